@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from graphsearch.position.board import key_text
 from graphsearch.store import plain_tables
 from graphsearch.store.store import Store
 
+from ..conftest import sql
 from ..support.books import small_book
 from ..support.counting import CountingEvaluator
 from ..support.forks import Fork, Say, needs_fork
@@ -294,13 +294,8 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
             NewItem(chess.STARTING_FEN, ("d2d4", "d7d5")),
         ],
     )
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute("UPDATE book_queue SET moves = 'd2d5' WHERE id = 3")
-        connection.execute(
-            "INSERT INTO book_queue (fen, moves, origin, added) VALUES ('nonsense', '', 'x', 'now')"
-        )
-    connection.close()
+    sql(path, "UPDATE book_queue SET moves = 'd2d5' WHERE id = 3")
+    sql(path, "INSERT INTO book_queue (fen, moves, origin, added) VALUES ('nonsense', '', 'x', 'now')")
     excluded = {key_text(chess.Board()): ("e2e4",)}
     built(path, config(text="two", max_ply=8, excluded=excluded), 40)
     found = states(path)

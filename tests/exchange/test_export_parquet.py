@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from graphsearch.store.record.ranking import node_mean, ranking, resets_of
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT, Cli
+from ..store.records import held
 from ..store.test_damage import flip
 from ..support.forks import Fork, needs_fork
 from .exported import CASTLES, ENDGAME, PROMOTES, add_book, after, searched
@@ -41,12 +41,9 @@ def read(folder: Path) -> tuple[Rows, Rows]:
     return parquet.read_table(folder / NODES).to_pylist(), parquet.read_table(folder / EDGES).to_pylist()
 
 
-def records(path: Path) -> Iterator[tuple[chess.Board, NodeRecord]]:
-    """Yields every record of a file in its order."""
-    with Store.open(path, read_only=True) as store:
-        for batch in store.scan():
-            for i in range(len(batch)):
-                yield unpack(batch.record(i).words), batch.record(i)
+def records(path: Path) -> list[tuple[chess.Board, NodeRecord]]:
+    """Returns every record of a file in its order."""
+    return [(unpack(record.words), record) for record in held(path).values()]
 
 
 def node_row(board: chess.Board, record: NodeRecord, evaluators: dict[int, str]) -> dict[str, Any]:
@@ -141,11 +138,11 @@ def test_every_row_is_what_the_record_says(fen: str, tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", fen, visits=200 if fen == MATES else 30)
     report = export_parquet(path, tmp_path / "tables", Selection(all_moves=True))
     nodes, edges = read(tmp_path / "tables")
-    held = list(records(path))
+    known = records(path)
     with Store.open(path, read_only=True) as store:
         names = {number: identity.describe() for number, identity in store.evaluators().items()}
-    check_rows(nodes, [node_row(board, record, names) for board, record in held])
-    check_rows(edges, [row for board, record in held for row in edge_rows(board, record)])
+    check_rows(nodes, [node_row(board, record, names) for board, record in known])
+    check_rows(edges, [row for board, record in known for row in edge_rows(board, record)])
     assert (report.positions, report.moves) == (len(nodes), len(edges))
     assert (report.positions > 20, report.left_out.total()) == (True, 0)
     if fen == MATES:
@@ -178,12 +175,12 @@ def test_visits_choose_rows_of_a_whole_file(tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=70)
     report = export_parquet(path, tmp_path / "tables", Selection(min_visits=3))
     nodes, edges = read(tmp_path / "tables")
-    held = [(board, record) for board, record in records(path) if record.visits >= 3]
-    assert [row["key"] for row in nodes] == [key_of(board) for board, _ in held]
-    expected = [row for board, record in held for row in edge_rows(board, record) if row["n"] >= 3]
+    known = [(board, record) for board, record in records(path) if record.visits >= 3]
+    assert [row["key"] for row in nodes] == [key_of(board) for board, _ in known]
+    expected = [row for board, record in known for row in edge_rows(board, record) if row["n"] >= 3]
     check_rows(edges, expected)
-    assert report.left_out["few_visits"] == sum(1 for _ in records(path)) - len(held) > 0
-    assert report.left_out["moves_few_visits"] == sum(0 < e.n < 3 for _, r in held for e in r.edges) > 0
+    assert report.left_out["few_visits"] == len(records(path)) - len(known) > 0
+    assert report.left_out["moves_few_visits"] == sum(0 < e.n < 3 for _, r in known for e in r.edges) > 0
 
 
 def test_a_position_of_a_book_that_the_graph_lacks_has_a_key_and_nothing_else(tmp_path: Path) -> None:

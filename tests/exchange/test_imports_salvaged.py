@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from graphsearch.store.transpositions import saved
 from graphsearch.store.upkeep.salvage import OWN, PLAIN, salvage
 from graphsearch.store.upkeep.verify import verify
 from tests.support.loose import loosen
-from tests.support.rows import example
+from tests.support.rows import add_examples
 
 from ..conftest import sql
 
@@ -44,14 +43,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:1200])],
         )
         saved.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
-        for table in PLAIN:
-            if not store.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
-                examples = {"key": keys[0], "book": 1, "id": 1, "run": 1}
-                examples |= {"bound": "exact", "alpha": -3, "value": 0}
-                columns = TABLES[table].columns
-                row = [examples.get(name, example(column)) for name, column in columns.items()]
-                marks = ", ".join("?" * len(row))
-                store.connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", row)
+        fixed = {"key": keys[0], "book": 1, "id": 1, "run": 1, "bound": "exact", "alpha": -3, "value": 0}
+        add_examples(store.connection, PLAIN, **fixed)
         for number in (1, 7):
             rows = [
                 (number, key, chess.STARTING_FEN, 0, "leaf", number) for key in keys[:1500] if key != keys[0]
@@ -106,13 +99,9 @@ def test_rows_of_a_damaged_page_are_lost_and_told_the_others_are_kept(
 
 def wipe_a_leaf(path: Path, table: str) -> None:
     """Overwrites a page in the middle of a table, or its only one."""
-    connection = sqlite3.connect(path)
-    try:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
-        size = connection.execute("PRAGMA page_size").fetchone()[0]
-    finally:
-        connection.close()
+    sql(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    ((root,),) = sql(path, "SELECT rootpage FROM sqlite_schema WHERE name = ?", table)
+    ((size,),) = sql(path, "PRAGMA page_size")
     data = bytearray(path.read_bytes())
     start = (root - 1) * size
     if data[start] in (2, 5):  # an inner page: one of its children, in the middle

@@ -500,9 +500,9 @@ def test_commands_work_on_a_file_of_games(cli: Cli, path: Path, tmp_path: Path) 
         assert (done.code, text in done.out + done.err) == (code, True), done
         assert info(path).imported.moves == 6
     assert "not searched" in cli("show", "startpos", "--store", path).ends(0).out, "the games are known"
-    for command in ("backup", "salvage"):
-        copy = tmp_path / f"{command}.graph"
-        cli("store", command, path, copy).ends(0)
+    for copying in ("backup", "salvage"):
+        copy = tmp_path / f"{copying}.graph"
+        cli("store", copying, path, copy).ends(0)
         assert moves_of(copy, chess.Board()) == moves_of(path, chess.Board())
         assert info(copy).imported == info(path).imported
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import sqlite3
 import threading
-from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -26,7 +24,7 @@ from graphsearch.store.tables import games as game_tables
 from graphsearch.store.tables.players import GameRow, games_of
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import Cli
+from ..conftest import Cli, sql
 
 ENDING = "7k/8/8/8/8/8/4P3/4K3 w - - 0 1"
 GAMES = [
@@ -61,8 +59,7 @@ def kept(path: Path) -> dict[int, GameRow]:
 
 
 def counts(path: Path) -> list[object]:
-    with Store.open(path, read_only=True) as store:
-        return list(store.connection.execute("SELECT * FROM game_move ORDER BY key, move"))
+    return list(sql(path, "SELECT * FROM game_move ORDER BY key, move"))
 
 
 def moves_of(row: GameRow) -> list[str]:
@@ -178,9 +175,7 @@ def test_a_game_whose_text_was_lost_has_headers_and_moves(tmp_path: Path) -> Non
     imported(store, file, players=True)
     file.unlink()
     assert game_text(store, 1, 1).text == GAMES[0]  # the graph file has it
-    with closing(sqlite3.connect(store)) as connection:
-        connection.execute("DELETE FROM game_text")
-        connection.commit()
+    sql(store, "DELETE FROM game_text")
     read, whole = (chess.pgn.read_game(io.StringIO(text)) for text in (game_text(store, 1, 1).text, GAMES[0]))
     assert read is not None
     assert whole is not None

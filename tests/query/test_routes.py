@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -16,6 +14,7 @@ from graphsearch.query.source import RecordSource, opened
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 
+from ..conftest import sql
 from ..store.records import batch_of
 from ..support.positions import after_line
 from .handmade import LINES, graph_file, node
@@ -125,8 +124,7 @@ def test_nothing_is_read_ahead_from_a_state_after_that_of_the_query(
 
 
 def test_nothing_is_read_ahead_from_a_damaged_file(file_of_source: Path, single: list[chess.Board]) -> None:
-    with closing(sqlite3.connect(file_of_source)) as connection, connection:
-        connection.execute("UPDATE block SET data = x'00'")
+    sql(file_of_source, "UPDATE block SET data = x'00'")
     with opened(file_of_source) as source:
         source.read_ahead({key_text(board): board for board in BOARDS})
         with pytest.raises(CorruptRecordError):

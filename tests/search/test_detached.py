@@ -23,7 +23,7 @@ from graphsearch.search.params import Limits, SearchParams
 from graphsearch.solvers.mate.beside import MateFinder
 from graphsearch.store.record.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from tests.store.records import faults_of
+from tests.store.records import held
 
 from ..conftest import ROOT
 from ..support.pools import Oracle, in_the_middle, is_alive, run_script
@@ -71,18 +71,6 @@ def search_all(graph: Graph, searches: Any, visits: int, moves: tuple[str, ...] 
             assert result.new_visits >= visits  # a whole wave
 
 
-def sound_records(path: Path) -> dict[bytes, Any]:
-    """Returns all records of a file; every one is sound."""
-    found = {}
-    with Store.open(path, read_only=True) as store:
-        for batch in store.scan():
-            for i in range(len(batch)):
-                record = batch.record(i)
-                assert faults_of(record) == []
-                found[bytes(batch.words[i, :8].tobytes())] = record
-    return found
-
-
 def test_a_detached_search_of_an_unknown_position_makes_the_records_of_a_search_in_the_file(
     tmp_path: Path,
 ) -> None:
@@ -91,7 +79,7 @@ def test_a_detached_search_of_an_unknown_position_makes_the_records_of_a_search_
         with open_searches(path, UNIFORM, Control(), workers=workers) as (graph, searches):
             search_all(graph, searches, 300, FIRST[:1])
             assert visits_after(graph, FIRST[0]) == 300
-    assert sound_records(own) == sound_records(apart)
+    assert held(own) == held(apart)
 
 
 def test_searches_of_several_workers_grow_one_sound_file(tmp_path: Path) -> None:
@@ -104,7 +92,7 @@ def test_searches_of_several_workers_grow_one_sound_file(tmp_path: Path) -> None
         for move in FIRST:
             assert visits_after(graph, move) >= before[move] + 200
         assert graph.node_count > nodes
-    assert len(sound_records(path)) > nodes
+    assert len(held(path)) > nodes
     with Graph.open(path, evaluator="uniform") as graph:  # edges below their children catch up
         result = analyze(graph, chess.Board(), Limits(visits=50))
         assert result.catch_ups > 0
@@ -170,7 +158,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path
     assert all(visits_after(graph, move) >= 100 for move in FIRST)
     graph.close()
     crew.leave()
-    sound_records(tmp_path / "a.graph")
+    held(tmp_path / "a.graph")
 
 
 def test_a_worker_that_hangs_is_replaced_and_its_position_searched(
@@ -208,7 +196,7 @@ def test_an_owner_that_is_killed_leaves_a_sound_file_with_what_was_merged(log: P
     assert [process.stdout.readline() for _ in range(3)] == ["ready\n", "round\n", "round\n"]
     process.kill()
     process.communicate()
-    records = sound_records(tmp_path / "a.graph")
+    records = held(tmp_path / "a.graph")
     with Store.open(tmp_path / "a.graph", read_only=True) as store:
         assert all(visits_after(store, move) >= 40 for move in FIRST)
     assert len(records) > 40
@@ -234,4 +222,4 @@ def test_searches_run_on_a_ray_cluster(log: Path, tmp_path: Path, monkeypatch: p
         graph.close()
     finally:
         crew.leave()
-    sound_records(tmp_path / "a.graph")
+    held(tmp_path / "a.graph")

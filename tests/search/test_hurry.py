@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sqlite3
 import time
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from graphsearch.graph.view import show
 from graphsearch.store.store import Store
 from graphsearch.uci.options import Settings
 
+from ..conftest import sql
 from ..support.graphs import check_invariants, numbers_below, records_below
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
@@ -143,8 +143,7 @@ def test_a_file_goes_on_with_another_batch_without_a_word(tmp_path: Path) -> Non
             result = analyze(graph, chess.Board(), Limits(visits=300), params)
             assert not result.problems
     assert result.visits >= 600
-    with sqlite3.connect(path) as connection:
-        runs = [json.loads(text) for (text,) in connection.execute("SELECT params FROM run ORDER BY id")]
+    runs = [json.loads(text) for (text,) in sql(path, "SELECT params FROM run ORDER BY id")]
     assert [run["MinibatchSize"] for run in runs] == [64, "auto"]
     assert SearchParams.from_options(f"{k}={v}" for k, v in runs[1].items()) == SearchParams()
 

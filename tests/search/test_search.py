@@ -22,10 +22,11 @@ from graphsearch.base.errors import (
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of
-from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store.record.node import RecordBatch
 from graphsearch.store.store import Store
 from tests.support.table import TableEntry, TableEvaluator
 
+from ..store.records import held
 from ..support.graphs import check_invariants, read, records_below
 from ..support.positions import KIWIPETE, POSITIONS, after_line
 from ..support.reference import HashEvaluator, ReferenceSearch
@@ -138,14 +139,9 @@ def test_a_graph_that_lost_a_third_of_its_records_searches_on(tmp_path: Path) ->
 
 def _load_without(path: Path, graph: Graph, *, share: float, seed: int) -> int:
     random, root = np.random.default_rng(seed), key_of(chess.Board(KIWIPETE))
-    kept = [r for r in _records(path) if random.random() > share or r.words[9] == root]
+    kept = [r for r in held(path).values() if random.random() > share or r.words[9] == root]
     graph.arena.load(RecordBatch.from_records(kept))
     return graph.node_count
-
-
-def _records(path: Path) -> list[NodeRecord]:
-    with Store.open(path, read_only=True) as store:
-        return [batch.record(i) for batch in store.scan() for i in range(len(batch))]
 
 
 def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_path: Path) -> None:
@@ -155,7 +151,7 @@ def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_pat
         analyze(graph, board, Limits(visits=700), ONE)
         record = read(graph, board)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        roots = [r for r in _records(path) if r.words[9] == record.words[9]]
+        roots = [r for r in held(path).values() if r.words[9] == record.words[9]]
         graph.arena.load(RecordBatch.from_records(roots))
         analyze(graph, board, Limits(visits=1), ONE)
         after = read(graph, board)

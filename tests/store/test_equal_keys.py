@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 
 import chess
@@ -23,6 +22,8 @@ from graphsearch.query.sql import sql
 from graphsearch.store.info import info
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
+
+from ..conftest import sql as rows
 
 INNER, OUTER = (f"4k3/p6p/8/8/8/8/P6P/4KRR1 w {rook} - 0 1" for rook in "FG")
 BOARDS = [board_of(INNER), board_of(OUTER)]
@@ -51,11 +52,7 @@ def _game(board: chess.Board) -> str:
 
 def keys_in(file: Path, table: str) -> list[str]:
     """Returns which of the two positions have rows in a table, in any order."""
-    connection = sqlite3.connect(file)
-    try:
-        found = {key for (key,) in connection.execute(f"SELECT key FROM {table}")}
-    finally:
-        connection.close()
+    found = {key for (key,) in rows(file, f"SELECT key FROM {table}")}
     return [key for key in KEYS if key in found]
 
 

@@ -13,12 +13,11 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.position.board import key_of, legal_moves, unpack
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.ranking import node_mean
-from graphsearch.store.store import Store
 
 from ..conftest import ROOT
 from ..support.positions import after_line
 from . import independent_reader as reader
-from .records import contents
+from .records import held
 from .test_formats import EVALUATION, GOLDEN
 
 
@@ -37,15 +36,10 @@ def check_equal(own: NodeRecord, read: reader.Record) -> None:
     assert [own.priors[k] for k in own.order[: len(own.edges)]] == [edge.p for edge in read.edges]
 
 
-def own_records(path: Path) -> list[NodeRecord]:
-    with Store.open(path, read_only=True) as store:
-        return list(contents(store).values())
-
-
 def test_a_reader_from_the_schema_reads_the_golden_file(tmp_path: Path) -> None:
     path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
     found = reader.read_records(path)
-    own = own_records(path)
+    own = list(held(path).values())
     assert len(own) == len(found) == json.loads(GOLDEN.with_suffix(".json").read_text())["nodes"]
     by_words = {record.words: record for record in found.values()}
     for record in own:
@@ -75,7 +69,7 @@ def test_it_reads_what_a_search_has_just_written(fen: str, tmp_path: Path) -> No
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, board, Limits(visits=200))
     found = {record.words: record for record in reader.read_records(path).values()}
-    own = own_records(path)
+    own = list(held(path).values())
     assert len(own) == len(found)
     for record in own:
         check_equal(record, found[record.words])

@@ -37,7 +37,7 @@ from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
 from ..support.loose import loosen
-from ..support.rows import HOSTILE, example, holds
+from ..support.rows import HOSTILE, add_examples, holds
 from .records import IDENTITY, Records, filled, words_of
 
 RECORDS = Records(71, 60)
@@ -52,12 +52,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
         record = next(record for record in RECORDS if record.visits > 1)
         store.write_top([Listed(unpack(record.words)).rows(record)])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for name, table in TABLES.items():
-            if name not in NONSENSE and not connection.execute(f"SELECT 1 FROM {name}").fetchone():
-                fixed = {"id": 1, "book": 1, "run": 1, "bound": "exact", "alpha": -9, "beta": 9, "value": 0}
-                row = [fixed.get(column, example(one)) for column, one in table.columns.items()]
-                marks = ", ".join("?" * len(row))
-                connection.execute(f"INSERT INTO {name} ({', '.join(table.columns)}) VALUES ({marks})", row)
+        names = [name for name in TABLES if name not in NONSENSE]
+        add_examples(connection, names, id=1, book=1, run=1, bound="exact", alpha=-9, beta=9, value=0)
         connection.execute("DELETE FROM entry_piece")
         connection.execute("PRAGMA journal_mode = DELETE")
     loosen(path)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing, suppress
 
 import chess
 
-from graphsearch.store.tables.schema import Column
+from graphsearch.store.tables.schema import TABLES, Column
 
 _GOOD = (
     "text",
@@ -36,3 +37,13 @@ def holds(column: Column, value: object) -> bool:
     with closing(sqlite3.connect(":memory:")) as blank, suppress(UnicodeEncodeError):  # it was no UTF-8
         return bool(blank.execute(f"SELECT {column.fits('x')} FROM (SELECT ? AS x)", (value,)).fetchone()[0])
     return False
+
+
+def add_examples(connection: sqlite3.Connection, names: Iterable[str], **fixed: object) -> None:
+    """Puts a row into each of some tables that is empty, with these values of columns and others that may be."""
+    for name in names:
+        if not connection.execute(f"SELECT 1 FROM {name}").fetchone():
+            columns = TABLES[name].columns
+            row = [fixed.get(column, example(kind)) for column, kind in columns.items()]
+            marks = ", ".join("?" * len(row))
+            connection.execute(f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})", row)

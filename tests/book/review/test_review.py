@@ -25,6 +25,7 @@ from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.view import show
 from graphsearch.position.values import cp_of
 from graphsearch.search.params import Limits
+from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
@@ -342,11 +343,11 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
         with Command(*words) as command:
             assert command.end().code == -signal.SIGKILL
     assert verify(store).ok
-    saved = _nodes(store)
+    saved = info(store).nodes
     assert saved
     again = cli(*words, "--json")
     assert again.code == 0, again.err
-    assert 0 < again.json["evaluations"] <= _nodes(store) - saved
+    assert 0 < again.json["evaluations"] <= info(store).nodes - saved
     assert cli(*words, "--json").json["evaluations"] == 0
 
 
@@ -370,11 +371,6 @@ def test_workers_review_every_position_and_the_same_command_again_evaluates_noth
     assert (again.searched, again.evaluations) == (0, 0)
     assert same == games
     assert verify(tmp_path / "a.graph").ok
-
-
-def _nodes(store: Path) -> int:
-    with Store.open(store, read_only=True) as opened:
-        return opened.node_count
 
 
 # ------------------------------------------------------------------ the choice of games, and odd games

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 
@@ -45,6 +44,7 @@ from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 
+from ...conftest import sql
 from ...support.positions import after_line
 
 PGN = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 {good} e5 (1... c5 $14 2. Nf3) 2. Nf3 Nc6 *\n'
@@ -202,13 +202,11 @@ def test_a_merge_loses_no_study_and_adds_none_twice(graph: Path, study: int, tmp
 
 
 def test_a_damaged_study_is_shown_as_far_as_it_can_be_read(graph: Path, study: int) -> None:
-    with closing(sqlite3.connect(graph, isolation_level=None)) as connection:
-        connection.execute("UPDATE study SET pgn = replace(pgn, '2. Nf3 Nc6', '2. Nf9 Nc6')")
+    sql(graph, "UPDATE study SET pgn = replace(pgn, '2. Nf3 Nc6', '2. Nf9 Nc6')")
     _, game = load_study(graph, study)
     assert "Nf9" in " ".join(game.left_out)
     assert [row.san for row in rows_of(game.tree)] == ["e4", "e5", "c5", "Nf3"]
-    with closing(sqlite3.connect(graph, isolation_level=None)) as connection:
-        connection.execute("UPDATE study SET pgn = ''")
+    sql(graph, "UPDATE study SET pgn = ''")
     with pytest.raises(StoreError, match="its PGN has no game"):
         load_study(graph, study)
 

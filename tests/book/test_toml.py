@@ -103,18 +103,16 @@ def test_everything_is_read() -> None:
     assert book.notes == ()
 
 
-def test_own_moves_are_one_unless_a_window_says_how_good() -> None:
+def test_what_is_not_said_or_said_in_parts_is_taken_as_meant() -> None:
     book = parsed("[[window]]\nreply_p = 0.1\n[[window]]\nown_cp = 0\n[[window]]\nown_moves = 3")
     assert [window.own_moves for window in book.windows] == [1, None, 3]
-
-
-def test_rulings_on_one_position_are_one_ruling() -> None:
     book = parsed(
         '[[force]]\nplay = ["e4"]\n[[force]]\nplay = ["d4", "e4"]\nonly = true\n'
         '[[force]]\nmoves = "e4"\nplay = ["c5, e5"]'
     )
     assert list(book.forced.values()) == [("e2e4", "d2d4"), ("c7c5", "e7e5")]
     assert book.only == {key_text(chess.Board())}
+    assert parsed("[leaf]\nparams.CPuct = 2\n").leaf == parsed("[leaf]\nparams = { CPuct = 2 }\n").leaf
 
 
 def test_a_game_gives_a_root_at_a_ply(games: Path) -> None:
@@ -167,10 +165,6 @@ def test_a_mark_at_the_start_and_windows_line_ends_do_no_harm(tmp_path: Path) ->
     path.write_bytes(b"\xef\xbb\xbf" + HEAD.replace("\n", "\r\n").encode() + b"wrong = 1\r\n")
     with pytest.raises(BookConfigError, match=r"w\.toml:4: \[book\] wrong: Extra"):
         read_config(path)
-
-
-def test_a_few_dotted_keys_are_a_book() -> None:
-    assert parsed("[leaf]\nparams.CPuct = 2\n").leaf == parsed("[leaf]\nparams = { CPuct = 2 }\n").leaf
 
 
 # ------------------------------------------------------------ documentation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from ..support.reference import HashEvaluator
 BOARD = chess.Board(KIWIPETE)
 VISITS = 900
 BIG = 1 << 60
-SLICES: list[dict[str, Any]] = [{"visits": 500}, {"evaluations": 120}, {"visits": 1}]
 
 
 def searching(batch: int, gather: str = "flow") -> SearchParams:
@@ -52,19 +50,6 @@ def test_records_do_not_depend_on_the_number_of_threads(batch: int, gather: str)
     alone = whole(1, searching(batch, gather), visits)
     for threads in (2, 3):
         assert whole(threads, searching(batch, gather), visits) == alone
-
-
-def test_sessions_with_different_numbers_of_threads_are_one_search(tmp_path: Path) -> None:
-    params, visits = replace(searching(64), overlap=0), 0
-    for limits, threads in zip(itertools.cycle(SLICES), itertools.cycle("12")):
-        evaluator = create("builtin", {"threads": threads})
-        with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
-            visits = analyze(graph, BOARD, Limits(**limits), params).visits
-            found = numbers_below(graph, BOARD)
-        evaluator.close()
-        if visits >= VISITS:
-            break
-    assert found == whole(2, params, visits)
 
 
 def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:

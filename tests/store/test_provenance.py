@@ -10,7 +10,6 @@ import chess
 import pytest
 
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
-from graphsearch.base.version import __version__
 from graphsearch.store.info import info
 from graphsearch.store.record.node import MAX_EVALUATOR, MAX_RUN
 from graphsearch.store.record.provenance import EvaluatorIdentity, differences
@@ -79,19 +78,6 @@ def test_more_runs_than_a_record_can_name_are_refused(path: Path) -> None:
             store.begin_run(chess.STARTING_FEN, {}, {})
 
 
-def test_a_run_says_its_kind_evaluator_and_program(path: Path) -> None:
-    with Store.open(path) as store:
-        one = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {})
-        two = store.begin_run("", {}, {}, kind="reevaluate", evaluator=store.add_evaluator(OTHER))
-        runs = store.runs()
-        assert [(run.id, run.kind, run.evaluator, run.program) for run in runs] == [
-            (one, "search", 1, __version__),
-            (two, "reevaluate", 2, __version__),
-        ]
-        assert store.run(two) == runs[1]
-        assert store.run(3) is None
-
-
 def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> None:
     records = [replace(r, run=k % 3, evaluator=k % 2) for k, r in enumerate(random_records(71, 30))]
     path = filled(tmp_path / "b.graph", records)
@@ -136,13 +122,7 @@ def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
             EvaluatorIdentity("lc0", "5e6f7a8b9c", {"PolicyTemperature": 1.0}),
             "digest 1a2b3c4d.. there, 5e6f7a8b.. here; PolicyTemperature 1.359 there, 1.0 here",
         ),
-        (
-            EvaluatorIdentity("net", "12345678a"),
-            EvaluatorIdentity("net", "12345678b"),
-            'digest "12345678a" there, "12345678b" here',
-        ),
         (EvaluatorIdentity("a", "", {"x": 1}), EvaluatorIdentity("a"), "x 1 there, not set here"),
-        (EvaluatorIdentity("a", "", {"x": ""}), EvaluatorIdentity("a"), "x none there, not set here"),
         (EvaluatorIdentity("a", "", {"x": "1"}), EvaluatorIdentity("a", "", {"x": 1}), 'x "1" there, 1 here'),
         (
             EvaluatorIdentity("a", "", {"x": "one\ntwo"}, "m"),

@@ -146,27 +146,6 @@ def test_a_lazy_merge_waits_when_little_is_superseded(path: Path) -> None:
     assert held(path) == by_identity(RECORDS)
 
 
-def test_a_lazy_merge_ends_when_another_is_due(path: Path) -> None:
-    lazy = merging.Rules(lazy=True)
-    first, more = RECORDS[:270], RECORDS[270:]
-    with new_store(path, Sizes(waste_from=100, step_blocks=1, fan_out=5)) as store:
-        for fresh in (len(first), 0):
-            store.append(batch_of(first), fresh=fresh)
-        while store.merge_step(lazy):
-            pass
-        half = merging.parts_of_merge(store.catalog)[0].id
-        for part in (more[:10], more[10:20], more[20:]):
-            store.append(batch_of(part), fresh=10)
-        assert store.merge_step(lazy)
-        assert merging.under_way(store.catalog)
-        assert half not in {segment.merged_into for segment in store.catalog.segments}
-        assert contents(store) == by_identity(RECORDS)
-        while store.merge_step(merging.TIDY):
-            pass
-        assert [segment.records for segment in store.catalog.segments] == [len(RECORDS)]
-    assert held(path) == by_identity(RECORDS)
-
-
 def test_a_flush_is_all_or_nothing(path: Path) -> None:
     with new_store(path) as store:
         store.append(batch_of(RECORDS[:100]), fresh=100)
@@ -237,7 +216,7 @@ def test_a_reader_sees_what_a_writer_commits(path: Path) -> None:
             assert reader.read(unpack(RECORDS[200].words)) == RECORDS[200]
 
 
-def test_a_reader_cannot_write(path: Path) -> None:
+def test_a_reader_cannot_write_and_a_closed_store_says_so(path: Path) -> None:
     filled(path, RECORDS[:40])
     with Store.open(path, read_only=True) as store:
         for write in (store.merge_step, store.checkpoint, lambda: store.append(batch_of(RECORDS), fresh=0)):
@@ -245,11 +224,8 @@ def test_a_reader_cannot_write(path: Path) -> None:
                 write()
         with pytest.raises(sqlite3.OperationalError):
             store.connection.execute("DELETE FROM block")
-
-
-def test_a_closed_store_says_so(path: Path) -> None:
-    store = new_store(path)
-    store.close()
+        with pytest.raises(ValueError, match="illegal position"):
+            store.read(chess.Board(None))
     store.close()
     with pytest.raises(StoreError, match="closed"):
         store.append(batch_of(RECORDS[:1]), fresh=1)
@@ -319,12 +295,6 @@ def test_a_move_without_san_gets_that_of_the_row_that_it_replaces(path: Path) ->
         kept = store.connection.execute("SELECT DISTINCT san FROM top_edge").fetchall()
     assert dict(made) == {move: row["san"] for move, row in named.moves.items()}
     assert kept == [("as written",)]
-
-
-def test_a_position_that_cannot_be_searched_cannot_be_read(path: Path) -> None:
-    filled(path, RECORDS[:3])
-    with Store.open(path) as store, pytest.raises(ValueError, match="illegal position"):
-        store.read(chess.Board(None))
 
 
 def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: Path) -> None:

@@ -40,7 +40,7 @@ def holds(column: Column, value: object) -> bool:
 
 
 def add_examples(connection: sqlite3.Connection, names: Iterable[str], **fixed: object) -> None:
-    """Puts a row into each of some tables that is empty, with these values of columns and others that may be."""
+    """Puts a row into each of some tables that is empty, with these values and others that may be."""
     for name in names:
         if not connection.execute(f"SELECT 1 FROM {name}").fetchone():
             columns = TABLES[name].columns

@@ -226,18 +226,6 @@ def tables_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-def test_a_deleted_study_comes_back_as_it_was_and_goes_again(small_graph: Path) -> None:
-    number = imported(small_graph).studies[0].id
-    before, text = tables_of(small_graph), export_studies(small_graph, [number])
-    deleted = delete_study(small_graph, number)
-    found = turn_edit(small_graph, "undo")
-    assert found is not None
-    assert (found.studies, found.returned, found.names) == ([number], [number], [deleted.name])
-    assert (tables_of(small_graph), export_studies(small_graph, [number])) == (before, text)
-    assert turn_edit(small_graph, "redo") is not None
-    assert list_studies(small_graph).studies == ()
-
-
 def test_a_revision_that_was_read_never_comes_back(small_graph: Path) -> None:
     number = imported(small_graph).studies[0].id
     seen = change_study(small_graph, number, game=said("one")).revision

@@ -22,6 +22,7 @@ from ..support.pools import until
 
 KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
 counts known entries graph_nodes iterations"""
+HEADS = "Depth Score Nodes Nodes/s Hits Cut-offs First Time Line"
 
 
 def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:

@@ -60,18 +60,6 @@ def test_the_table_has_the_best_moves_and_the_message_is_on_stderr(cli: Cli) -> 
     assert "Nothing was saved" in outcome.err
 
 
-def test_limits_add_to_what_the_file_holds(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    first = cli("analyze", "startpos", "--visits", 150, "--store", path, "--json").json
-    second = cli("analyze", "startpos", "--visits", 150, "--store", path, "--json").json
-    assert first["new_visits"] >= 150
-    assert second["new_visits"] >= 150
-    assert second["visits"] == first["visits"] + second["new_visits"]
-    assert second["store"] == str(path)
-    assert len(cli("store", "info", path, "--json").json["runs"]) == 2
-    assert_sound(cli, path)
-
-
 def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "it's mine.graph"
     params = ("--param", "MinibatchSize=1", "--param", "CPuct=2")

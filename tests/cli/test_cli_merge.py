@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
-from importlib import import_module
 from pathlib import Path
 
 import chess
@@ -109,12 +108,6 @@ def test_a_merge_replaces_no_pipe_or_device(cli: Cli, files: tuple[Path, Path], 
     outcome = cli("store", "merge", *files, "-o", pipe, "--force")
     assert (outcome.code, pipe.is_fifo()) == (1, True)
     assert "not a regular file" in outcome.err
-
-
-def test_a_table_in_a_pipe_keeps_all_columns_beside_a_long_text(capsys: pytest.CaptureFixture[str]) -> None:
-    output, tables = (import_module(f"graphsearch.cli.{name}") for name in ("output", "tables"))
-    output.print_parts([tables.Table([{"N": "1,234", "Line": "Nf3 " * 200}], {"Line": tables.FILL})])
-    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["1,234", "Nf3"]
 
 
 def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: tuple[Path, Path]) -> None:

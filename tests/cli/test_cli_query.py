@@ -7,8 +7,6 @@ import io
 import json
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -106,35 +104,11 @@ def test_games_without_games_say_how_to_get_some(cli: Cli, file: Path) -> None:
     assert "White" not in rows_of(outcome.out)[2]
 
 
-@pytest.mark.parametrize("question", POSITION_QUESTIONS)
-def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, question: str) -> None:
-    wrong = cli(*question.split(), "nonsense", "--store", file)
-    assert (wrong.code, wrong.out) == (2, "")
-    missing = cli(*question.split(), "startpos", "--store", file.with_name("none.graph"))
-    assert (missing.code, missing.out) == (2, "")
-    assert "does not exist" in missing.err
-    fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
-    unknown = cli(*question.split(), fen, "--store", file)
-    assert (unknown.code, unknown.out, len(unknown.faults), fen in unknown.err) == (1, "", 1, True)
-
-
 @pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "lab sql"])
 def test_questions_leave_nothing_beside_the_file(cli: Cli, file: Path, question: str) -> None:
     words = {"find": [], "lab sql": ["SELECT 1"]}.get(question, ["startpos"])
     assert cli(*question.split(), *words, "--store", file).code == 0
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-
-
-def test_questions_about_one_position_do_not_load_the_compiler(file: Path) -> None:
-    code = (
-        "import sys; from graphsearch.cli import main\n"
-        "for question in sys.argv[2:]:\n"
-        "    assert main([*question.split(), 'startpos', '--store', sys.argv[1], '--json']) == 0\n"
-        "    assert 'numba' not in sys.modules, question"
-    )
-    command = [sys.executable, "-c", code, str(file), *POSITION_QUESTIONS]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_output_without_unicode_is_ascii(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

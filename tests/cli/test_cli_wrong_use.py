@@ -16,6 +16,7 @@ from .test_cli_input import assert_refused
 GAMES = '[White "A"]\n[Black "B"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n[White "B"]\n\n1. e4 Ke5 *\n'
 TOML = '[book]\nside = "white"\nmax_ply = 4\n'
 
+UNKNOWN = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"  # is in no file
 WRONG = {  # exit code 2
     "alphabeta startpos": "--depth",
     "alphabeta startpos --depth 0": "depth is 0",
@@ -53,10 +54,9 @@ WRONG = {  # exit code 2
     "analyze set.epd -o set.epd": "the file that is read",
     "analyze startpos -o out.epd": "-o writes games",
     "analyze e4 e5 --visits 5": "put moves and a FEN in quotes",
-    "analyze 1. e4 --visits 5": "put moves and a FEN in quotes",
-    "analyze startpos e4 --visits 5": "put moves and a FEN in quotes",
     "analyze 8/8/8/k7/8/8/8/K7 w --visits 5": "put moves and a FEN in quotes",
-    "analyze none.pgn --store new.graph": "none.pgn",
+    "games nonsense --store hand.graph": "no file 'nonsense'",
+    "tree startpos --store none.graph": "does not exist",
     "book build green.toml --store new.graph": "green.toml:2",
     "book build none.toml --store hand.graph": "none.toml",
     "book build white.toml --store hand.graph --time 0": "time",
@@ -75,7 +75,6 @@ WRONG = {  # exit code 2
     "book status --store hand.graph --book black": "has no book 'black'; it has 'white'",
     "book todo wihte --store hand.graph": "has no book 'wihte'; it has 'white'",
     "book todo white --kind holes --store hand.graph": "leaves, gaps, bottlenecks",
-    "book build none.toml --store new.graph": "none.toml",
     "evaluate nothing": "no file 'nothing'",
     "evaluate startpos --evaluator no-such": "no-such",
     "evaluate startpos --lines x": "--lines",
@@ -146,6 +145,7 @@ WRONG = {  # exit code 2
     "watch new.graph '1. e5'": "is illegal in",
 }
 FAILED = {  # exit code 1
+    **{f"{name} '{UNKNOWN}' --store hand.graph": UNKNOWN for name in ("games", "lines", "tree")},
     "export --format polyglot --store hand.graph -o x --weights games": "import",
     "export --format polyglot --store hand.graph -o x --weights imported": "graphsearch import",
     "lab refresh hand.graph --ram 100B": "more than the 0.00 MB allowed; allow more",

@@ -7,17 +7,14 @@ import json
 from collections.abc import Iterator
 
 import chess
-import numpy as np
 import pytest
 
 from graphsearch.evaluators import assess as module
-from graphsearch.evaluators.assess import Answers, Positions, assess, assess_boards
+from graphsearch.evaluators.assess import Answers, assess, assess_boards
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.position.board import encode_move, fen_of, legal_moves, pack, terminal_kind, unpack
-from graphsearch.position.rules_kernel import list_all
-from graphsearch.position.tables import load_tables
+from graphsearch.position.board import fen_of, legal_moves, terminal_kind, unpack
 
 from ..support.positions import random_words
 from ..support.reference import HashEvaluator
@@ -82,19 +79,6 @@ def test_slow_evaluators_get_few_positions_at_once_and_fast_ones_many(
         assert sizes[-2] == (256 if step == 0.0 else module.LEAST_CHUNK)
 
 
-def test_moves_and_ends_of_many_positions_are_those_of_each() -> None:
-    all_boards = boards()
-    count = len(all_boards)
-    words = np.concatenate([pack(board) for board in all_boards])
-    offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
-    moves = np.zeros(256 * count, np.uint16)
-    list_all(load_tables(), words, offsets, moves, kinds)
-    expected = PositionBatch.from_boards(all_boards)
-    assert np.array_equal(offsets, expected.offsets)
-    assert np.array_equal(moves[: offsets[-1]], expected.moves)
-    assert kinds.tolist() == [terminal_kind(board) for board in all_boards]
-
-
 def written(answers: Answers) -> str:
     """Returns the lines of the answers as Python writes them."""
     return "".join(f"{json.dumps(assessment.as_dict())}\n" for assessment in answers.assessments())
@@ -104,22 +88,3 @@ def test_lines_of_json_are_those_of_the_assessments_byte_for_byte() -> None:
     found = list(assess_boards(HashEvaluator(), boards()))
     assert "".join(answers.json_lines() for answers in found) == "".join(map(written, found))
     assert sum(map(len, found)) == len(boards())
-
-
-def test_numbers_are_written_as_by_repr() -> None:
-    rng = np.random.default_rng(4)
-    singles = np.concatenate([rng.random(2000), np.exp(-40 * rng.random(2000))]).astype(np.float32)
-    doubles = rng.integers(0, 1 << 64, 4000, np.uint64).view(np.float64)
-    edges = [0.0, -0.0, 1.0, 0.1, 1e-4, 1e-5, 1e16, 1e17]
-    edges += [5e-324, 2.2250738585072014e-308, 1.7976931348623157e308]
-    powers = [2.0**k for k in range(-1074, 1024, 7)] + [10.0**k for k in range(-20, 25)]
-    values = np.concatenate([singles.astype(np.float64), doubles[np.isfinite(doubles)], edges, powers])
-    values = values[: len(values) // 20 * 20]
-    board = chess.Board()
-    moves = np.array([encode_move(move) for move in legal_moves(board)], np.uint16)
-    for row in values.reshape(-1, 20):
-        positions = Positions(pack(board).reshape(1, -1), np.ones(1, np.int64))
-        answers = Answers(positions, np.zeros(1, np.uint8), np.zeros((1, 3)), np.array([0, 20]), moves, row)
-        (data,) = map(json.loads, answers.json_lines().splitlines())
-        assert answers.json_lines() == f"{json.dumps(data)}\n"
-        assert list(data["priors"].values()) == sorted(row.tolist(), reverse=True)

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.evaluators.batch_kernel import bare_king_score, drawn_share
+from graphsearch.evaluators.batch_kernel import bare_king_score
 from graphsearch.evaluators.factory import create
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
-from graphsearch.jit.types import float64, int64
+from graphsearch.jit.types import int64
 from graphsearch.position.board import pack
 from graphsearch.position.scores import LEAST_MATE, LEAST_WON
 
@@ -25,12 +25,6 @@ def score_of(s: NDArray[np.uint64]) -> int64:
     return bare_king_score(ptr(s, 0))
 
 
-@kernel
-def share_of(score: int64) -> float64:
-    """Returns `drawn_share`."""
-    return drawn_share(score)
-
-
 def score(fen: str) -> int:
     """Returns `bare_king_score` of White to move, after a look at Black to move."""
     white, black = chess.Board(fen), chess.Board(fen)
@@ -38,15 +32,6 @@ def score(fen: str) -> int:
     value = int(score_of(pack(white)))
     assert score_of(pack(black)) == score_of(pack(black.mirror())) == -value
     return value
-
-
-@pytest.mark.parametrize("men", ["R", "Q", "BB", "BN", "RR", "QR", "NNN", "BNN"])
-def test_a_driven_king_scores_more(men: str) -> None:
-    row = f"{men}{8 - len(men)}"
-    start = score(f"8/8/8/5k2/8/8/{row}/K7 w - - 0 1")
-    edge = score(f"8/8/8/8/5K1k/8/8/{row} w - - 0 1")
-    assert LEAST_WON <= start < edge < LEAST_MATE
-    assert share_of(start) > share_of(edge) >= 0
 
 
 def test_scores_stay_in_their_range() -> None:

@@ -23,7 +23,6 @@ from graphsearch.evaluators.factory import CombinedEvaluator, EvaluatorSpec, cre
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
-from tests.support.table import TableEntry, TableEvaluator
 
 BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")])
 
@@ -271,18 +270,6 @@ def test_what_is_no_evaluator_opens_no_graph(evaluator: Any, tmp_path: Path) -> 
         with pytest.raises(InvalidParameterError, match="does not have all of them"):
             Graph.open(path, evaluator=evaluator)
     assert not any(tmp_path.iterdir())
-
-
-def test_search_with_both_is_a_search_with_a_table_of_both() -> None:
-    """The combination is nothing but an evaluator: the same search as one that answers the same by itself."""
-    policy = TableEvaluator({}, TableEntry((0.2, 0.5, 0.3), {"e2e4": 0.6}))
-    value = TableEvaluator({}, TableEntry((0.5, 0.3, 0.2), {}))
-    whole = TableEvaluator({}, TableEntry((0.5, 0.3, 0.2), {"e2e4": 0.6}))
-    found: list[Any] = []
-    for evaluator in (CombinedEvaluator(policy, value), whole):
-        with Graph.open(None, evaluator=evaluator) as graph:
-            found.append(analyze(graph, chess.Board(), Limits(visits=200)).as_dict()["moves"])
-    assert found[0] == found[1]
 
 
 def test_the_command_line_combines_and_says_what_is_wrong(cli: Any, tmp_path: Path) -> None:

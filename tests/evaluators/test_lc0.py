@@ -20,7 +20,6 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
@@ -30,7 +29,6 @@ from graphsearch.evaluators.protocol import PositionBatch, checked
 
 from ..conftest import Cli, shared_data
 from ..support.attention import Definition
-from ..support.graphs import check_invariants
 from ..support.lc0_format import data, net, number, word
 from ..support.networks import policy_cell, policy_texts, softmax
 from ..support.positions import played, random_games
@@ -431,20 +429,6 @@ def test_a_gpu_gets_batches_of_few_sizes_and_says_the_same(
 
 
 # ------------------------------------------------------------------ searches
-def test_a_search_holds_what_the_network_says(tiny_file: Path, tmp_path: Path) -> None:
-    board, path = chess.Board(), tmp_path / "a.graph"
-    with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
-        result = analyze(graph, board, Limits(visits=80), SearchParams(minibatch_size=32))
-        check_invariants(graph, board)
-        record = graph.read(board)
-        assert record is not None
-        batch = PositionBatch.from_boards([board])
-        expected = graph.evaluator.evaluate(batch)
-        assert record.v == pytest.approx(float(expected.wdl[0, 0] - expected.wdl[0, 2]), abs=1e-6)
-    assert result.visits >= 80
-    with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
-        again = analyze(graph, board, Limits(visits=40), SearchParams(minibatch_size=32))
-    assert again.visits == result.visits + again.new_visits
 
 
 # ------------------------------------------------------------------ the command line
@@ -459,11 +443,3 @@ def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) 
     assert cli("store", "info", path, "--json").json["evaluator"]["kind"] == "lc0"
     refused = cli("analyze", "startpos", "--visits", 1, "--evaluator", f"lc0:{tiny_file}", "--store", path)
     refused.ends(1, "PolicyTemperature 1.0 there, 1.359 here")
-
-
-def test_a_bad_network_fails_and_a_bad_name_is_wrong_use(cli: Cli, tmp_path: Path) -> None:
-    bad = written(tmp_path / "bad.pb.gz", b"nonsense")
-    outcome = cli("evaluate", "startpos", "--evaluator", f"lc0:{bad}").ends(1)
-    assert (outcome.out, len(outcome.faults)) == ("", 1)
-    cli("evaluate", "startpos", "--evaluator", "lc0").ends(2)
-    cli("analyze", "startpos", "--evaluator", f"lc0:{bad}", "--evaluator-option", "threads=x").ends(2)

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.lc0.planes import input_planes
-from graphsearch.evaluators.lc0.policy import convolution_outputs, output_indices, priors
+from graphsearch.evaluators.lc0.policy import output_indices
 from graphsearch.evaluators.protocol import PositionBatch
 
 from ..conftest import shared_data
-from ..support.networks import policy_cell, policy_texts
 from ..support.positions import played
 
 STARTS = [
@@ -29,40 +28,6 @@ STARTS = [
     "4k3/8/8/8/8/8/8/4K2R w K - 0 1",
     "4r2k/8/8/8/8/8/8/R3Q2K w - - 0 1",
 ]
-
-
-def test_a_batch_is_its_positions_one_by_one() -> None:
-    boards = [chess.Board(start) for start in STARTS]
-    batch = PositionBatch.from_boards(boards)
-    alone = [PositionBatch.from_boards([board]) for board in boards]
-    assert np.array_equal(input_planes(batch.words), np.concatenate([input_planes(b.words) for b in alone]))
-    half = input_planes(batch.words, np.float16)
-    assert half.dtype == np.float16
-    assert np.array_equal(half, input_planes(batch.words))
-    assert input_planes(batch.words[:0]).shape == (0, 112, 8, 8)
-    assert np.array_equal(output_indices(batch), np.concatenate([output_indices(b) for b in alone]))
-    logits = np.random.default_rng(1).normal(0, 3, (len(batch), 1858)).astype(np.float32)
-    together = priors(batch, logits, 1.7)
-    one_by_one = [priors(b, row[None], 1.7) for b, row in zip(alone, logits, strict=True)]
-    np.testing.assert_allclose(together, np.concatenate(one_by_one), rtol=1e-6)
-
-
-def test_priors_are_a_softmax_over_the_legal_moves_at_the_temperature() -> None:
-    batch = PositionBatch.from_boards([chess.Board()])
-    logits = np.random.default_rng(2).normal(0, 5, (1, 1858))
-    chosen = logits[0, output_indices(batch)]
-    for temperature in (0.5, 1.0, 1.359):
-        expected = np.exp(chosen / temperature) / np.exp(chosen / temperature).sum()
-        found = priors(batch, logits.astype(np.float32), temperature)
-        np.testing.assert_allclose(found, expected, rtol=1e-4)
-    large = priors(batch, np.full((1, 1858), 3e4, np.float32), 0.1)
-    np.testing.assert_allclose(large, 1 / 20, rtol=1e-6)
-
-
-def test_each_output_has_a_cell_of_its_own_in_a_convolutional_head() -> None:
-    cells = [plane * 64 + square for plane, square in map(policy_cell, policy_texts())]
-    assert convolution_outputs().tolist() == cells
-    assert len(set(cells)) == 1858
 
 
 # ------------------------------------------------------------------ lc0's own encoder

@@ -173,6 +173,23 @@ def test_quiescence_is_plain_alpha_beta_over_the_same_static_values(file: Path) 
     assert found != said(weights, boards_of_games())
 
 
+@pytest.mark.parametrize(
+    ("fen", "uci", "gain"),
+    [
+        ("4k3/8/2p5/3p4/8/8/3Q4/4K3 w - - 0 1", "d2d5", 1000 - 9500),
+        ("4k3/8/8/3p4/8/8/3Q4/4K3 w - - 0 1", "d2d5", 1000),
+        ("3rk3/3r4/8/3p4/8/3R4/3R4/4K3 w - - 0 1", "d3d5", 1000 - 5000),  # x-rays on both sides
+        ("3rk3/8/8/3p4/8/3R4/3R4/4K3 w - - 0 1", "d3d5", 1000),
+        ("4k3/8/8/8/8/8/8/4KQ2 w - - 0 1", "f1f5", 0),
+        ("4k3/8/4p3/8/8/8/8/4KQ2 w - - 0 1", "f1f5", -9500),
+        ("1r2k3/2P5/8/8/8/8/8/4K3 w - - 0 1", "c7b8q", 5000 + 8500),
+        ("4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 2", "e5d6", 1000),  # en passant
+    ],
+)
+def test_static_exchange(fen: str, uci: str, gain: int) -> None:
+    assert exchanged(chess.Board(fen), chess.Move.from_uci(uci)) == gain
+
+
 # ----------------------------------------------------------------------- evaluations
 def test_an_evaluation_is_a_probability_whatever_came_before(file: Path) -> None:
     evaluator = create(f"nnue:{file}")

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -303,16 +302,6 @@ def test_parts_depend_on_what_a_position_takes_and_on_the_batch_that_keeps_a_wor
                 assert 0 < Pace(batch_size, per_position).size(count, 2) <= max(1, count // 2)
     assert Pace(16, 1.0).size(256, 2) == 2  # seconds of work that a death costs
     assert Pace(256, 1e-4).size(1024, 4) == 256  # a call takes long
-
-
-def test_the_pace_is_a_mean_of_the_latest_parts() -> None:
-    pace = Pace(1)
-    assert pace.allowance(10, first=False) == 600
-    for _ in range(100):
-        pace.learn(10, 5.0)
-    pace.learn(10, nan)
-    assert pace.per_position == pytest.approx(0.5)
-    assert (pace.allowance(100, first=False), pace.allowance(1, first=True)) == (1000, 600)
 
 
 def test_kernels_are_compiled_by_one_process_while_others_wait(

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -32,25 +31,6 @@ def running() -> set[threading.Thread]:
 
 def batch_of(count: int) -> PositionBatch:
     return PositionBatch.from_boards([unpack(words) for words in random_words()[:count]])
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_every_portion_is_done_once_and_no_two_at_a_time_by_threads_of_one_number(count: int) -> None:
-    threads, done, busy = EvaluationThreads(count), [], set()
-
-    def work(portion: int, thread: int) -> None:
-        assert 0 <= thread < count
-        assert thread not in busy
-        busy.add(thread)
-        time.sleep(0.001)
-        busy.remove(thread)
-        done.append(portion)
-
-    for portions in (0, 1, 40):
-        done.clear()
-        threads.begin(work, portions).result()
-        assert sorted(done) == list(range(portions))
-    threads.close()
 
 
 def test_what_a_portion_raises_reaches_the_caller_and_later_jobs_are_done() -> None:

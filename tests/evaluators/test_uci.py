@@ -620,18 +620,6 @@ def go(board, words, k):
     assert verify(file).ok
 
 
-def test_a_search_that_overlaps_with_two_engines_finds_what_one_finds(
-    tmp_path: Path, made: list[Any]
-) -> None:
-    path, found = fake_engine(tmp_path), []
-    for workers in ("1", "2"):
-        made.append(create(f"uci:{path}", {"workers": workers}))
-        with Graph.open(None, evaluator=made[-1]) as graph:
-            result = analyze(graph, chess.Board(), Limits(visits=32), SearchParams(minibatch_size=16))
-            found.append([(move.move, move.n, move.q) for move in result.node.moves])
-    assert found[0] == found[1]
-
-
 def test_the_command_line_passes_options_to_the_engine_and_the_rest_to_the_search(
     tmp_path: Path, cli: Cli
 ) -> None:

@@ -19,6 +19,7 @@ EXECUTIONS = {
     "decode": 100,
     "unpack": 100,
     "entries": 100,
+    "lines": 300,
     "cache": 15,
     "toml": 80,
     "uci": 4,

@@ -6,7 +6,6 @@ import math
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,7 +22,6 @@ import graphsearch.graph.graph
 import graphsearch.graph.reading
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import StoreError
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of, pack
 from graphsearch.search.waves import WaveRunner
@@ -31,7 +29,7 @@ from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from tests.support.arenas import check_arena
-from tests.support.graphs import check_invariants, numbers_below, records_below, records_of
+from tests.support.graphs import numbers_below, records_below, records_of
 from tests.support.positions import KIWIPETE, after_line
 from tests.support.reference import HashEvaluator
 
@@ -162,53 +160,6 @@ def test_visits_in_flight_keep_their_edges_when_their_records_leave_memory(
             result = analyze(graph, board, Limits(visits=200), params)
         found.append((result.collisions, stored(path)))
     assert found[0] == found[1]
-
-
-# --------------------------------------------------------------------------- looking ahead
-
-
-class SlowEvaluator(HashEvaluator):
-    """Answers when what could be read ahead has been."""
-
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        time.sleep(0.005)
-        return super().evaluate(batch)
-
-
-def test_looking_ahead_changes_memory_only(tmp_path: Path) -> None:
-    found = []
-    for name, evaluator in (("fast", HashEvaluator()), ("slow", SlowEvaluator())):
-        with Graph.open(tmp_path / f"{name}.graph", evaluator=evaluator) as graph:
-            params = SearchParams(minibatch_size=32, overlap=0)
-            analyze(graph, chess.Board(), Limits(visits=200), params)
-            graph.pager.start_over()
-            result = analyze(graph, chess.Board(), Limits(visits=200), params)
-            found.append((result.as_dict() | {"seconds": 0.0, "store": ""}, graph.pager.read_back > 0))
-            check_arena(graph.arena)
-            check_invariants(graph, chess.Board())
-    assert found[0] == found[1]
-    assert stored(tmp_path / "fast.graph") == stored(tmp_path / "slow.graph")
-
-
-def test_an_evaluator_that_fails_while_looking_ahead_ends_the_search_saved(tmp_path: Path) -> None:
-    class Failing(SlowEvaluator):
-        most_calls = 1 << 60
-
-        def evaluate(self, batch: PositionBatch) -> Evaluation:
-            if self.calls > self.most_calls:
-                raise RuntimeError("no answer")
-            return super().evaluate(batch)
-
-    evaluator = Failing()
-    with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
-        params = SearchParams(minibatch_size=16, overlap=0, max_wave_share=1.0)
-        analyze(graph, chess.Board(), Limits(visits=300), params)
-        graph.pager.start_over()
-        evaluator.most_calls = evaluator.calls + 10
-        with pytest.raises(Exception, match="no answer"):
-            analyze(graph, chess.Board(), Limits(visits=3000), params)
-        assert graph.arena.dirty_count == 0
-        check_invariants(graph, chess.Board())
 
 
 # --------------------------------------------------------------------------- saving in the background

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.graph import saving
 from graphsearch.graph.view import NodeView
 from graphsearch.search.results import SearchResult
@@ -197,19 +197,6 @@ def test_a_fault_of_the_saving_thread_is_raised_where_it_is_waited_for(
         nodes = analyze(graph, chess.Board(), Limits(visits=300), PARAMS).nodes
     with Store.open(path, read_only=True) as store:
         assert store.node_count == nodes
-
-
-def test_what_a_graph_and_a_search_cannot_use_is_told_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    for budget in (0, -5):
-        with pytest.raises(InvalidParameterError, match=f"above 0, not {budget}"):
-            Graph.open(path, ram_bytes=budget)
-    assert not path.exists()
-    with (
-        Graph.open(None, evaluator=HashEvaluator()) as graph,
-        pytest.raises(InvalidPositionError, match=r"chess\.Board, not str"),
-    ):
-        analyze(graph, chess.STARTING_FEN)  # type: ignore[arg-type]
 
 
 def test_a_graph_closes_only_while_no_search_runs_on_it_and_is_never_copied(tmp_path: Path) -> None:

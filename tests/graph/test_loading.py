@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.graph import arena_kernel, reading
+from graphsearch.graph import reading
 from graphsearch.graph.reading import Loader
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
@@ -98,22 +98,11 @@ def test_of_a_file_that_does_not_fit_the_most_visited_records_are_read(
     with Graph.open(large, ram_bytes=600_000) as graph:
         found = search(graph, minibatch_size=16)
         assert graph.arena.node_count < graph.node_count
+        assert 0.3 * graph.pager.budget < graph.arena.bytes_used
         check_arena(graph.arena)
     (loader,) = loaders
     assert loader.least_visits > 1
     assert found == searched(None, 4_000, MORE, minibatch_size=16)
-
-
-def test_the_sample_finds_the_visits_from_which_on_records_fit(large: Path) -> None:
-    with Graph.open(large, ram_bytes=600_000) as graph:
-        graph.pager.filter()
-        loader = Loader(large, graph.pager)
-        while loader.advance(1.0):
-            pass
-        loader.close()
-        assert not graph.pager.complete
-        assert 0.3 * graph.pager.budget < graph.arena.bytes_used <= graph.pager.budget
-        assert graph.arena.counters[arena_kernel.EVICTED] == 0
 
 
 def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:

@@ -46,12 +46,6 @@ def test_an_object_is_freed_once_with_its_owner() -> None:
     assert freed == [5]
 
 
-def test_addresses_are_those_of_the_library_that_makes_the_contexts(library: Libzstd) -> None:
-    kind = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
-    frame = zstandard.compress(b"abc" * 100)
-    assert kind(library.frame_size)(frame + b"more", len(frame) + 4) == len(frame)
-
-
 def test_without_symbols_cffi_finds_the_functions_of_one_library() -> None:
     pytest.importorskip("_cffi_backend", reason="cffi is not installed")
     found = load_by_cffi()

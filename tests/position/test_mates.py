@@ -12,7 +12,7 @@ import pytest
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr, zeros
 from graphsearch.jit.types import uint16, uint64
-from graphsearch.position.board import board_of, chess960_start, legal_moves, pack
+from graphsearch.position.board import board_of, legal_moves, pack
 from graphsearch.position.board_kernel import PW, generate_moves
 from graphsearch.position.mates_kernel import mate_in_one
 from graphsearch.position.tables import load_tables
@@ -74,15 +74,6 @@ def scattered(rng: random.Random) -> chess.Board:
             return board
 
 
-def played(rng: random.Random) -> list[chess.Board]:
-    """Returns the positions of a random game, castling and en passant included."""
-    board, boards = chess960_start(rng.choice((518, rng.randrange(960)))), list[chess.Board]()
-    while not board.is_game_over() and len(boards) < 120:
-        board.push(rng.choice(list(board.legal_moves)))
-        boards.append(board.copy(stack=False))
-    return [board for board in boards if any(board.legal_moves)]
-
-
 def crowded(rng: random.Random) -> chess.Board:
     """Returns a position where castling or en passant is legal beside a bare king."""
     while True:
@@ -138,9 +129,3 @@ def test_mates_in_one_are_those_of_python_chess_with_castling_and_en_passant() -
     ]
     assert assert_same(boards) > 15
     assert special
-
-
-def test_mates_in_one_are_those_of_python_chess_in_games() -> None:
-    rng = random.Random(5)
-    boards = [board for _ in range(4) for board in played(rng)]
-    assert assert_same(boards) > 3

@@ -164,11 +164,6 @@ def test_a_game_is_read_to_its_end_or_to_a_ply_with_its_history(pgn: Pgn) -> Non
     assert read_position(path, ply=3, moves="d6").board.move_stack[-1] == chess.Move.from_uci("d7d6")
 
 
-def test_byte_order_mark_carriage_returns_and_blank_header_lines_are_harmless(pgn: Pgn) -> None:
-    path = pgn('\ufeff[Event "A"]\r\n\r\n[White "B"]\r\n\r\n1. e4 e5\r\n2. Nf3 *\r\n')
-    assert len(read_position(path).board.move_stack) == 3
-
-
 def test_a_game_may_start_from_a_fen_header(pgn: Pgn) -> None:
     path = pgn('[SetUp "1"]\n[FEN "4k3/8/8/8/8/8/4P3/4K3 w - - 5 10"]\n\n10. e4 Ke7 *\n')
     board = read_position(path).board
@@ -227,13 +222,6 @@ def test_a_ply_beyond_the_game_and_a_ply_without_a_game_are_refused(pgn: Pgn) ->
         read_position(pgn('[White "A"]\n\n1. e4 *\n'), ply=5)
     with pytest.raises(InvalidPositionError, match="is for a PGN file"):
         read_position("startpos", ply=1)
-
-
-def test_an_exported_game_reads_back_as_it_was_played(pgn: Pgn) -> None:
-    for board in games():
-        given = read_position(pgn(str(chess.pgn.Game.from_board(board))))
-        assert given.board.move_stack == board.move_stack
-        assert given.notes == ()
 
 
 def test_a_printed_fen_leads_back_to_its_record_also_if_the_capturing_pawn_is_pinned(tmp_path: Path) -> None:

@@ -94,21 +94,6 @@ def test_results_arrive_and_workers_start_only_for_calls_that_wait() -> None:
         assert len(stage.all) <= 2
 
 
-def test_the_call_of_a_lost_worker_is_done_by_its_replacement() -> None:
-    stage = Stage("ok end")
-    with Workers(1, stage) as workers:
-        assert result(workers.submit(pow, 2, 3)) == 8
-    assert len(stage.all) == 2
-
-
-def test_three_workers_in_a_row_fail_what_they_died_over_and_nothing_else() -> None:
-    with Workers(1, Stage("ok end", "ok hang", "ok end")) as workers:
-        bad, good = workers.give(divide, name="the sum 0"), workers.submit(pow, 2, 3)
-        with pytest.raises(EvaluatorError, match="3 workers in a row ended over the sum 0: bang"):
-            result(bad)
-        assert result(good) == 8
-
-
 @pytest.mark.parametrize(
     ("script", "told"),
     [

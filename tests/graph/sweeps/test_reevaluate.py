@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import threading
 from collections.abc import Callable
@@ -22,8 +21,8 @@ from graphsearch.base.errors import (
     UnfinishedError,
 )
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
-from graphsearch.graph.sweeps.reevaluate import evaluated, positions_of, reevaluate
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
+from graphsearch.graph.sweeps.reevaluate import positions_of, reevaluate
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
@@ -31,13 +30,12 @@ from graphsearch.store.record.node import NodeRecord, RecordBatch, prior_code
 from graphsearch.store.record.provenance import BY_RULE
 from graphsearch.store.record.ranking import edge_of
 from graphsearch.store.store import Store
-from graphsearch.store.union.records import united
 from graphsearch.store.upkeep.rewrite import Progress, compact, prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 from tests.store.records import faults_of
 
-from ...store.records import batch_of, random_records
+from ...store.records import random_records
 from ...support.counting import CountingEvaluator
 from ...support.graphs import check_invariants, searched
 from ...support.reference import HashEvaluator, Node, ReferenceSearch
@@ -222,32 +220,6 @@ def test_what_is_done_is_not_done_again(whole: Path, tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ uniting
-def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
-    records = [r for r in random_records(5, 100) if r.codes]
-    rng = random.Random(3)
-    codes = [bytes(rng.choice((1, 2, 9, 30, 63)) for _ in record.codes) for record in records]
-    batch = batch_of(records)
-    priors = ((np.frombuffer(b"".join(codes), np.uint8) / 63) ** 4).astype(np.float32)
-    draws = np.tile(np.array([0.5, 0, 0.5], np.float32), (len(records), 1))
-    answered = evaluated(batch, Evaluation(draws, priors), 7, 3)
-    found = united(batch, answered, np.arange(len(records)), 7)
-    assert found.before.tolist() == list(range(len(records)))
-    for i, record in enumerate(records):
-        new = found.out.record(i)
-        assert faults_of(new) == []
-        assert (new.codes, new.evaluator, new.run, new.v) == (codes[i], 7, 3, 0.0)
-        old_edges = {index: edge for index, edge in zip(record.order, record.edges, strict=False) if edge.n}
-        new_edges = {index: edge for index, edge in zip(new.order, new.edges, strict=False) if edge.n}
-        assert new_edges == old_edges
-        assert not new.edges or new.edges[-1].n
-
-
-def test_the_positions_of_records_are_those_of_python_chess() -> None:
-    records = [r for r in random_records(9, 80) if r.codes]
-    batch = positions_of(batch_of(records))
-    assert len(batch) == len(records)
-    for board, moves in batch.boards():
-        assert moves == legal_moves(board)
 
 
 def test_a_record_that_does_not_fit_its_position_is_named() -> None:

@@ -30,7 +30,7 @@ from graphsearch.solvers.nodetypes import (
     minimal_of,
     walk,
 )
-from graphsearch.solvers.nodetypes_kernel import CAPTURE, CHECK, EntryIndex, index_entries
+from graphsearch.solvers.nodetypes_kernel import EntryIndex, index_entries
 from graphsearch.store.record.transposition import TYPES, Entry, EntryTable, encoded
 from graphsearch.store.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
@@ -231,12 +231,6 @@ def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str) -> None:
         assert (nodes.actual == kind).sum() == sum(entries[key].bound == bound for key in plain)
 
 
-def test_progress_is_told_level_by_level() -> None:
-    seen: list[tuple[int, int, int]] = []
-    walk(chess.Board(), entries_of(table_of(SMALL)), on_progress=lambda *now: seen.append(now))
-    assert seen == [(1, 12, 0), (5, 12, 1), (9, 12, 2), (11, 12, 3), (12, 12, 4)]
-
-
 def test_an_entry_of_another_position_with_the_same_key_is_not_taken() -> None:
     board = chess.Board()
     entry = Entry(0, 1, "exact", None, "pv", 0)
@@ -246,14 +240,6 @@ def test_an_entry_of_another_position_with_the_same_key_is_not_taken() -> None:
     assert len(walk(board, index_entries(keys, np.array([wrong, right], np.uint64))).nodes) == 1
     with pytest.raises(UnknownPositionError):
         walk(board, index_entries(keys[:1], np.array([wrong], np.uint64)))
-
-
-def test_marks_of_the_best_move() -> None:
-    puts: list[Put] = [("", "lower", "Qxf7#", "cut", 1)]
-    mate = "r1bqkb1r/pppp1ppp/2n2n2/4p2Q/2B1P3/8/PPPP1PPP/RNB1K1NR w KQkq - 4 4"
-    board = chess.Board(mate)
-    nodes = walk(board, entries_of(table_of(puts, mate))).nodes
-    assert nodes.best_marks.tolist() == [1 | CAPTURE | CHECK]
 
 
 class Told(RecordProofs):
@@ -336,23 +322,3 @@ def test_proofs_in_bulk_are_those_of_each_record_at_every_clock(tmp_path: Path) 
     ]
     assert list(zip(lower.tolist(), upper.tolist(), strict=True)) == wanted
     assert {(-1, -1), (1, 1), (-1, 1)} <= set(wanted)
-
-
-def test_entries_of_another_evaluation_are_told(small_graph: Path) -> None:
-    write_entries(small_graph, "f" * 64)
-    with pytest.raises(UnknownPositionError, match=r"no entries of this evaluation \(12 of another one\)"):
-        classify_file(small_graph, chess.Board())
-
-
-def test_damaged_entries_are_named(entries_file: Path) -> None:
-    with Store.open(entries_file) as store, store.transaction():
-        keys, data = table_of([("a3 a6", "upper", "", "all", 0)]).take_dirty()
-        store_entries.append(store, keys, data, BuiltinEvaluator().identity.digest)
-        store.connection.execute("UPDATE entry_piece SET checksum = 1 WHERE id = 2")
-    found = classify_file(entries_file, chess.Board())
-    assert (found.nodes, len(found.problems)) == (12, 1)
-    assert "piece 2 of the entries is damaged" in found.problems[0]
-    with Store.open(entries_file) as store, store.transaction():
-        store.connection.execute("UPDATE entry_piece SET checksum = 1")
-    with pytest.raises(UnknownPositionError, match=r"no entries that can be read: .* piece 2 .* is damaged"):
-        classify_file(entries_file, chess.Board())

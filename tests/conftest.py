@@ -23,11 +23,8 @@ from typing import Any, Self
 import pytest
 from hypothesis import HealthCheck, settings
 
-from .support.browser import driver as driver
-from .support.compiling import compile_all
-from .support.places import ROOT as ROOT
-from .support.traces import FOLDER, Summary, Traces
-from .support.windows import NOT_THERE
+from tests.support.places import ROOT as ROOT
+from tests.support.traces import FOLDER, Summary, Traces
 
 SHARED = ROOT.parent / "shared"
 LONGEST_PROCESS_S = 240
@@ -213,3 +210,89 @@ def nothing_saved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets no interval between two saves of a search end, however slow the machine is."""
     session = importlib.import_module("graphsearch.search.loop")
     monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", math.inf)
+
+
+# ------------------------------------------------------------------ Chromium without a window
+OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--force-prefers-reduced-motion",
+    "--disable-site-isolation-trials",  # one process draws the pages of all servers
+    "--renderer-process-limit=1",
+    "--process-per-site",
+    "--window-size=1400,1000",
+    "--app=data:,",  # a window without a toolbar, which would be a page of its own, drawn at each step
+)
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[Any]:
+    """A browser, one for all pages; tests without it skip themselves."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    program = shutil.which("chromedriver")
+    if not browser or not program:
+        pytest.skip("needs Chromium and its driver, such as Debian's packages chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for option in OPTIONS:
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(program))
+    yield found
+    found.quit()
+
+
+# ------------------------------------------------------------------ compiling first
+PURPOSE = "tests"
+
+
+def compile_all() -> None:
+    """Compiles both parts at once, unless an earlier test run did."""
+    from graphsearch.jit.compiler import is_compiled, mark_compiled
+
+    if is_compiled(PURPOSE):
+        return
+    sys.stderr.write("compiling the kernels, once: about a minute\n")
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        parts = [_start("waves", first), _start("rest", second)]
+        codes = [part.wait() for part in parts]
+    if not any(codes):
+        mark_compiled(PURPOSE)
+
+
+def _start(part: str, folder: str) -> subprocess.Popen[bytes]:
+    """Starts one process that compiles a part, in a folder for its files."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "graphsearch.cli.compile_kernels", part],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+# ------------------------------------------------------------------ what does not run on Windows
+FULL_DISK = "the limit of a file's size is POSIX's"
+NO_LINKS = "only administrators may make links"
+NO_SIGNALS = "one process cannot send another a signal"
+
+NOT_THERE = {
+    "tests/graph/test_faults.py::test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room": (
+        FULL_DISK
+    ),
+    "tests/query/test_history.py::test_a_year_of_runs_stays_small_with_its_changes": (
+        "Python's SQLite for Windows has no table dbstat"
+    ),
+    "tests/query/test_sql.py::test_it_reads_beside_a_search_and_from_a_read_only_folder": (
+        "a reader of a read-only file leaves an empty log beside it"
+    ),
+    "tests/store/test_log.py::test_checkpoints_leave_no_descriptor_open": "the folder /proc is Linux's",
+    "tests/store/test_maintenance.py::test_a_copy_needs_another_name_and_a_folder": NO_LINKS,
+    "tests/store/test_opening.py::test_a_link_leads_to_the_same_lock": NO_LINKS,
+    "tests/uci/test_clients.py::test_a_signal_saves_what_was_searched": NO_SIGNALS,
+    "tests/uci/test_protocol.py::test_an_option_out_of_range_is_refused_in_a_line": "no pipes with names",
+}

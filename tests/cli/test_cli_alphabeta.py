@@ -39,17 +39,7 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
 def test_the_table_has_a_row_for_each_depth_and_the_messages_are_on_stderr(cli: Cli) -> None:
     outcome = cli("alphabeta", "startpos", "--moves", "e4 e5", "--depth", 3)
     lines = outcome.out.splitlines()
-    assert lines[0].split() == [
-        "Depth",
-        "Score",
-        "Nodes",
-        "Nodes/s",
-        "Hits",
-        "Cut-offs",
-        "First",
-        "Time",
-        "Line",
-    ]
+    assert lines[0].split() == HEADS.split()
     assert [line.split()[0] for line in lines[2:5]] == ["1", "2", "3"]
     assert lines[4].split("s   ")[-1].startswith("2. ")  # the line, after 1. e4 e5
     assert lines[5].startswith("bestmove ")

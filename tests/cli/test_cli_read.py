@@ -46,9 +46,7 @@ def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
     assert sum(data["wdl"]) == pytest.approx(1)
     assert len(data["moves"]) == 20
     assert data["visits"] == 1 + sum(move["n"] for move in data["moves"])
-    assert set(data["moves"][0]) == set(
-        ["move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "apart", "pv"]
-    )
+    assert set(data["moves"][0]) == set(OF_A_MOVE.split())
 
 
 def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path) -> None:

@@ -26,11 +26,11 @@ from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import output_indices
 from graphsearch.evaluators.protocol import PositionBatch, checked
+from tests.support.attention import policy_cell, policy_texts, softmax
+from tests.support.random_lc0 import data, net, number, word
 
 from ..conftest import Cli, shared_data
 from ..support.attention import Definition
-from ..support.lc0_format import data, net, number, word
-from ..support.networks import policy_cell, policy_texts, softmax
 from ..support.positions import played, random_games
 from ..support.random_lc0 import tower
 

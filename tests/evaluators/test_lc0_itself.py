@@ -20,11 +20,11 @@ from graphsearch.evaluators.lc0.policy import output_indices
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
 from graphsearch.uci.protocol import written_line
+from tests.support.attention import planes_shown
+from tests.support.random_lc0 import net
 
 from ..conftest import shared_data
-from ..support.lc0_format import net
 from ..support.lines import LineEvaluator, boards_of
-from ..support.networks import planes_shown
 from ..support.positions import played
 from ..support.random_lc0 import tower
 

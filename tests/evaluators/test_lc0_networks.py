@@ -24,10 +24,10 @@ from graphsearch.evaluators.lc0.policy import output_indices, policy_moves
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import legal_moves
 from graphsearch.store.record.provenance import EvaluatorIdentity
+from tests.support.attention import planes_shown, policy_texts, softmax
+from tests.support.random_lc0 import WEIGHTS, data, message, net
 
 from ..support.attention import Definition
-from ..support.lc0_format import WEIGHTS, data, message, net
-from ..support.networks import planes_shown, policy_texts, softmax
 from ..support.positions import random_games
 from ..support.random_lc0 import RandomNetwork, Shape, tower
 

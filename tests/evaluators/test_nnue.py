@@ -29,9 +29,8 @@ from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.board_kernel import is_dead
 from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
-from tests.support.exchange import exchanged
 from tests.support.nnue import MadeUp, features, leb128
-from tests.support.nnue_kernel import scores
+from tests.support.nnue_kernel import exchanged, scores
 from tests.support.positions import random_words
 
 SMALL = ARCHITECTURES[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +33,17 @@ LINES = (
 )
 
 
-def _plain(count: int, seed: int) -> list[bytes]:
-    records = random_records(seed, count)
-    return plain_blocks(batch_of(records))
-
-
 # ------------------------------------------------------------------ blocks before compression
-def plain_seeds(_: Path) -> list[bytes]:
+@cache
+def plain_blocks_of_all_sizes() -> list[bytes]:
     """Returns blocks as they are before compression, of one record to 32."""
-    return [block for count, seed in ((1, 5), (32, 6), (70, 7)) for block in _plain(count, seed)]
+    sizes = ((1, 5), (32, 6), (70, 7))
+    return [block for count, seed in sizes for block in plain_blocks(batch_of(random_records(seed, count)))]
 
 
-def mutate_plain(seeds: list[bytes], rng: random.Random) -> bytes:
+def mutated_plain(rng: random.Random) -> bytes:
     """Returns a changed block; its header is changed most of all."""
+    seeds = plain_blocks_of_all_sizes()
     data = rng.choice(seeds)
     what = rng.randrange(6)
     if what == 0:
@@ -67,19 +66,16 @@ def _columns(sizes: Any, *, low: bool) -> Any:
     return Columns(**{name: guarded(rooms[name], kind, low=low) for name, kind in COLUMNS.items()})
 
 
-def decode(data: bytes, folder: Path) -> bool:
-    """Decodes a block, given as it is before compression, in the room that its header announces."""
-    return unpack(seal(b"", [data])[0], folder)
-
-
 # ------------------------------------------------------------------ blocks as they are stored
 def stored_seeds(_: Path) -> list[bytes]:
     """Returns blocks as they are stored, without dictionaries."""
-    return seal(b"", plain_seeds(_))
+    return seal(b"", plain_blocks_of_all_sizes())
 
 
 def mutate_stored(seeds: list[bytes], rng: random.Random) -> bytes:
-    """Returns a changed block; mostly its checksum is right."""
+    """Returns a block that was changed before its compression, or after; mostly its checksum is right."""
+    if rng.random() < 0.5:
+        return seal(b"", [mutated_plain(rng)])[0]
     data = rng.choice(seeds)
     return mutated(data, rng) if rng.random() < 0.1 else with_checksum(mutated(data[:-4], rng, seeds))
 
@@ -156,8 +152,7 @@ def warm() -> None:
     """Compiles, or loads, what the kernels' targets call."""
     from .texts import check_moves
 
-    block = plain_seeds(Path())[0]
-    decode(block, Path())
+    unpack(stored_seeds(Path())[0], Path())
     import chess
 
     check_moves(chess.Board())

@@ -35,7 +35,6 @@ TARGETS = {
         _graph("graph-pages", damage.by(damage.pages)),
         _graph("graph-log", damage.of_log),
         Target("cache", caches.seeds, caches.mutate, caches.exercise, caches.warm),
-        _kernel("decode", kernels.plain_seeds, kernels.mutate_plain, kernels.decode),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),
         _kernel("lines", kernels.line_seeds, kernels.mutate_lines, kernels.read_lines),
@@ -53,10 +52,9 @@ TARGETS = {
         _text("uci", _given(*texts.SESSIONS), texts.uci_words, texts.play, batch=1),
         Target("lc0", networks.seeds, networks.mutate, networks.read, networks.warm),
         Target("nnue", networks.nnue_seeds, networks.mutate_nnue, networks.read_nnue, networks.warm),
-        Target("onnx", networks.onnx_seeds, networks.mutate, networks.read_onnx, networks.warm),
-        Target("onnx-graphs", networks.onnx_seeds, networks.mutate_graph, networks.read_onnx, networks.warm),
+        Target("onnx", networks.onnx_seeds, networks.mutate_onnx, networks.read_onnx, networks.warm),
     )
 }
 
-KERNELS = ("decode", "unpack", "entries", "lines")  # also run as plain Python, where numpy checks every index
+KERNELS = ("unpack", "entries", "lines")  # also run as plain Python, where numpy checks every index
 FOLDER = Path("fuzz-failures")

@@ -1,4 +1,4 @@
-"""The harness itself: what it must notice it does notice."""
+"""The harness notices what it must; a short run of every target."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,11 +16,12 @@ import numpy as np
 import pytest
 
 from graphsearch.base.errors import StoreError
-
-from . import damage
-from .graphfile import GOLDEN
-from .guard import guarded
-from .harness import Fuzzer, Target
+from tests.conftest import ROOT
+from tests.fuzz import damage
+from tests.fuzz.graphfile import GOLDEN
+from tests.fuzz.guard import guarded
+from tests.fuzz.harness import Fuzzer, Target
+from tests.fuzz.targets import KERNELS, TARGETS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -94,3 +97,48 @@ def _dump(database: bytes) -> str:
         ]
         connection.text_factory = bytes
         return "\n".join(repr(connection.execute(f"SELECT * FROM {name}").fetchall()) for name in tables)
+
+
+# ------------------------------------------------------------------ a short run of every target
+EXECUTIONS = {
+    "unpack": 200,
+    "entries": 100,
+    "lines": 300,
+    "cache": 15,
+    "toml": 80,
+    "uci": 4,
+    "graph-blocks": 4,
+    "graph-rows": 3,
+    "graph-schema": 3,
+    "graph-pages": 3,
+    "graph-log": 3,
+    "pgn-zst": 3,
+}
+FEW = 5  # of all others
+# graph-blocks begins with the sound files; the others begin where one of the next inputs is accepted
+FIRST = {"graph-rows": 15, "graph-pages": 10, "graph-log": 7}
+NEEDED = {"onnx": "onnxruntime", "lc0": "onnxruntime"}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_whatever_comes_in_is_taken_or_refused_cleanly(name: str, tmp_path: Path) -> None:
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
+    fuzzer = Fuzzer(TARGETS[name], seed=0, first=FIRST.get(name, 0), keep=tmp_path / "failures")
+    try:
+        tally = fuzzer.run(executions=EXECUTIONS.get(name, FEW))
+    finally:
+        fuzzer.close()
+    assert not tally.failures, "\n".join(outcome.text or outcome.signature for outcome in fuzzer.outcomes)
+    assert tally.accepted
+    assert tally.executions == tally.accepted + tally.refused
+
+
+@pytest.mark.slow
+def test_kernels_as_plain_python_index_nothing_beyond_its_end(tmp_path: Path) -> None:
+    targets = [word for name in KERNELS for word in ("--target", name)]
+    command = [sys.executable, "-m", "tests.fuzz", *targets, "--executions", "8", "--jobs", "1"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command += ["--minutes", "4", "--keep", str(tmp_path / "failures")]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,17 +1,19 @@
-"""The shim that makes calls fail, and what the campaign makes of what a command left."""
+"""The shim that makes calls fail, what the campaign makes of what a command left, and a short campaign."""
 
 from __future__ import annotations
 
 import errno
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ..support.faults import shim
-from .disturbing import _output_problems
-from .works import Work, losses, missing
+from tests.conftest import ROOT
+from tests.fuzz.disturbing import Row, _output_problems
+from tests.fuzz.works import WORKS, Work, losses, missing
+from tests.support.faults import shim
 
 needs_shim = pytest.mark.skipif(bool(shim.why_not()), reason=shim.why_not())
 
@@ -105,3 +107,33 @@ def test_an_output_that_is_not_whole_is_noticed(tmp_path: Path) -> None:
     copy = tmp_path / "copy.graph"
     copy.write_bytes(b"no graph")
     assert _output_problems(copy, b"", promised=False)
+
+
+# ------------------------------------------------------------------ a short campaign
+
+
+ALIKE = {  # commands that read or write the file as others of the table do: only long campaigns take them
+    "analyze", "analyze, 2 threads", "analyze, a set", "watch", "mate", "refresh", "book build, new file",
+    "book queue add", "book queue drop", "book todo --queue", "study import", "store verify", "import pgn",
+    "import pgn, players later", "import epd", "repertoire import", "store prune", "store merge --into",
+    "store info", "show", "query diff", "query history", "query pv", "query find", "query novelties",
+    "query sql", "query prepare", "export csv", "export epd", "export jsonl", "export pgn",
+}  # fmt: skip
+CHOSEN = [work for work in WORKS if work.name not in ALIKE]
+
+
+@needs_shim
+@pytest.mark.slow
+def test_a_kill_or_a_fault_of_any_command_loses_nothing(tmp_path: Path) -> None:
+    """Kills half of the commands that write, and has a call of each of all others fail."""
+    kills = sum(work.start != "logged" for work in CHOSEN) // 2  # the first ones in the table
+    counts = "--kills", str(kills), "--faults", str(len(CHOSEN) - kills)
+    names = [word for work in CHOSEN for word in ("--work", work.name)]
+    command = [sys.executable, "-m", "tests.fuzz.campaign", *names, *counts, "--jobs", "1", "--share", "0"]
+    environment = shim.environment(library := shim.build(tmp_path))
+    command += ["--library", str(library)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    rows = json.loads(done.stdout)
+    assert not any(Row(**row).bad for row in rows), [row["problems"] for row in rows]
+    assert {row["work"] for row in rows} == {work.name for work in CHOSEN}

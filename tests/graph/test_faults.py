@@ -1,4 +1,4 @@
-"""What a search does when its file is damaged, its disk full, or another program holds an old state."""
+"""What a search does when its file is damaged, its disk full, its process forked or an argument wrong."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze, show
+from graphsearch import Graph, GraphSearchError, Limits, SearchParams, analyze, frame, show
 from graphsearch.base.errors import StoreError
 from graphsearch.graph import saving
 from graphsearch.graph.view import NodeView
@@ -25,13 +27,13 @@ from graphsearch.search.results import SearchResult
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
+from tests.conftest import Cli, sql
+from tests.store.test_damage import flip
 from tests.support.arenas import check_arena
+from tests.support.forks import Fork, Say, needs_fork
 from tests.support.graphs import check_invariants
+from tests.support.pools import until
 from tests.support.reference import HashEvaluator
-
-from ..conftest import Cli, sql
-from ..store.test_damage import flip
-from ..support.pools import until
 
 PARAMS = SearchParams(minibatch_size=16)
 
@@ -213,3 +215,81 @@ def test_a_graph_closes_only_while_no_search_runs_on_it_and_is_never_copied(tmp_
             late()
     with pytest.raises(StoreError, match="closed"):
         graph.call(lambda store: None)
+
+
+# ------------------------------------------------------------------ after a fork
+@needs_fork
+def test_a_child_is_refused_a_graph_opened_before_the_fork_and_leaves_its_file_alone(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    with Graph.open(path) as graph:
+        analyze(graph, board, Limits(visits=20))
+
+        def search(say: Say) -> None:
+            try:
+                with graph:
+                    analyze(graph, board, Limits(visits=20))
+            except StoreError as error:
+                say(error)
+            graph.close()
+            say("closed")
+
+        with Fork(search) as child:
+            assert child.line() == f"{path} was opened before a fork; open it again in this process"
+            assert child.line() == "closed"
+        assert analyze(graph, board, Limits(visits=20)).visits == 40
+    with Store.open(path, read_only=True) as store:
+        assert store.runs()[-1].visits == 20
+
+
+@needs_fork
+def test_a_child_can_search_a_graph_in_memory(tmp_path: Path) -> None:
+    board = chess.Board()
+    with Graph.open(None) as graph:
+        analyze(graph, board, Limits(visits=20))
+        with Fork(lambda say: say(analyze(graph, board, Limits(visits=20)).visits)) as child:
+            assert child.line() == "40"
+        assert analyze(graph, board, Limits(visits=20)).visits == 40
+
+
+# ------------------------------------------------------------------ arguments of the wrong kind
+BOARD = chess.Board()
+CALLS: dict[str, Callable[[Any, Any], object]] = {
+    "path": lambda graph, bad: Graph.open(bad, evaluator="uniform"),
+    "path unevaluated": lambda graph, bad: Graph.open_unevaluated(bad),
+    "table_bytes": lambda graph, bad: graph.use_entries(bad),
+    "board of read": lambda graph, bad: graph.read(bad),
+    "board of show": lambda graph, bad: show(graph, bad),
+    "source": lambda graph, bad: show(bad, BOARD),
+    "answer": lambda graph, bad: frame(bad),
+    "graph": lambda graph, bad: analyze(bad, BOARD, Limits(visits=1)),
+    "board": lambda graph, bad: analyze(graph, bad, Limits(visits=1)),
+    "limits": lambda graph, bad: analyze(graph, BOARD, bad),
+    "params": lambda graph, bad: analyze(graph, BOARD, Limits(visits=1), bad),
+    **{
+        name: lambda graph, bad, name=name: analyze(graph, BOARD, Limits(visits=1), **{name: bad})  # type: ignore[misc]
+        for name in ("on_progress", "stop", "searchmoves", "pace", "mates", "lines", "run")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return Graph.open(None, evaluator="uniform")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_of_the_wrong_kind_is_named_in_one_line(name: str, graph: Graph) -> None:
+    if name == "answer":
+        pytest.importorskip("pandas")
+    for bad in (3.5, {1: 2}, ["x" * 999], object()):
+        with pytest.raises(GraphSearchError) as caught:
+            CALLS[name](graph, bad)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 300
+
+
+def test_empty_limits_are_not_taken_for_none(graph: Graph) -> None:
+    with pytest.raises(GraphSearchError, match="limits must be Limits, not 0"):
+        analyze(graph, BOARD, 0)  # type: ignore[arg-type]
+    with pytest.raises(GraphSearchError, match="interval must be a number of seconds, not 'x'"):
+        analyze(graph, BOARD, Limits(visits=1), interval="x")  # type: ignore[arg-type]

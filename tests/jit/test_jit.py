@@ -1,30 +1,35 @@
-"""Compiled and plain: the same kernels, the same search, whether compiled now, earlier or not at all."""
+"""Compiled and plain: the same kernels and searches; libraries that kernels call; digests of sources."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import chess
+import numpy as np
 import pytest
+import zstandard
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CompilerError
-from graphsearch.jit import calls
+from graphsearch.jit import calls, sources
 from graphsearch.jit.compiler import JIT_OFF, kernel
+from graphsearch.jit.libzstd import MODULES, Libzstd, Owned, libzstd, load, load_by_cffi
 from graphsearch.jit.pointers import zeros
 from graphsearch.jit.types import int64, uint16
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.store import Store
-
-from ..conftest import ROOT
-from ..support.plain import as_json, in_plain_python
+from tests.conftest import ROOT
+from tests.store.records import batch_of, random_records
+from tests.support.plain import as_json, in_plain_python
 
 
 def searched(fen: str, batch: int, visits: int) -> dict[str, Any]:
@@ -107,3 +112,95 @@ def test_a_release_of_numba_without_the_needed_parts_is_named_with_the_tested_on
 def test_the_named_releases_are_those_that_the_package_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert calls.NUMBA in project["dependencies"]
+
+
+# ------------------------------------------------------------------ libzstd as kernels call it
+@pytest.fixture
+def library() -> Libzstd:
+    return libzstd()
+
+
+def test_a_library_without_the_symbols_is_passed_over() -> None:
+    other = np._core._multiarray_umath.__file__  # type: ignore[attr-defined]
+    assert load([]) is None
+    assert load(["/no/such/library.so"]) is None
+    assert load([other]) is None
+    names = [f"{zstandard.__path__[0]}/{name}" for name in MODULES]
+    assert load([*names, other]) is None
+
+
+def test_only_a_dictionary_in_zstds_format_is_loaded(library: Libzstd) -> None:
+    from graphsearch.store.codec.bulk import encode_chunk
+
+    stored = encode_chunk(batch_of(random_records(71, 60) * 20)).dictionary
+    codes = stored[2 : 2 + int.from_bytes(stored[:2], "little")]
+    assert library.load_dictionary(codes)
+    for wrong in (b"", codes[:4], codes[:7], codes[:20], b"plain content", codes[1:]):
+        assert library.load_dictionary(wrong) is None
+
+
+def test_an_object_is_freed_once_with_its_owner() -> None:
+    freed: list[int] = []
+    owner = Owned(5, freed.append)
+    assert owner.address == 5
+    assert freed == []
+    del owner
+    assert freed == [5]
+
+
+def test_without_symbols_cffi_finds_the_functions_of_one_library() -> None:
+    pytest.importorskip("_cffi_backend", reason="cffi is not installed")
+    found = load_by_cffi()
+    assert found is not None
+    frame = zstandard.compress(b"abc" * 100)
+    kind = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+    assert kind(found.frame_size)(frame + b"more", len(frame) + 4) == len(frame)
+    context, out = found.new_context(), ctypes.create_string_buffer(300)
+    unpack = ctypes.CFUNCTYPE(
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    )
+    assert unpack(found.decompress)(context.address, out, 300, frame, len(frame), None) == 300
+    assert out.raw == b"abc" * 100
+
+
+# ------------------------------------------------------------------ digests of the sources of kernels
+VISIT, MATE = "graphsearch.search.visit_kernel", "graphsearch.solvers.mate.proof_kernel"
+
+
+@pytest.mark.parametrize(
+    ("edited", "changed"),
+    [
+        ("position/board_kernel.py", {VISIT, MATE}),
+        ("search/puct_kernel.py", {VISIT}),
+        ("position/tables.py", {VISIT, MATE}),
+        ("solvers/mate/proof_kernel.py", {MATE}),
+        ("cli/show.py", set()),
+    ],
+)
+def test_an_edit_changes_the_digest_of_the_kernels_that_it_reaches(
+    edited: str, changed: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (VISIT, MATE):
+        import_module(module)
+    before = {module: sources.sources_digest.__wrapped__(module) for module in (VISIT, MATE)}
+
+    def text(path: str) -> bytes:
+        return Path(path).read_bytes() + (
+            b"\n# edited" if Path(path).as_posix().endswith(f"/{edited}") else b""
+        )
+
+    monkeypatch.setattr(sources, "_text", text)
+    after = {module: sources.sources_digest.__wrapped__(module) for module in (VISIT, MATE)}
+    assert {module for module in after if after[module] != before[module]} == changed
+
+
+def test_kernels_outside_the_package_may_use_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sources.sources_digest.__wrapped__(__name__)
+    monkeypatch.setattr(sources, "_text", lambda path: Path(path).read_bytes() + b"\n# edited")
+    assert sources.sources_digest.__wrapped__(__name__) != before

@@ -19,8 +19,7 @@ from graphsearch.store.record.bounds import (
     share_of,
 )
 from graphsearch.store.record.node import UNPROVEN
-
-from ..support.proofs import edge_bounds, edge_code, node_proof
+from tests.support.reference import edge_bounds, edge_code, node_proof
 
 FIELDS = [(q, d) for q in (1.0, -1.0) for d in (0, 1, 2, 499, 500, 501, 640, 1000)]
 FIELDS += [(0.0, DRAWN), (0.25, AT_LEAST), (0.25, AT_LEAST + 9), (-0.5, AT_MOST + 3)]

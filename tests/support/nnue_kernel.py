@@ -1,16 +1,21 @@
-"""Scores of positions by a network of Stockfish's, without a search or by quiescence."""
+"""Scores of positions by a network of Stockfish's, and static exchanges, as Python calls them."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.nnue.evaluation_kernel import network_score, search
-from graphsearch.evaluators.quiescence_kernel import KEPT, STACK_WORDS
+from graphsearch.evaluators.quiescence_kernel import KEPT, STACK_WORDS, exchange
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ZERO, ptr
 from graphsearch.jit.types import int64
+from graphsearch.position.board import encode_move, pack
 from graphsearch.position.board_kernel import PW
+from graphsearch.position.tables import load_tables
 
 
 @kernel
@@ -41,3 +46,15 @@ def scores(
             out[b] = search(
                 ptr(T, 0), ptr(weights, 0), stack, area, int64(0), quiet[0], quiet[1], int64(0), False
             )
+
+
+# ------------------------------------------------------------------ static exchange, as Python calls it
+@kernel
+def _exchange(T: Any, words: Any, move: Any, gains: Any) -> Any:
+    """Returns what a move wins on its target square."""
+    return exchange(ptr(T, 0), ptr(words, 0), move, ptr(gains, 0))
+
+
+def exchanged(board: chess.Board, move: chess.Move) -> int:
+    """Returns what a move wins by captures on its target square, in thousandths of a pawn."""
+    return int(_exchange(load_tables(), pack(board), np.uint16(encode_move(move)), np.zeros(64, np.uint64)))

@@ -1,12 +1,14 @@
-"""The page in a real browser: moves, transpositions, a live search, the queue, values, and evil names."""
+"""The page in a real browser: moves, a live search, the queue, values, evil names, and who reads it."""
 
 from __future__ import annotations
 
+import re
 import time
+from importlib.resources import files
 from typing import Any
 
-from .client import until
-from .page import LEFT, LINE, Page
+from tests.web.client import queue, until
+from tests.web.page import LEFT, LINE, MEN, Page
 
 VISITS = '[data-counter="visits"]'
 TABLE = ".moves .figure"
@@ -179,4 +181,111 @@ def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:
     assert page.at() == san
     page.click("#to-game")
     page.has("#to-game", 0)  # the game again
+    assert page.errors() == []
+
+
+# ------------------------------------------------------------------ who cannot see the page well reads it too
+LEAST_CONTRAST = 4.5  # WCAG 2, level AA
+STYLE = (files("graphsearch.web") / "static" / "style.css").read_text(encoding="utf-8")
+LEVELS = [f"--q{sign}{level}" for sign in "pm" for level in (1, 2, 3)] + ["--q0"]
+PAIRS = [
+    *(("--ink", level) for level in LEVELS),
+    *(("--q4-ink", level) for level in ("--qp4", "--qm4")),
+    *((text, back) for text in ("--ink", "--soft", "--bad", "--accent") for back in ("--surface", "--paper")),
+    *((text, "--raised") for text in ("--ink", "--soft")),
+    *(("--accent-ink", back) for back in ("--accent", "--bad")),
+    ("--paper", "--ink"),
+]
+LOOK = """
+const name = (element) => (element.getAttribute("aria-label") || element.textContent || "").trim();
+return {
+  headings: document.querySelectorAll("h1").length,
+  heads: [...document.querySelectorAll("th")].filter((each) => !name(each)).length,
+  inside: [...document.querySelectorAll("[role=img] [tabindex], [role=img] button, [role=img] a")].length,
+  nameless: [...document.querySelectorAll("button, input, select, textarea, [role=link], svg[role]")]
+    .filter((each) => !name(each) && !each.labels?.length && !each.title)
+    .map((each) => each.outerHTML.slice(0, 80)),
+};
+"""
+
+WELL: dict[str, object] = {"headings": 1, "heads": 0, "inside": 0, "nameless": []}
+
+
+def themes() -> dict[str, dict[str, str]]:
+    """Returns the colours of light and of dark."""
+    found = re.findall(r"(--[\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", STYLE)
+    return {
+        "light": {name: light for name, light, _ in found},
+        "dark": {name: dark for name, _, dark in found},
+    }
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_every_text_stands_out_from_its_ground() -> None:
+    for theme, found in themes().items():
+        for text, back in PAIRS:
+            low, high = sorted((luminance(found[text]), luminance(found[back])))
+            assert (high + 0.05) / (low + 0.05) >= LEAST_CONTRAST, (theme, text, back)
+
+
+def test_every_view_has_its_names_and_no_picture_holds_what_the_keyboard_reaches(reading_page: Page) -> None:
+    page = reading_page
+    page.open("/p/?line=e4,e5,Nf3&at=1", moves=3)
+    names: list[str] = []
+    for view in page.run("return [...document.querySelectorAll('#views [role=tab]')].map((tab) => tab.id)"):
+        page.click(f"#{view}")
+        tabs = page.run("return [...document.querySelectorAll('#tabs [role=tab]')].map((tab) => tab.id)")
+        names += [tab.removeprefix("tab-") for tab in tabs]
+    assert len(names) >= 14
+    for name in names:
+        page.view(name)
+        assert page.run(LOOK) == WELL, name
+    page.view("values")
+    page.has(".icicle .cell")
+    page.has(".line-table th")
+    assert page.run(LOOK) == WELL
+    page.open("/p/8/P3k3/8/8/8/8/8/4K3_w_-_-_0_1")
+    page.has(MEN, 3)
+    page.drag("a7", "a8")
+    page.has("#board .choice", 4)
+    assert page.run(LOOK)["inside"] == 0
+    assert [error for error in page.errors() if "/api/" not in error] == []
+
+
+# ------------------------------------------------------------------ charts
+SPREAD = """
+const svg = document.querySelector(arguments[0]);
+const heights = [...svg.querySelectorAll(".dot")].map((dot) => Number(dot.getAttribute("cy")));
+return (Math.max(...heights) - Math.min(...heights)) / svg.viewBox.baseVal.height;
+"""
+
+
+def labels(page: Page, selector: str) -> list[str]:
+    script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+    return [str(text) for text in page.run(script, selector)]
+
+
+def test_a_curve_fills_its_axes_whose_labels_differ(page: Page) -> None:
+    page.client.post("search", line="", visits=40, threads=1, queue=True)
+    page.client.post("search", line="e4 e5", visits=40, threads=1, queue=True)
+    page.client.post("search", line="e4 e5 Qh5 Ke7", visits=40, threads=1, queue=True)
+    until(lambda: not any(queue(page.client)[name] for name in ("running", "waiting")), "the searches")
+    page.open("/p/?line=e4,e5,Qh5,Ke7", moves=4)
+    page.view("values")
+    page.has(".view-values .chart:nth-of-type(1) .curve .dot")
+    assert page.run(SPREAD, ".view-values .curve") > 0.6
+    heights = labels(page, ".view-values .chart:nth-of-type(1) .at-y")
+    assert 3 <= len(heights) == len(set(heights))
+    assert labels(page, ".view-values .chart:nth-of-type(1) .at-x")[:2] == ["1", "2"]
+    page.click("#first")
+    page.has(".icicle .cell")
+    named = ".icicle .cell[role=link][tabindex='0'][aria-label], .icicle .cell[role=img][aria-label]"
+    assert page.count(".icicle .cell") == page.count(named)
+    page.has(".view-values .chart:last-child .at-x")
+    assert len(labels(page, ".view-values .chart:last-child .at-x")) >= 2
     assert page.errors() == []

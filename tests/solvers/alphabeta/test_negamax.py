@@ -21,7 +21,7 @@ from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
 from graphsearch.solvers.alphabeta.search import AlphaBeta
 from graphsearch.store.record.transposition import Entry, EntryTable
-from tests.support.exchange import exchanged
+from tests.support.nnue_kernel import exchanged
 
 from .plain import negamax, played_position, sparse_position
 

@@ -24,13 +24,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.places import ROOT as ROOT
-from tests.support.traces import FOLDER, Summary, Traces
 
 SHARED = ROOT.parent / "shared"
 LONGEST_PROCESS_S = 240
 
 
-@pytest.hookimpl(trylast=True)  # after pytest's own use of faulthandler
 def pytest_configure(config: pytest.Config) -> None:
     """Pins what would make runs differ: one kernel cache for all tests, compiled once, and plain output.
 
@@ -53,11 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     if not config.getoption("numprocesses", None):
         _start_processes_with_default_signals()
-        worker = os.environ.get("PYTEST_XDIST_WORKER")
-        if worker and FOLDER in os.environ:
-            config.pluginmanager.register(Traces(worker))
     elif not config.getoption("collectonly"):
-        config.pluginmanager.register(Summary())
         compile_all()  # here are no tests: this process deals them out to the workers
 
 

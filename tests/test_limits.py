@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import ast
-import io
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from graphsearch.base.errors import InputFileError
-from graphsearch.base.limits import LIMITS, LINE, Limit
-from graphsearch.position.fens import TextLines
+from graphsearch.base.limits import LIMITS, Limit
 
 from .conftest import ROOT
 from .test_architecture import nodes_of
@@ -85,43 +79,3 @@ def test_every_file_of_a_user_is_opened_by_the_one_door() -> None:
     others = {name: lines for name, lines in found.items() if lines and name not in MAY_OPEN}
     assert others == {}
     assert [name for name in MAY_OPEN if not found.get(name)] == []
-
-
-# ------------------------------------------------------------------ lines
-@pytest.mark.parametrize("most", [1, 2, 100])
-def test_lines_are_those_of_the_text_however_many_are_taken(most: int) -> None:
-    for data in (b"", b"\n", b"a", b"a\n", b"a\r\n\n\x0bb\x85\nc", b"a\n\n"):
-        lines, found = TextLines(io.BytesIO(data), "text"), list[bytes]()
-        while (some := lines.read(most))[1]:
-            assert some[0] == len(found) + 1
-            assert len(some[1]) <= most
-            found += some[1]
-        assert found == [line.removesuffix(b"\n") for line in io.BytesIO(data)]
-        assert not lines.is_waiting()
-
-
-def test_a_line_that_is_too_long_is_refused_after_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LINE.variable, "10")
-    for rest in (b"\nmore\n", b"\n", b""):
-        lines = TextLines(io.BytesIO(b"one\n" + b"x" * 10 + b"\n" + b"y" * 11 + rest), "text")
-        assert lines.read(10) == (1, [b"one", b"x" * 10])
-        with pytest.raises(InputFileError, match="text, line 3: it is too long"):
-            lines.read(10)
-
-
-def test_lines_of_a_pipe_are_taken_as_they_come_and_it_says_when_it_waits() -> None:
-    end, begin = os.pipe()
-    with os.fdopen(end, "rb") as file:
-        lines = TextLines(file, "pipe")
-        assert lines.is_waiting()
-        os.write(begin, b"one\ntwo\nthr")
-        assert not lines.is_waiting()
-        assert lines.read(1) == (1, [b"one"])
-        assert not lines.is_waiting()
-        assert lines.read(9) == (2, [b"two"])
-        assert lines.is_waiting()
-        os.write(begin, b"ee")
-        os.close(begin)
-        assert not lines.is_waiting()
-        assert lines.read(9) == (3, [b"three"])
-        assert lines.read(9) == (4, [])

@@ -12,8 +12,7 @@ import pytest
 from graphsearch.evaluators import assess as module
 from graphsearch.evaluators.assess import Answers, assess, assess_boards
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.position.board import fen_of, legal_moves, terminal_kind, unpack
 
 from ..support.positions import random_words
@@ -56,27 +55,6 @@ def test_positions_are_taken_as_they_are_needed() -> None:
 
     found = list(itertools.islice(assess_boards(create("uniform"), endless()), 5))
     assert len(found) == 5
-
-
-def test_slow_evaluators_get_few_positions_at_once_and_fast_ones_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sizes: list[int] = []
-    seconds = [0.0]
-
-    class Counts(UniformEvaluator):
-        def evaluate(self, batch: PositionBatch) -> Evaluation:
-            sizes.append(len(batch))
-            seconds[0] += step
-            return super().evaluate(batch)
-
-    monkeypatch.setattr("graphsearch.evaluators.assess.time.monotonic", lambda: seconds[0])
-    many = [board for board in boards() if not terminal_kind(board)] * 5
-    for step in (0.0, 10.0):
-        sizes.clear()
-        assert len(list(assess(Counts(), many))) == len(many)
-        assert sizes[0] == module.FIRST_CHUNK
-        assert sizes[-2] == (256 if step == 0.0 else module.LEAST_CHUNK)
 
 
 def written(answers: Answers) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool import Pace, PooledEvaluator, compiled_once
+from graphsearch.evaluators.pool import PooledEvaluator, compiled_once
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.jit import compiler
 from graphsearch.jit.places import LevelFolders
@@ -294,14 +294,7 @@ def test_signals_to_the_whole_group_leave_the_workers_at_work_and_the_program_en
     assert sum(file.name.isdigit() for file in log.iterdir()) == 2
 
 
-# ---------------------------------------------------------- parts
-def test_parts_depend_on_what_a_position_takes_and_on_the_batch_that_keeps_a_worker_busy() -> None:
-    for batch_size in (1, 16, 256):
-        for per_position in (0.0, 1e-5, 1e-2, 1.0, 100.0):
-            for count in (1, 2, 1000, 4096):
-                assert 0 < Pace(batch_size, per_position).size(count, 2) <= max(1, count // 2)
-    assert Pace(16, 1.0).size(256, 2) == 2  # seconds of work that a death costs
-    assert Pace(256, 1e-4).size(1024, 4) == 256  # a call takes long
+# ---------------------------------------------------------- one compiler
 
 
 def test_kernels_are_compiled_by_one_process_while_others_wait(

@@ -8,18 +8,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .harness import FAILED, Fuzzer, Tally
+from .harness import FAILED, Fuzzer, Tally, shared_out
 from .targets import FOLDER, TARGETS
 
 SLICE = 20.0  # seconds for a target before the next one has its turn
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -81,18 +79,9 @@ def _say(tally: Tally) -> None:
 # ------------------------------------------------------------------ all jobs
 def _share_out(options: argparse.Namespace, arguments: Sequence[str]) -> list[dict[str, Any]]:
     """Starts a process for each job and returns what they found, added up by target."""
-    base = [sys.executable, "-m", "tests.fuzz", *arguments, "--jobs", str(options.jobs)]
-    jobs = [
-        subprocess.Popen([*base, "--share", str(k)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        for k in range(options.jobs)
-    ]
     found: dict[str, dict[str, Any]] = {}
-    for job in jobs:
-        text, _ = job.communicate()
-        if job.returncode:
-            raise SystemExit(f"a process of the fuzzer ended with {job.returncode}")
-        for row in json.loads(text):
-            _add(found.setdefault(row["target"], {"failures": {}}), row)
+    for row in shared_out("tests.fuzz", arguments, options.jobs):
+        _add(found.setdefault(row["target"], {"failures": {}}), row)
     return list(found.values())
 
 

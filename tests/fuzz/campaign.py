@@ -13,7 +13,6 @@ import argparse
 import itertools
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,9 +22,8 @@ from typing import Any
 
 from ..support.faults import shim as shims
 from .disturbing import FAULT, KILLED, Campaign, Row
+from .harness import shared_out
 from .works import WORKS, Work
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -77,24 +75,9 @@ def _part(number: int, options: argparse.Namespace) -> int:
 
 
 def _share_out(options: argparse.Namespace, arguments: Sequence[str], library: Path) -> list[Row]:
-    base = [sys.executable, "-m", "tests.fuzz.campaign", *arguments, "--jobs", str(options.jobs)]
-    jobs = [
-        subprocess.Popen(
-            [*base, "--library", str(library), "--share", str(k)],
-            cwd=ROOT,
-            env=shims.environment(library),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for k in range(options.jobs)
-    ]
-    rows: dict[str, Row] = {}
-    for job in jobs:
-        text, _ = job.communicate()
-        if job.returncode:
-            raise SystemExit(f"a process of the campaign ended with {job.returncode}")
-        for given in json.loads(text):
-            _add(rows.setdefault(given["work"], Row(given["work"])), given)
+    words, rows = [*arguments, "--library", str(library)], dict[str, Row]()
+    for given in shared_out("tests.fuzz.campaign", words, options.jobs, env=shims.environment(library)):
+        _add(rows.setdefault(given["work"], Row(given["work"])), given)
     return [rows[work.name] for work in WORKS if work.name in rows]
 
 

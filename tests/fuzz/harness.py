@@ -15,13 +15,14 @@ import resource
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ ADDRESS_SPACE = (
     48 << 30
 )  # bytes on top of what the parent has, most of them never touched; a wild request fails
 BATCH = 200  # inputs for one child: leaks show, and do not pile up
+ROOT = Path(__file__).resolve().parents[2]
 MEMORY_FOLDER = Path("/dev/shm")  # files there cost no disk
 
 Seeds = Callable[[Path], list[bytes]]
@@ -100,6 +102,20 @@ class Tally:
         rate = self.executions / self.seconds if self.seconds else 0.0
         numbers = {name: getattr(self, name) for name in names}
         return {**numbers, "per_second": round(rate, 1), "failures": self.failures}
+
+
+def shared_out(module: str, arguments: Sequence[str], jobs: int, **options: Any) -> Iterator[Any]:
+    """Starts a process of a program for each job; yields the rows that they print as JSON."""
+    command = [sys.executable, "-m", module, *arguments, "--jobs", str(jobs), "--share"]
+    started = [
+        subprocess.Popen([*command, str(k)], cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)
+        for k in range(jobs)
+    ]
+    for job in started:
+        text, _ = job.communicate()
+        if job.returncode:
+            raise SystemExit(f"a process of {module} ended with {job.returncode}")
+        yield from json.loads(text)
 
 
 def folder_for_work() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import caches, damage, files, graphfile, kernels, networks, texts
+from . import damage, files, graphfile, kernels, networks, texts
 from .harness import BATCH, Call, Mutate, Seeds, Target
 
 EPDS = [graphfile.EPD, *(fen + b" id 1;" for fen in texts.FENS)]
@@ -34,7 +34,6 @@ TARGETS = {
         _graph("graph-schema", damage.by(damage.schema)),
         _graph("graph-pages", damage.by(damage.pages)),
         _graph("graph-log", damage.of_log),
-        Target("cache", caches.seeds, caches.mutate, caches.exercise, caches.warm),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),
         _kernel("lines", kernels.line_seeds, kernels.mutate_lines, kernels.read_lines),

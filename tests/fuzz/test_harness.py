@@ -104,7 +104,6 @@ EXECUTIONS = {
     "unpack": 200,
     "entries": 100,
     "lines": 300,
-    "cache": 15,
     "toml": 80,
     "uci": 4,
     "graph-blocks": 4,

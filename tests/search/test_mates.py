@@ -30,10 +30,10 @@ from graphsearch.solvers.mate.beside import (
 from graphsearch.solvers.mate.search import SLICE, MateLimits, MateSearch, find_mate
 from graphsearch.store.record.transposition import Entry
 from graphsearch.store.record.transposition_layout import PROOF
+from tests.support.positions import mate_in_one
 
 from ..support.graphs import check_invariants, records_below
 from ..support.reference import HashEvaluator
-from ..support.rules import mate_in_one
 
 GATHERED = [SearchParams(minibatch_size=32, gather=name) for name in ("flow", "classic", "budget")]
 BACK_RANK = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"

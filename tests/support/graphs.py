@@ -35,10 +35,10 @@ from graphsearch.query.steps import positions_after
 from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch
 from graphsearch.store.record.ranking import node_mean
 from tests.store.records import faults_of
+from tests.support.positions import legal_moves
 
 from .positions import listed_all
 from .reference import HashEvaluator
-from .rules import legal_moves
 
 ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
 MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"

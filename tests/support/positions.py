@@ -1,15 +1,19 @@
-"""Many positions for tests, always the same."""
+"""Many positions for tests, always the same, and what python-chess says of them."""
 
 from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 import chess
+import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
+from graphsearch.position import board as positions
 from graphsearch.position.board import POSITION_WORDS, chess960_start, pack
 from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES, list_all, make_steps
 from graphsearch.position.tables import load_tables
@@ -106,3 +110,67 @@ def played(fen: str, moves: list[str]) -> chess.Board:
     for move in moves:
         board.push_uci(move)
     return board
+
+
+# ------------------------------------------------------------------ answers of python-chess, kept
+MOST = 1 << 14  # positions that are remembered
+
+_T = TypeVar("_T")
+
+
+def _remembered(function: Callable[[chess.Board], _T]) -> Callable[[chess.Board], _T]:
+    """Returns a function that is called once for each position, whatever its clock."""
+    known: dict[object, _T] = {}
+
+    def remembering(board: chess.Board) -> _T:
+        men = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
+        state = (board.turn, board.castling_rights, board.ep_square, board.chess960)
+        key = (men, board.occupied_co[chess.WHITE], state)
+        if key not in known:
+            if len(known) == MOST:
+                known.clear()
+            known[key] = function(board)
+        return known[key]
+
+    return remembering
+
+
+@_remembered
+def epd_of(board: chess.Board) -> str:
+    """Returns the EPD of a position."""
+    return board.epd()
+
+
+@_remembered
+def _hash_of(board: chess.Board) -> int:
+    return chess.polyglot.zobrist_hash(board)
+
+
+def key_of(board: chess.Board) -> int:
+    """Returns the key of a position, as `graphsearch.position.board.key_of` does."""
+    return _hash_of(board) ^ positions.clock_term(min(board.halfmove_clock, positions.MAX_CLOCK))
+
+
+@_remembered
+def legal_moves(board: chess.Board) -> tuple[chess.Move, ...]:
+    """Returns the legal moves in canonical order."""
+    return tuple(positions.legal_moves(board))
+
+
+@_remembered
+def terminal_kind(board: chess.Board) -> int:
+    """Returns how a game ends in a position, whatever the path there; NOT_TERMINAL if it goes on."""
+    return positions.terminal_kind(board)
+
+
+@_remembered
+def mate_in_one(board: chess.Board) -> int | None:
+    """Returns the place of the first legal move that mates."""
+    return next((i for i, move in enumerate(legal_moves(board)) if _mates(board, move)), None)
+
+
+def _mates(board: chess.Board, move: chess.Move) -> bool:
+    board.push(move)
+    mated = board.is_checkmate()
+    board.pop()
+    return mated

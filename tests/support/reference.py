@@ -35,7 +35,7 @@ from graphsearch.store.record.bounds import (
 )
 from graphsearch.store.record.node import prior_code, prior_order
 from graphsearch.store.record.provenance import EvaluatorIdentity
-from tests.support.rules import epd_of, key_of, legal_moves, mate_in_one, terminal_kind
+from tests.support.positions import epd_of, key_of, legal_moves, mate_in_one, terminal_kind
 
 
 class HashEvaluator(Evaluator):

@@ -34,12 +34,6 @@ def test_go_reads_every_limit() -> None:
     assert parse_go(["searchmoves", "e2e4", "d2d4", "infinite"]).infinite
 
 
-def test_what_go_does_not_understand_is_noted_and_the_rest_counts() -> None:
-    go = parse_go(["wtime", "x", "binc", "4", "nodes", "0", "hurry", "movetime"])
-    assert (go.wtime, go.binc, go.nodes, go.movetime) == (None, 4, None, None)
-    assert len(go.notes) >= 4
-
-
 def test_a_position_ends_where_its_moves_become_illegal() -> None:
     given = parse_position(["startpos", "moves", "e2e4", "e7e5", "e4e5", "g1f3"])
     assert len(given.board.move_stack) == 2

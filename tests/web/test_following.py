@@ -70,28 +70,6 @@ def test_roots_take_turns_by_their_shares() -> None:
     assert had["e2e4"] == pytest.approx(3 * had[""], rel=0.1)
 
 
-def test_a_lone_root_has_no_end_and_a_proven_one_no_turn() -> None:
-    one, two = root(), root("e2e4")
-    turns = Turns([one, two])
-    assert turns.seconds(one) is not None
-    turns.count(one, 1.0, "proven")
-    assert (turns.next(), turns.seconds(two)) == (two, None)
-    turns.count(two, 1.0, "exhausted")
-    assert turns.next() is None
-    assert [found["ended"] for found in turns.as_list()] == ["proven", "exhausted"]
-
-
-def test_a_new_root_does_not_wait_until_it_has_caught_up_nor_takes_all_the_time() -> None:
-    one, two, three = root(), root("e2e4"), root("d2d4")
-    turns = Turns([one, two])
-    turns.count(one, 100.0, "time")
-    turns.count(two, 50.0, "time")
-    turns.replace([one, three])
-    assert turns.next() == three
-    turns.count(three, 60.0, "time")
-    assert turns.next() == one
-
-
 # ------------------------------------------------------------ memory
 def test_a_running_search_answers_from_its_memory(
     client: Client, small_graph: Path, monkeypatch: pytest.MonkeyPatch

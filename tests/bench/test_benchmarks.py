@@ -49,8 +49,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
     found["mates"].write_text(f"{MATE_IN_1} bm #1\n{MATE_IN_2} bm #2\n")
     found["games"].write_text(GAME)
     found["network"].write_bytes(RandomNetwork(Shape(seed=1)).file)
-    found["won"] = tmp_path / "won"
-    found["won"].write_text(json.dumps({"fen": MATE_IN_1, "bestmove": "a1a8", "wdl": [1000, 0, 0]}))
     return found
 
 
@@ -93,16 +91,6 @@ def check_batches(rows: list[Row]) -> None:
         assert row["regret_less"] == pytest.approx(row["regret"] - base["regret"])
 
 
-def check_pairs(rows: list[Row]) -> None:
-    assert [row["variant"] for row in rows] == [
-        "builtin",
-        "policy=builtin value=uniform",
-        "policy=uniform value=builtin",
-        "uniform",
-    ]
-    assert rows[0]["best_move"] == 1.0, "a mate in one"
-
-
 def check_mates(rows: list[Row]) -> None:
     assert [(row["verdict"], row["samples"], row["shortest"]) for row in rows] == [("right", 2, True)]
 
@@ -117,10 +105,8 @@ def check_scale(rows: list[Row]) -> None:
     assert all(row["peak_mb"] > 10 and row["file_mb"] > 0 for row in rows)
 
 
-PAIRS = "builtin 'policy=builtin value=uniform' 'policy=uniform value=builtin' uniform"
 QUICK: list[tuple[str, str, Check]] = [
     ("quality", "--evaluations 60 --reference {reference}", check_batches),
-    ("quality", f"--evaluations 60 --reference {{won}} --variant {PAIRS}", check_pairs),
     ("mates", "--file {mates} --check", check_mates),
     ("network", "--file {network} --batch 1 4 --rounds 1 --least 4 --threads 1", check_rows),
 ]

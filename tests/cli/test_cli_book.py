@@ -15,7 +15,7 @@ import pytest
 from graphsearch.book.build import build
 from graphsearch.book.config import parse_config
 from graphsearch.store.store import Store
-from tests.conftest import Cli
+from tests.conftest import Cli, sql
 from tests.query.handmade import LINES, graph_file
 from tests.support.books import small_book
 from tests.support.forks import Command
@@ -84,11 +84,8 @@ def test_status_has_plies_runs_and_roots(book: Path, toml: Path, cli: Cli) -> No
     assert found[0]["runs"][1]["searched"] == 0
     assert [row["ply"] for row in found[0]["plies"]] == [1, 2, 3, 4]
     total = sum(row["open"] + row["leaf"] + row["end"] for row in found[0]["plies"])
-    connection = sqlite3.connect(book)
-    assert total == connection.execute("SELECT count(*) FROM book_position").fetchone()[0]
-    connection.execute("UPDATE book_run SET ended = NULL WHERE id = 1")
-    connection.commit()
-    connection.close()
+    assert [(total,)] == sql(book, "SELECT count(*) FROM book_position")
+    sql(book, "UPDATE book_run SET ended = NULL WHERE id = 1")
     text = cli("book", "status", "--store", book).out
     assert ("killed" in text, "active" in text) == (True, False)  # a later run has begun since
     assert "Book white (white)" in text
@@ -166,12 +163,8 @@ def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytes
 def searched(path: Path) -> int:
     """Returns how many positions of a book are searched, as far as that is saved."""
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        try:
-            return int(connection.execute("SELECT coalesce(max(searched), 0) FROM book_run").fetchone()[0])
-        finally:
-            connection.close()
-    except sqlite3.Error:
+        return int(sql(path, "SELECT coalesce(max(searched), 0) FROM book_run")[0][0])
+    except sqlite3.Error:  # it is being made
         return 0
 
 
@@ -198,15 +191,6 @@ def test_what_is_added_is_listed_and_dropped(cli: Cli, white: Path) -> None:
     assert cli("book", "queue", "--store", white).err == "No item is waiting.\n"
     states = cli("book", "queue", "--kind", "all", "--store", white, "--json").json["items"]
     assert [item["state"] for item in states] == ["dropped"]
-
-
-def test_a_duplicate_is_said_and_not_added(cli: Cli, white: Path) -> None:
-    add = ("book", "queue", "startpos", "--store", white, "--book", "white")
-    assert cli(*add).err == ""
-    again = cli(*add)
-    assert again.out == "Added 0 items to the queue\n"
-    assert "already waiting as item 1" in again.err
-    assert cli(*add, "--json").json["duplicates"][0]["id"] == 1
 
 
 def test_a_book_that_is_not_there_yet_is_noted(cli: Cli, white: Path) -> None:
@@ -245,16 +229,6 @@ def test_the_to_do_list_is_printed_and_queued(cli: Cli, white: Path) -> None:
     queued = cli("book", "queue", "--store", white, "--json").json["items"]
     assert [(item["book"], item["origin"]) for item in queued] == [("white", "todo: leaves")] * 3
     assert [item["fen"] for item in queued] == [item["position"] for item in data.json["items"]]
-
-
-@pytest.mark.parametrize("kind", ["gaps", "bottlenecks"])
-def test_every_kind_has_a_table_and_json(cli: Cli, white: Path, kind: str) -> None:
-    table = cli("book", "todo", "white", "--kind", kind, "--store", white)
-    data = cli("book", "todo", "white", "--kind", kind, "--store", white, "--json").json
-    assert (data["book"], data["kind"]) == ("white", kind)
-    assert data["items"]
-    assert "1. e4 e5" in table.out
-    assert "1. e4 e5" in str(data)
 
 
 def test_an_empty_list_says_so(cli: Cli, tmp_path: Path) -> None:

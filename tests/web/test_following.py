@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, analyze
-from graphsearch.evaluators.factory import create
-from graphsearch.graph.reading import Loader
 from graphsearch.graph.view import show
 from graphsearch.search.job import SearchJob
 from graphsearch.search.turns import Turns
 from graphsearch.store.store import Store
-from graphsearch.web.jobs.searching import SearchTask
-from graphsearch.web.jobs.task import Order, Place
-from graphsearch.web.served_file import offered
 
 from .client import Client, until
 from .page import LINE, Page
@@ -198,28 +190,3 @@ def counts_at_start(client: Client) -> dict[str, int]:
 def more_than(before: dict[str, int], client: Client) -> set[str]:
     """Returns the moves of the start position that have more visits than before."""
     return {move for move, n in counts_at_start(client).items() if n > before[move]}
-
-
-# ------------------------------------------------------------------ a file that is still read
-def test_a_search_tells_how_far_its_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.graph"
-    with Graph.open(path) as graph:
-        nodes = analyze(graph, chess.Board(), Limits(visits=1000)).nodes
-    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
-    monkeypatch.setattr("graphsearch.graph.reading.LEAST_SINGLE_READS", 8)
-    monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
-    told: list[dict[str, Any]] = []
-    stop = SimpleNamespace(is_set=lambda: any(facts.get("reading") for facts in told))
-    task, place = SearchTask(seconds=240), Place(path, path.parent, offered())
-    work: Any = SimpleNamespace(
-        order=Order(1, task, place, {}),
-        place=place,
-        stop=stop,
-        watched=(),
-        ready=lambda spec: closing(create(spec)),
-        send=told.append,
-        answer=lambda read: None,
-    )
-    task.run(work)
-    reading = [facts["reading"] for facts in told if facts.get("reading")]
-    assert reading[0] == (0, nodes)

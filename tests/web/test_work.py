@@ -36,7 +36,7 @@ from graphsearch.web.jobs.kept_queue import READ_ONLY, TAKEN
 from graphsearch.web.jobs.searching import SearchTask, spent_before
 from graphsearch.web.jobs.task import Order, Place
 from graphsearch.web.served_file import offered
-from tests.conftest import Cli, start
+from tests.conftest import Cli, sql, start
 from tests.query.handmade import LINES, graph_file
 from tests.web.client import PATIENCE_S, Address, Client, Serve, done, queue, until
 from tests.web.page import Page
@@ -186,17 +186,6 @@ def waiting_pid(client: Client) -> int:
     return int(waiting.child.pid)
 
 
-def test_a_task_begins_in_a_process_that_has_started_before(client: Client) -> None:
-    first = waiting_pid(client)
-    number = client.post("search", threads=1).json["number"]
-    child = client.server.served.queue.job(number).child
-    assert child is not None
-    assert child.pid == first
-    client.post("queue", action="stop", number=number)
-    assert done(client, number)["state"] == "stopped"
-    assert waiting_pid(client) != first
-
-
 def test_a_task_runs_though_the_process_in_reserve_was_killed(client: Client) -> None:
     os.kill(waiting_pid(client), signal.SIGKILL)
     spare = client.server.served.queue._spare.waiting
@@ -257,16 +246,6 @@ def test_a_book_is_built_and_the_position_says_so(client: Client) -> None:
     assert client.get("position", line="e2e4").json["books"][0]["state"] == "open"
     assert client.get("why", line="e2e4").json["moves"][0]["reason"]
     assert "BOOK.toml" in client.post("build", text="[book").error
-
-
-def test_reading_is_no_news_of_the_file_and_writing_is(client: Client, small_graph: Path) -> None:
-    served = client.server.served
-    before = served.stamp()
-    client.get("position")
-    assert served.stamp() == before
-    with Store.open(small_graph) as store:
-        store.begin_run(chess.STARTING_FEN, {}, {})
-    assert served.stamp() != before
 
 
 def test_games_come_in_with_their_players_and_go_out_as_files(client: Client) -> None:
@@ -410,8 +389,7 @@ def states(client: Client) -> dict[str, list[tuple[str, str]]]:
 
 
 def rows(path: Path) -> list[tuple[int, str, str]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return list(connection.execute("SELECT id, kind, state FROM task ORDER BY id"))
+    return sql(path, "SELECT id, kind, state FROM task ORDER BY id")
 
 
 def entered(serve: Serve, path: Path, **options: Any) -> Client:
@@ -533,9 +511,7 @@ def test_a_foreign_request_is_refused_when_it_is_read_and_a_damaged_queue_is_lef
     until(lambda: states(client)["ended"], "the search")
     for request, reason in FOREIGN:
         client.end()
-        with closing(sqlite3.connect(small_graph)) as connection:
-            connection.execute("UPDATE task SET state = 'running', request = ?", (json.dumps(request),))
-            connection.commit()
+        sql(small_graph, "UPDATE task SET state = 'running', request = ?", json.dumps(request))
         client = entered(serve, small_graph)
         (job,) = queue(client)["ended"]
         assert job["state"] == "failed"

@@ -213,12 +213,6 @@ def node_of(board: chess.Board, record: NodeRecord) -> Node:
     )
 
 
-def test_what_is_done_is_not_done_again(whole: Path, tmp_path: Path) -> None:
-    evaluator, path = CountingEvaluator("other"), Path(shutil.copy(whole, tmp_path / "again.graph"))
-    report = reevaluate(path, evaluator)
-    assert (report.finished, report.evaluated, evaluator.asked) == (True, 0, [])
-
-
 # ------------------------------------------------------------------ uniting
 
 

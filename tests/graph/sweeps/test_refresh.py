@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.base.errors import CapacityError, InvalidParameterError
+from graphsearch.base.errors import CapacityError
 from graphsearch.graph.sweeps.refresh import (
     SWEEPING,
     WRITING,
@@ -292,24 +292,12 @@ def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Pat
     assert verify(stale).problems == []
 
 
-def test_the_sweeps_are_capped(stale: Path) -> None:
-    report = refresh(stale, EXACT, max_sweeps=1)
-    assert (report.sweeps, report.settled) == (1, False)
-    assert verify(stale).problems == []
-
-
 def test_a_table_that_does_not_fit_is_refused_and_nothing_is_written(stale: Path) -> None:
     before, least = digest(stale), memory_of(len(records_of(stale)))
     with pytest.raises(CapacityError, match=r"more than the \d\.\d\d MB allowed; allow more"):
         refresh(stale, ram_bytes=least - 1)
     assert digest(stale) == before
     assert refresh(stale, ram_bytes=least).settled
-
-
-def test_a_tolerance_out_of_range_is_refused(stale: Path) -> None:
-    for tolerance in (0.0, 1.5, float("nan")):
-        with pytest.raises(InvalidParameterError, match="tolerance"):
-            refresh(stale, tolerance)
 
 
 def test_an_empty_file_has_nothing_to_refresh(tmp_path: Path) -> None:

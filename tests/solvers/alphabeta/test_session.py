@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import graphsearch.graph
-from graphsearch.base.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
+from graphsearch.base.errors import EvaluatorError, GraphSearchError, UnsavedError
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
 from graphsearch.search.loop import analyze
@@ -320,12 +320,6 @@ def test_the_visited_part_of_a_large_file_is_brought_into_memory(
         assert result.value == run(None, 3).value
         without = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), use_graph=False)
         assert (without.graph_nodes, without.counts.ordered) == (0, 0)
-
-
-def test_a_window_out_of_range_is_refused() -> None:
-    for window in ((50, 50), (0, 300_000)):
-        with pytest.raises(InvalidParameterError, match="expected"):
-            DepthLimits(depth=3, window=window)
 
 
 def test_one_search_at_a_time() -> None:

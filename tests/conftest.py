@@ -199,6 +199,13 @@ def small_graph(_filled_graph: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(_filled_graph, tmp_path / "small.graph"))
 
 
+@pytest.fixture(autouse=True)
+def few_top_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps eight positions in `top_position` for tests that do not read it: to render 100 takes long."""
+    if {"evaluators", "graph", "search", "solvers"} & set(request.path.parts):
+        monkeypatch.setattr("graphsearch.graph.summary.TOP_NODES", 8)
+
+
 @pytest.fixture
 def nothing_saved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets no interval between two saves of a search end, however slow the machine is."""

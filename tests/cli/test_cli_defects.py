@@ -12,7 +12,6 @@ import sqlite3
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -33,11 +32,11 @@ from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.jit import places
 from graphsearch.search import loop
 from graphsearch.store.store import Store
-from graphsearch.uci.engine import Engine
-from graphsearch.uci.writer import Writer
 from graphsearch.workers.calls import Failure, failure_of
 from graphsearch.workers.process import Child, Handlers
 from tests.conftest import ROOT, Cli, Outcome
+from tests.support.pools import until
+from tests.uci.engines import Played
 
 PACKAGE = str(ROOT / "graphsearch") + os.sep
 DEPTH = 25  # calls of our functions before the fault, if there are so many
@@ -282,30 +281,16 @@ def fail_at_once(*pipes: object, **options: object) -> None:
 
 
 def test_an_engine_goes_on_after_a_defect(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-    engine = Engine(Writer(lambda text: deque(map(lines.put, text.splitlines()))))
-    for place in ("graphsearch.uci.searching.view_in_game", "graphsearch.uci.answer.GoAnswer.watch"):
-        with monkeypatch.context() as broken:
-            broken.setattr(place, fail_at_once)
-            said = answers(engine, lines, "go nodes 20")
-            while not any("internal error: InjectedError" in line for line in said):
-                said.append(lines.get(timeout=60))  # the clock's thread may come last
-    assert engine.handle("isready")
-    said = answers(engine, lines, "go nodes 20")
-    assert not [line for line in said if "ERROR" in line]
-    assert engine.close()
-
-
-def answers(engine: Engine, lines: queue.SimpleQueue[str], command: str) -> list[str]:
-    """Returns what an engine says until its move, and until it waits again."""
-    assert engine.handle(command)
-    said: list[str] = []
-    while not said or not said[-1].startswith("bestmove"):
-        said.append(lines.get(timeout=60))
-    engine.handle("isready")
-    while said[-1] != "readyok":
-        said.append(lines.get(timeout=60))
-    return said
+    with Played() as game:
+        for place in ("graphsearch.uci.searching.view_in_game", "graphsearch.uci.answer.GoAnswer.watch"):
+            game.console.lines.clear()
+            game.console.read = 0
+            with monkeypatch.context() as broken:
+                broken.setattr(place, fail_at_once)
+                game.ask("go nodes 20", until="bestmove")
+                until(lambda: "internal error: InjectedError" in "".join(game.console.lines))
+            game.ready()
+        assert not any("ERROR" in line for line in game.ask("go nodes 20", until="bestmove"))
 
 
 # ---------------------------------------------------------- from outside

@@ -8,8 +8,6 @@ import graphsearch.graph.arena
 import graphsearch.graph.graph
 import graphsearch.graph.reading
 
-from ..support.tables import few_top_rows as few_top_rows
-
 
 @pytest.fixture
 def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

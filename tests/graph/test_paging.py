@@ -17,7 +17,7 @@ from graphsearch.graph.arena import Words
 from graphsearch.graph.reading_kernel import bring
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libsqlite import libsqlite
-from graphsearch.position.board import pack, unpack
+from graphsearch.position.board import unpack
 from graphsearch.store.reading import Reader
 from graphsearch.store.store import Store
 
@@ -75,18 +75,6 @@ def boards(words: Words) -> list[chess.Board]:
     return [unpack(tuple(map(int, row))) for row in words]
 
 
-def test_kernels_read_what_the_reader_reads(path: Path, graph: Graph) -> None:
-    words = positions(path)[::3]
-    asked = [words[i : i + 64] for i in range(0, len(words), 64)]
-    graph.pager.bring(asked[0], NO_SLOTS)  # which may have to load dictionaries
-    assert all(graph.pager._bring_inside(some, NO_SLOTS) for some in asked)
-    assert graph.store
-    with graph.store.reader() as reader:
-        found, batch = reader.find(words)
-    assert found.all()
-    assert in_memory(graph, words) == [batch.record(i) for i in range(len(batch))]
-
-
 def test_what_was_written_and_merged_since_is_read(path: Path, graph: Graph) -> None:
     """Merging moves every block, and gives rows numbers that others had."""
     graph.pager.bring(positions(path)[:8], NO_SLOTS)
@@ -102,12 +90,6 @@ def test_what_was_written_and_merged_since_is_read(path: Path, graph: Graph) -> 
     graph.pager.start_over()
     assert all(graph.pager._bring_inside(words[i : i + 64], NO_SLOTS) for i in range(0, len(words), 64))
     assert None not in in_memory(graph, words)
-
-
-def test_a_position_that_the_file_does_not_have_is_looked_for_once(graph: Graph) -> None:
-    words = pack(chess.Board("8/8/8/4k3/8/8/8/KQ6 w - - 0 1")).reshape(1, 10)
-    assert graph.pager._bring_inside(words, NO_SLOTS)
-    assert in_memory(graph, words) == [None]
 
 
 def test_a_damaged_block_is_left_to_the_reader_which_names_it(path: Path) -> None:

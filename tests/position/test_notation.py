@@ -21,11 +21,9 @@ from graphsearch.base.limits import FEN
 from graphsearch.base.toml_text import toml_tables
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.position.board import fen_of, key_of, pack_checked, unpack
-from graphsearch.position.fen_kernel import EMPTY, READ, UNCERTAIN, read_fens
 from graphsearch.position.fens import clocks_of, fens, read_lines
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
 from graphsearch.position.openings import DEEPEST, opening_at, opening_of
-from graphsearch.position.tables import load_tables
 from graphsearch.store.store import Store
 from tests.support.positions import random_games, random_words
 from tools.openings import TABLE, written
@@ -460,15 +458,6 @@ def game_fens() -> list[bytes]:
     return found
 
 
-def verdicts_of(lines: list[bytes]) -> list[int]:
-    """Returns what the kernel says of each line."""
-    words, numbers = np.zeros(10 * len(lines), np.uint64), np.zeros(len(lines), np.int64)
-    verdicts = np.zeros(len(lines), np.uint8)
-    text = np.frombuffer(b"\n".join([*lines, b""]), np.uint8)
-    read_fens(load_tables(), text, FEN.most, words, numbers, verdicts)
-    return verdicts.tolist()
-
-
 def assert_read_as_by_python_chess(lines: list[bytes]) -> None:
     errors: list[tuple[int, str]] = []
     words, numbers = read_lines(lines, 100, lambda number, error: errors.append((number, str(error))))
@@ -502,14 +491,6 @@ def test_many_lines_are_read_in_their_order_with_their_numbers() -> None:
 @given(st.lists(st.binary(max_size=30).map(lambda data: data.replace(b"\n", b""))), st.binary(max_size=20))
 def test_any_bytes_are_read_or_refused_as_by_python_chess(lines: list[bytes], rest: bytes) -> None:
     assert_read_as_by_python_chess([*lines, BARE + b" " + rest.replace(b"\n", b"")])
-
-
-def test_the_kernel_reads_what_is_plain_and_leaves_the_rest() -> None:
-    verdicts = verdicts_of(game_fens())
-    assert verdicts.count(UNCERTAIN) < len(verdicts) / 100, "double checks, checks beside en passant squares"
-    assert set(verdicts_of([BARE + b" " + rest for rest in PLAIN])) == {READ}
-    assert set(verdicts_of([b"", b" \t\r", b"# x", b"  #"])) == {EMPTY}
-    assert READ not in verdicts_of([BARE + b" " + rest for rest in ODD])
 
 
 def test_a_line_longer_than_a_fen_may_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.words import BoardTable, Position
-from .codec.columns_kernel import Columns, pointers
+from .codec.columns_kernel import Columns
 from .codec.decoding_kernel import END, FAILED, Workshop, copy_record, find_place, open_block, unpack_block
 from .codec.layout_kernel import PADDING, header_at
 from .codec.soundness_kernel import SOUND, fault_in
@@ -96,10 +96,10 @@ def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Positi
         return int64(REFUSED)
     if k < 0:
         return int64(NOT_THERE)
-    copy_record(shop, k, header, rows, s, pointers(R.columns), int64(0))
+    copy_record(shop, k, header, rows, s, R.columns, int64(0))
     if reader[FAILED]:
         return int64(REFUSED)
-    fault, _ = fault_in(T, ptr(R.columns.words, 0), R.columns, int64(0), ptr(R.moves, 0))
+    fault, _ = fault_in(T, R.columns.words, R.columns, int64(0), ptr(R.moves, 0))
     return int64(FOUND) if fault == SOUND else int64(REFUSED)
 
 

@@ -26,7 +26,7 @@ from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
 from ...position.legality_kernel import ROOM
 from ...position.words import BoardTable
-from ...store.codec.columns_kernel import Columns, Records, pointers
+from ...store.codec.columns_kernel import Columns
 from ...store.record.bounds_kernel import (
     DRAWN,
     bounds_of,
@@ -205,7 +205,7 @@ def _take_from_children(
 @inner
 def _note_children(
     T: BoardTable,
-    c: Records,
+    c: Columns,
     i: int64,
     x: Nodes,
     moves: Pointer[uint16],
@@ -227,16 +227,15 @@ def _note_children(
 
 
 @kernel
-def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], columns: Columns, x: Nodes) -> None:
+def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], c: Columns, x: Nodes) -> None:
     """Adds records with their present values; the table must have room.
 
     Args:
-      T: the table of `position/tables.py`. table: `[places * 2]` uint64. columns: a batch of `columns_of`.
+      T: the table of `position/tables.py`. table: `[places * 2]` uint64. c: a batch of `columns_of`.
       x: the same records; places and children are filled.
     """
     board = ptr(T, 0)
     t = _table_of(table)
-    c = pointers(columns)
     moves, ranks, child = zeros(uint16, ROOM), zeros(int64, 256), zeros(uint64, PW)
     for i in range(len(x.v)):
         begin = x.offsets[i]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import by_address, inner, kernel
-from ...jit.pointers import LOW32, ONE, ZERO, U, adv, call_c, ctz, ptr
+from ...jit.pointers import LOW32, ONE, ZERO, U, adv, as_u32, call_c, ctz, ptr
 from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
@@ -45,7 +45,7 @@ from ..order_kernel import is_same
 from ..record.bounds import MOST_CODE
 from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout_kernel as layout
-from .columns_kernel import Columns, Records, pointers
+from .columns_kernel import Columns
 from .encoding_kernel import crc32, word
 from .layout_kernel import codes_in, edges_in, header_at, is_drawn, is_position, low_bytes, man_at, records_in
 
@@ -395,13 +395,13 @@ def _read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) ->
 
 
 @inner
-def _read_fields(shop: Workshop, c: Records, i: int64, rows: int64, k: int64, size: int64) -> None:
+def _read_fields(shop: Workshop, c: Columns, i: int64, rows: int64, k: int64, size: int64) -> None:
     """Reads the one-byte fields of record `k`, V and its draws into place `i`, and sets its offsets' ends."""
     data, reader = shop.plain, shop.reader
     row, low = adv(data, rows + k), layout.HEADER + layout.LOW * k
     c.flags[i] = row[size * layout.FLAGS]
     c.evaluator[i] = row[size * layout.EVALUATOR]
-    c.v[i] = _read_float(reader, data, low, row[size * layout.V_HIGH])
+    as_u32(c.v)[i] = _read_float(reader, data, low, row[size * layout.V_HIGH])
     c.d[i] = _read_draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
     c.code_offsets[i + 1] = c.code_offsets[i] + int64(row[size * layout.MOVES])
     c.edge_offsets[i + 1] = c.edge_offsets[i] + int64(row[size * layout.EDGES])
@@ -423,7 +423,7 @@ def _skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
 
 @inner
 def _read_edges(
-    shop: Workshop, c: Records, first: int64, n: int64, before: int64, header: int64, rows: int64
+    shop: Workshop, c: Columns, first: int64, n: int64, before: int64, header: int64, rows: int64
 ) -> None:
     """Reads `n` edges of a block, after `before` others, into the columns from edge `first` on."""
     data, reader = shop.plain, shop.reader
@@ -431,7 +431,7 @@ def _read_edges(
     low = layout.HEADER + layout.LOW * (size + before)
     high = rows + layout.FIXED * size + before
     for e in range(n):
-        c.q[first + e] = _read_float(reader, data, low + layout.LOW * e, data[high + e])
+        as_u32(c.q)[first + e] = _read_float(reader, data, low + layout.LOW * e, data[high + e])
         c.edge_d[first + e] = _read_draw(
             reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + edges + e], int64(MOST_CODE)
         )
@@ -456,7 +456,7 @@ def _sum_before(data: Bytes, column: int64, k: int64) -> int64:
 
 @inner
 def copy_record(
-    shop: Workshop, k: int64, header: int64, rows: int64, s: Position, c: Records, i: int64
+    shop: Workshop, k: int64, header: int64, rows: int64, s: Position, c: Columns, i: int64
 ) -> None:
     """Reads record `k` of an open block, whose position is `s`, into place `i` of the columns."""
     data, reader, size = shop.plain, shop.reader, records_in(header)
@@ -475,7 +475,7 @@ def copy_record(
 
 
 @inner
-def _copy_block(T: BoardTable, shop: Workshop, header: int64, rows: int64, c: Records, first: int64) -> None:
+def _copy_block(T: BoardTable, shop: Workshop, header: int64, rows: int64, c: Columns, first: int64) -> None:
     """Reads all records of an open block into the columns from record `first` on."""
     size, codes = records_in(header), codes_in(header)
     words, reader = adv(c.words, PW * first), shop.reader
@@ -501,7 +501,7 @@ def decode(
     data: NDArray[np.uint8],
     ends: NDArray[np.int64],
     slots: NDArray[np.int64],
-    columns: Columns,
+    c: Columns,
     counts: NDArray[np.int64],
 ) -> int64:
     """Decodes stored blocks into columns; returns the number of records.
@@ -512,10 +512,10 @@ def decode(
       data: uint8, stored blocks, then `PADDING` bytes.
       ends: `[blocks]` int64, end of each block in `data`.
       slots: `[blocks]` int64, the slot of the dictionaries of each, NONE or UNKNOWN.
-      columns: `Columns` with room for the contents that the headers of the blocks state; filled.
+      c: `Columns` with room for the contents that the headers of the blocks state; filled.
       counts: `[blocks]` int64, filled with the records of each, or -(why it is refused).
     """
-    shop, reader, c = workshop, workshop.reader, pointers(columns)
+    shop, reader = workshop, workshop.reader
     at = i = int64(0)
     for b in range(len(ends)):
         counts[b] = unpack_block(shop, ptr(data, 0), at, ends[b], slots[b])
@@ -542,7 +542,7 @@ def extract(
     asked: NDArray[np.int64],
     firsts: NDArray[np.int64],
     hits: NDArray[np.int64],
-    columns: Columns,
+    c: Columns,
     refused: NDArray[np.int64],
 ) -> int64:
     """Copies the records of some positions from stored blocks; returns the number of records found.
@@ -553,10 +553,10 @@ def extract(
       asked: int64, indices of the positions to look for, block by block.
       firsts: `[blocks + 1]` int64, index in `asked` of the first position of each block.
       hits: int64, filled with the place in `asked` of each record found.
-      columns: `Columns` with room for all of `asked`, filled with the records found.
+      c: `Columns` with room for all of `asked`, filled with the records found.
       refused: `[blocks]` int64, filled: why a block is refused, 0 if it is not; its records are not copied.
     """
-    shop, reader, c = workshop, workshop.reader, pointers(columns)
+    shop, reader = workshop, workshop.reader
     at = found = int64(0)
     for b in range(len(ends)):
         size = unpack_block(shop, ptr(data, 0), at, ends[b], slots[b])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import LOW32, ONE, U, adv, ctz, popc, ptr, zeros
+from ...jit.pointers import LOW32, ONE, U, adv, as_u32, ctz, popc, ptr, zeros
 from ...jit.types import Pointer, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ...position.values import D_SCALE
@@ -38,7 +38,7 @@ from ...position.words import (
 from ..record.bounds import MOST_CODE
 from ..record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout_kernel as layout
-from .columns_kernel import Columns, Records, pointers
+from .columns_kernel import Columns
 from .layout_kernel import header_at, is_position, low_bytes, man_at, packed_header
 
 ROOM = 64 * layout.BLOCK  # bytes of a list
@@ -181,7 +181,7 @@ def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
 
 
 @inner
-def _fits(c: Records, i: int64) -> int64:
+def _fits(c: Columns, i: int64) -> int64:
     """Returns OK, or BAD_POSITION or BAD_FIELD if the format cannot represent record `i`."""
     s = adv(c.words, PW * i)
     if not is_position(s):
@@ -192,19 +192,19 @@ def _fits(c: Records, i: int64) -> int64:
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
     if c.d[i] > D_SCALE or moves < 0 or moves > MAX_MOVES or edges < 0 or edges > moves:
         return int64(layout.BAD_FIELD)
-    if int64(c.v[i]) & layout.MAGNITUDE > layout.UNIT or c.run[i] > MAX_RUN:
+    if int64(as_u32(c.v)[i]) & layout.MAGNITUDE > layout.UNIT or c.run[i] > MAX_RUN:
         return int64(layout.BAD_FIELD)
     for j in range(c.code_offsets[i], c.code_offsets[i + 1]):
         if c.codes[j] < 1 or c.codes[j] > MAX_CODE:
             return int64(layout.BAD_FIELD)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-        if c.edge_d[e] > MOST_CODE or int64(c.q[e]) & layout.MAGNITUDE > layout.UNIT:
+        if c.edge_d[e] > MOST_CODE or int64(as_u32(c.q)[e]) & layout.MAGNITUDE > layout.UNIT:
             return int64(layout.BAD_FIELD)
     return int64(layout.OK)
 
 
 @inner
-def _any_drawn(c: Records, first: int64, last: int64) -> int64:
+def _any_drawn(c: Columns, first: int64, last: int64) -> int64:
     for e in range(c.edge_offsets[first], c.edge_offsets[last]):
         if c.r[e]:
             return int64(1)
@@ -212,22 +212,22 @@ def _any_drawn(c: Records, first: int64, last: int64) -> int64:
 
 
 @inner
-def _head(c: Records, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
+def _head(c: Columns, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the header, the low bytes of all values and the P codes; returns the end."""
     codes = c.code_offsets[last] - c.code_offsets[first]
     edges = c.edge_offsets[last] - c.edge_offsets[first]
     header = packed_header(last - first, codes, edges, _any_drawn(c, first, last))
     at = _number(U(header), int64(layout.HEADER), out, at)
     for i in range(first, last):
-        at = _low(out, at, c.v[i], c.d[i])
+        at = _low(out, at, as_u32(c.v)[i], c.d[i])
     for e in range(c.edge_offsets[first], c.edge_offsets[last]):
-        at = _low(out, at, c.q[e], c.edge_d[e])
+        at = _low(out, at, as_u32(c.q)[e], c.edge_d[e])
     return _copied(c.codes, c.code_offsets[first], c.code_offsets[last], out, at)
 
 
 @inner
 def _records(
-    c: Records,
+    c: Columns,
     first: int64,
     last: int64,
     start: Position,
@@ -253,24 +253,24 @@ def _records(
         _run(adv(row, size * layout.META), columns, sizes, int64(c.run[i]), known)
         row[size * layout.FLAGS] = c.flags[i]
         row[size * layout.EVALUATOR] = c.evaluator[i]
-        row[size * layout.V_HIGH] = uint8(int64(c.v[i]) >> 24)
+        row[size * layout.V_HIGH] = uint8(int64(as_u32(c.v)[i]) >> 24)
         row[size * layout.V_DRAW] = uint8(int64(c.d[i]) >> 8)
         row[size * layout.MOVES] = uint8(c.code_offsets[i + 1] - c.code_offsets[i])
         row[size * layout.EDGES] = uint8(c.edge_offsets[i + 1] - c.edge_offsets[i])
 
 
 @inner
-def _edges(c: Records, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
+def _edges(c: Columns, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes the columns of one byte per edge; returns the end."""
     for e in range(first, last):
-        out[at + e - first] = uint8(int64(c.q[e]) >> 24)
+        out[at + e - first] = uint8(int64(as_u32(c.q)[e]) >> 24)
         out[at + last - first + e - first] = uint8(int64(c.edge_d[e]) >> 8)
     return at + layout.BY_EDGE * (last - first)
 
 
 @inner
 def _rest(
-    c: Records,
+    c: Columns,
     first: int64,
     last: int64,
     drawn: int64,
@@ -293,7 +293,7 @@ def _rest(
 
 @inner
 def _block(
-    c: Records,
+    c: Columns,
     first: int64,
     last: int64,
     start: Position,
@@ -315,20 +315,19 @@ def _block(
 
 @kernel
 def encode(
-    columns: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: NDArray[np.int64]
+    c: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: NDArray[np.int64]
 ) -> tuple[int64, int64]:
     """Writes blocks one after the other; returns (OK, number of bytes), or (the problem, record).
 
     Args:
-      columns: `Columns` of the records, in the order in which they are stored.
+      c: `Columns` of the records, in the order in which they are stored.
       start: `[10]` the reference of the first record of a block.
       out: `[room_for(blocks, R, codes, edges)]` uint8 (`layout_kernel.py`), filled.
       ends: `[blocks]` int64, where each block ends, filled.
     """
-    c = pointers(columns)
     planes, lists = zeros(uint64, 4 * (layout.BLOCK + 1)), zeros(uint8, ROOM * LISTS)
     sizes = zeros(int64, LISTS)
-    total = int64(len(columns.v))
+    total = c.v_size
     for i in range(total):
         problem = _fits(c, i)
         if problem != layout.OK:

@@ -115,7 +115,7 @@ def find_faults(
     found = int64(0)
     for k in range(len(places)):
         i = places[k]
-        s = adv(ptr(columns.words, 0), PW * i)
+        s = adv(columns.words, PW * i)
         faults[2 * k], faults[2 * k + 1] = fault_in(ptr(T, 0), s, columns, i, moves)
         found += int64(faults[2 * k] != SOUND)
     return found

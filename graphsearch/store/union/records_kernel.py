@@ -19,16 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import adv, as_f32, zeros
+from ...jit.pointers import adv, as_u32, zeros
 from ...jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of
 from ..codec.columns_kernel import (
     Columns,
-    Records,
     copy_edge,
     copy_evaluation,
     copy_whole,
-    pointers,
     put_empty,
 )
 from ..record.bounds_kernel import (
@@ -56,7 +54,7 @@ MOST_MOVES = 256
 
 # ------------------------------------------------------------------ evaluations
 @inner
-def _compared_codes(a: Records, i: int64, b: Records, j: int64) -> int64:
+def _compared_codes(a: Columns, i: int64, b: Columns, j: int64) -> int64:
     """Returns -1, 0 or 1 by the first P code that differs between two records with equally many codes."""
     first, other = a.code_offsets[i], b.code_offsets[j]
     for k in range(a.code_offsets[i + 1] - first):
@@ -66,14 +64,14 @@ def _compared_codes(a: Records, i: int64, b: Records, j: int64) -> int64:
 
 
 @inner
-def _rank(a: Records, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
+def _rank(a: Columns, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
     """Returns the rank of an evaluation, the least first; its values decide only after that.
 
     First comes one of the evaluator that the file is bound to, or of the rules; then one with a mate, the
     shorter one first; then one at a lower clock, because its proof holds for more paths to the record.
     """
     evaluator = int64(a.evaluator[i])
-    mate = mate_kept(as_f32(a.v)[i], int64(a.d[i]))
+    mate = mate_kept(a.v[i], int64(a.d[i]))
     return (
         int64(0) if evaluator == bound or evaluator == 0 else int64(1),
         int64(mate) if mate else int64(NO_MATE),
@@ -84,7 +82,7 @@ def _rank(a: Records, i: int64, bound: int64) -> tuple[int64, int64, int64, int6
 
 
 @inner
-def _better_evaluation(a: Records, i: int64, b: Records, j: int64, bound: int64) -> int64:
+def _better_evaluation(a: Columns, i: int64, b: Columns, j: int64, bound: int64) -> int64:
     """Returns -1 if the evaluation of `a` counts, 1 if that of `b`, 0 if they are the same.
 
     The values break the last ties, so that the result does not depend on the order of the files.
@@ -92,7 +90,7 @@ def _better_evaluation(a: Records, i: int64, b: Records, j: int64, bound: int64)
     x, y = _rank(a, i, bound), _rank(b, j, bound)
     if x != y:
         return int64(-1) if x < y else int64(1)
-    v, other = as_f32(a.v)[i], as_f32(b.v)[j]
+    v, other = a.v[i], b.v[j]
     if v != other:
         return int64(-1) if v < other else int64(1)
     return _compared_codes(a, i, b, j)
@@ -129,14 +127,14 @@ def _with_proof(q: float32, d: int64, other_q: float32, other_d: int64) -> tuple
 
 
 @inner
-def _counts_more(a: Records, e: int64, b: Records, f: int64) -> bool:
+def _counts_more(a: Columns, e: int64, b: Columns, f: int64) -> bool:
     """Returns whether edge `f` of `b` takes precedence over edge `e` of `a`: by larger n, else smaller r."""
     n, other = int64(a.n[e]), int64(b.n[f])
     return other > n or (other == n and b.r[f] < a.r[e])
 
 
 @inner
-def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
+def _put_both(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
     """Writes an edge that both versions have; returns 1 if they contradict each other."""
     if _counts_more(a, e, b, f):
         return _put_first(c, at, b, f, a, e)
@@ -144,26 +142,26 @@ def _put_both(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64)
 
 
 @inner
-def _put_first(c: Records, at: int64, a: Records, e: int64, b: Records, f: int64) -> int64:
+def _put_first(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
     """Writes the edge of `a` with the proof of `b`; returns 1 if they contradict each other."""
     copy_edge(c, at, a, e)
     if b.n[f] == b.r[f]:
         return int64(0)
-    q, d = as_f32(a.q)[e], int64(a.edge_d[e])
-    other_q, other_d = as_f32(b.q)[f], int64(b.edge_d[f])
+    q, d = a.q[e], int64(a.edge_d[e])
+    other_q, other_d = b.q[f], int64(b.edge_d[f])
     if a.n[e] == a.r[e]:  # draws of the path only: a proof needs one visit to be the value of
         if not is_special(other_q, other_d):
             return int64(0)
         c.r[at] = uint32(int64(a.n[e]) - 1)
         q, d = other_q, other_d
     q, d, clash = _with_proof(q, d, other_q, other_d)
-    as_f32(c.q)[at] = q
+    c.q[at] = q
     c.edge_d[at] = uint16(d)
     return clash
 
 
 @inner
-def _fill_order(a: Records, i: int64, order: Pointer[int64]) -> None:
+def _fill_order(a: Columns, i: int64, order: Pointer[int64]) -> None:
     """Fills `order` with the moves of a record in descending P, ties in canonical order."""
     first = a.code_offsets[i]
     moves = a.code_offsets[i + 1] - first
@@ -176,7 +174,7 @@ def _fill_order(a: Records, i: int64, order: Pointer[int64]) -> None:
 
 
 @inner
-def _fill_edges(a: Records, i: int64, order: Pointer[int64], edges: Pointer[int64]) -> None:
+def _fill_edges(a: Columns, i: int64, order: Pointer[int64], edges: Pointer[int64]) -> None:
     """Fills `edges` with the edge of each move, -1 for none; `order`: scratch."""
     _fill_order(a, i, order)
     for j in range(a.code_offsets[i + 1] - a.code_offsets[i]):
@@ -186,7 +184,7 @@ def _fill_edges(a: Records, i: int64, order: Pointer[int64], edges: Pointer[int6
 
 
 @inner
-def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) -> tuple[int64, int64]:
+def _alike(a: Columns, i: int64, b: Columns, j: int64, c: Columns, at: int64) -> tuple[int64, int64]:
     """Merges the edges of two versions with the same P, `a` winning ties; returns their end, and clashes."""
     e, f = a.edge_offsets[i], b.edge_offsets[j]
     ends, other_ends = a.edge_offsets[i + 1], b.edge_offsets[j + 1]
@@ -204,7 +202,7 @@ def _alike(a: Records, i: int64, b: Records, j: int64, c: Records, at: int64) ->
 
 @inner
 def _unlike(
-    a: Records, i: int64, b: Records, j: int64, w: Records, k: int64, c: Records, at: int64, x: Pointer[int64]
+    a: Columns, i: int64, b: Columns, j: int64, w: Columns, k: int64, c: Columns, at: int64, x: Pointer[int64]
 ) -> tuple[int64, int64]:
     """Merges the edges of two versions with different P, in the order of record `k` of `w`; as `_alike`.
 
@@ -245,18 +243,18 @@ def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
 
 
 @inner
-def _flags_of_edges(c: Records, k: int64, flags: int64) -> int64:
+def _flags_of_edges(c: Columns, k: int64, flags: int64) -> int64:
     """Returns flags tightened by the proofs of the edges of record `k`."""
     begin, end = c.edge_offsets[k], c.edge_offsets[k + 1]
     tally = no_tally()
     for e in range(begin, end):
-        tally = tallied(tally, int64(c.n[e]) - int64(c.r[e]), as_f32(c.q)[e], int64(c.edge_d[e]))
+        tally = tallied(tally, int64(c.n[e]) - int64(c.r[e]), c.q[e], int64(c.edge_d[e]))
     return tightened(flags, tally, end - begin == c.code_offsets[k + 1] - c.code_offsets[k])
 
 
 @inner
 def _unite(
-    a: Records, i: int64, b: Records, j: int64, bound: int64, c: Records, k: int64, x: Pointer[int64]
+    a: Columns, i: int64, b: Columns, j: int64, bound: int64, c: Columns, k: int64, x: Pointer[int64]
 ) -> tuple[int64, int64]:
     """Writes the union of record `i` of `a` and record `j` of `b` to place `k`.
 
@@ -284,9 +282,9 @@ def _unite(
 
 
 @inner
-def _is_same(a: Records, i: int64, c: Records, k: int64) -> bool:
+def _is_same(a: Columns, i: int64, c: Columns, k: int64) -> bool:
     """Returns whether two versions of a record are equal in every field."""
-    if a.words[PW * i + 8] != c.words[PW * k + 8] or a.v[i] != c.v[k] or a.d[i] != c.d[k]:
+    if a.words[PW * i + 8] != c.words[PW * k + 8] or as_u32(a.v)[i] != as_u32(c.v)[k] or a.d[i] != c.d[k]:
         return False
     if a.evaluator[i] != c.evaluator[k] or a.run[i] != c.run[k] or a.flags[i] != c.flags[k]:
         return False
@@ -297,7 +295,7 @@ def _is_same(a: Records, i: int64, c: Records, k: int64) -> bool:
     for m in range(edges):
         if a.n[e + m] != c.n[f + m] or a.r[e + m] != c.r[f + m]:
             return False
-        if a.q[e + m] != c.q[f + m] or a.edge_d[e + m] != c.edge_d[f + m]:
+        if as_u32(a.q)[e + m] != as_u32(c.q)[f + m] or a.edge_d[e + m] != c.edge_d[f + m]:
             return False
     return True
 
@@ -326,7 +324,7 @@ def unite(
       clashing: bool, one for each of `new`: set where proofs contradict each other.
       counts: `[COUNTS]` int64, added to.
     """
-    a, b, c = pointers(old), pointers(new), pointers(out)
+    a, b, c = old, new, out
     scratch = zeros(int64, 3 * MOST_MOVES)
     k = int64(0)
     for j in range(len(places)):

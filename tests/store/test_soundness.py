@@ -160,4 +160,5 @@ def spoil(path: Path, board: chess.Board) -> None:
     with Store.open(path) as store:
         record = store.read(board)
         assert record is not None
+        store.connection.execute("DELETE FROM top_position")  # which would follow the record
         store.append(batch_of([replace(record, codes=record.codes + b"\x05")]), fresh=0)

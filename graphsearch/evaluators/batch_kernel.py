@@ -1,9 +1,7 @@
-"""Common parts of all evaluators' batch kernels (`inside.BatchKernel`): probabilities and priors.
+"""Common parts of all evaluators' batch kernels (`inside.BatchKernel`): probabilities, priors, bare kings.
 
-Endings against a bare king: scores that lead to the mate.
-
-Networks score such an ending by its men and hardly by where they stand. A search that follows them does not
-mate with a rook in fifty moves.
+Against a bare king, scores lead to the mate. Networks score such an ending by its men and hardly by where
+they stand. A search that follows them does not mate with a rook in fifty moves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies records from the arena to the columns of the store."""
+"""Copies records from the arena to the columns of the store, and lists dirty ones and those to rescue."""
 
 from __future__ import annotations
 

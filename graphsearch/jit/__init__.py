@@ -1,1 +1,1 @@
-"""Compiles, caches, loads and calls kernels; pointers, types, intrinsics. Only this room imports Numba."""
+"""Compiles, caches, loads and calls kernels; bundles, pointers, types. Only this room imports Numba."""

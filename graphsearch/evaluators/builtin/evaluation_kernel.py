@@ -1,11 +1,9 @@
 """Kernel of `builtin`: V by quiescence over the value network, P by the policy network.
 
-Sums and products of rows of weights. The rows of features are 8-bit, their sums and other rows 16-bit.
-
-Input features of the networks: men on squares, by the own king's square, and attacked or undefended men.
-
-A feature is the index of a row. Each side has a view of the board: in Black's the ranks are mirrored, in both
-the files are, so that the own king is on a to d.
+The input features are men on squares, by the own king's square, and attacked or undefended men. A feature is
+the index of a row of weights. The rows of features are 8-bit, their sums and other rows 16-bit. Each side has
+a view of the board: in Black's the ranks are mirrored, in both the files are, so that the own king is on a to
+d.
 
     man    64 * (kind, plus 6 for the other side's) + square
     every man has the row 768 * (bucket of the own king) + man
@@ -13,15 +11,14 @@ the files are, so that the own king is on a to d.
 
     state  0 undefended; 1, 2 attacked; 3, 4 attacked by a lesser man: undefended, defended
 
-Sums of the rows of both sides' views, stored for each frame of a quiescence search.
-
-After a capture few rows differ. So a frame's sums are computed from those of the nearest lower frame that has
-any, by adding and subtracting rows; a view whose king has moved to another bucket is summed from scratch. The
-sums are exact integers: both ways give the same, bit for bit.
+Each frame of a quiescence search has the sums of the rows of both sides' views. After a capture few rows
+differ. So a frame's sums are computed from those of the nearest lower frame that has any, by adding and
+subtracting rows; a view whose king has moved to another bucket is summed from scratch. The sums are exact
+integers: both ways give the same, bit for bit.
 
     area     rows that came, rows that left | a `Seen` for each frame | sums of each frame, White's view first
 
-The policy network: one pass over the position, then one logit for each legal move.
+The policy network makes one pass over the position, then computes one logit for each legal move.
 
     logit = hidden . (row of piece and from-square + row of piece and to-square + row of class) + class's bias
 

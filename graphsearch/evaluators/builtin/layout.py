@@ -23,7 +23,7 @@ STACKS, MEN_PER_STACK = 8, 4  # of the value network's last layers, by the numbe
 FIRST, SECOND = 16, 32  # their sizes
 OUTPUTS = 3  # of a stack: score, log of the draw width, log of the noise
 PLACES = 6 * 64  # kinds on squares: from-squares and to-squares of a move
-KINDS_OF_MOVES = 2 * 28  # see `policy_kernel.kind_of_move`
+KINDS_OF_MOVES = 2 * 28  # see `evaluation_kernel.kind_of_move`
 CLASSES = 6 * KINDS_OF_MOVES  # by the piece that moves
 
 # Activations are int16: FULL stands for 1, and its square just fits.

@@ -6,7 +6,7 @@ Cut, searched again as PV; the first child of a Cut node is All, the others Cut;
 
     S  `Search`: the memory of a search
     E  `EntryArrays`: the table of transposition entries (`store/record/transposition_kernel.py`)
-    A  pointers to the arena of a graph (`graph/arena_kernel.py`)
+    A  `ArenaArrays`: the arena of a graph (`graph/arena_kernel.py`)
     s  a position, `[10]` uint64
     frame     FRAME int64, one for the root and one for each ply below it: its window, its results so far,
               the moves left to try, the repetitions that its value depends on

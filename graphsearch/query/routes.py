@@ -66,7 +66,7 @@ class Met:
     Attributes:
       made: its board; known from the beginning for roots only. before, move: the first way here; None at a
         root.
-      ways, n: edges that lead here, and the sum of their visits.
+      ways, n: edges that lead here, and the sum of their visits. looked: whether its record was looked up.
     """
 
     made: chess.Board | None
@@ -74,6 +74,7 @@ class Met:
     move: chess.Move | None = None
     ways: int = 0
     n: int = 0
+    looked: bool = False
 
     def board(self) -> chess.Board:
         """Returns the position, without history."""
@@ -131,8 +132,11 @@ class Explored:
             boards = (met.board() for _, _, met in next_ones)
             self._source.read_ahead({key_text(board): board for board in boards})
         _, _, met = heapq.heappop(self._heap)
+        if met.looked:
+            return True
         board = met.board()
         record = self._source.read(board)
+        met.looked = True
         self.looked += 1
         if record is None:
             return True
@@ -145,7 +149,9 @@ class Explored:
                 child = Met(None, met, move)
                 self._add(child, key, edge.n)
             elif child.move is None and child is not met and not _leads_to(child, met):
-                child.before, child.move = met, move  # a root that lies below another one
+                # a root that lies below another one: its turn comes by the visits that lead there
+                child.before, child.move = met, move
+                heapq.heappush(self._heap, (-edge.n, next(self._number), child))
             child.ways += 1
             child.n += edge.n
             self.edges += 1

@@ -37,6 +37,16 @@ def test_a_stored_position_has_the_line_of_most_visits(file: Path) -> None:
     assert str(found.opening) == "C44 King's Knight Opening: Normal Variation"
 
 
+def test_below_a_root_that_another_root_reaches_lines_are_those_of_most_visits(tmp_path: Path) -> None:
+    file = graph_file(tmp_path / "hand.graph", LINES)
+    with Store.open(file) as store:
+        board = after_line("e4 e5")
+        store.record_root(key_text(board), board.fen(), 40)
+    found = _way(file, "Nf3 e5 e4 Nc6")
+    assert found is not None
+    assert (found.start, found.line) == (None, ("e4", "e5", "Nf3", "Nc6"))
+
+
 def test_outside_the_part_read_lines_are_moves_taken_back(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

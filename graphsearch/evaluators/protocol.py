@@ -149,8 +149,13 @@ class Evaluator(Protocol):
         """Returns the best moves by tablebases; None without tablebases or if they lack the position."""
         return None
 
-    def best_line(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
-        """Returns the result, 1, 0 or -1, and the best moves to a mate or the next zeroing; None likewise."""
+    def best_line(
+        self, board: chess.Board, first: chess.Move | None = None
+    ) -> tuple[int, list[chess.Move]] | None:
+        """Returns the result, 1, 0 or -1, and the best moves to a mate or the next zeroing; None likewise.
+
+        The line begins with `first` if that is one of the best moves.
+        """
         return None
 
     def close(self) -> None:

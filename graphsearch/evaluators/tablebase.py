@@ -180,16 +180,19 @@ class Syzygy:
         best = self._best(board)
         return None if best is None else list(best[1])
 
-    def best_line(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
+    def best_line(
+        self, board: chess.Board, first: chess.Move | None = None
+    ) -> tuple[int, list[chess.Move]] | None:
         """Returns the result for the side to move, 1, 0 or -1, with its clock, and best moves of both sides.
 
-        They lead to a mate, or to the next move that zeroes the clock; in a draw it is one move. None as in
-        `best_moves`.
+        They lead to a mate, or to the next move that zeroes the clock; in a draw it is one move. The line
+        begins with `first` if that is one of the best moves. None as in `best_moves`.
         """
-        board, line = board.copy(stack=False), []
+        board = board.copy(stack=False)
+        line: list[chess.Move] = []
         best = known = self._best(board)
         while best is not None:
-            line.append(best[1][0])
+            line.append(first if not line and first in best[1] else best[1][0])
             board.push(line[-1])
             over = not best[0] or not board.halfmove_clock
             best = None if over else self._best(board)
@@ -336,9 +339,11 @@ class TablebaseEvaluator(Evaluator):
         """Returns the best moves of a position by the tables; None if they do not have it."""
         return self.tables.best_moves(board)
 
-    def best_line(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
+    def best_line(
+        self, board: chess.Board, first: chess.Move | None = None
+    ) -> tuple[int, list[chess.Move]] | None:
         """Returns the result and best moves of both sides; None if the tables do not have the position."""
-        return self.tables.best_line(board)
+        return self.tables.best_line(board, first)
 
     def close(self) -> None:
         """Closes the tables and the inner evaluator."""

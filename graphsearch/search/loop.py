@@ -252,15 +252,18 @@ class GraphSearch:
             stop_reason=self.reason or "stop",
             evaluator=self.graph.evaluator.identity.describe(),
             parameters=self.params.as_dict(),
-            tablebase=self._table_line(),
+            tablebase=self._table_line(node),
             problems=self.graph.problems,
         )
         if unsaved is None:
             return result
         raise UnsavedError(str(unsaved), result) from unsaved
 
-    def _table_line(self) -> TableLine | None:
-        found = self.graph.evaluator.best_line(self.board) if self._by_tables else None
+    def _table_line(self, node: NodeView) -> TableLine | None:
+        """Returns the answer of tables to the root, with a line that begins with the best move of `node`."""
+        if not self._by_tables:
+            return None
+        found = self.graph.evaluator.best_line(self.board, node.moves[0].move if node.moves else None)
         return None if found is None else TableLine(found[0], tuple(found[1]))
 
     def _begin(self) -> None:

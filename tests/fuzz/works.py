@@ -148,7 +148,7 @@ WORKS = (
     Work("query novelties", _on("novelties", "startpos", "--min-games", "1"), "logged"),
     Work(
         "query prepare",
-        _on("prepare", "--player", "bob", "--min-visits", "1", "-o", "{}/out.pgn"),
+        _on("prepare", "--player", "ann", "--min-visits", "1", "-o", "{}/out.pgn"),
         "logged",
         writes=("out.pgn",),
     ),

@@ -40,6 +40,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/store/tables/schema.py": "the SQL of the package",
     "graphsearch/position/openings.py": "the openings of the package",
     "graphsearch/store/lock.py": "the lock beside a graph file",
+    "graphsearch/store/file.py": "the graph file itself, whose identity it watches",
     "graphsearch/store/upkeep/backup.py": "what it has just written, for fsync",
     "graphsearch/exchange/output.py": "what it writes",
     "graphsearch/uci/writer.py": "the log that it writes",

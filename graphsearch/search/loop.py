@@ -509,8 +509,8 @@ class GraphSearch:
             node=self._in_game,
         )
 
-    def _in_game(self, lines: int | None = None) -> NodeView:
-        return self._draws.shown(self._view(lines))
+    def _in_game(self, multipv: int | None = None) -> NodeView:
+        return self._draws.shown(self._view(multipv))
 
     def _view(self, lines: int | None) -> NodeView:
         first = self._listed or (self._mates.first if self._mates else ())

@@ -590,14 +590,14 @@ WRONG = {  # exit code 2
     "export --format polyglot --store hand.graph -o -": "name a file",
     "export --format polyglot --store hand.graph -o x --weights best": "imported, not 'best'",
     "export --format epd --store hand.graph -o - --json": "--json and -o - both write to stdout",
-    "export --format pgn --store hand.graph -o no/x.pgn": "make this wrong_folder first",
-    "export --format pgn --store hand.graph -o .": "is a wrong_folder",
+    "export --format pgn --store hand.graph -o no/x.pgn": "make this folder first",
+    "export --format pgn --store hand.graph -o .": "is a folder",
     "export --format pgn --store hand.graph -o hand.graph": "is the graph file itself",
     "import none.pgn --store new.graph": "none.pgn",
     "import --format epd none.epd --store new.graph": "none.epd",
     "import --format polyglot none.bin --store new.graph": "none.bin",
     "import - - --store new.graph": "only once",
-    "import . --store new.graph": "is a wrong_folder",
+    "import . --store new.graph": "is a folder",
     "import games.pgn --depth 0 --store new.graph": "--depth",
     "lab nodetypes --store hand.graph": "Missing argument 'POSITION'",
     "lab nodetypes startpos": "name a graph file",
@@ -651,7 +651,7 @@ FAILED = {  # exit code 1
     "export --format polyglot --store hand.graph -o x --weights games": "import",
     "export --format polyglot --store hand.graph -o x --weights imported": "graphsearch import",
     "lab refresh hand.graph --ram 100B": "more than the 0.00 MB allowed; allow more",
-    "store merge . -o new.graph": "is a wrong_folder",
+    "store merge . -o new.graph": "is a folder",
 }
 
 

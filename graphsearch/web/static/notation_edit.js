@@ -12,7 +12,7 @@ const $ = (id) => document.getElementById(id);
 export function editor({ change, here, pane, isClosed }) {
   let open = false; // whether the comment is being written
   let shownFor = null;
-  let shownNode = null;
+  let shown = {}; // the node, and its tree: a study that is opened again has another
 
   const set = (node, nags) => change(pane().tree.set(node.id, { nags: [...nags].sort((a, b) => a - b) }));
 
@@ -94,8 +94,9 @@ export function editor({ change, here, pane, isClosed }) {
     host.hidden = !node || Boolean(isClosed());
     if (host.hidden) { shownFor = null; return; }
     const typed = document.activeElement?.closest("#edit textarea");
-    if (typed && shownNode === node.id) return; // what is being written stays
-    shownNode = node.id;
+    const { tree } = pane();
+    if (typed && shown.tree === tree && shown.id === node.id) return; // what is being written stays
+    shown = { tree, id: node.id };
     const isStart = node.id === START_NODE;
     const key = JSON.stringify([pane().study, node.id, open, node.nags, pane().tree.size, pane().tree.branch(node.id), isStart || pane().tree.node(node.parent).kids, node.comment, node.before, pane().comment]);
     if (key === shownFor) return;

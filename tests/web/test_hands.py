@@ -14,7 +14,7 @@ from graphsearch.store.store import Store
 from tests.web.client import Client, Serve, until
 from tests.web.page import DOWN, END, ENTER, ESCAPE, HOME, LEFT, LINE, MEN, RIGHT, TAB, UP, Page
 
-MOST_BYTES = 65_000
+MOST_BYTES = 66_000
 
 
 def drawn(page: Page) -> list[str]:

@@ -11,13 +11,14 @@ import os
 import shlex
 import sys
 import tempfile
-from contextlib import chdir, redirect_stdout
+from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
 
 from graphsearch.jit.compiler import mark_compiled
 from graphsearch.search.warm import PAGING, PARTS, compile_alone, go_to_background
 
 from . import main
+from .settings import ignore_settings
 
 # two parts for two processes; they share few kernels
 COMMANDS = {
@@ -48,6 +49,8 @@ lab nodetypes startpos --store b.graph
 def compile_part(part: str) -> None:
     """Compiles the kernels of a part's commands, and those of a search with full memory.
 
+    The user's settings do not count: they may name a graph file, into which the commands would write.
+
     Raises:
       SystemExit: if a command fails, after its message.
     """
@@ -57,6 +60,7 @@ def compile_part(part: str) -> None:
     from graphsearch.evaluators.uniform import OutsideUniform
     from graphsearch.search.warm import compile_paging_kernels
 
+    ignore_settings(Path.cwd())
     if part == "rest":  # an evaluator outside the kernels, one wave at a time and with overlap
         with Graph.open(None, evaluator=OutsideUniform()) as graph:
             analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
@@ -71,12 +75,14 @@ def compile_part(part: str) -> None:
 
 
 def compile_in_background() -> None:
-    """Compiles what no search needs first, in a temporary folder."""
+    """Compiles what no search needs first, in a temporary folder; once, even if a command fails here."""
     go_to_background()
     compile_alone(PAGING)
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for part in PARTS:
-            compile_alone(part, compile_part)
+            with suppress(SystemExit):
+                compile_alone(part, compile_part)
+            mark_compiled(part)
 
 
 if __name__ == "__main__":

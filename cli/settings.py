@@ -58,8 +58,25 @@ def settings() -> dict[str, Setting]:
     return found
 
 
+_ignored = False
+
+
+def ignore_settings(state: Path) -> None:
+    """Makes this process ignore all settings: for commands that no user has given.
+
+    Args:
+      state: folder for what the program remembers of them.
+    """
+    global _ignored
+    _ignored = True
+    os.environ[STORE_VARIABLE] = ""
+    os.environ[FOLDER_VARIABLE] = str(state)
+
+
 def files(folder: Path) -> Iterator[Path]:
-    """Yields the settings files for a folder, the nearest first."""
+    """Yields the settings files for a folder, the nearest first; none if they are ignored."""
+    if _ignored:
+        return
     for above in (folder, *folder.parents):
         if (above / NAME).is_file():
             yield above / NAME

@@ -97,6 +97,11 @@ def is_compiled(purpose: str = "search") -> bool:
     return JIT_OFF or any(place.has_mark(_mark(purpose)) for place in PLACES.reading)
 
 
+def is_kept() -> bool:
+    """Returns whether what this process compiles is kept for others."""
+    return bool(PLACES.writing)
+
+
 def mark_compiled(purpose: str = "search") -> None:
     """Records that every kernel of a purpose is compiled; once is enough."""
     if not (JIT_OFF or purpose in _MARKED or is_compiled(purpose)):

@@ -28,7 +28,7 @@ from ..evaluators.protocol import Evaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
 from ..graph.saving import DirtyCopies
-from ..jit.compiler import alone, is_compiled, mark_compiled
+from ..jit.compiler import alone, is_compiled, is_kept, mark_compiled
 from ..position.board import legal_moves, pack
 from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..store.record.provenance import EvaluatorIdentity
@@ -91,10 +91,11 @@ def other_kernels_compiling() -> Iterator[None]:
     """Compiles eviction, paging and the kernels of other commands, if necessary, in a process of its own.
 
     That process may outlast the body. It has the lowest priority, ends within `MOST_SECONDS`, and gets no
-    signals of this terminal. A process of low priority starts none.
+    signals of this terminal. A process of low priority starts none, nor one without a cache of kernels.
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
-    if not (_LEFT or has_low_priority() or all(map(is_compiled, (PAGING, *PARTS)))):
+    is_done = all(map(is_compiled, (PAGING, *PARTS))) or not is_kept()
+    if not (is_done or _LEFT or has_low_priority()):
         _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
     yield
     if any(process.poll() is None for process in _LEFT):

@@ -1,14 +1,13 @@
-"""Clocks: CPU-seconds of processes, and works timed in turns."""
+"""Clocks: CPU-seconds of calls and of processes."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 Work = Callable[[], object]
-IDLE_SECONDS = 0.02  # between two works, so that threads of the first stop waiting for tasks
 
 
 def timed(work: Work) -> tuple[float, float]:
@@ -16,21 +15,6 @@ def timed(work: Work) -> tuple[float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu
-
-
-def in_turns(
-    works: Mapping[str, Work], rounds: int, *, warm_up: int = 1
-) -> Iterator[tuple[str, float, float]]:
-    """Yields the name of each work with its wall and CPU seconds, round after round.
-
-    Warm-up rounds run first and yield nothing.
-    """
-    for number in range(-warm_up, rounds):
-        for name, work in works.items():
-            time.sleep(IDLE_SECONDS)
-            wall, cpu = timed(work)
-            if number >= 0:
-                yield name, wall, cpu
 
 
 def cpu_of(pid: int) -> float:

@@ -35,8 +35,6 @@ T = TypeVar("T")
 REGISTRY = {  # name -> module and function
     "beyond-memory": "memory.beyond_memory",
     "mates": "mates.mates",
-    "network": "evaluators.network",
-    "pool": "evaluators.pool",
     "quality": "quality.quality",
     "saving": "saving.saving",
     "scale": "scale.scale",

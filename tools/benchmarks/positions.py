@@ -1,10 +1,9 @@
-"""Positions for the benchmarks: from files with an engine's evaluations, from games, or generated."""
+"""Positions for the benchmarks: from files with an engine's evaluations, from games."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import random
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,21 +15,11 @@ import numpy as np
 
 from graphsearch.evaluators.assess import assess
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
-from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.uci.scores import Score, policy_q
 from graphsearch.position.board import key_of
 
-MIDDLEGAMES = (
-    "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9",
-    "r2q1rk1/pp1bbppp/2np1n2/4p3/4P3/1NN1B3/PPP1BPPP/R2Q1RK1 w - - 4 10",
-    "rnbq1rk1/ppp1ppbp/3p1np1/8/2PPP3/2N2N2/PP2BPPP/R1BQK2R b KQ - 1 6",
-    "r1bq1rk1/2p1bppp/p1np1n2/1p2p3/4P3/1BP2N2/PP1P1PPP/RNBQR1K1 w - - 0 9",
-    "rn1qkb1r/pp3ppp/2p1pn2/3p1b2/2PP4/2N1PN2/PP3PPP/R1BQKB1R w KQkq - 1 6",
-    "r1bqk2r/pp1p1ppp/2n1pn2/2b5/3NP3/2N5/PPP1BPPP/R1BQK2R w KQkq - 3 7",
-)
 FIRST_PLY, LAST_PLY = 8, 64  # of the positions that are selected from games
 SHARPNESS = 2.0  # moves are played with P ** SHARPNESS: varied games, few blunders
-RANDOM_PLIES = 80  # of a random game
 DECIDED = 0.9  # |win - loss| from which a position counts as decided
 MOST_CENTIPAWNS = 2000  # of a judged move; a game beyond that is won
 
@@ -154,17 +143,3 @@ def _play(plies: list[int], rng: np.random.Generator) -> list[chess.Board]:
         while board.is_game_over(claim_draw=True) or board.legal_moves.count() < 2:
             board.pop()
     return boards
-
-
-def random_positions(count: int) -> PositionBatch:
-    """Returns unfinished positions of random games; deterministic."""
-    draw = random.Random(1)
-    boards: list[chess.Board] = []
-    while len(boards) < count:
-        board = chess.Board()
-        for _ in range(draw.randrange(RANDOM_PLIES)):
-            if moves := list(board.legal_moves):
-                board.push(draw.choice(moves))
-        if any(board.legal_moves):
-            boards.append(board.copy(stack=False))
-    return PositionBatch.from_boards(boards)

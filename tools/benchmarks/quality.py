@@ -10,13 +10,12 @@ from pathlib import Path
 import chess
 import chess.engine
 
-from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.params import GATHERERS
 from tools.judge_positions import score_of
 
 from .harness import Row, benchmark
 from .positions import Case, played, read_reference
-from .searching import Found, Inside, Remembering, UciEngine, Variant
+from .searching import Found, Inside, UciEngine, Variant
 
 PRESETS = {  # variants of one evaluator; the first is the base
     "batches": [f"MinibatchSize={n}" for n in (1, 32, 256)],
@@ -70,9 +69,8 @@ def quality(
     ms          CPU-milliseconds of an evaluation
     """
     texts = variant or tuple(f"{name} {how}".strip() for name in evaluator for how in PRESETS[preset])
-    shared: dict[EvaluatorSpec, Remembering] = {}
     parsed = {text: Variant.parse(text) for text in texts}
-    searchers = {text: UciEngine(it) if it.engine else Inside(it, shared) for text, it in parsed.items()}
+    searchers = {text: UciEngine(it) if it.engine else Inside(it) for text, it in parsed.items()}
     with ExitStack() as opened:
         for searcher in searchers.values():
             opened.callback(searcher.close)
@@ -88,8 +86,6 @@ def quality(
             for (count, text), one in found.items():
                 name: Row = {"evaluations": count, "variant": text}
                 yield name | _figures(case, one, found[count, texts[0]])
-            for remembered in shared.values():
-                remembered.forget()
 
 
 def judged_again(case: Case, moves: Iterable[str], engine: chess.engine.SimpleEngine, nodes: int) -> Case:

@@ -17,12 +17,10 @@ from typing import Any
 
 import chess
 import chess.engine
-import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.inside import inside
-from graphsearch.evaluators.protocol import EXTERNAL, Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import NodeView
 from graphsearch.search.params import OPTION_NAMES
@@ -87,43 +85,13 @@ class Found:
     root: NodeRecord | None = None
 
 
-class Remembering(Evaluator):
-    """Caches an evaluator's results by position, so that they do not depend on the batch."""
-
-    def __init__(self, inner: Evaluator) -> None:
-        self.identity = inner.identity
-        self._inner = inner
-        self._known: dict[bytes, tuple[Any, Any]] = {}
-
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns the cached results, and evaluates the other positions."""
-        keys = [words.tobytes() for words in batch.words]
-        new = np.array([key not in self._known for key in keys])
-        if new.any():
-            asked = batch.rows(new)
-            said = self._inner.evaluate(asked)
-            for i, words in enumerate(asked.words):
-                priors = said.priors[asked.offsets[i] : asked.offsets[i + 1]]
-                self._known[words.tobytes()] = said.wdl[i], priors
-        known = [self._known[key] for key in keys]
-        return Evaluation(
-            np.stack([wdl for wdl, _ in known]), np.concatenate([priors for _, priors in known])
-        )
-
-    def forget(self) -> None:
-        """Clears the cache."""
-        self._known.clear()
-
-
 class Inside:
-    """Searches in this process, each in a new graph; `remembered`: the evaluators that variants share."""
+    """Searches in this process, each in a new graph."""
 
-    def __init__(self, variant: Variant, remembered: dict[EvaluatorSpec, Remembering]) -> None:
+    def __init__(self, variant: Variant) -> None:
         self._evaluator = create(variant.spec)
         if not variant.wall and (kernel := inside(self._evaluator)):
             kernel.threads = kernel.threads or 1  # a search of evaluations is repeatable
-        if self._evaluator.kernel_kind == EXTERNAL:
-            self._evaluator = remembered.setdefault(variant.spec, Remembering(self._evaluator))
         self._params = SearchParams.from_options(variant.params)
         self._wall = variant.wall
 

@@ -116,17 +116,6 @@ ACTIVATIONS = Limit(
     "one position in one layer of an lc0 network",
     "the largest networks have 2^18; a batch of them is held in memory",
 )
-NODES = Limit("NODES", 20_000, "nodes", "an ONNX network", "the largest of lc0 have 3,000")
-WORK = Limit(
-    "WORK",
-    1 << 38,
-    "multiplications",
-    "one position in an ONNX network",
-    "the largest of lc0 need 2^34; it is half a minute of one core",
-)
-FIRST_RUN = Limit(
-    "FIRST_RUN", 300, "seconds", "the first position of a network", "engines for GPUs are built then"
-)
 BOOK = Limit("BOOK", 1 << 32, BYTES, "a Polyglot book", "its keys are held in memory; the largest have 1 GiB")
 PIPED = Limit("PIPED", 1 << 40, BYTES, "what comes through a pipe", "it is kept in a temporary file")
 UNPACKED = Limit(

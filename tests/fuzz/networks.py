@@ -1,4 +1,4 @@
-"""Network files: lc0's protocol buffers, plain and compressed, ONNX models, and Stockfish's networks."""
+"""Network files: lc0's protocol buffers, plain and compressed, and Stockfish's networks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import gzip
 import random
 from contextlib import closing, suppress
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import chess
 import numpy as np
@@ -19,7 +17,7 @@ from tests.support.random_lc0 import varint
 from ..support.nnue import MadeUp
 from ..support.random_lc0 import RandomNetwork, Shape, tower
 from .files import DisagreementError
-from .mutators import NUMBERS, mutated
+from .mutators import mutated
 from .texts import gz_bomb
 
 
@@ -34,13 +32,6 @@ def seeds(_: Path) -> list[bytes]:
     small = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
     several = replace(small, embedding="dense", several=True, encoding=2, input=133)
     return [*found, *(RandomNetwork(shape).message for shape in (small, several))]
-
-
-def onnx_seeds(folder: Path) -> list[bytes]:
-    """Returns ONNX models of small networks."""
-    from graphsearch.evaluators.lc0.convert import read_network
-
-    return [read_network(data, "a.pb").model for data in seeds(folder)]
 
 
 def mutate(given: list[bytes], rng: random.Random) -> bytes:
@@ -59,69 +50,9 @@ def mutate(given: list[bytes], rng: random.Random) -> bytes:
     return mutated(gzip.compress(data, 1, mtime=0), rng) if kind < 14 else out
 
 
-def mutate_onnx(given: list[bytes], rng: random.Random) -> bytes:
-    """Returns changed bytes of a model, or one with other nodes, sizes and constants before its policy."""
-    import onnx
-
-    if rng.random() < 0.3:
-        return mutate(given, rng)
-    model = onnx.ModelProto.FromString(rng.choice(given))
-    for _ in range(rng.choice((0, 1, 1, 2, 4))):
-        _change_graph(model, rng)
-    data: bytes = model.SerializeToString()
-    return data
-
-
-KINDS = (
-    "Loop", "If", "Scan", "ConstantOfShape", "Range", "Tile", "Expand", "Pad", "Reshape", "Resize", "Shape",
-    "Cast", "NonZero", "Concat", "MatMul", "Identity", "Evil", "Einsum", "Unsqueeze", "ReduceSum",
-)  # fmt: skip
-
-
-def _change_graph(model: Any, rng: random.Random) -> None:
-    graph, what = model.graph, rng.randrange(6)
-    node = rng.choice(graph.node)
-    if what < 3:
-        _add_nodes(graph, list(graph.node).index(node) + 1, rng.choice(list(node.output)), rng)
-    elif what == 3:
-        rng.choice(graph.initializer).dims[:] = _sizes(rng)
-    elif what == 4:
-        rng.choice(graph.input[0].type.tensor_type.shape.dim).dim_value = rng.choice((*NUMBERS, 1 << 40))
-    else:
-        node.op_type = rng.choice(KINDS)
-
-
-def _sizes(rng: random.Random) -> list[int]:
-    return [rng.choice((*NUMBERS, 1 << 33)) for _ in range(rng.choice((1, 2, 4)))]
-
-
-def _add_nodes(graph: Any, at: int, source: str, rng: random.Random) -> None:
-    """Puts nodes behind one, which may grow; half of the time a later one takes what they make."""
-    import onnx
-
-    kind, name = rng.choice(KINDS), f"odd{rng.randrange(1 << 30)}"
-    size = onnx.numpy_helper.from_array(np.array(_sizes(rng), np.int64), f"{name}/size")
-    graph.initializer.append(size)
-    made = [onnx.helper.make_node(kind, [source, source if kind == "MatMul" else size.name], [name])]
-    if kind == "Concat":
-        names = [source, *(f"{name}/{k}" for k in range(rng.choice((1, 12, 40))))]
-        made = [onnx.helper.make_node(kind, [a, a], [b], axis=rng.choice((0, 1))) for a, b in pairwise(names)]
-    rest = list(graph.node[at:])
-    del graph.node[at:]
-    graph.node.extend([*made, *rest])
-    if rest and rng.random() < 0.5:
-        taker = graph.node[-rng.randrange(1, len(rest) + 1)]
-        taker.input[0] = made[-1].output[0]
-
-
 def read(data: bytes, folder: Path) -> bool:
     """Reads a network from its file; one that is let in evaluates the start position."""
     return _evaluate(folder / "a.pb.gz", data)
-
-
-def read_onnx(data: bytes, folder: Path) -> bool:
-    """Reads a model from its file; one that is let in evaluates the start position."""
-    return _evaluate(folder / "a.onnx", data)
 
 
 def nnue_seeds(_: Path) -> list[bytes]:

@@ -51,7 +51,6 @@ TARGETS = {
         _text("uci", _given(*texts.SESSIONS), texts.uci_words, texts.play, batch=1),
         Target("lc0", networks.seeds, networks.mutate, networks.read, networks.warm),
         Target("nnue", networks.nnue_seeds, networks.mutate_nnue, networks.read_nnue, networks.warm),
-        Target("onnx", networks.onnx_seeds, networks.mutate_onnx, networks.read_onnx, networks.warm),
     )
 }
 

@@ -1,31 +1,29 @@
 """Converts lc0's networks to ONNX models, with the input and output names of `lc0 leela2onnx`.
 
 It supports residual towers with or without squeeze-and-excitation, attention bodies, both together, every
-policy and value head that lc0 runs, and files that wrap an ONNX model. It ignores the moves-left head. An
-error for anything else gives its name in the format.
+policy and value head that lc0 runs. It ignores the moves-left head. An error for anything else names it.
 
 Tensors between attention parts are `[positions * 64, width]`: a row for each square, a1, b1, ... h8.
 """
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...base.errors import EvaluatorError
+from ...base.errors import EvaluatorError, MissingPackageError
 from .layout import PLANES, POLICY_SIZE, SQUARES
-from .policy import CONVOLUTION_PLANES, attention_outputs, convolution_outputs, reach_map
-from .session import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, Names, needed
+from .policy import attention_outputs, convolution_outputs, reach_map
 from .weights import (
     ANOTHER,
     ENCODER,
     POLICY_HEADS,
     SMOLGEN,
     VALUE_HEADS,
-    Activation,
     Convolution,
     Dense,
     Floats,
@@ -41,8 +39,27 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET, IR_VERSION = 17, 8  # of 2022: every onnxruntime for NumPy 2 supports them
+PLANES_NAME, POLICY_NAME = "/input/planes", "/output/policy"
+VALUE_NAME, WDL_NAME = "/output/value", "/output/wdl"  # a network has one of them
+CONVOLUTION_PLANES = 80  # planes of a convolutional policy head; 73 are used
 # activations of one node
-_PLAIN = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "selu": "Selu"}
+PLAIN = {
+    "ACTIVATION_RELU": "Relu",
+    "ACTIVATION_TANH": "Tanh",
+    "ACTIVATION_SIGMOID": "Sigmoid",
+    "ACTIVATION_SELU": "Selu",
+}
+
+
+def needed(module: str) -> Any:
+    """Imports a module of the extra `lc0`; raises EvaluatorError if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"an lc0 network needs the package {module} ({error}): pip install '.[lc0]' in the folder of"
+            " graphsearch"
+        ) from None
 
 
 class GraphWriter:
@@ -52,7 +69,6 @@ class GraphWriter:
         self._onnx = needed("onnx")
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
-        self.bytes = 0  # of all constants
 
     def model(
         self, inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]]
@@ -88,9 +104,7 @@ class GraphWriter:
     def constant(self, name: str, values: Any) -> str:
         """Writes a constant unless one of that name exists, which must be the same."""
         if name not in self._constants:
-            array = np.ascontiguousarray(values)
-            self.bytes += array.nbytes
-            self._constants[name] = self._onnx.numpy_helper.from_array(array, name)
+            self._constants[name] = self._onnx.numpy_helper.from_array(np.ascontiguousarray(values), name)
         return name
 
     def reshape(self, name: str, flow: str, *shape: int) -> str:
@@ -123,20 +137,20 @@ class GraphWriter:
         betas = self.constant(f"{name}/betas", norm.betas)
         return self.node("LayerNormalization", name, flow, gammas, betas, axis=-1, epsilon=norm.epsilon)
 
-    def activation(self, name: str, flow: str, which: Activation) -> str:
-        """Writes an activation."""
-        if which == "none":
+    def activation(self, name: str, flow: str, which: str) -> str:
+        """Writes an activation, one of `weights.ACTIVATIONS`."""
+        if which == "ACTIVATION_NONE":
             return flow
-        if which in _PLAIN:
-            return self.node(_PLAIN[which], f"{name}/{which}", flow)
-        if which == "relu_2":
+        if which in PLAIN:
+            return self.node(PLAIN[which], f"{name}/active", flow)
+        if which == "ACTIVATION_RELU_2":
             root = self.node("Relu", f"{name}/relu", flow)
-            return self.node("Mul", f"{name}/relu_2", root, root)
-        if which == "swish":
-            return self.node("Mul", f"{name}/swish", flow, self.node("Sigmoid", f"{name}/sigmoid", flow))
-        assert which == "mish"
-        gate = self.node("Tanh", f"{name}/tanh", self.node("Softplus", f"{name}/softplus", flow))
-        return self.node("Mul", f"{name}/mish", flow, gate)
+            return self.node("Mul", f"{name}/active", root, root)
+        if which == "ACTIVATION_SWISH":
+            gate = self.node("Sigmoid", f"{name}/gate", flow)
+        else:  # Mish
+            gate = self.node("Tanh", f"{name}/gate", self.node("Softplus", f"{name}/softplus", flow))
+        return self.node("Mul", f"{name}/active", flow, gate)
 
 
 POLICY_HEAD, VALUE_HEAD = "vanilla", "winner"  # lc0's defaults
@@ -149,73 +163,44 @@ _PLAIN_VALUE = {29: 1, 30: 2, 7: 3, 8: 4, 9: 5, 10: 6, 6: 11}
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
-    """The heads to read from a network with several, by lc0's names."""
-
-    policy: str = POLICY_HEAD
-    value: str = VALUE_HEAD
-
-
-USUAL_HEADS = Heads()
-MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: protobuf's limit, less room for the rest of the model
-
-
-@dataclass(frozen=True, slots=True)
 class Model:
     """An ONNX model of a network, for any batch size.
 
     Attributes:
-      model: serialized. names: of its input and outputs.
-      input: the input format, a number of `weights.INPUTS`.
-      widest: number of outputs of the largest layer for one position; 0 if it is unknown, as in a model that
-        the file holds.
+      model: serialized; its input is PLANES_NAME, its outputs are POLICY_NAME, and WDL_NAME or VALUE_NAME.
+      form: the architecture.
+      widest: number of outputs of the largest layer for one position.
     """
 
     model: bytes
-    names: Names
-    input: int
-    widest: int = 0
+    form: Form
+    widest: int
 
 
-def read_network(data: bytes, name: str, heads: Heads = USUAL_HEADS) -> Model:
+def read_network(
+    data: bytes, name: str, policy_head: str = POLICY_HEAD, value_head: str = VALUE_HEAD
+) -> Model:
     """Returns the model of the network in a `.pb.gz` or `.pb` file.
 
     Args:
       data: the file's content.
       name: the file's name, for errors.
-      heads: the heads to read if there are several.
+      policy_head, value_head: the heads to read if there are several.
 
     Raises:
       EvaluatorError: if the file is damaged, is no supported network, or does not have the head; if the
-        package `onnx` is not installed, or the model would be too large for its format.
+        package `onnx` is not installed.
     """
     try:
-        form, net = read_file(data, name)
-        if form.onnx:
-            return _wrapped(net.message(11), form, name, heads)
-        converter = Converter(net.message(10), form, name, heads)
+        form, weights = read_file(data, name)
+        converter = Converter(weights, form, name, policy_head, value_head)
         model = converter.written()
     except WireError as error:
         raise EvaluatorError(
             f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
             " download it again"
         ) from None
-    if converter.bytes > MOST_BYTES:
-        raise EvaluatorError(
-            f"{name} is too large: an ONNX model holds at most 2 GiB of weights, as 32-bit numbers;"
-            " use a smaller network"
-        )
-    return Model(bytes(model.SerializeToString()), Names(), form.input, converter.widest)
-
-
-def _wrapped(onnx: Message, form: Form, name: str, heads: Heads) -> Model:
-    if heads != USUAL_HEADS:
-        raise EvaluatorError(f"{name} holds an ONNX model with one policy and one value head; name no other")
-    if not (model := bytes(onnx.raw(1))):
-        raise EvaluatorError(f"{name} says that it holds an ONNX model, but has none; download it again")
-    usual = (PLANES_NAME, POLICY_NAME, WDL_NAME, VALUE_NAME)
-    names = [onnx.text(field) or name for field, name in zip((3, 6, 5, 4), usual, strict=True)]
-    return Model(model, Names(*names), form.input)
+    return Model(bytes(model.SerializeToString()), form, converter.widest)
 
 
 MEN_PLANES = 12  # the latest position's planes, the input of a dense embedding
@@ -242,7 +227,7 @@ class _Kind:
     heads: int
     alpha: float
     epsilon: float
-    ffn: Activation
+    ffn: str
 
 
 class Converter(GraphWriter):
@@ -252,10 +237,11 @@ class Converter(GraphWriter):
       widest: number of outputs of the largest layer for one position.
     """
 
-    def __init__(self, weights: Message, form: Form, name: str, heads: Heads) -> None:
+    def __init__(self, weights: Message, form: Form, name: str, policy_head: str, value_head: str) -> None:
         """`weights`: a `Weights` message. `name`: of the file, for errors."""
         super().__init__()
-        self._weights, self._form, self._name, self._heads = weights, form, name, heads
+        self._weights, self._form, self._name = weights, form, name
+        self._policy_head, self._value_head = policy_head, value_head
         self._read = Layers(name)
         self.widest = 0
 
@@ -322,7 +308,7 @@ class Converter(GraphWriter):
 
         A dense embedding has a normalisation and a feed-forward part; any may have gates by square.
         """
-        weights, is_dense = self._weights, self._form.embedding == "dense"
+        weights, is_dense = self._weights, self._form.embedding == "INPUT_EMBEDDING_PE_DENSE"
         over_planes = flow == PLANES_NAME
         rows = self._squares("/body/squares", flow, width)
         if over_planes and is_dense:
@@ -490,10 +476,10 @@ class Converter(GraphWriter):
     def _policy(self, flow: str, width: int) -> None:
         several = self._weights.message(POLICY_HEADS)
         plain = head = self._weights.renumbered(_PLAIN_POLICY)
-        if POLICY_HEADS in self._weights or self._heads.policy != POLICY_HEAD:
-            head = self._chosen(several, _POLICY_FIELDS, _POLICY_MAP, self._heads.policy, "policy")
+        if POLICY_HEADS in self._weights or self._policy_head != POLICY_HEAD:
+            head = self._chosen(several, _POLICY_FIELDS, _POLICY_MAP, self._policy_head, "policy")
         kind = self._form.policy
-        if kind == "attention":
+        if kind == "POLICY_ATTENTION":
             # the first message with an embedding, fields 1 and 2, counts
             owner = next((one for one in (head, several, plain) if 1 in one), head)
             rows = flow if self._form.attention else self._squares("/policy/squares", flow, width)
@@ -503,7 +489,7 @@ class Converter(GraphWriter):
                 f"{self._name} is not supported: its policy head over attention is {kind}, expected"
                 f" POLICY_ATTENTION; {ANOTHER}"
             )
-        elif kind == "convolution":
+        elif kind == "POLICY_CONVOLUTION":
             self._convolution_policy(flow, head, width)
         else:
             self._classical_policy(flow, head, width)
@@ -542,11 +528,11 @@ class Converter(GraphWriter):
         layer = self._read.dense(owner, (1, 2), width, "the policy head's embedding")
         inner = len(layer.bias)
         self._has(inner)
-        # without attention in the body, these two are SELU, whatever the format says
-        in_attention = self._form.attention
-        flow = self.dense("/policy/embedding", flow, layer)
-        flow = self.activation("/policy/embedded", flow, self._form.activation if in_attention else "selu")
-        kind = _Kind(head.number(9), 1.0, POLICY_EPSILON, self._form.ffn if in_attention else "selu")
+        activation = ffn = "ACTIVATION_SELU"  # without attention in the body, whatever the format says
+        if self._form.attention:
+            activation, ffn = self._form.activation, self._form.ffn
+        flow = self.activation("/policy/embedded", self.dense("/policy/embedding", flow, layer), activation)
+        kind = _Kind(head.number(9), 1.0, POLICY_EPSILON, ffn)
         for i, encoder in enumerate(head.messages(8)):
             flow = self._encoder(f"/policy/encoder{i}", flow, encoder, kind, inner, f"policy encoder {i + 1}")
         query = self._read.dense(head, (3, 4), inner, "the policy head's query")
@@ -585,9 +571,9 @@ class Converter(GraphWriter):
     def _value(self, flow: str, width: int) -> tuple[str, int]:
         """Writes the value head: a layer by square, two over all squares; returns its output and size."""
         head = self._weights.renumbered(_PLAIN_VALUE)
-        if VALUE_HEADS in self._weights or self._heads.value != VALUE_HEAD:
+        if VALUE_HEADS in self._weights or self._value_head != VALUE_HEAD:
             several = self._weights.message(VALUE_HEADS)
-            head = self._chosen(several, _VALUE_FIELDS, _VALUE_MAP, self._heads.value, "value")
+            head = self._chosen(several, _VALUE_FIELDS, _VALUE_MAP, self._value_head, "value")
         first: Dense | Convolution
         if self._form.attention:
             first = self._read.dense(head, (1, 2), width, "the value head's embedding")

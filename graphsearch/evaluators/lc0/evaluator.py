@@ -1,23 +1,33 @@
-"""The lc0 evaluator: loads a network file and evaluates batches with it."""
+"""The lc0 evaluator: loads a network file into onnxruntime and evaluates batches with it."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import ACTIVATIONS, NETWORK, read_file
-from ...store.record.provenance import EvaluatorIdentity
+from ...store.record.provenance import EvaluatorIdentity, Option
 from ..protocol import Evaluation, Evaluator, PositionBatch
-from .convert import POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, Model, read_network
+from .convert import (
+    PLANES_NAME,
+    POLICY_HEAD,
+    POLICY_NAME,
+    VALUE_HEAD,
+    VALUE_NAME,
+    WDL_NAME,
+    needed,
+    read_network,
+)
 from .planes import HISTORY_FILL, planes_and_transforms, turned_back
 from .policy import priors
-from .session import AUTO, CPU, MOST_AT_ONCE, MOST_NUMBERS, Names, Session, widest
-from .weights import CLASSICAL_INPUT, GZIP_MAGIC
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # earlier plies in the input: those of the line, or none
@@ -25,7 +35,15 @@ DEFAULT_HISTORY = LINE
 # CPU time of a position (Maia, two cores): 1.02 ms alone, .86 in batches of 8, .76 to .83 from 16 on; in wall
 # time both cores are busy from 8 on. The number for GPUs is lc0's, not measured here.
 CPU_BATCH, DEVICE_BATCH = 8, 256
-ONNX_SUFFIX = ".onnx"
+MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
+MOST_NUMBERS = 1 << 26  # outputs of one layer in one run, 256 MiB: a large network with 512 positions
+EVEN = 64  # batches on a GPU: powers of two up to it, then its multiples
+
+AUTO, CPU, CUDA = "auto", "cpu", "cuda"
+AUTO_DEVICES = (CUDA, "rocm", "migraphx", "dml", "coreml")  # `auto` prefers them to the CPU
+PROVIDER = "ExecutionProvider"  # suffix of onnxruntime's device names
+SPINNING = "session.intra_op.allow_spinning"  # busy waiting of threads: would double the CPU time
+FATAL_ONLY = 4  # log level of onnxruntime; errors are exceptions anyway
 
 
 class Lc0Evaluator(Evaluator):
@@ -40,11 +58,15 @@ class Lc0Evaluator(Evaluator):
       identity: the file's hash and the options that change results; it omits the device, although devices
         differ in the last digits.
       policy_temperature: of the priors.
-      input: the input format, a number of `weights.INPUTS`.
-      session: the loaded model; `session.device` is its device.
+      form: the network's architecture.
+      runtime: onnxruntime's session.
+      device: where the network runs, such as `cpu` or `cuda`.
+      outputs: the names of the policy and the value.
       notes: remarks about the device for the user, one line each.
       wants_lines: whether it has `history=line`.
     """
+
+    calls_kernels = True  # they compute its planes and priors
 
     def __init__(
         self,
@@ -56,45 +78,45 @@ class Lc0Evaluator(Evaluator):
         threads: int = 0,
         policy_head: str = POLICY_HEAD,
         value_head: str = VALUE_HEAD,
-        most_at_once: int = MOST_AT_ONCE,
     ) -> None:
         """Loads a network.
 
         Args:
-          path: a `.pb.gz` or `.pb` file of lc0, or an `.onnx` file from `lc0 leela2onnx`. The latter does not
-            name its input format, which must be INPUT_CLASSICAL_112_PLANE.
+          path: a `.pb.gz` or `.pb` file of lc0.
           temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
           history: `line` or `position`.
           device: `auto` for a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
           threads: CPU threads, 0 for all cores.
           policy_head, value_head: heads to use of a network with several; names and defaults are lc0's.
-          most_at_once: most positions in one run of a network without a fixed batch size.
 
         Raises:
           EvaluatorError: if the file is missing, damaged or not supported, onnxruntime is not installed, or
             the device or head does not exist.
         """
-        data = _file_bytes(Path(path).expanduser())
-        digest, label = hashlib.sha256(data).hexdigest(), str(path)
+        data, label = _file_bytes(Path(path).expanduser()), str(path)
+        network = read_network(data, label, policy_head, value_head)
+        if network.widest > ACTIVATIONS.most:
+            raise EvaluatorError(
+                f"{label} is too large: one of its layers has {network.widest:,} outputs for a position, the"
+                f" limit is {ACTIVATIONS.most:,}{ACTIVATIONS.hint}"
+            )
+        self.form, self._most_at_once = network.form, min(MOST_AT_ONCE, MOST_NUMBERS // network.widest)
+        self.runtime, self.notes = load(network.model, label, device, threads)
+        self.device = _device_of(self.runtime.get_providers()[0])
+        self.outputs = [POLICY_NAME, WDL_NAME if self.form.wdl else VALUE_NAME]
         self.policy_temperature = temperature
-        heads = Heads(policy_head, value_head)
-        found = _model(data, label, heads)
-        del data  # it may be large, and so may the model
-        self.input = found.input
-        self._most_at_once = min(most_at_once, most_positions(found, label))
-        self.session = Session(found.model, label, found.names, device=device, threads=threads)
-        del found
-        self.notes = self.session.notes
         self.wants_lines = history == LINE
-        self.batch_size = CPU_BATCH if self.session.device == CPU else DEVICE_BATCH
-        mapping = "wdl" if self.session.has_wdl else "q-without-draws"
-        options = _identity_options(temperature, heads, with_lines=self.wants_lines)
-        self.identity = EvaluatorIdentity("lc0", digest, options, mapping)
-
-    @property
-    def calls_kernels(self) -> bool:
-        """True: kernels compute its planes and priors."""
-        return True
+        self.batch_size = CPU_BATCH if self.device == CPU else DEVICE_BATCH
+        # defaults that came later are omitted: older identities stay equal
+        options: dict[str, Option] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
+        others = (
+            ("history", history, POSITION),
+            ("policy_head", policy_head, POLICY_HEAD),
+            ("value_head", value_head, VALUE_HEAD),
+        )
+        options |= {name: value for name, value, default in others if value != default}
+        mapping = "wdl" if self.form.wdl else "q-without-draws"
+        self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.
@@ -102,21 +124,36 @@ class Lc0Evaluator(Evaluator):
         Raises:
           EvaluatorError: if onnxruntime fails.
         """
-        step = self.session.batch or self._most_at_once
-        if 0 < len(batch) <= step:
-            return self._evaluate_part(batch)
-        parts = [self._evaluate_part(batch.part(begin, begin + step)) for begin in range(0, len(batch), step)]
+        parts = [Evaluation(np.zeros((0, 3), np.float32), np.zeros(0, np.float32))]
+        for begin in range(0, len(batch), self._most_at_once):
+            part = batch.part(begin, begin + self._most_at_once)
+            lines = part.lines if self.wants_lines else None
+            planes, transforms = planes_and_transforms(part.words, self.form.input, lines=lines)
+            policy, value = self.run(planes)
+            policy = turned_back(policy, transforms)
+            wdl = value if self.form.wdl else wdl_without_draws(value[:, 0])
+            parts.append(Evaluation(wdl, priors(part, policy, self.policy_temperature)))
         return Evaluation(
-            np.concatenate([np.zeros((0, 3), np.float32), *(part.wdl for part in parts)]),
-            np.concatenate([np.zeros(0, np.float32), *(part.priors for part in parts)]),
+            np.concatenate([part.wdl for part in parts]), np.concatenate([part.priors for part in parts])
         )
 
-    def _evaluate_part(self, batch: PositionBatch) -> Evaluation:
-        lines = batch.lines if self.wants_lines else None
-        planes, transforms = planes_and_transforms(batch.words, self.input, self.session.dtype, lines=lines)
-        policy, value = self.session.run(planes)
-        wdl = value if self.session.has_wdl else wdl_without_draws(value[:, 0])
-        return Evaluation(wdl, priors(batch, turned_back(policy, transforms), self.policy_temperature))
+    def run(self, planes: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Runs the network on planes `[B, 112, 8, 8]`; returns policy and value.
+
+        The policy is `[B, 1858]` logits, the value `[B, 3]` WDL or `[B, 1]` Q.
+
+        Raises:
+          EvaluatorError: if onnxruntime fails, for example out of device memory.
+        """
+        count = len(planes)
+        missing = 0 if self.device == CPU else padded_size(count) - count
+        if missing:
+            planes = np.concatenate([planes, np.zeros((missing, *planes.shape[1:]), planes.dtype)])
+        try:
+            policy, value = self.runtime.run(self.outputs, {PLANES_NAME: planes})
+        except Exception as error:
+            raise EvaluatorError(f"onnxruntime failed on {self.device}: {first_line(error)}") from error
+        return policy[:count], value[:count]
 
 
 def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -128,16 +165,16 @@ def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
 
 
-def _identity_options(temperature: float, heads: Heads, *, with_lines: bool) -> dict[str, str | float]:
-    """Returns the options that change results; omits some defaults, so that older identities stay equal."""
-    options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
-    if with_lines:
-        options["history"] = LINE
-    if heads.policy != POLICY_HEAD:
-        options["policy_head"] = heads.policy
-    if heads.value != VALUE_HEAD:
-        options["value_head"] = heads.value
-    return options
+def padded_size(count: int) -> int:
+    """Returns the size to which a GPU's batch is filled up.
+
+    At each new size a GPU's library looks for the fastest convolutions, which takes long, and a search's
+    batches have hundreds of sizes.
+
+    >>> [padded_size(count) for count in (1, 3, 33, 64, 65, 250)]
+    [1, 4, 64, 64, 128, 256]
+    """
+    return 1 << (count - 1).bit_length() if count <= EVEN else -(-count // EVEN) * EVEN
 
 
 def _file_bytes(path: Path) -> bytes:
@@ -147,31 +184,72 @@ def _file_bytes(path: Path) -> bytes:
         raise EvaluatorFileError(str(error)) from None
     except OSError as error:
         raise EvaluatorFileError(
-            f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz or .onnx file"
+            f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz file"
         ) from None
 
 
-def _model(data: bytes, label: str, heads: Heads) -> Model:
-    """Returns a file's model; the suffix of its name decides between an ONNX model and an lc0 network."""
-    if label.lower().endswith(ONNX_SUFFIX) and data[:2] != GZIP_MAGIC:
-        if heads != USUAL_HEADS:
-            raise EvaluatorError(
-                f"{label} is an ONNX model with one policy and one value head; name no other"
-            )
-        return Model(data, Names(), CLASSICAL_INPUT)
-    return read_network(data, label, heads)
+# ---------------------------------------------------------- onnxruntime
+def load(model: bytes, label: str, device: str, threads: int) -> tuple[Any, tuple[str, ...]]:
+    """Returns onnxruntime's session of a model, and remarks for the user if `auto` could not use a GPU.
 
-
-def most_positions(model: Model, label: str) -> int:
-    """Returns the most positions in one run, such that no layer's outputs need too much memory.
+    Args:
+      label: the file's name, for errors. device, threads: as of `Lc0Evaluator`.
 
     Raises:
-      EvaluatorError: if a layer has more than ACTIVATIONS outputs for one position.
+      EvaluatorError: if onnxruntime is missing, does not have the device, or cannot load the model there.
     """
-    numbers = model.widest or widest(model.model, label, model.names)
-    if numbers > ACTIVATIONS.most:
+    ort = needed("onnxruntime")
+    ort.set_default_logger_severity(FATAL_ONLY)
+    installed = {_device_of(name): name for name in ort.get_available_providers()}
+    wanted = device
+    if device == AUTO:
+        wanted = next((name for name in AUTO_DEVICES if name in installed), CPU)
+    if wanted not in installed:
         raise EvaluatorError(
-            f"{label} is too large: one of its layers has {numbers:,} outputs for a position, the limit is"
-            f" {ACTIVATIONS.most:,}{ACTIVATIONS.hint}"
+            f"this onnxruntime has no device {wanted!r}, only {', '.join(sorted(installed))};"
+            " for an NVIDIA GPU: pip install 'onnxruntime-gpu[cuda,cudnn]' in place of onnxruntime"
         )
-    return max(1, MOST_NUMBERS // numbers)
+    if wanted == CUDA and hasattr(ort, "preload_dlls"):  # the libraries of CUDA that pip installed
+        with redirect_stdout(io.StringIO()):  # it prints what is missing; the session fails by itself
+            ort.preload_dlls()
+    try:
+        runtime, why = _session(ort, model, label, installed[wanted], threads), ""
+        if wanted == _device_of(runtime.get_providers()[0]):
+            return runtime, ()
+    except EvaluatorError as error:
+        if wanted == CPU:
+            raise
+        why = f" ({error})"
+    failure = f"{label} cannot be run on {wanted}{why}; check its driver"
+    if device != AUTO:
+        raise EvaluatorError(f"{failure}, or leave out device={device}")
+    note = f"{failure}. It runs on {CPU}; give device={CPU} if that is meant."
+    return _session(ort, model, label, installed[CPU], threads), (note,)
+
+
+def _session(ort: Any, model: bytes, label: str, provider: str, threads: int) -> Any:
+    options = ort.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry(SPINNING, "0")
+    try:
+        # its own fallback prints on stdout
+        return ort.InferenceSession(model, options, providers=[provider], enable_fallback=0)
+    except Exception as error:
+        raise EvaluatorError(
+            f"{label} cannot be loaded by onnxruntime {ort.__version__}, which says: {first_line(error)}"
+        ) from None
+
+
+def _device_of(provider: str) -> str:
+    """Returns the device name of an onnxruntime provider.
+
+    >>> _device_of("CUDAExecutionProvider")
+    'cuda'
+    """
+    return provider.removesuffix(PROVIDER).lower()
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's message, or the name of its type."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -16,7 +16,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,10 +129,6 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 # -------------------------------------------------------------------------- the architecture
-Activation = Literal["mish", "relu", "none", "tanh", "sigmoid", "selu", "swish", "relu_2"]
-Embedding = Literal["none", "map", "dense"]
-PolicyKind = Literal["classical", "convolution", "attention"]
-
 CLASSICAL_INPUT = 1
 INPUTS = {
     1: "INPUT_CLASSICAL_112_PLANE",
@@ -143,31 +139,34 @@ INPUTS = {
     132: "INPUT_112_WITH_CANONICALIZATION_HECTOPLIES_ARMAGEDDON",
     133: "INPUT_112_WITH_CANONICALIZATION_V2_ARMAGEDDON",
 }
-_NETWORKS = {
+NETWORKS = {
     1: "NETWORK_CLASSICAL",
     2: "NETWORK_SE",
     3: "NETWORK_CLASSICAL_WITH_HEADFORMAT",
     4: "NETWORK_SE_WITH_HEADFORMAT",
-    5: "NETWORK_ONNX",
     6: "NETWORK_ATTENTIONBODY_WITH_HEADFORMAT",
     7: "NETWORK_ATTENTIONBODY_WITH_MULTIHEADFORMAT",
     134: "NETWORK_AB_LEGACY_WITH_MULTIHEADFORMAT",
 }
-_HEADLESS = (1, 2)  # older than the fields for head formats
-_SE, _ONNX, _ATTENTION, _MULTIHEAD, _LEGACY_MULTIHEAD = 4, 5, 6, 7, 134
-_POLICIES: dict[int, PolicyKind] = {1: "classical", 2: "convolution", 3: "attention"}
-_POLICY_NAMES = {0: "POLICY_UNKNOWN", 1: "POLICY_CLASSICAL", 2: "POLICY_CONVOLUTION", 3: "POLICY_ATTENTION"}
-_VALUE_NAMES = {0: "VALUE_UNKNOWN", 1: "VALUE_CLASSICAL", 2: "VALUE_WDL", 3: "VALUE_PARAM"}
-_CLASSICAL_VALUE, _WDL = 1, 2
-_DEFAULTS: dict[int, Activation] = {0: "relu", 1: "mish"}
-_DEFAULT_NAMES = {0: "DEFAULT_ACTIVATION_RELU", 1: "DEFAULT_ACTIVATION_MISH"}
-_ACTIVATIONS: dict[int, Activation] = dict(enumerate(get_args(Activation), 1))
-_ACTIVATION_NAMES = {n: f"ACTIVATION_{name.upper()}" for n, name in _ACTIVATIONS.items()}
-_ACTIVATION_NAMES[9] = "ACTIVATION_SOFTMAX"
-_SWISH, _RELU_2 = 7, 8
-_EMBEDDINGS: dict[int, Embedding] = dict(enumerate(get_args(Embedding)))
-_EMBEDDING_NAMES = {0: "INPUT_EMBEDDING_NONE", 1: "INPUT_EMBEDDING_PE_MAP", 2: "INPUT_EMBEDDING_PE_DENSE"}
-_MAP, _DENSE = 1, 2
+HEADLESS = (1, 2)  # older than the fields for head formats
+SE, ATTENTION, MULTIHEAD, LEGACY_MULTIHEAD = 4, 6, 7, 134
+POLICIES = {1: "POLICY_CLASSICAL", 2: "POLICY_CONVOLUTION", 3: "POLICY_ATTENTION"}
+VALUES = {1: "VALUE_CLASSICAL", 2: "VALUE_WDL"}
+DEFAULTS = {0: "DEFAULT_ACTIVATION_RELU", 1: "DEFAULT_ACTIVATION_MISH"}
+ACTIVATIONS = {
+    0: "ACTIVATION_DEFAULT",
+    1: "ACTIVATION_MISH",
+    2: "ACTIVATION_RELU",
+    3: "ACTIVATION_NONE",
+    4: "ACTIVATION_TANH",
+    5: "ACTIVATION_SIGMOID",
+    6: "ACTIVATION_SELU",
+    7: "ACTIVATION_SWISH",
+    8: "ACTIVATION_RELU_2",
+}
+SWISH, RELU_2 = 7, 8
+EMBEDDINGS = {0: "INPUT_EMBEDDING_NONE", 1: "INPUT_EMBEDDING_PE_MAP", 2: "INPUT_EMBEDDING_PE_DENSE"}
+PE_MAP, PE_DENSE = 1, 2
 
 ANOTHER = "use another network"
 SMOLGEN, ENCODER, VALUE_HEADS, POLICY_HEADS = 35, 27, 44, 45  # fields of `Weights`
@@ -175,26 +174,24 @@ SMOLGEN, ENCODER, VALUE_HEADS, POLICY_HEADS = 35, 27, 44, 45  # fields of `Weigh
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The architecture of a network.
+    """The architecture of a network; texts are lc0's names.
 
     Attributes:
-      onnx: whether the file holds an ONNX model; then only `input` has a meaning.
       input: the input format, a number of INPUTS.
       attention: whether the body has attention encoders.
-      policy: the kind of policy head. wdl: whether the value head gives WDL; else Q.
+      policy: one of POLICIES. wdl: whether the value head gives WDL; else Q.
       activation: the default of all layers. smolgen, ffn: that of these layers of an encoder.
-      embedding: the position encoding of the squares.
+      embedding: the position encoding of the squares, one of EMBEDDINGS.
     """
 
-    onnx: bool
     input: int
     attention: bool
-    policy: PolicyKind
+    policy: str
     wdl: bool
-    activation: Activation
-    smolgen: Activation
-    ffn: Activation
-    embedding: Embedding
+    activation: str
+    smolgen: str
+    ffn: str
+    embedding: str
 
 
 def read_form(form: Message, weights: Message, name: str) -> Form:
@@ -203,6 +200,15 @@ def read_form(form: Message, weights: Message, name: str) -> Form:
     Raises:
       EvaluatorError: if a part of it is not supported.
     """
+
+    def named(what: str, number: int, known: Mapping[int, str]) -> str:
+        if number not in known:
+            raise EvaluatorError(
+                f"{name} is not supported: its {what} is {number}, expected {' or '.join(known.values())};"
+                f" {ANOTHER}"
+            )
+        return known[number]
+
     encoding = form.number(1, 1)
     if encoding not in (0, 1):
         raise EvaluatorError(
@@ -211,27 +217,19 @@ def read_form(form: Message, weights: Message, name: str) -> Form:
         )
     net = form.message(2)
     network, embedding, smolgen, ffn = _completed(net, weights)
-    policy, value = (1, 1) if network in _HEADLESS else (net.number(4), net.number(5))
-    _expect(name, "input format", net.number(1, 1), INPUTS)
-    _expect(name, "structure", network, _NETWORKS)
-    if network != _ONNX:
-        _expect(name, "policy head", policy, _POLICIES, _POLICY_NAMES)
-        _expect(name, "value head", value, (_CLASSICAL_VALUE, _WDL), _VALUE_NAMES)
-    _expect(name, "activation", net.number(7), _DEFAULTS, _DEFAULT_NAMES)
-    _expect(name, "smolgen activation", smolgen, (0, *_ACTIVATIONS), _ACTIVATION_NAMES)
-    _expect(name, "FFN activation", ffn, (0, *_ACTIVATIONS), _ACTIVATION_NAMES)
-    _expect(name, "input embedding", embedding, _EMBEDDINGS, _EMBEDDING_NAMES)
-    usual = _DEFAULTS[net.number(7)]
+    policy, value = (1, 1) if network in HEADLESS else (net.number(4), net.number(5))
+    named("input format", net.number(1, 1), INPUTS)
+    named("structure", network, NETWORKS)
+    usual = {0: named("activation", net.number(7), DEFAULTS).removeprefix("DEFAULT_")}
     return Form(
-        onnx=network == _ONNX,
         input=net.number(1, 1),
-        attention=network in (_ATTENTION, _MULTIHEAD),
-        policy=_POLICIES.get(policy, "classical"),
-        wdl=value == _WDL,
-        activation=usual,
-        smolgen=_ACTIVATIONS.get(smolgen, usual),
-        ffn=_ACTIVATIONS.get(ffn, usual),
-        embedding=_EMBEDDINGS[embedding],
+        attention=network in (ATTENTION, MULTIHEAD),
+        policy=named("policy head", policy, POLICIES),
+        wdl=named("value head", value, VALUES) == "VALUE_WDL",
+        activation=usual[0],
+        smolgen=named("smolgen activation", smolgen, ACTIVATIONS | usual),
+        ffn=named("FFN activation", ffn, ACTIVATIONS | usual),
+        embedding=named("input embedding", embedding, EMBEDDINGS),
     )
 
 
@@ -239,29 +237,17 @@ def _completed(net: Message, weights: Message) -> tuple[int, int, int, int]:
     """Returns structure, input embedding, and activations of smolgen and FFN, completed for old files."""
     network, embedding = net.number(3, 1), net.number(10)
     smolgen, ffn = net.number(8), net.number(9)
-    if network == _SE and ENCODER in weights:
-        network = _ATTENTION
+    if network == SE and ENCODER in weights:
+        network = ATTENTION
         if SMOLGEN in weights:
-            smolgen, ffn = _SWISH, _RELU_2
-    if network == _LEGACY_MULTIHEAD:
-        network = _MULTIHEAD
-    if network == _ATTENTION and VALUE_HEADS in weights and POLICY_HEADS in weights:
-        return _MULTIHEAD, _DENSE, smolgen, ffn
-    if network == _ATTENTION and 10 not in net:
-        embedding = _MAP
+            smolgen, ffn = SWISH, RELU_2
+    if network == LEGACY_MULTIHEAD:
+        network = MULTIHEAD
+    if network == ATTENTION and VALUE_HEADS in weights and POLICY_HEADS in weights:
+        return MULTIHEAD, PE_DENSE, smolgen, ffn
+    if network == ATTENTION and 10 not in net:
+        embedding = PE_MAP
     return network, embedding, smolgen, ffn
-
-
-def _expect(name: str, what: str, found: int, known: object, names: dict[int, str] | None = None) -> None:
-    """Checks that a part of the format is supported; raises EvaluatorError if not."""
-    assert isinstance(known, (dict, tuple))
-    if found not in known:
-        words = names or known
-        assert isinstance(words, dict)
-        raise EvaluatorError(
-            f"{name} is not supported: its {what} is {words.get(found, found)}, expected"
-            f" {' or '.join(words[n] for n in known if n in words)}; {ANOTHER}"
-        )
 
 
 # ------------------------------------------------------------------------------- the network
@@ -403,29 +389,25 @@ MAGIC = 0x1C0
 KNOWN_VERSION = (0, 33)  # of lc0; the format of a later one may differ
 PLACEHOLDER_VERSION = (97, 98, 99)  # in some old files instead of a version; lc0 reads them
 GZIP_MAGIC = b"\x1f\x8b"
-TEXT_FORMATS = (b"1\n", b"2\n")  # first bytes of networks of 2018
 
 
 def read_file(data: bytes, name: str) -> tuple[Form, Message]:
-    """Returns the architecture of the network in a `.pb.gz` or `.pb` file, and its whole message, `Net`.
+    """Returns the architecture of the network in a `.pb.gz` or `.pb` file, and its message `Weights`.
 
     Raises:
       EvaluatorError: if the file is damaged, or no supported network.
       WireError: if it is no protocol buffer.
     """
-    buffer = _decompressed(data, name)
-    if buffer[:2] in TEXT_FORMATS:
-        raise EvaluatorError(
-            f"{name} is in the text format of 2018; expected a protocol buffer (.pb.gz); use a later network"
-        )
-    net = Message(buffer)
+    net = Message(_decompressed(data, name))
     if net.word(1) != MAGIC:
         found = "none" if net.word(1) is None else f"{net.word(1):#x}"
         raise EvaluatorError(
-            f"{name} is not an Lc0 network: expected the magic number {MAGIC:#x}, found {found}"
+            f"{name} is not an Lc0 network: expected a .pb.gz file with the magic number {MAGIC:#x},"
+            f" found {found}"
         )
     _check_version(net.message(3), name)
-    return read_form(net.message(4), net.message(10), name), net
+    weights = net.message(10)
+    return read_form(net.message(4), weights, name), weights
 
 
 def _decompressed(data: bytes, name: str) -> bytes:
@@ -438,14 +420,8 @@ def _decompressed(data: bytes, name: str) -> bytes:
         raise EvaluatorFileError(str(error)) from None
     except (EOFError, OSError, zlib.error) as error:
         raise EvaluatorError(
-            f"{name} is damaged: expected a whole gzip file, found that {_lower(error)}; download it again"
+            f"{name} is damaged: expected a whole gzip file ({error}); download it again"
         ) from None
-
-
-def _lower(error: Exception) -> str:
-    """Returns an error's text for the middle of a sentence; an abbreviation such as CRC stays."""
-    text = " ".join(str(error).split())
-    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _check_version(version: Message, name: str) -> None:

@@ -439,11 +439,6 @@ class CombinedEvaluator(Evaluator):
         self.batch_size = max(OUTSIDE_BATCH, policy.batch_size, value.batch_size)
         self._thread = ThreadPoolExecutor(1, "graphsearch-value")
 
-    @property
-    def calls_kernels(self) -> bool:
-        """Whether one of the parts calls kernels."""
-        return self.policy.calls_kernels or self.value.calls_kernels
-
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns the WDL of `value` and the priors of `policy`.
 

@@ -21,7 +21,7 @@ from ..position.board import fen_of, unpack
 from ..store.record.provenance import EvaluatorIdentity
 from ..workers.executor import LOCAL, Allowance, workers_for
 from .options import MAX_WORKERS
-from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch, check_shapes
+from .protocol import Evaluation, Evaluator, PositionBatch, check_shapes
 
 Make = Callable[[], Evaluator]
 
@@ -74,8 +74,9 @@ class Description:
 
 def describe(evaluator: Evaluator) -> Description:
     """Returns the description of this process's evaluator."""
-    size = max(OUTSIDE_BATCH, evaluator.batch_size) if evaluator.calls_kernels else evaluator.batch_size
-    return Description(evaluator.identity.as_json(), evaluator.notes, evaluator.wants_lines, size)
+    return Description(
+        evaluator.identity.as_json(), evaluator.notes, evaluator.wants_lines, evaluator.outside_batch
+    )
 
 
 def evaluate_part(evaluator: Evaluator, part: PositionBatch) -> tuple[Evaluation, float]:
@@ -83,7 +84,7 @@ def evaluate_part(evaluator: Evaluator, part: PositionBatch) -> tuple[Evaluation
 
     Until the evaluator's kernels are compiled, only one process of a machine evaluates at a time.
     """
-    with compiled_once(f"pool-{evaluator.identity.kind}") if evaluator.calls_kernels else nullcontext():
+    with compiled_once(f"pool-{evaluator.identity.kind}") if evaluator.kernel_kind else nullcontext():
         begin = time.perf_counter()
         found = evaluator.evaluate(part)
         seconds = time.perf_counter() - begin

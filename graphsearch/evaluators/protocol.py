@@ -129,9 +129,9 @@ class Evaluator(Protocol):
     batch_size: int = OUTSIDE_BATCH
 
     @property
-    def calls_kernels(self) -> bool:
-        """Whether it, or a part of it in this process, runs as a kernel."""
-        return self.kernel_kind != EXTERNAL
+    def outside_batch(self) -> int:
+        """The smallest batch that keeps it busy when Python calls it; `batch_size` may be for kernels."""
+        return self.batch_size if self.kernel_kind == EXTERNAL else OUTSIDE_BATCH
 
     @abstractmethod
     def evaluate(self, batch: PositionBatch) -> Evaluation:

@@ -17,7 +17,7 @@ from ..base.errors import EvaluatorError, EvaluatorFileError
 from ..base.system import thread_seconds
 from ..position.board import fen_of, unpack
 from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META, WHITE
-from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch
+from .protocol import Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
 MAX_CLOCK = 100  # plies without capture or pawn move until a draw
@@ -282,13 +282,8 @@ class TablebaseEvaluator(Evaluator):
         self.identity = inner.identity
         self.notes = inner.notes
         self.wants_lines = inner.wants_lines
-        self.batch_size = max(OUTSIDE_BATCH, inner.batch_size) if inner.calls_kernels else inner.batch_size
+        self.batch_size = inner.outside_batch
         self.hits = 0
-
-    @property
-    def calls_kernels(self) -> bool:
-        """Whether the inner evaluator calls kernels."""
-        return self.inner.calls_kernels
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns exact results of positions in the tables, and WDL and priors of the others.

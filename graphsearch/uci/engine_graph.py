@@ -13,7 +13,6 @@ import chess
 
 from ..base.errors import GraphSearchError, StoreError, StoreLockedError, StoreMovedError
 from ..evaluators.factory import create
-from ..evaluators.pool import PooledEvaluator
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.uniform import OutsideUniform
 from ..position.board import key_of
@@ -188,7 +187,7 @@ class EngineGraph:
                     analyze(
                         graph, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder()
                     )
-        if is_outside and (isinstance(evaluator, PooledEvaluator) or evaluator.calls_kernels):
+        if is_outside:
             with suppress(*FAILURES):  # a search will report the error
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
         if filed:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.errors import EvaluatorError, MissingPackageError
-from .layout import PLANES, POLICY_SIZE, SQUARES
-from .policy import attention_outputs, convolution_outputs, reach_map
+from .planes import PLANES, SQUARES
+from .policy import POLICY_SIZE, attention_outputs, convolution_outputs, reach_map
 from .weights import (
     ANOTHER,
     ENCODER,

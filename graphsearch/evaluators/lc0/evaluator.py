@@ -66,8 +66,6 @@ class Lc0Evaluator(Evaluator):
       wants_lines: whether it has `history=line`.
     """
 
-    calls_kernels = True  # they compute its planes and priors
-
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from ...position.board import pack
 from ...position.words import (
+    BLACK,
     BLACK_TO_MOVE,
     CASTLING_BITS,
     CASTLING_SHIFT,
@@ -40,48 +41,95 @@ from ...position.words import (
     CLOCK_SHIFT,
     EN_PASSANT_BITS,
     EN_PASSANT_SHIFT,
+    FILE_BITS,
     KINGS,
     META,
+    PAWNS,
+    ROOK_FILES_SHIFT,
+    STANDARD_ROOK_FILES,
+    WHITE,
 )
-from ..lines import Lines
-from .layout import AUXILIARY, PLANES, PLIES, PLY_PLANES, POLICY_SIZE, THEIRS
-from .policy import policy_moves
+from ..lines import LINE_PLIES, Lines
+from .policy import POLICY_SIZE, policy_moves
 from .weights import CLASSICAL_INPUT
 
 HISTORY_FILL = "fen_only"  # lc0's name for this way to fill unknown plies
 
+PLIES, PLY_PLANES = LINE_PLIES, 13  # 6 kinds of our men, 6 of theirs, repetition
+THEIRS, REPETITION = 6, 12  # planes of a ply
+AUXILIARY = PLIES * PLY_PLANES  # 104, the first plane of castling, side, clock and constants
+PLANES = AUXILIARY + 8
+SQUARES = 64
+
 _START = pack(chess.Board())
+_PLACE_BITS = np.uint64(0xFFF)  # of META: side, castling, en passant
+_BITS = np.uint64(1) << np.arange(SQUARES, dtype=np.uint64)
 
 
 def input_planes(
-    words: NDArray[np.uint64], dtype: Any = np.float32, *, lines: Lines | None = None, rooks: bool = False
-) -> NDArray[Any]:
-    """Returns the planes of packed positions, `[B, 112, 8, 8]` of `dtype`: rank, then file; a1 comes first.
+    words: NDArray[np.uint64], *, lines: Lines | None = None, rooks: bool = False
+) -> NDArray[np.float32]:
+    """Returns the planes of packed positions, `[B, 112, 8, 8]`: rank, then file; a1 comes first.
 
     Every plane but the clock's holds 0 and 1.
 
     Args:
       words: `[B, 10]` uint64 packed positions.
-      dtype: the network's own, float32 or float16.
       lines: the previous positions; None to fill the plies from each position alone.
       rooks: whether planes 104 and 105 have the castling rooks.
     """
-    from .network_kernel import fill_planes
+    planes = np.zeros((len(words), PLANES, SQUARES), np.float32)
+    meta = words[:, META].astype(np.int64)
+    black = meta & BLACK_TO_MOVE
+    plies = planes[:, :AUXILIARY].reshape(len(words), PLIES, PLY_PLANES, SQUARES)
+    plies[:, :, :REPETITION] = _men(lines.words if lines else words[:, None], black != 0)
+    if lines:
+        plies[:, :, REPETITION] = lines.repeated[:, :, None]
+    rows = np.arange(len(words))
+    files = meta >> ROOK_FILES_SHIFT ^ STANDARD_ROOK_FILES
+    for i in range(4):  # our O-O-O and O-O, then theirs; META has K Q k q
+        right = (i // 2 ^ black) * 2 + 1 - i % 2
+        has = meta >> CASTLING_SHIFT + right & 1 != 0
+        if rooks:
+            square = (files >> FILE_BITS * right & 7) + 56 * (i // 2)
+            planes[rows[has], AUXILIARY + i % 2, square[has]] = 1
+        else:
+            planes[has, AUXILIARY + i] = 1
+    planes[:, AUXILIARY + 4] = black[:, None]
+    planes[:, AUXILIARY + 5] = (meta >> CLOCK_SHIFT & CLOCK_BITS)[:, None]
+    planes[:, AUXILIARY + 7] = 1
+    return planes.reshape(-1, PLANES, 8, 8)
 
-    planes = np.zeros((len(words), PLANES, 8, 8), np.float32)
-    if lines is None:
-        shown, repeated, plies = words, np.zeros(len(words), np.uint8), 1
-    else:
-        shown, repeated, plies = lines.words, lines.repeated.view(np.uint8), PLIES
-    fill_planes(
-        np.ascontiguousarray(shown).reshape(-1),
-        repeated.reshape(-1),
-        plies,
-        _START,
-        int(rooks),
-        planes.reshape(-1),
-    )
-    return planes.astype(dtype, copy=False)
+
+def _men(line: NDArray[np.uint64], black: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Returns the planes of the men in every ply, `[B, PLIES, 12, 64]`: the known plies, then the fill.
+
+    Args:
+      line: `[B, plies, 10]` positions, the latest first; zeros for unknown ones.
+      black: `[B]` whether Black is to move in the latest.
+    """
+    rows = np.arange(len(line))
+    known = (line[:, :, KINGS] != 0).sum(axis=1)
+    shown = line[rows[:, None], np.minimum(np.arange(PLIES), known[:, None] - 1)]
+    sides = shown[:, :, [WHITE, BLACK]]
+    sides[black] = sides[black][:, :, ::-1]
+    men = shown[:, :, None, : KINGS + 1] & sides[..., None]  # [B, PLIES, ours and theirs, kinds]
+    is_fill = np.arange(PLIES) >= known[:, None]
+    # the pawn that may be captured en passant goes back to its start square
+    oldest = line[rows, known - 1]
+    meta = oldest[:, META].astype(np.int64)
+    black_moves = meta & BLACK_TO_MOVE != 0
+    square = (meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS) - 1
+    rank = np.where(black_moves, 8, -8)
+    pushed = np.where(square >= 0, _BITS[(square + rank) % 64] | _BITS[(square - rank) % 64], 0)
+    pusher = (black_moves == black).astype(np.int64)
+    men[rows, :, pusher, PAWNS] ^= np.where(is_fill, pushed[:, None], 0)
+    same = (oldest[:, :META] == _START[:META]).all(axis=1)
+    same &= (oldest[:, META] ^ _START[META]) & _PLACE_BITS == 0
+    men[is_fill & same[:, None]] = 0
+    men[black] = men[black].byteswap()  # mirrors the ranks
+    bits = np.unpackbits(men.astype("<u8").view(np.uint8), axis=-1, bitorder="little")
+    return bits.reshape(len(line), PLIES, 2 * (KINGS + 1), SQUARES)
 
 
 _FIRST_CANONICAL, _FIRST_HECTOPLIES = 3, 4  # numbers of inputs
@@ -93,22 +141,21 @@ Transforms = NDArray[np.int64]
 
 
 def planes_and_transforms(
-    words: NDArray[np.uint64], kind: int, dtype: Any = np.float32, *, lines: Lines | None = None
+    words: NDArray[np.uint64], kind: int, *, lines: Lines | None = None
 ) -> tuple[Planes, Transforms | None]:
     """Returns the planes of packed positions in an input format, and the transform of each board.
 
     Args:
       words: `[B, 10]` uint64 packed positions.
       kind: the input format, a number of `weights.INPUTS`.
-      dtype: the network's own, float32 or float16.
       lines: the previous positions; None to fill the plies from each position alone.
 
     Returns:
       Planes `[B, 112, 8, 8]`, and `[B]` bits of FLIP, MIRROR and TRANSPOSE; None for formats without turning.
     """
     if kind == CLASSICAL_INPUT:
-        return input_planes(words, dtype, lines=lines), None
-    planes = input_planes(words, np.float32, lines=lines, rooks=True)
+        return input_planes(words, lines=lines), None
+    planes = input_planes(words, lines=lines, rooks=True)
     latest = words[:, META].astype(np.int64)
     transforms = None
     if kind >= _FIRST_CANONICAL:
@@ -124,7 +171,7 @@ def planes_and_transforms(
         planes[:, AUXILIARY + 5] /= 100
     if kind in _ARMAGEDDON:
         planes[:, AUXILIARY + 6] = (latest & BLACK_TO_MOVE)[:, None, None]
-    return planes.astype(dtype, copy=False), transforms
+    return planes, transforms
 
 
 def _mask_plies(

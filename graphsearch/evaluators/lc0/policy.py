@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...position.board import MOVE_CODES
+from ...position.words import BLACK, BLACK_TO_MOVE, CHESS960, KINGS, META, WHITE
 from ..protocol import PositionBatch
-from .layout import CODES
 
-CONVOLUTION_PLANES = 80  # planes of a convolutional head; 73 are used
-
+POLICY_SIZE = 1858
+KING_HOME, TO_BLACK = 4, 56  # e1; from a square of White's to Black's
 _MIRROR = np.uint16(56 | 56 << 6)  # XOR mask that mirrors the ranks of a move code
 _COMPASS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # file, rank; clockwise
 _KNIGHT_STEPS = ((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2))
@@ -58,19 +58,19 @@ def _reaches(a: int, b: int) -> bool:
 
 @cache
 def outputs_of_codes() -> NDArray[np.int64]:
-    """Returns the output of each move code, `[4 * CODES]`, by side and king; -1 if there is none.
+    """Returns the output of each move code, `[4 * MOVE_CODES]`, by side and king; -1 if there is none.
 
     Each side has two parts. The second is for a king at home, with e1g1 and e1c1 as castling. The first is
     for all other positions and for Chess960, whose moves also write castling as king takes rook.
     """
-    table = np.full((2, CODES), -1, np.int64)
+    table = np.full((2, MOVE_CODES), -1, np.int64)
     for output, (a, b, letter) in enumerate(policy_moves()):
         table[:, a | b << 6 | _PROMOTIONS.get(letter, 0) << 12] = output
         if a // 8 == 6 and b // 8 == 7 and not letter:  # also a promotion to knight
             table[:, a | b << 6 | 1 << 12] = output
     for code, king_takes_rook in _CASTLING.items():
         table[1, code] = table[1, king_takes_rook]
-    mirrored = table[:, np.arange(CODES, dtype=np.uint16) ^ _MIRROR]
+    mirrored = table[:, np.arange(MOVE_CODES, dtype=np.uint16) ^ _MIRROR]
     return np.concatenate([table, mirrored]).reshape(-1)
 
 
@@ -119,11 +119,13 @@ def reach_map() -> NDArray[np.float32]:
 
 def output_indices(batch: PositionBatch) -> NDArray[np.int64]:
     """Returns the output index of every move of a batch, `[M]`."""
-    from .network_kernel import list_outputs
-
-    outputs = np.empty(len(batch.moves), np.int64)
-    list_outputs(_flat(batch.words), batch.moves, batch.offsets, outputs_of_codes(), outputs)
-    return outputs
+    words = batch.words
+    black = words[:, META].astype(np.int64) & BLACK_TO_MOVE
+    own_king = words[:, KINGS] & np.where(black, words[:, BLACK], words[:, WHITE])
+    is_home = own_king == np.where(black, 1 << KING_HOME + TO_BLACK, 1 << KING_HOME)
+    part = 2 * black + (is_home & (words[:, META] & np.uint64(CHESS960) == 0))
+    found: NDArray[np.int64] = outputs_of_codes()[batch.by_move(part) * MOVE_CODES + batch.moves]
+    return found
 
 
 def priors(batch: PositionBatch, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
@@ -134,13 +136,8 @@ def priors(batch: PositionBatch, logits: NDArray[np.float32], temperature: float
       logits: `[B, 1858]`.
       temperature: above 1 flattens, below 1 sharpens.
     """
-    from .network_kernel import fill_priors
-
-    found: NDArray[np.float32] = np.empty(len(batch.moves), np.float32)
-    table, temperature = outputs_of_codes(), float(temperature)
-    fill_priors(_flat(batch.words), batch.moves, batch.offsets, table, _flat(logits), temperature, found)
+    rows, starts = batch.by_move(np.arange(len(batch))), batch.offsets[:-1]
+    chosen = logits[rows, output_indices(batch)].astype(np.float64)
+    powers = np.exp((chosen - np.maximum.reduceat(chosen, starts)[rows]) / temperature)
+    found: NDArray[np.float32] = (powers / np.add.reduceat(powers, starts)[rows]).astype(np.float32)
     return found
-
-
-def _flat(array: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(array).reshape(-1)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.output import ExportReport, new_output
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.polyglot_export import export_polyglot
-from graphsearch.exchange.rows_export import OutputSize, export_csv, export_jsonl, export_parquet
+from graphsearch.exchange.rows_export import export_csv, export_jsonl, export_parquet
 from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import export_site
 from graphsearch.position.pgn_position import read_games
@@ -29,7 +28,7 @@ from .options import Depth, Json, LineOptions, OfBook, Side, StoreOption, argume
 from .output import fail, print_json, say, say_if_unfinished
 from .progress import progress_shown
 from .signals import StopSignals
-from .tables import count, size
+from .tables import count
 
 STDOUT = "-"
 ENDINGS = {".pgn": "pgn", ".epd": "epd", ".bin": "polyglot", ".jsonl": "jsonl", ".csv": "csv"}
@@ -92,9 +91,7 @@ class Request:
         str | None,
         option(
             "--weights POLICY",
-            "Of polyglot. n: visits; q: halved for every 25 centipawns lost against the best "
-            "move; minimax: the same, by minimax over what is exported; games: 2 * wins + draws + games "
-            "without a result, of imported games; imported: as imported. "
+            "Of polyglot. n: visits; q: halved for every 25 centipawns lost against the best move. "
             "By default n, and q with --book.",
         ),
     ] = None
@@ -174,8 +171,6 @@ def export(request: Request) -> int:
                 more = {"comments": request.comments}
             elif form == "polyglot":
                 more = {"weights": request.weights}
-            elif form in (*ROWS, "epd"):
-                more = {"on_large": partial(_say_size, request)}
             report = WRITERS[form](request.store, target, selection, on_progress=show, **more)
     return _finish(report, request)
 
@@ -226,16 +221,6 @@ def _headers(request: Request) -> dict[str, str]:
     return found.headers if found else {}
 
 
-def _say_size(request: Request, large: OutputSize) -> None:
-    """Says how large an output will be, and how it becomes smaller."""
-    parts = [f"{request.output} will have {'at least' if large.least else 'about'} {size(large.size)}"]
-    if large.free is not None and large.free < large.size:
-        parts.append(f"only {size(large.free)} are free there")
-    if request.all_moves:
-        parts.append("without --all-moves it is a tenth of that")
-    say("; ".join(parts) + ".")
-
-
 @contextmanager
 def opened_target(output: str) -> Iterator[Any]:
     """Yields the target of an export: a path, or stdout as a stream."""
@@ -271,8 +256,6 @@ def _summary(report: ExportReport) -> list[str]:
         lines.append(f"{count(report.transpositions, 'move')} to a position that is expanded elsewhere")
     if report.scaled:
         lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
-    if report.merged:
-        lines.append(f"merged: {count(report.merged, 'entry', 'entries')}")
     return lines + report.left_out_lines()
 
 

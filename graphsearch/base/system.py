@@ -14,7 +14,6 @@ import shlex
 import signal
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -28,7 +27,6 @@ IS_LINUX = sys.platform.startswith("linux")
 # ------------------------------------------------------------------ cores and memory
 GROUPS = Path("/proc/self/cgroup")  # lines `number:controllers:path`; of version 2 `0::path`
 LIMITS = Path("/sys/fs/cgroup")
-ZEROS = bytes(1 << 20)
 MMAP_THRESHOLD = -3  # mallopt's number for it
 
 
@@ -119,40 +117,6 @@ def reserved(size: int) -> mmap.mmap:
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
-
-
-class Scratch:
-    """Growing memory whose pages the system writes to a file without a name, on Windows to its page file.
-
-    Windows would keep a file of ours, and its folder, until the last array in it is gone.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        """Makes an empty one; `folder`: of the file."""
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0) if IS_POSIX else None  # noqa: SIM115
-        self._size = 0
-        self._map: mmap.mmap | None = None
-
-    def grow(self, size: int) -> mmap.mmap:
-        """Returns `size` bytes: the former content, then zeros. Earlier results stay readable.
-
-        Raises:
-          OSError: if the file system or the memory is full.
-        """
-        if self._file is None:
-            before, self._map = self._map, mmap.mmap(-1, size)
-            if before is not None:
-                self._map[: len(before)] = before
-            return self._map
-        self._file.seek(self._size)
-        while self._size < size:  # written, not truncated: a full disk raises here instead of SIGBUS later
-            self._size += self._file.write(ZEROS[: min(len(ZEROS), size - self._size)])
-        return mmap.mmap(self._file.fileno(), size)
-
-    def close(self) -> None:
-        """Deletes the file; results of `grow` stay readable."""
-        if self._file is not None:
-            self._file.close()
 
 
 def release_pages(memory: mmap.mmap, begin: int = 0) -> None:

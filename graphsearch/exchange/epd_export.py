@@ -8,10 +8,9 @@ c0    Q and the chances to win, draw and lose; c1  the proven result
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +24,9 @@ from ..store.reading import Reader
 from ..store.record.node import TERMINAL_MASK
 from ..store.store import Store
 from .output import ExportReport, Target
-from .rows_export import OnLarge, export_stream
+from .rows_export import export_stream
 from .selection import Selection
-from .walk import NOTES, Met, OnProgress, Positions, Rows, records_at
+from .walk import NOTES, Growing, Met, OnProgress, Positions, records_at
 
 MAX_PV = 12
 UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # states of a link: not computed, no best move, best move stored
@@ -39,19 +38,16 @@ def export_epd(
     selection: Selection | None = None,
     *,
     on_progress: OnProgress | None = None,
-    on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes the positions of a graph file as EPD; arguments and errors as in `export_stream`."""
-    return export_stream(path, target, selection, "epd", _texts, on_progress=on_progress, on_large=on_large)
+    return export_stream(path, target, selection, "epd", _texts, on_progress=on_progress)
 
 
-@contextmanager
-def _texts(_: Store, reader: Reader, folder: Path) -> Iterator[Callable[[Positions], list[str]]]:
-    with Lines(reader, folder) as lines:
-        yield lambda found: _rows(found, lines)
+def _texts(_: Store, reader: Reader) -> Callable[[Positions], list[str]]:
+    return partial(_rows, lines=Lines(reader))
 
 
-def _rows(found: Positions, lines: Lines) -> list[str]:
+def _rows(found: Positions, *, lines: Lines) -> list[str]:
     worth, mate, value = found.worth, found.proofs.mates, found.value
     valued, q = ~np.isnan(value), worth.q
     share = np.minimum(np.maximum(worth.draw, 0.0), 1.0 - np.abs(q))
@@ -99,18 +95,11 @@ class Lines:
     for a move from clock 75.
     """
 
-    def __init__(self, reader: Reader, folder: Path) -> None:
-        """Makes an empty cache of the records of a file; `folder`: for its temporary files."""
-        self._reader, self._open = reader, ExitStack()
-        self._met = self._open.enter_context(Met(folder))
-        links = Rows(folder, san=f"S{SAN_BYTES}", code=np.uint16, state=np.uint8)
-        self._links = self._open.enter_context(links)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._open.close()
+    def __init__(self, reader: Reader) -> None:
+        """Makes an empty cache of the records of a file."""
+        self._reader, self._met = reader, Met()
+        kinds = [("san", f"S{SAN_BYTES}"), ("code", np.uint16), ("state", np.uint8)]
+        self._links = Growing(np.dtype(kinds))  # of each position met
 
     def of(self, found: Positions) -> list[list[str]]:
         """Returns the lines of some positions in SAN."""
@@ -130,28 +119,26 @@ class Lines:
             if ply == MAX_PV or not len(going):
                 break
             self._link(ids)
-            on = self._links["state"][ids - 1] == GOES_ON
+            on = self._links.values["state"][ids - 1] == GOES_ON
             going, ids, words = going[on], ids[on], words[on]
-            sans[going, ply] = self._links["san"][ids - 1]
-            words, _ = positions_after(words, np.arange(len(ids)), self._links["code"][ids - 1])
+            sans[going, ply] = self._links.values["san"][ids - 1]
+            words, _ = positions_after(words, np.arange(len(ids)), self._links.values["code"][ids - 1])
         lengths = (sans > b"").sum(1).tolist()
         return [line[:length] for line, length in zip(sans.astype(str).tolist(), lengths, strict=True)]
 
     def _link(self, ids: Ints) -> None:
         """Computes the best moves of positions that are not in the cache yet."""
         self._links.extend_to(len(self._met))
-        new = np.unique(ids[self._links["state"][ids - 1] == UNKNOWN])
+        new = np.unique(ids[self._links.values["state"][ids - 1] == UNKNOWN])
         if len(new):
             batch, _ = records_at(self._reader, self._met.words[new - 1])
             best = ranked(batch, clocks_of(batch.words)).best
             self._add_links(new, batch.words, best, legal_codes(batch.words))
-        self._links.release()
-        self._met.release()
 
     def _add_links(self, ids: Ints, words: Words, best: Ints, legal: Legal) -> None:
         """Adds the best moves of positions, -1 for none."""
-        links, some = self._links, np.flatnonzero(best >= 0)
-        links.extend_to(len(self._met))
+        self._links.extend_to(len(self._met))
+        links, some = self._links.values, np.flatnonzero(best >= 0)
         links["state"][ids - 1] = np.where(best >= 0, GOES_ON, ENDS)
         codes = legal[1][some, best[some]]
         links["san"][ids[some] - 1] = names_of(words, some, codes, legal)[0]
@@ -162,14 +149,14 @@ def _first_moves(found: Positions) -> tuple[Ints, NDArray[np.uint16]]:
     """Returns the positions with a first move, and their best moves, exported or not visited."""
     moves, edges, best = found.moves, found.edges, found.ranked.best
     codes, has = np.zeros(len(found), np.uint16), np.zeros(len(found), bool)
-    chosen = moves.some(moves.chosen)
-    first, where = np.unique(chosen.of, return_index=True)
-    codes[first], has[first] = chosen.code[where], True
+    chosen = np.flatnonzero(moves.chosen)
+    first, where = np.unique(moves.of[chosen], return_index=True)
+    codes[first], has[first] = moves.code[chosen[where]], True
     known = np.flatnonzero(best >= 0)
     edge = edges_by_move(edges)[edges.code_offsets[known] + best[known]]
     better = np.zeros(len(found), bool)  # a best move without visits mates, or all visited ones lose
     better[known] = np.append(edges.n, np.uint32(0))[edge] == 0  # -1 is the zero at the end
-    if moves.in_tables is not None:  # they know better than the record
+    if moves.in_book is not None:  # it knows better than the record
         better &= ~has & (np.diff(edges.edge_offsets) == 0)
     codes[better], has[better] = found.legal[1][better, best[better]], True
     return np.flatnonzero(has), codes[has]

@@ -137,13 +137,6 @@ def synced(path: Path) -> Iterator[BinaryIO]:
         os.fsync(handle.fileno())
 
 
-def scratch_folder(target: Target) -> Path:
-    """Returns the folder for unnamed temporary files: that of the output, or the system's for a stream."""
-    if isinstance(target, (str, os.PathLike)):
-        return real_path(target).parent
-    return Path(tempfile.gettempdir())
-
-
 # ------------------------------------------------------------------ reports
 # reasons to leave something out, in the order of the report: name -> singular, plural
 LEFT_OUT = {
@@ -162,10 +155,8 @@ LEFT_OUT = {
         "move that is not legal in its position",
         "moves that are not legal in their positions",
     ),
-    "moves_scored_nothing": ("move that scored nothing", "moves that scored nothing"),
     "moves_scaled_away": ("move whose weight became 0", "moves whose weight became 0"),
     "clashes": ("position with the key of another one", "positions with the key of another one"),
-    "unknown_entries": ("entry of an unknown position", "entries of unknown positions"),
 }
 
 
@@ -179,7 +170,6 @@ class ExportReport:
       positions, moves: written; for PGN, those of the trees. games: for PGN, else 0.
       transpositions: for PGN, moves to positions that are expanded elsewhere.
       scaled: for Polyglot, moves with a weight that was scaled to fit 16 bits.
-      merged: for Polyglot, entries of one position and move that became one.
       left_out: counts of omitted items, by the names of LEFT_OUT.
       problems: damage found in the graph file, one line each. seconds: wall time.
     """
@@ -191,7 +181,6 @@ class ExportReport:
     games: int = 0
     transpositions: int = 0
     scaled: int = 0
-    merged: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0

@@ -1,8 +1,7 @@
 """Exports one game tree per root as PGN; expands each position once, the best line first.
 
 The walk runs first and assigns each position to one parent: on the main line of a root, else on the shortest
-path from a root, with ties broken by better moves. Then the text is written depth first from temporary files,
-so a large tree need not fit in memory.
+path from a root, with ties broken by better moves. Then the text is written depth first.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from datetime import UTC, datetime
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import ExportError
 from ..position.board import fen_of, is_chess960, pack
@@ -25,32 +23,14 @@ from ..position.fens import key_texts
 from ..position.lines import number, sans_of
 from ..position.openings import opening_of
 from ..query.columns import cps_of
-from ..query.steps import SAN_BYTES
 from ..store.store import Store
 from ..store.tables.studies import all_notes
-from .output import ExportReport, Target, new_output, open_export, scratch_folder, target_name
+from .output import ExportReport, Target, new_output, open_export, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
 from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
-from .walk import NOTES, UNKNOWN, OnProgress, Positions, Steps, Tree, Walk
+from .walk import NOTES, UNKNOWN, Columns, OnProgress, Positions, Tree, Walk
 
 DRAWN = "draw by repetition or the fifty-move rule"
-POSITIONS = {
-    "ply": np.int32,
-    "mate": np.int32,
-    "proof": np.uint8,
-    "note": np.int32,
-    "n": np.int64,
-    "q": np.float64,
-    "game": np.int32,
-}
-MOVES = {
-    "san": f"S{SAN_BYTES}",
-    "nag": np.uint8,
-    "cp": np.int32,
-    "n": np.uint32,
-    "q": np.float64,
-    "p": np.float64,
-}
 
 
 def export_pgn(
@@ -78,20 +58,16 @@ def export_pgn(
       StoreError: if the graph file cannot be read.
     """
     report = ExportReport("pgn", target_name(target))
-    folder, selection = scratch_folder(target), selection or Selection()
-    with (
-        open_export(path, partial(new_output, target), report) as (store, out),
-        Tree(folder, POSITIONS, MOVES) as tree,
-    ):
-        chosen, notes = plan(store, with_one_move(selection)), Notes(store)
-        adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
-        with Walk(store, chosen, folder, report, leaves=False, on_progress=on_progress) as walk:
-            for found, steps in walk.visits():
-                _add(tree, found, steps, notes, adopted, of_book=chosen.book is not None)
-        claim_main_lines(tree, len(chosen.roots))
-        text = io.TextIOWrapper(out, encoding="utf-8", newline="\n")
-        _Writer(tree, text, report, chosen, notes, comments=comments).write(store.path.name)
-        text.detach()
+    with open_export(path, partial(new_output, target), report) as (store, out):
+        chosen, notes = plan(store, with_one_move(selection or Selection())), Notes(store)
+        walk = Walk(store, chosen, report, leaves=False, on_progress=on_progress)
+        columns = partial(_columns, notes=notes, of_book=chosen.book is not None)
+        tree = Tree(walk.visits(), columns, len(chosen.roots), adopt=chosen.soft)
+        if tree.visited:
+            claim_main_lines(tree, len(chosen.roots))
+            text = io.TextIOWrapper(out, encoding="utf-8", newline="\n")
+            _Writer(tree, text, report, chosen, notes, comments=comments).write(store.path.name)
+            text.detach()
         if not report.games:
             raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
     return report
@@ -113,7 +89,8 @@ class Notes:
         return [self._places.get(key, 0) for key in key_texts(found.words)]
 
 
-def _add(tree: Tree, found: Positions, steps: Steps, notes: Notes, adopted: int, *, of_book: bool) -> None:
+def _columns(found: Positions, *, notes: Notes, of_book: bool) -> tuple[Columns, Columns]:
+    """Returns the columns of positions and of moves that a tree holds."""
     moves, edges = found.moves, found.move_worth
     n, cp, value = edges.n, edges.cp, edges.value
     if of_book:
@@ -124,7 +101,7 @@ def _add(tree: Tree, found: Positions, steps: Steps, notes: Notes, adopted: int,
     loss, nags = best[moves.of] - value, np.zeros(len(n), np.uint8)
     for least, nag in reversed(MISTAKES):  # as `pgn_writing.mistake_of`
         nags[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
-    positions: dict[str, NDArray[Any]] = {
+    positions = {
         "ply": np.asarray(found.ply),
         "mate": found.proofs.mates,
         "proof": found.notes,
@@ -132,15 +109,8 @@ def _add(tree: Tree, found: Positions, steps: Steps, notes: Notes, adopted: int,
         "n": np.where(found.known, found.n, UNKNOWN),
         "q": found.value,
     }
-    columns: dict[str, NDArray[Any]] = {
-        "san": found.names[0],
-        "nag": nags,
-        "cp": cp,
-        "n": n,
-        "q": value,
-        "p": 100 * found.any_priors,
-    }
-    tree.add(found, steps, positions, columns, adopted=adopted)
+    p = 100 * found.any_priors
+    return positions, {"san": found.names[0], "nag": nags, "cp": cp, "n": n, "q": value, "p": p}
 
 
 def claim_main_lines(tree: Tree, roots: int) -> None:
@@ -211,7 +181,7 @@ class _Writer:
         positions, roots = self._tree.positions, self._chosen.roots[: len(self._tree.positions)]
         valued = (positions["parent"] == 0) & (positions["visited"] > 0) & ~np.isnan(positions["q"])
         top = np.flatnonzero(valued[: len(roots)]).tolist()
-        positions["game"][top] = np.arange(1, len(top) + 1)
+        self._games = {i + 1: game for game, i in enumerate(top, 1)}
         for game, i in enumerate(top, 1):
             self._write_game(i, game, name)
         self._report.games = len(top)
@@ -338,7 +308,7 @@ class _Writer:
         above = self._tree.above(child)
         *_, root = above
         yield "repeats" if child in self._tree.above(node) else "transposes to"
-        in_game = positions["game"].item(root - 1)
+        in_game = self._games[root]
         if in_game != game:
             yield f"game {in_game}{',' if len(above) > 1 else ''}"
         elif len(above) == 1:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -34,19 +32,17 @@ from ..store.reading import Reader
 from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK
 from ..store.store import Store
 from ..store.tables import games
-from .choices import BookEntry, has_rows
 from .output import (
     ExportReport,
     Target,
     new_folder,
     new_output,
     open_export,
-    scratch_folder,
     synced,
     target_name,
 )
 from .selection import Selection, plan
-from .walk import TERMINALS, UNKNOWN, OnProgress, Positions, Walk, scanned
+from .walk import TERMINALS, UNKNOWN, BookEntry, OnProgress, Positions, Walk, scanned
 
 TERMINAL_TEXTS = ("", *TERMINALS.values())
 
@@ -136,50 +132,8 @@ def moves_of(found: Positions) -> Columns:
 
 
 # ------------------------------------------------------------------ texts
-LARGE = 10**9  # bytes of an output whose size is predicted
-SAMPLE = 4000  # positions before the prediction: after 4,000 of 620,000 it was 3.8 GB, and 4.5 GB came
-
-# (file, its reader, folder for temporary files) -> context manager of a function that formats positions as
-# texts, one for each
-Texts = Callable[[Store, Reader, Path], AbstractContextManager[Callable[[Positions], list[str]]]]
-
-
-@dataclass(frozen=True, slots=True)
-class OutputSize:
-    """The predicted size of a large output.
-
-    Attributes:
-      size: in bytes. least: the output may become larger, since it is unknown how many positions follow.
-      free: bytes that were free for it before it began; None for a stream.
-    """
-
-    size: int
-    least: bool
-    free: int | None
-
-
-OnLarge = Callable[[OutputSize], None]
-
-
-class _SizeCheck:
-    """Predicts the size of an output, once, if it is large or exceeds the free space."""
-
-    def __init__(self, store: Store, selection: Selection, target: Target, told: OnLarge | None) -> None:
-        everything = not selection.roots and selection.book is None and selection.depth is None
-        whole = everything and selection.max_moves is None and selection.min_visits <= 1
-        self._nodes = store.node_count if whole else 0
-        named = isinstance(target, (str, os.PathLike))
-        self._free = shutil.disk_usage(scratch_folder(target)).free if named else None
-        self._told = told
-
-    def look(self, written: int, visited: int, met: int) -> None:
-        """Calls back if `written` bytes for `visited` of the `met` positions suggest a large output."""
-        if self._told is None or visited < SAMPLE:
-            return
-        size = written * max(self._nodes, met) // visited
-        if size >= LARGE or (self._free is not None and size > self._free):
-            self._told(OutputSize(size, not self._nodes, self._free))
-            self._told = None
+# (file, its reader) -> function that formats positions as texts, one for each
+Texts = Callable[[Store, Reader], Callable[[Positions], list[str]]]
 
 
 def export_stream(
@@ -191,7 +145,6 @@ def export_stream(
     *,
     head: bytes = b"",
     on_progress: OnProgress | None = None,
-    on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes the text of every position of a selection; returns a report.
 
@@ -199,29 +152,20 @@ def export_stream(
 
     Args:
       head: bytes before the first position.
-      on_large: called once if the output will have `LARGE` bytes or does not fit on the disk.
 
     Raises:
       InvalidParameterError: if there is no such book.
       ExportError: if there is nothing to write, or the output cannot be written.
       StoreError: if the graph file cannot be read.
     """
-    report = ExportReport(form, target_name(target))
-    folder, selection = scratch_folder(target), selection or Selection()
+    report, selection = ExportReport(form, target_name(target)), selection or Selection()
     with open_export(path, partial(new_output, target), report) as (store, out):
-        chosen = plan(store, selection)
-        with (
-            Walk(store, chosen, folder, report, leaves=True, on_progress=on_progress) as walk,
-            texts(store, walk.reader, folder) as texts_of,
-        ):
-            written, check = len(head), _SizeCheck(store, selection, target, on_large)
-            for found, steps in walk.visits():
-                if not _count(found, report):
-                    continue
-                text = "".join(compress(texts_of(found), found.own.tolist())).encode()
-                out.write(head + text)
-                head, written = b"", written + len(text)
-                check.look(written, int(steps.ids[-1]), walk.met)
+        walk = Walk(store, plan(store, selection), report, leaves=True, on_progress=on_progress)
+        texts_of = texts(store, walk.reader)
+        for found, _ in walk.visits():
+            if _count(found, report):
+                out.write(head + "".join(compress(texts_of(found), found.own.tolist())).encode())
+                head = b""
         _check_some(store, report)
     return report
 
@@ -255,14 +199,13 @@ def export_jsonl(
     selection: Selection | None = None,
     *,
     on_progress: OnProgress | None = None,
-    on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes one JSON object per position; arguments and errors as in `export_stream`."""
 
-    def texts(store: Store, *_: object) -> AbstractContextManager[Callable[[Positions], list[str]]]:
-        return nullcontext(partial(_json_lines, store=store, has_games=has_rows(store, "game_move")))
+    def texts(store: Store, _: Reader) -> Callable[[Positions], list[str]]:
+        return partial(_json_lines, store=store, has_games=_has_games(store))
 
-    return export_stream(path, target, selection, "jsonl", texts, on_progress=on_progress, on_large=on_large)
+    return export_stream(path, target, selection, "jsonl", texts, on_progress=on_progress)
 
 
 def export_csv(
@@ -271,12 +214,17 @@ def export_csv(
     selection: Selection | None = None,
     *,
     on_progress: OnProgress | None = None,
-    on_large: OnLarge | None = None,
 ) -> ExportReport:
     """Writes CSV (RFC 4180): a row per move, or one per position without moves; else as `export_jsonl`."""
     head = ",".join(COLUMNS).encode() + b"\r\n"
-    more: Any = {"head": head, "on_progress": on_progress, "on_large": on_large}
-    return export_stream(path, target, selection, "csv", lambda *_: nullcontext(_csv_rows), **more)
+    return export_stream(
+        path, target, selection, "csv", lambda *_: _csv_rows, head=head, on_progress=on_progress
+    )
+
+
+def _has_games(store: Store) -> bool:
+    with store.reading() as connection:
+        return connection.execute("SELECT 1 FROM game_move LIMIT 1").fetchone() is not None
 
 
 def _moves_of_text(found: Positions) -> Columns:
@@ -392,7 +340,7 @@ def export_parquet(
         with ExitStack() as files:
             nodes = files.enter_context(Table(folder / NODES, NODES_PER_GROUP))
             edges = files.enter_context(Table(folder / EDGES, EDGES_PER_GROUP))
-            for found in _read(store, chosen, folder, report, on_progress, files):
+            for found in _read(store, chosen, report, on_progress):
                 if _count(found, report):
                     nodes.add(_nodes_of_table(found, evaluators), found.own)
                     edges.add(_moves_of_table(found), found.own[found.moves.of])
@@ -405,18 +353,13 @@ def _is_export(folder: Path) -> bool:
 
 
 def _read(
-    store: Store,
-    chosen: Selection,
-    folder: Path,
-    report: ExportReport,
-    on_progress: OnProgress | None,
-    files: ExitStack,
+    store: Store, chosen: Selection, report: ExportReport, on_progress: OnProgress | None
 ) -> Iterator[Positions]:
-    """Yields the positions of a selection: from a scan if it limits visits at most, else from a walk."""
+    """Returns the positions of a selection: from a scan if it limits visits at most, else from a walk."""
     if chosen == Selection(min_visits=chosen.min_visits, all_moves=chosen.all_moves):
         return scanned(store, chosen, report, on_progress)
-    walk = Walk(store, plan(store, chosen), folder.parent, report, leaves=True, on_progress=on_progress)
-    return (found for found, _ in files.enter_context(walk).visits())
+    walk = Walk(store, plan(store, chosen), report, leaves=True, on_progress=on_progress)
+    return (found for found, _ in walk.visits())
 
 
 def _nodes_of_table(found: Positions, evaluators: Sequence[str]) -> Columns:

@@ -82,11 +82,8 @@ class ExportPlan:
     admitted: Callable[[chess.Board], frozenset[str] | None] | None = None
 
 
-def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> ExportPlan:
+def plan(store: Store, selection: Selection) -> ExportPlan:
     """Returns a selection resolved against a file.
-
-    Args:
-      also: FENs of additional roots, used if neither roots nor a book are selected.
 
     Raises:
       InvalidParameterError: if the file has no book of that name.
@@ -103,7 +100,7 @@ def plan(store: Store, selection: Selection, also: Iterable[str] = ()) -> Export
         fens = book_roots(store, book.id)
     else:
         searched = sorted(store.roots(), key=lambda root: (-root.visits, root.key))
-        fens = [*also, *(root.position for root in searched)]
+        fens = [root.position for root in searched]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]

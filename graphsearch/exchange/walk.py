@@ -1,26 +1,23 @@
 """The positions of an export in batches of thousands, as columns: from a walk, or from a scan of the file.
 
-A walk goes over a selection breadth first. The positions met are in temporary files, and records
-are read when their positions are visited, so memory does not depend on the size of the file. The moves are
-those visited by a search, or those in tables (`choices.py`).
+A walk goes over a selection breadth first. It keeps some 130 bytes in memory for each position met; records
+are read when their positions are visited. The moves are those visited by a search, or those of a book, which
+has its own values, and may have positions that are not in the graph.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.system import Scratch, release_pages
-from ..position.board import POSITION_WORDS, pack
-from ..position.fens import clocks_of, fens
+from ..position.board import POSITION_WORDS, pack, unpack
+from ..position.fens import clocks_of, fens, key_texts
+from ..position.values import negate
 from ..position.words import BLACK_TO_MOVE, META
 from ..query.columns import (
     EdgeWorth,
@@ -28,6 +25,7 @@ from ..query.columns import (
     Ranked,
     Worth,
     cps_of,
+    edges_by_move,
     moves_of_edges,
     priors_of,
     proofs_of,
@@ -36,7 +34,7 @@ from ..query.columns import (
     worth_of,
     worth_of_edges,
 )
-from ..query.steps import Floats, Ints, Legal, Mask, Words, legal_codes, names_of, positions_after
+from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes, names_of, positions_after
 from ..store.apart import ApartMoves, known_edges_of
 from ..store.codec.bulk import take
 from ..store.order import IDENTITY_WORDS, identities, keys_of
@@ -44,125 +42,56 @@ from ..store.reading import Reader
 from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
 from ..store.record.ranking import visits_of
 from ..store.store import Store
-from .choices import BookEntry, Moves, TablePosition, Weights, limited, tables_of, with_moves
+from ..store.tables.books import asked
 from .output import ExportReport
 from .selection import ExportPlan, Selection
 
-# ------------------------------------------------------------------ temporary columns
-# ------------------------------------------------------------------ columns
-# in memory-mapped temporary files; the operating system keeps the used pages in memory
-LEAST_STEP, MOST_STEP = 1 << 16, 1 << 26  # limits of a file's growth step, which is half its size, in bytes
-MOST_MAPPED = 64 << 20  # bytes of files; larger ones are released from memory between batches
+BATCH = 8192  # positions visited together
+UNKNOWN = -(1 << 31)  # a number that is not known
+
+TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
+RESULTS = ("won", "drawn", "lost")
+NOTES = (
+    "",
+    *TERMINALS.values(),
+    *(f"proven: {result} for {side}" for side in ("White", "Black") for result in RESULTS),
+)
+
+OnProgress = Callable[[int, int], None]  # positions visited, positions met or expected
 
 
-class Column:
-    """A growing array of one type, in a temporary file without a name, which disappears when closed.
+# ------------------------------------------------------------------ positions met
+class Growing:
+    """Rows of one type in memory, added at the end."""
 
-    Raises:
-      OSError: if the file system is full.
-    """
-
-    def __init__(self, folder: Path, kind: Any, width: int = 1) -> None:
-        """Makes an empty column. `kind`: type of the values; `width`: values per row."""
-        self._file = Scratch(folder)
-        self._kind, self._width = np.dtype(kind), width
-        self._row = self._kind.itemsize * width
-        self._bytes, self._rows = 0, 0
-        self._map: mmap.mmap | None = None
-        self._values = self._view(0)
-
-    def __len__(self) -> int:
-        return self._rows
-
-    @property
-    def values(self) -> NDArray[Any]:
-        """All rows, `[rows]` or `[rows, width]`; writes to the array go to the file."""
-        return self._values[: self._rows]
-
-    def add(self, rows: NDArray[Any]) -> None:
-        """Adds rows."""
-        first = self.extend(len(rows))
-        self._values[first : self._rows] = rows
-
-    def extend(self, count: int) -> int:
-        """Adds `count` rows of zeros; returns the index of the first."""
-        first, self._rows = self._rows, self._rows + count
-        if self._rows * self._row > self._bytes:
-            self._grow(self._rows * self._row)
-        return first
-
-    def _grow(self, wanted: int) -> None:
-        step = min(max(self._bytes // 2, LEAST_STEP), MOST_STEP)
-        step = -(-step // mmap.PAGESIZE) * mmap.PAGESIZE
-        size = max(wanted, self._bytes + step)
-        self._map, self._bytes = self._file.grow(size), size
-        self._values = self._view(self._bytes // self._row)
-
-    def _view(self, rows: int) -> NDArray[Any]:
-        shape = (rows,) if self._width == 1 else (rows, self._width)
-        if self._map is None:
-            return np.zeros(shape, self._kind)
-        flat = np.frombuffer(self._map, self._kind, rows * self._width)
-        return flat.reshape(shape)
-
-    def release(self) -> None:
-        """Returns the mapped memory to the system; the values stay in the file."""
-        if self._map is not None:
-            release_pages(self._map)
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the file in bytes."""
-        return self._bytes
-
-    def close(self) -> None:
-        """Closes the file; arrays that `values` returned stay readable."""
-        self._file.close()
-
-
-class Rows:
-    """Named columns of equal length."""
-
-    def __init__(self, folder: Path, **kinds: Any) -> None:
-        """Makes empty columns; `kinds`: the type of each column."""
-        self._columns = {name: Column(folder, kind) for name, kind in kinds.items()}
+    def __init__(self, kind: Any, *width: int) -> None:
+        """Makes an empty column. `kind`: type of the values; `width`: values per row, one without it."""
+        self._room = np.zeros((1 << 12, *width), kind)
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._columns[name].values
+    @property
+    def values(self) -> NDArray[Any]:
+        """All rows, `[rows]` or `[rows, width]`; writes to the array change them."""
+        return self._room[: self._length]
 
-    def add(self, **values: NDArray[Any]) -> None:
-        """Adds rows; every column needs values."""
-        for name, column in self._columns.items():
-            column.add(values[name])
-        self._length += len(next(iter(values.values())))
+    def add(self, rows: NDArray[Any]) -> None:
+        """Adds rows."""
+        first = self._length
+        self.extend_to(first + len(rows))
+        self._room[first : self._length] = rows
 
     def extend_to(self, length: int) -> None:
         """Adds rows of zeros up to a length."""
-        for column in self._columns.values():
-            column.extend(length - self._length)
+        if length > len(self._room):
+            room = np.zeros((max(length, 2 * len(self._room)), *self._room.shape[1:]), self._room.dtype)
+            room[: self._length] = self.values
+            self._room = room
         self._length = max(length, self._length)
 
-    def release(self) -> None:
-        """Returns mapped memory to the system if the columns exceed MOST_MAPPED bytes."""
-        if sum(column.nbytes for column in self._columns.values()) > MOST_MAPPED:
-            for column in self._columns.values():
-                column.release()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for column in self._columns.values():
-            column.close()
-
-
-# ------------------------------------------------------------------ positions
-LEAST_PLACES = 1 << 12
-AT_ONCE = 1 << 16  # positions entered together when the table grows
 _IDENTITY = np.dtype((np.void, 8 * IDENTITY_WORDS))
 
 
@@ -172,18 +101,9 @@ class Met:
     Clocks up to 75 do not distinguish positions; each keeps the clock with which it was met.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Creates an empty numbering; `folder`: for the temporary files."""
-        self._folder = folder
-        self._words = Column(folder, np.uint64, POSITION_WORDS)
-        self._table = self._empty_table(LEAST_PLACES)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._words.close()
-        self._table.close()
+    def __init__(self) -> None:
+        self._words = Growing(np.uint64, POSITION_WORDS)
+        self._table = np.zeros(1 << 12, np.int64)
 
     def __len__(self) -> int:
         return len(self._words)
@@ -219,7 +139,7 @@ class Met:
 
     def _find(self, words: Words) -> Ints:
         """Returns the id of each position, 0 for one not met."""
-        table, found = self._table.values, np.zeros(len(words), np.int64)
+        table, found = self._table, np.zeros(len(words), np.int64)
         marks, places = identities(words), self._places(words)
         rest = np.arange(len(words))
         while len(rest):
@@ -232,20 +152,13 @@ class Met:
         return found
 
     def _add(self, words: Words) -> None:
+        """Adds positions to the table, which stays at least half empty."""
         first = len(self)
         self._words.add(words)
-        if 2 * len(self) <= len(self._table):
-            self._enter(words, first)
-            return
-        self._table.close()
-        self._table = self._empty_table(4 * max(len(self), len(self._table)))
-        for begin in range(0, len(self), AT_ONCE):
-            self._enter(self.words[begin : begin + AT_ONCE], begin)
-
-    def _enter(self, words: Words, first: int) -> None:
-        """Enters positions with the ids from `first + 1` on."""
-        table, places = self._table.values, self._places(words)
-        rest = np.arange(len(words))
+        if 2 * len(self) > len(self._table):
+            first, self._table = 0, np.zeros(4 * len(self), np.int64)
+        table, places = self._table, self._places(self.words[first:])
+        rest = np.arange(len(places))
         while len(rest):
             free = rest[table[places[rest]] == 0]
             table[places[free]] = first + 1 + free  # of several for one place, the last stays
@@ -255,30 +168,74 @@ class Met:
     def _places(self, words: Words) -> Ints:
         return np.asarray(keys_of(words) % np.uint64(len(self._table)), np.int64)
 
-    def _empty_table(self, places: int) -> Column:
-        table = Column(self._folder, np.int64)
-        table.extend(places)
-        return table
 
-    def release(self) -> None:
-        """Returns mapped memory to the system if the columns exceed MOST_MAPPED bytes."""
-        if self._words.nbytes + self._table.nbytes > MOST_MAPPED:
-            self._words.release()
-            self._table.release()
+# ------------------------------------------------------------------ moves and positions
+class BookMove(NamedTuple):
+    """A move of a book.
+
+    Attributes:
+      move: in UCI. child_value: of the position after it, for the side to move there; None before it was
+        searched. value: of the move when it was added to the book.
+    """
+
+    move: str
+    p: float
+    value: float | None
+    child_value: float | None
+    rule: str
+    loss: int | None
 
 
-BATCH = 8192  # positions visited together
-UNKNOWN = -(1 << 31)  # a number that is not known
+class BookEntry(NamedTuple):
+    """A position of a book: its row of `book_position` without the identifying columns, and its moves."""
 
-TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
-RESULTS = ("won", "drawn", "lost")
-NOTES = (
-    "",
-    *TERMINALS.values(),
-    *(f"proven: {result} for {side}" for side in ("White", "Black") for result in RESULTS),
-)
+    position: Mapping[str, Any]
+    moves: Sequence[BookMove]
 
-OnProgress = Callable[[int, int], None]  # positions visited, positions met or expected
+
+class BookValues(NamedTuple):
+    """P and value of moves in a book, `[M]` each, NaN if unknown."""
+
+    p: Floats
+    value: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Moves of visited positions, best first; those without visits by descending P, before losing ones.
+
+    Attributes:
+      of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.
+      code: the move. chosen: True if the move is part of the export, False if it is listed without visits.
+      in_book: what the book knows about the moves; None if they come from a search.
+    """
+
+    of: Ints
+    edge: Ints
+    index: NDArray[np.int16]
+    code: NDArray[np.uint16]
+    chosen: Mask
+    in_book: BookValues | None = None
+
+    def by_edge(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns the value of each move's edge, 0 for a move without one."""
+        return np.asarray(np.append(values, values.dtype.type(0))[self.edge])  # -1 is the zero at the end
+
+
+class MoveWorth(NamedTuple):
+    """What moves are worth for the side that plays them, `[M]` each.
+
+    Attributes:
+      n: visits. q, draw: of the edge, 0 without visits. mates: moves to a proven mate, 0 without one.
+      cp: of q, UNKNOWN without visits. value: q; of moves of a book, their value there.
+    """
+
+    n: NDArray[np.uint32]
+    q: Floats
+    draw: Floats
+    mates: NDArray[np.int16]
+    cp: Ints
+    value: Floats
 
 
 @dataclass(frozen=True)
@@ -293,7 +250,6 @@ class Positions:
       depth: `[R]` plies below the root. ply: `[R]` by the move number. None without a walk.
       legal: the legal moves, as `legal_codes`. ranked: their ranks.
       moves: of the positions, record by record, best first.
-      values: `[R]` from tables, NaN if unknown; None without tables.
       entries: of a book; empty without one.
     """
 
@@ -307,7 +263,6 @@ class Positions:
     legal: Legal
     ranked: Ranked
     moves: Moves
-    values: Floats | None = None
     entries: Sequence[BookEntry] = ()
 
     def __len__(self) -> int:
@@ -349,9 +304,12 @@ class Positions:
 
     @property
     def value(self) -> Floats:
-        """The value of each position for its side to move, NaN if unknown."""
+        """The value of each position for its side to move, that of the book first; NaN if unknown."""
         q = np.where(self.known, self.worth.q, np.nan)
-        return q if self.values is None else np.where(np.isnan(self.values), q, self.values)
+        if not self.entries:
+            return q
+        values = np.array([entry.position["value"] for entry in self.entries], np.float64)  # None is NaN
+        return np.where(np.isnan(values), q, values)
 
     @cached_property
     def names(self) -> tuple[NDArray[np.bytes_], NDArray[np.uint8]]:
@@ -376,7 +334,7 @@ class Positions:
         n, q, draw, mates = (moves.by_edge(values) for values in of_edges)
         visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
         cp[visited] = cps_of(q[visited])
-        return MoveWorth(n, q, draw, mates, cp, q if moves.in_tables is None else moves.in_tables.value)
+        return MoveWorth(n, q, draw, mates, cp, q if moves.in_book is None else moves.in_book.value)
 
     @property
     def priors(self) -> Floats:
@@ -389,25 +347,25 @@ class Positions:
 
     @property
     def any_priors(self) -> Floats:
-        """P of the moves from the records, else from the tables."""
-        p, there = self.priors, self.moves.in_tables
+        """P of the moves from the records, else from the book."""
+        p, there = self.priors, self.moves.in_book
         return p if there is None else np.where(np.isnan(p), there.p, p)
 
 
-class MoveWorth(NamedTuple):
-    """What moves are worth for the side that plays them, `[M]` each.
+# ------------------------------------------------------------------ the choice of moves
+def _limited(of: Ints, own: Mask, limits: Selection, report: ExportReport) -> Mask:
+    """Returns which moves a selection exports, given the position of each, best first.
 
-    Attributes:
-      n: visits. q, draw: of the edge, 0 without visits. mates: moves to a proven mate, 0 without one.
-      cp: of q, UNKNOWN without visits. value: q; of moves that tables name, their value there.
+    Args:
+      own: `[R]` positions with limited moves.
     """
-
-    n: NDArray[np.uint32]
-    q: Floats
-    draw: Floats
-    mates: Ints
-    cp: Ints
-    value: Floats
+    if limits.max_moves is None:
+        return np.ones(len(of), bool)
+    sizes = np.bincount(of, minlength=len(own))
+    places = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept: Mask = ~own[of] | (places < limits.max_moves)
+    report.left_out["moves_beyond"] += int((~kept).sum())
+    return kept
 
 
 def listed(
@@ -429,7 +387,7 @@ def listed(
     left_out["moves_few_visits"] += int(((n > 0) & ~kept).sum())
     edges, ranks = order.edges[kept], order.ranks[kept]
     of = record_of_edges(batch)[edges]
-    kept = limited(of, own, limits, report)
+    kept = _limited(of, own, limits, report)
     of, edges, ranks = of[kept], edges[kept], ranks[kept]
     moves = moves_of_edges(batch)[edges]
     if limits.all_moves and limits.min_visits == 0:
@@ -443,6 +401,117 @@ def listed(
         edges = np.append(edges, np.full(len(rest), -1))[by_rank]
     place = (moves - batch.code_offsets[of]).astype(np.int16)
     return Moves(of, edges, place, legal[of, place], edges >= 0)
+
+
+class Book:
+    """The positions and moves of a book that its rules admit; counts the others in `report`."""
+
+    def __init__(self, store: Store, plan: ExportPlan, report: ExportReport) -> None:
+        self._store, self._plan, self._report = store, plan, report
+
+    def look_up(self, words: Words) -> list[BookEntry | None]:
+        """Returns positions, `[R, 10]`, as the book has them, None for one that it lacks.
+
+        Raises:
+          StoreError: if the tables cannot be read.
+        """
+        assert self._plan.book is not None
+        keys = key_texts(words)
+        there = book_entries(self._store, self._plan.book, keys)
+        return [
+            self._admitted(there[key], row) if key in there else None
+            for key, row in zip(keys, words, strict=True)
+        ]
+
+    def _admitted(self, entry: BookEntry, words: Words) -> BookEntry:
+        """Returns an entry with the moves that the book's rules admit now."""
+        if not self._plan.admitted or not entry.moves:
+            return entry
+        admitted = self._plan.admitted(unpack(words.tolist()))
+        kept = [move for move in entry.moves if admitted is None or move.move in admitted]
+        self._report.left_out["moves_not_admitted"] += len(entry.moves) - len(kept)
+        return entry._replace(moves=kept)
+
+    def moves(
+        self,
+        entries: Sequence[BookEntry],
+        batch: RecordBatch,
+        legal: NDArray[np.uint16],
+        known: Mask,
+        own: Mask,
+    ) -> Moves:
+        """Returns the moves with enough visits, best first; the arguments are as those of `listed`."""
+        limits, report = self._plan.selection, self._report
+        of = np.repeat(np.arange(len(entries)), [len(entry.moves) for entry in entries])
+        rows = [move for entry in entries for move in entry.moves]
+        code = np.array([code_of(move.move) for move in rows], np.uint16)
+        hits = (legal[of] == code[:, None]) & (code > 0)[:, None]
+        found = np.flatnonzero(hits.any(1))
+        report.left_out["moves_illegal"] += len(of) - len(found)
+        of, code, index = of[found], code[found], hits[found].argmax(1)
+        edge = np.full(len(of), -1)
+        has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
+        edge[has] = edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
+        n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
+        of_child = [None if move.child_value is None else negate(move.child_value) for move in rows]
+        columns = np.array([(m.p, q, m.value) for m, q in zip(rows, of_child, strict=True)], np.float64)
+        p, value, of_move = columns.reshape(-1, 3)[found].T
+        edge_value = np.append(worth_of_edges(batch).q, 0.0)[edge]
+        value = np.where(np.isnan(value), np.where(n > 0, edge_value, of_move), value)
+        order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
+        enough = n[order] >= limits.min_visits
+        report.left_out["moves_few_visits"] += int((~enough).sum())
+        order = order[enough]
+        order = order[_limited(of[order], own, limits, report)]
+        places, chosen = index[order].astype(np.int16), np.ones(len(order), bool)
+        in_book = BookValues(p[order], value[order])
+        return Moves(of[order], edge[order], places, code[order], chosen, in_book)
+
+
+KEYS_AT_ONCE = 500  # of one statement
+_POSITION = ("ply", "state", "searches", "n", "value", "outside", "outside_move", "priority")
+_BOOK_MOVE = ("key", "move", "p", "value", "value?", "rule", "loss")
+
+
+def book_entries(store: Store, number: int, keys: Sequence[str]) -> dict[str, BookEntry]:
+    """Returns the book entries of positions, by key; leaves out positions that are not in the book."""
+    positions = f"SELECT key, {', '.join(_POSITION)} FROM book_position WHERE book = ? AND key"  # noqa: S608
+    columns = tuple(f"book_position.{name}" for name in ("key", *_POSITION))
+    found: dict[str, tuple[Mapping[str, Any], list[BookMove]]] = {
+        key: (dict(zip(_POSITION, row, strict=True)), [])
+        for key, *row in _of_keys(store, number, positions, keys, "", columns)
+    }
+    moves = (
+        "SELECT m.key, m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m LEFT JOIN"
+        " book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key"
+    )
+    columns = tuple(f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE)
+    for key, *row in _of_keys(store, number, moves, keys, "ORDER BY m.key, m.move", columns):
+        if key in found:
+            found[key][1].append(BookMove(*row))
+    return {key: BookEntry(*entry) for key, entry in found.items()}
+
+
+def _of_keys(
+    store: Store, number: int, sql: str, keys: Sequence[str], order: str, columns: tuple[str, ...]
+) -> Iterator[Any]:
+    """Yields the rows of some keys; `sql` ends with the key column."""
+    wanted = list(dict.fromkeys(keys))
+    for first in range(0, len(wanted), KEYS_AT_ONCE):
+        some = wanted[first : first + KEYS_AT_ONCE]
+        statement = f"{sql} IN ({', '.join('?' * len(some))}) {order}"
+        yield from asked(store, statement, (number, *some), *columns)
+
+
+def _with_moves(batch: RecordBatch, known: Mask) -> RecordBatch:
+    """Returns records with all legal moves, including positions without a record in the file."""
+    if known.all():
+        return batch
+    sizes = np.diff(batch.code_offsets)
+    sizes[~known] = legal_codes(batch.words[~known])[0]
+    codes = np.ones(int(sizes.sum()), np.uint8)
+    codes[np.repeat(known, sizes)] = batch.codes
+    return replace(batch, codes=codes, code_offsets=np.concatenate([[0], np.cumsum(sizes)]))
 
 
 # ------------------------------------------------------------------ a scan of the file
@@ -475,19 +544,17 @@ def scanned(
 
 # ------------------------------------------------------------------ a walk over a selection
 class Steps(NamedTuple):
-    """Where the moves of some visited positions lead.
+    """Where the chosen moves of some visited positions lead.
 
     Attributes:
-      ids: `[R]` of the positions, from 1, in the order in which they were met. met: number of positions met.
-      children: `[C]` ids of the positions after the chosen moves, 0 for those not met so far, as may be those
-        after draws of the path. new: indices of the moves that were first to meet their position.
+      ids: `[R]` of the positions, from 1, in the order in which they were met.
+      children: `[C]` ids of the positions after the moves, 0 for those not met so far, as may be those
+        after draws of the path.
       followed: `[C]` whether a move has visits other than draws of the path.
     """
 
     ids: Ints
-    met: int
     children: Ints
-    new: Ints
     followed: Mask
 
 
@@ -496,42 +563,27 @@ class Walk:
 
     Args:
       leaves: visit positions at the depth limit, without following their moves.
-      weights: how moves are weighted; "games" and "imported" take the moves from the tables.
     """
 
     def __init__(
         self,
         store: Store,
         plan: ExportPlan,
-        folder: Path,
         report: ExportReport,
         *,
         leaves: bool,
-        weights: Weights = "n",
         on_progress: OnProgress | None = None,
     ) -> None:
         self._plan, self._limits, self._report = plan, plan.selection, report
         self._leaves, self._on_progress = leaves, on_progress
-        self._tables = tables_of(store, plan.book, weights, plan.admitted)
+        self._book = None if plan.book is None else Book(store, plan, report)
         self._apart, self._read = ApartMoves.of(store), store.read
         limits = plan.selection
         whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
-        self._expected = store.node_count if whole and self._tables is None else 0
-        self._open = ExitStack()
-        self._met = self._open.enter_context(Met(folder))
-        self._columns = self._open.enter_context(Rows(folder, depth=np.int32, ply=np.int32))
-        self.reader = self._open.enter_context(store.reader())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._open.close()
-
-    @property
-    def met(self) -> int:
-        """The number of positions met."""
-        return len(self._met)
+        self._expected = store.node_count if whole else 0
+        self._met = Met()
+        self._depths, self._plies = Growing(np.int32), Growing(np.int32)
+        self.reader = store.reader()
 
     @property
     def words(self) -> Words:
@@ -541,34 +593,32 @@ class Walk:
     @property
     def depths(self) -> NDArray[np.int32]:
         """The depth of each position, by id - 1."""
-        return self._columns["depth"]
+        return self._depths.values
 
     @property
     def plies(self) -> NDArray[np.int32]:
         """The ply of each position, by id - 1."""
-        return self._columns["ply"]
+        return self._plies.values
 
     def visits(self) -> Iterator[tuple[Positions, Steps]]:
         """Yields the visited positions, batch by batch, and where their moves lead.
 
         Raises:
           StoreError: if the file cannot be read.
-          OSError: if the temporary files cannot be written.
         """
         roots = self._plan.roots
         _, new = self._met.meet(np.array([pack(board) for board in roots], np.uint64))
-        plies = np.array([board.ply() for board in roots], np.int32)[new]
-        self._columns.add(depth=np.zeros(len(new), np.int32), ply=plies)
+        self._depths.extend_to(len(new))
+        self._plies.add(np.array([board.ply() for board in roots], np.int32)[new])
         done = 0
-        while done < self.met:
-            rows = np.arange(done, min(done + BATCH, self.met))
+        while done < len(self._met):
+            rows = np.arange(done, min(done + BATCH, len(self._met)))
             done += len(rows)
             yield from self._visit(self._within(rows))
-            self._met.release()
             self._report.problems = list(self.reader.problems)
-            self._report.left_out["moves_not_admitted"] = self._tables.left_out if self._tables else 0
             if self._on_progress:
-                self._on_progress(done, max(self.met, self._expected) if done < self.met else done)
+                met = len(self._met)
+                self._on_progress(done, max(met, self._expected) if done < met else done)
 
     # -------------------------------------------------------------- one batch
     def _within(self, rows: Ints) -> Ints:
@@ -585,31 +635,30 @@ class Walk:
         batch, known = records_at(self.reader, self.words[rows])
         clocks = clocks_of(batch.words)
         batch.words[:, META] = self.words[rows, META]
-        in_tables = self._tables.look_up(batch.words) if self._tables else None
-        held = known if in_tables is None else np.array([row is not None for row in in_tables], bool)
+        entries = self._book.look_up(batch.words) if self._book else None
+        held = known if entries is None else np.array([entry is not None for entry in entries], bool)
         kept = np.flatnonzero(self._held(rows, batch, known, held))
         if not len(kept):
             return
         if len(kept) < len(rows):
             rows, clocks, known = rows[kept], clocks[kept], known[kept]
             batch = take(batch, kept)
-        there = None if in_tables is None else [row for i in kept.tolist() if (row := in_tables[i])]
-        found = self._positions(rows, with_moves(batch, known), clocks, known, there)
+        there = [entry for i in kept.tolist() if (entry := entries[i])] if entries else []
+        found = self._positions(rows, _with_moves(batch, known), clocks, known, there)
         yield found, self._follow(found, rows)
 
     def _held(self, rows: Ints, batch: RecordBatch, known: Mask, held: Mask) -> Mask:
-        """Returns which of the positions that the file or the tables have are exported; counts the others."""
+        """Returns which of the positions that the file or the book has are exported; counts the others."""
         left_out = self._report.left_out
         roots = int((~held & (self.depths[rows] == 0)).sum())
         left_out["roots"] += roots
-        if not (self._tables and self._tables.are_lines):
-            left_out["missing"] += int((~held).sum()) - roots
+        left_out["missing"] += int((~held).sum()) - roots
         few = held & known & (visits_of(batch) < self._limits.min_visits)
         left_out["few_visits"] += int(few.sum())
         return held & ~few
 
     def _positions(
-        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, there: Sequence[TablePosition] | None
+        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, entries: Sequence[BookEntry]
     ) -> Positions:
         black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
         side = self._plan.side
@@ -617,11 +666,10 @@ class Walk:
         completed = self._apart.completed_in(batch, self._read)
         batch, edges = known_edges_of(batch, completed)
         legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
-        limits, report = self._limits, self._report
-        if self._tables is None or there is None:
-            moves = listed(edges, order, legal[1], own, limits, report)
+        if self._book is None:
+            moves = listed(edges, order, legal[1], own, self._limits, self._report)
         else:
-            moves = self._tables.chosen(there, edges, legal[1], known, own, limits, report)
+            moves = self._book.moves(entries, edges, legal[1], known, own)
         return Positions(
             batch=batch,
             edges=edges,
@@ -633,30 +681,29 @@ class Walk:
             legal=legal,
             ranked=order,
             moves=moves,
-            values=None if there is None else np.array([row.value for row in there]),
-            entries=[row.entry for row in there or () if row.entry],
+            entries=entries,
         )
 
     def _follow(self, found: Positions, rows: Ints) -> Steps:
         """Meets the positions after the chosen moves, except after moves at the depth limit."""
         assert found.depth is not None
         assert found.ply is not None
-        chosen, edges = found.moves.some(found.moves.chosen), found.edges
-        followed = np.ones(len(chosen.of), bool)
-        if self._tables is None:
-            followed = edges.n[chosen.edge] > edges.r[chosen.edge]
+        chosen = np.flatnonzero(found.moves.chosen)
+        of, edge, edges = found.moves.of[chosen], found.moves.edge[chosen], found.edges
+        followed = np.ones(len(of), bool)
+        if self._book is None:
+            followed = edges.n[edge] > edges.r[edge]
         limit = self._limits.depth
-        children, steps = np.zeros(len(chosen.of), np.int64), np.arange(len(chosen.of))
+        children, steps = np.zeros(len(of), np.int64), np.arange(len(of))
         if limit is not None:
-            steps = np.flatnonzero(found.depth[chosen.of] < limit)
+            steps = np.flatnonzero(found.depth[of] < limit)
             if self._leaves:
-                self._report.left_out["at_depth"] += len(
-                    np.unique(chosen.of[found.depth[chosen.of] == limit])
-                )
-        of, after = chosen.of[steps], found.children[0][found.moves.chosen][steps]
-        children[steps], new = self._met.meet(after, followed[steps])
-        self._columns.add(depth=found.depth[of[new]] + np.int32(1), ply=found.ply[of[new]] + np.int32(1))
-        return Steps(rows + 1, self.met, children, steps[new], followed)
+                self._report.left_out["at_depth"] += len(np.unique(of[found.depth[of] == limit]))
+        children[steps], new = self._met.meet(found.children[0][chosen[steps]], followed[steps])
+        before = of[steps[new]]
+        self._depths.add(found.depth[before] + np.int32(1))
+        self._plies.add(found.ply[before] + np.int32(1))
+        return Steps(rows + 1, children, followed)
 
 
 def records_at(reader: Reader, words: Words) -> tuple[RecordBatch, Mask]:
@@ -669,68 +716,63 @@ def records_at(reader: Reader, words: Words) -> tuple[RecordBatch, Mask]:
     return take(RecordBatch.concat([records, missing]), places), known
 
 
-# ------------------------------------------------------------------ output after a walk
+# ------------------------------------------------------------------ the tree of a walk
+Columns = Mapping[str, NDArray[Any]]
+
+
 class Tree:
     """The positions of a walk, by id - 1, and their moves: grouped by position, best first.
 
     Every position has `visited`, `own`, the index of its first move (`first`) and their number (`size`), and
     its first parent: the id of the position (`parent`, 0 for a root) and the move (`way`, an index). Every
     move has the id of its child position (`child`), 0 if the walk did not meet that.
+
+    Attributes:
+      positions, moves: the columns; none if the walk visited no position.
+      visited: number of positions visited. owner: of each move, the id of its position.
+
+    Args:
+      visits: of the walk. columns: returns the extra columns of positions and of chosen moves.
+      roots: their number. adopt: whether a root joins another tree if a move leads there.
     """
 
-    def __init__(self, folder: Path, positions: Mapping[str, Any], moves: Mapping[str, Any]) -> None:
-        """Makes an empty tree; `positions`, `moves`: types of extra columns."""
-        self._open = ExitStack()
-        own = {"visited": np.uint8, "own": np.uint8, "first": np.int64, "size": np.int32}
-        ways = {"parent": np.int64, "way": np.int64}
-        self.positions = self._open.enter_context(Rows(folder, **own, **ways, **positions))
-        self.moves = self._open.enter_context(Rows(folder, child=np.int64, **moves))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._open.close()
-
-    def add(
+    def __init__(
         self,
-        found: Positions,
-        steps: Steps,
-        positions: Mapping[str, NDArray[Any]],
-        moves: Mapping[str, NDArray[Any]],
+        visits: Iterator[tuple[Positions, Steps]],
+        columns: Callable[[Positions], tuple[Columns, Columns]],
+        roots: int,
         *,
-        adopted: int = 0,
+        adopt: bool,
     ) -> None:
-        """Adds a batch of a walk, with the extra columns of its positions and its chosen moves.
-
-        Args:
-          adopted: number of roots that may join another tree; a root joins it if a move leads there.
-        """
-        rows, of, children = steps.ids - 1, found.moves.of[found.moves.chosen], steps.children
-        begin = len(self.moves)
-        self.positions.extend_to(steps.met)
-        counts = np.bincount(of, minlength=len(found))
-        known = {
-            "visited": np.ones(len(rows), np.uint8),
-            "own": found.own,
-            "first": begin + np.cumsum(counts) - counts,
-            "size": counts,
-        }
-        for name, values in (known | dict(positions)).items():
-            self.positions[name][rows] = values
-        new = children[steps.new] - 1
-        self.positions["parent"][new] = steps.ids[of[steps.new]]
-        self.positions["way"][new] = begin + steps.new
-        self.moves.add(child=children, **moves)
-        if adopted:
-            parent, way = self.positions["parent"], self.positions["way"]
-            below = steps.followed & (children > 0) & (children <= adopted)
-            for k in np.flatnonzero(below).tolist():
-                root, node = int(children[k]), int(steps.ids[of[k]])
-                if parent[root - 1] == 0 and root not in self.above(node):  # else it would make a cycle
-                    parent[root - 1], way[root - 1] = node, begin + k
-        self.positions.release()
-        self.moves.release()
+        of_positions, of_moves, followed = list[Columns](), list[Columns](), [np.zeros(0, bool)]
+        for found, steps in visits:
+            positions, moves = columns(found)
+            size = np.bincount(found.moves.of[found.moves.chosen], minlength=len(found))
+            of_positions.append({"id": steps.ids, "own": found.own, "size": size, **positions})
+            of_moves.append({"child": steps.children, **moves})
+            followed.append(steps.followed)
+        there, self.moves = _joined(of_positions), _joined(of_moves)
+        children = self.moves.get("child", np.zeros(0, np.int64))
+        ids = there.pop("id", np.zeros(0, np.int64))
+        count = max(int(children.max(initial=roots)), int(ids.max(initial=0)))
+        self.positions = {name: np.zeros(count, values.dtype) for name, values in there.items()}
+        for name, values in there.items():
+            self.positions[name][ids - 1] = values
+        self.visited = len(ids)
+        visited = np.zeros(count, bool)
+        visited[ids - 1] = True
+        size = self.positions.get("size", np.zeros(count, np.int64))
+        parent, way = np.zeros((2, count), np.int64)
+        self.owner = np.repeat(np.arange(1, count + 1), size)
+        self.positions |= {"visited": visited, "first": np.cumsum(size) - size, "parent": parent, "way": way}
+        is_followed = np.concatenate(followed)
+        below = np.flatnonzero(is_followed & (children > roots))
+        new, first = np.unique(children[below], return_index=True)
+        parent[new - 1], way[new - 1] = self.owner[below[first]], below[first]
+        for k in np.flatnonzero(is_followed & (children > 0) & (children <= roots) & adopt).tolist():
+            root, node = int(children[k]), int(self.owner[k])
+            if parent[root - 1] == 0 and root not in self.above(node):  # else it would make a cycle
+                parent[root - 1], way[root - 1] = node, k
 
     def above(self, node: int) -> list[int]:
         """Returns a position and its ancestors, up to a root."""
@@ -738,3 +780,7 @@ class Tree:
         while node := int(self.positions["parent"][node - 1]):
             found.append(node)
         return found
+
+
+def _joined(parts: Sequence[Columns]) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}

@@ -588,7 +588,7 @@ WRONG = {  # exit code 2
     "export --format pgn --store hand.graph -o x --side red": "not 'red'",
     "export --format pgn --store hand.graph -o x --book mine": "has no book 'mine'; it has 'white'",
     "export --format polyglot --store hand.graph -o -": "name a file",
-    "export --format polyglot --store hand.graph -o x --weights best": "imported, not 'best'",
+    "export --format polyglot --store hand.graph -o x --weights best": "must be n or q, not 'best'",
     "export --format epd --store hand.graph -o - --json": "--json and -o - both write to stdout",
     "export --format pgn --store hand.graph -o no/x.pgn": "make this folder first",
     "export --format pgn --store hand.graph -o .": "is a folder",
@@ -648,8 +648,6 @@ WRONG = {  # exit code 2
 }
 FAILED = {  # exit code 1
     **{f"{name} '{UNKNOWN}' --store hand.graph": UNKNOWN for name in ("games", "lines", "tree")},
-    "export --format polyglot --store hand.graph -o x --weights games": "import",
-    "export --format polyglot --store hand.graph -o x --weights imported": "graphsearch import",
     "lab refresh hand.graph --ram 100B": "more than the 0.00 MB allowed; allow more",
     "store merge . -o new.graph": "is a folder",
 }

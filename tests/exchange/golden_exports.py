@@ -17,7 +17,7 @@ import chess
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.output import ExportReport
 from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot_export import WEIGHTS, export_polyglot
+from graphsearch.exchange.polyglot_export import export_polyglot
 from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
 
@@ -66,7 +66,7 @@ EXPORTS: dict[str, Callable[..., ExportReport]] = {
         f"polyglot {weights}": lambda *args, weights=weights, **more: export_polyglot(
             *args, weights=weights, **more
         )
-        for weights in WEIGHTS
+        for weights in ("n", "q")
     },
 }
 
@@ -105,8 +105,7 @@ def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[A
 def digests(path: Path, name: str, folder: Path) -> dict[str, str]:
     """Returns a digest for every form."""
     if name != "lines":
-        forms = [form for form in EXPORTS if form not in ("polyglot games", "polyglot imported")]
-        return {form: _digest(form, path, folder, Selection()) for form in forms}
+        return {form: _digest(form, path, folder, Selection()) for form in EXPORTS}
     return {form: _digest(form, path, folder, *selections()) for form in EXPORTS}
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from graphsearch.exchange import polyglot_export, walk
+from graphsearch.exchange import walk
 from graphsearch.exchange.selection import Selection
-from graphsearch.exchange.walk import Rows
 
 from .golden_exports import FILES, PATH, digests, make_graph, result_of
 
@@ -34,25 +32,3 @@ def test_it_does_not_matter_how_many_records_are_read_together(
     monkeypatch.setattr(walk, "BATCH", 7)
     assert result_of(form, graph[0], tmp_path / "out", Selection()) == whole
     assert whole[1]
-
-
-@pytest.mark.parametrize("graph", ["lines"], indirect=True)
-def test_a_book_is_the_same_in_parts(
-    graph: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = result_of("polyglot minimax", graph[0], tmp_path / "out", Selection())
-    monkeypatch.setattr(polyglot_export, "AT_ONCE", 7)
-    assert result_of("polyglot minimax", graph[0], tmp_path / "out", Selection()) == whole
-
-
-def test_columns_grow_and_keep_their_values(tmp_path: Path) -> None:
-    with Rows(tmp_path, number=np.int64, small=np.uint8) as rows:
-        for first in range(0, 20_000, 777):
-            numbers = np.arange(first, first + 777)
-            rows.add(number=numbers, small=(numbers % 251).astype(np.uint8))
-            rows.release()
-        assert rows["number"].tolist() == list(range(len(rows)))
-        assert rows["small"].tolist() == [number % 251 for number in range(len(rows))]
-        rows.extend_to(40_000)
-        assert (len(rows), int(rows["number"][30_000:].sum())) == (40_000, 0)
-    assert not list(tmp_path.iterdir())

@@ -20,14 +20,10 @@ from graphsearch.exchange import polyglot_export
 from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT, fitted
 from graphsearch.exchange.polyglot_export import export_polyglot, weight_of_loss
 from graphsearch.exchange.selection import Selection
-from graphsearch.position.board import key_of, key_text
+from graphsearch.position.board import key_of
 from graphsearch.position.values import cp_of
-from graphsearch.store.record.node import node_value
-from graphsearch.store.store import Store
 
-from ..conftest import shared_data
 from ..store.records import filled
-from ..support.positions import after_line
 from .exported import (
     CASTLES,
     CHESS960,
@@ -36,13 +32,9 @@ from .exported import (
     PROMOTES,
     Known,
     add_book,
-    add_games,
-    after,
     edges,
-    execute,
     known_below,
     made_record,
-    part_of_book,
     run_polyglot,
     searched,
 )
@@ -129,46 +121,6 @@ def test_a_move_weighs_half_for_every_25_centipawns_that_it_loses(graph: Path, t
     assert same_book(read_book(out, boards_of(known)), expected(known, numbers, fill=True))
 
 
-@pytest.mark.parametrize("fen", [chess.STARTING_FEN, ENDGAME])
-def test_minimax_is_that_of_the_stored_values_and_cuts_cycles(tmp_path: Path, fen: str) -> None:
-    path = searched(tmp_path / "some.graph", fen, *(LINES if fen == chess.STARTING_FEN else ()), visits=60)
-    out = tmp_path / "book.bin"
-    export_polyglot(path, out, Selection(roots=(chess.Board(fen),)), weights="minimax")
-    known = known_below(path, fen)
-    depth = depths(known, fen)
-    values: dict[int, float] = {}
-
-    def value(key: int) -> float:
-        board, record = known[key]
-        if key not in values:
-            steps = [step(key, move, edge.value) for move, edge in edges(board, record)]
-            values[key] = max(steps, default=node_value(record.v, record.edges, record.bounds))
-        return values[key]
-
-    def step(key: int, move: chess.Move, stored: float) -> float:
-        child = key_of(after(known[key][0], move))
-        return -value(child) if child in known and depth[child] > depth[key] else stored
-
-    numbers = {}
-    for key, pair in known.items():
-        steps = {move: step(key, move, edge.value) for move, edge in edges(*pair)}
-        numbers[key] = {m: loss_weight(max(steps.values()), v) for m, v in steps.items()}
-    assert same_book(read_book(out, boards_of(known)), expected(known, numbers, fill=True))
-
-
-def depths(known: Known, fen: str) -> dict[int, int]:
-    """Returns the plies of the shortest way to every position."""
-    found: dict[int, int] = {}
-    layer = [key_of(chess.Board(fen))]
-    depth = 0
-    while layer:
-        new = [key for key in dict.fromkeys(layer) if key in known and key not in found]
-        found |= dict.fromkeys(new, depth)
-        layer = [key_of(after(known[k][0], m)) for k in new for m, e in edges(*known[k]) if e.n > e.r]
-        depth += 1
-    return found
-
-
 # ------------------------------------------------------------------ weights in 16 bits
 
 
@@ -194,98 +146,7 @@ def test_of_two_positions_with_one_polyglot_key_the_more_visited_one_is_written(
     ] == [("a1h1", 7)]
 
 
-# ------------------------------------------------------------------ games and entries
-
-
-def test_imported_games_weigh_two_for_a_win_and_one_for_a_draw_of_the_side_that_plays(tmp_path: Path) -> None:
-    path = filled(tmp_path / "games.graph", [made_record(chess.Board(), {"a3": (9, 0.0)})])
-    add_games(path, {"e4 e5": (3, 1, 0), "e4 c5 Nf3": (0, 2, 4), "d4": (0, 0, 2)})
-    out = tmp_path / "book.bin"
-    report = export_polyglot(path, out, weights="games")
-    board = chess.Board()
-    replies, third = after_line("e4"), after_line("e4 c5")
-    assert read_book(out, [board, replies, third]) == {
-        key_of(board): [("e2e4", 2 * 3 + 3)],
-        key_of(replies): [("c7c5", 2 * 4 + 2), ("e7e5", 1)],
-        key_of(third): [("g1f3", 2)],
-    }
-    assert report.left_out["moves_scored_nothing"] == 1  # d4
-    few = export_polyglot(path, out, Selection(min_visits=5), weights="games")
-    assert (few.moves, few.left_out["moves_few_visits"]) == (3, 2)
-
-
-def test_games_are_followed_from_where_they_begin_whatever_was_searched(tmp_path: Path) -> None:
-    deep = after_line("d4 d5")
-    path = filled(tmp_path / "games.graph", [made_record(deep, {"c4": (9, 0.0)})])
-    with Store.open(path) as store, store.transaction():
-        store.connection.execute(
-            "INSERT INTO root VALUES (?, ?, 9, '2026-01-01T00:00:00Z')", (key_text(deep), deep.fen())
-        )
-    add_games(path, {"e4 e5 Nf3": (0, 1, 0), "d4 d5 c4": (0, 1, 0)})
-    report = export_polyglot(path, tmp_path / "book.bin", weights="games")
-    assert (report.positions, report.moves) == (5, 6)
-    assert report.left_out_lines() == []  # where the games end, nothing is missing
-
-
-def test_games_without_a_result_weigh_one_point_and_leave_no_position_out(tmp_path: Path) -> None:
-    path = filled(tmp_path / "games.graph", [made_record(chess.Board(), {"a3": (9, 0.0)})])
-    add_games(path, {"e4 e5 Nf3": (0, 0, 0, 7), "e4 c5": (0, 0, 0, 2), "d4 d5": (1, 0, 0, 2)})
-    board = chess.Board()
-    e4, d4, e5 = (after_line(line) for line in ("e4", "d4", "e4 e5"))
-    export_polyglot(path, tmp_path / "book.bin", weights="games")
-    assert read_book(tmp_path / "book.bin", [board, e4, d4, e5]) == {
-        key_of(board): [("e2e4", 9), ("d2d4", 4)],
-        key_of(e4): [("e7e5", 7), ("c7c5", 2)],
-        key_of(d4): [("d7d5", 2)],
-        key_of(e5): [("g1f3", 7)],
-    }
-
-
-def test_a_performance_book_comes_out_as_it_went_in(tmp_path: Path) -> None:
-    book = tmp_path / "book.bin"
-    book.write_bytes(part_of_book(shared_data("data/performance.bin")))
-    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), {"e4": (1, 0.0)})])
-    rows = [(f"{e[0]:016x}", uci(e[1]), 1, k, *e[1:]) for k, e in enumerate(entries(book))]
-    add_entries(path, rows)
-    out = tmp_path / "again.bin"
-    report = export_polyglot(path, out, weights="imported")
-    assert out.read_bytes() == book.read_bytes()
-    assert (report.moves, report.scaled, report.merged, report.as_dict()["left_out"]) == (len(rows), 0, 0, {})
-    with chess.polyglot.open_reader(book) as reader:  # a part of it, by a walk over its own moves
-        part = export_polyglot(path, out, Selection(roots=(chess.Board(),), depth=3), weights="imported")
-        found = read_book(out, [chess.Board()])[key_of(chess.Board())]
-        assert sorted(found) == sorted((e.move.uci(), e.weight) for e in reader.find_all(chess.Board()))
-    assert 10 < part.moves < len(rows) / 10
-
-
-def add_entries(path: Path, rows: Sequence[Sequence[object]]) -> None:
-    columns = "key, move, source, place, raw_move, weight, learn"
-    execute(path, f"INSERT INTO polyglot_entry ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-
-
-def uci(raw: int) -> str:
-    """Returns a raw move as it is written."""
-    names = chess.SQUARE_NAMES
-    return names[raw >> 6 & 63] + names[raw & 63] + ["", "n", "b", "r", "q"][raw >> 12]
-
-
-def test_entries_of_two_books_for_one_move_become_one(tmp_path: Path) -> None:
-    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), {"e4": (1, 0.0)})])
-    key = f"{key_of(chess.Board()):016x}"
-    e4, d4 = 12 << 6 | 28, 11 << 6 | 27
-    rows = [
-        (key, "e2e4", 1, 0, e4, 60_000, 5),
-        (key, "e2e4", 2, 0, e4, 30_000, 7),
-        (key, "d2d4", 2, 1, d4, 10, 0),
-    ]
-    add_entries(path, rows)
-    report = export_polyglot(path, tmp_path / "book.bin", weights="imported")
-    assert entries(tmp_path / "book.bin") == [(int(key, 16), e4, 65535, 5), (int(key, 16), d4, 7, 0)]
-    assert (report.merged, report.scaled) == (1, 2)
-    white = export_polyglot(path, tmp_path / "book.bin", Selection(side="white", depth=1), weights="imported")
-    assert white.moves == 2  # of the start position, which the walk knows
-    with pytest.raises(ExportError, match="entries of unknown positions"):
-        export_polyglot(path, tmp_path / "book.bin", Selection(side="white"), weights="imported")
+# ------------------------------------------------------------------ books
 
 
 def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
@@ -295,7 +156,7 @@ def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
     board, out = chess.Board(), tmp_path / "book.bin"
     export_polyglot(path, out, Selection(book="mine"), weights="n")
     assert read_book(out, [board])[key_of(board)] == [("e2e4", 90), ("d2d4", 5)]
-    report = export_polyglot(path, out, Selection(book="mine"), weights="minimax")
+    report = export_polyglot(path, out, Selection(book="mine"), weights="q")
     weights = scaled([1.0, loss_weight(0.2, -0.2)], fill=True)
     assert read_book(out, [board])[key_of(board)] == [("d2d4", 65535), ("e2e4", weights[1])]
     assert report.left_out["other_side"] == 1  # e4 e5
@@ -336,7 +197,7 @@ def test_a_disk_that_fills_up_is_one_error_that_names_the_book(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(polyglot_export.GraphBook, "write", full)
+    monkeypatch.setattr(polyglot_export, "entries_of", full)
     with pytest.raises(ExportError, match=r"full\.bin cannot be written: No space left on device"):
         export_polyglot(graph, tmp_path / "full.bin")
     gc.collect()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import chess
 import pytest
 
-from graphsearch.exchange import rows_export
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
@@ -228,29 +226,3 @@ def test_limits_leave_out_moves_and_the_report_counts_them(graph: tuple[Path, st
     assert [row["depth"] for row in rows] == list(range(len(rows)))
     assert max(len(row["moves"]) for row in rows) == 1
     assert one.left_out["moves_beyond"] > 0
-
-
-@pytest.mark.parametrize(("options", "words"), [((), "about"), (("--depth", "9"), "at least")])
-def test_the_size_of_a_large_output_is_predicted(
-    graph: tuple[Path, str],
-    cli: Cli,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
-    words: str,
-) -> None:
-    monkeypatch.setattr(rows_export, "LARGE", 1000)
-    monkeypatch.setattr(rows_export, "SAMPLE", 30)
-    out = tmp_path / "rows.csv"
-    every = ("--all-moves", *options)
-    said = cli("export", graph[0], "-o", out, *every).ends(0, f"{out} will have {words} ", "a tenth")
-    predicted = 1000 * float(said.err.removeprefix(f"{out} will have {words} ").split(" kB")[0])
-    assert out.stat().st_size / 2 < predicted < 2 * out.stat().st_size
-    few = cli("export", graph[0], "-o", out, *options).ends(0, f" {words} ")
-    assert "a tenth" not in few.err
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
-    cli("export", graph[0], "-o", out, *options).ends(0, "only 100 bytes are free there")
-
-
-def test_a_small_output_is_not_predicted(graph: tuple[Path, str], cli: Cli, tmp_path: Path) -> None:
-    assert cli("export", graph[0], "-o", tmp_path / "rows.csv").ends(0).err == ""

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -130,36 +128,6 @@ def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(
         os.kill(command.process, signal.SIGINT)
         assert command.end().code == 130
     assert left_in(folder) == set()
-
-
-GROWTH = """
-import resource, sys
-from graphsearch.exchange.epd_export import export_epd
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot_export import export_polyglot
-from graphsearch.exchange.rows_export import export_csv, export_jsonl
-exports = dict(epd=export_epd, pgn=export_pgn, polyglot=export_polyglot, csv=export_csv, jsonl=export_jsonl)
-small, large, out, *forms = sys.argv[1:]
-few = [exports[form](small, out).positions for form in forms]
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-many = [exports[form](large, out).positions for form in forms]
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(max(few), min(many), after - before)
-"""
-FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
-SIZES = (10_000, 100_000) if FULL else (4_000, 20_000)
-MOST_GROWTH_KIB = 32 << 10  # caches of SQLite may fill meanwhile: 8 MiB each, of both files
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_book(tmp_path: Path) -> None:
-    files = [uniform_graph(tmp_path / f"{nodes}.graph", nodes) for nodes in SIZES]
-    forms = FORMATS if FULL else ("polyglot", "pgn")
-    args = [sys.executable, "-c", GROWTH, *map(str, files), str(tmp_path / "out"), *forms]
-    done = subprocess.run(args, capture_output=True, text=True, check=True)
-    small, large, growth = (int(number) for number in done.stdout.split())
-    assert large > 2 * small
-    assert growth < MOST_GROWTH_KIB, f"{growth} KiB"
 
 
 @pytest.mark.parametrize("wrong", [{"depth": -1}, {"max_moves": 0}, {"min_visits": -1}, {"side": "red"}])

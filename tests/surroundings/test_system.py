@@ -258,17 +258,6 @@ def test_a_command_of_windows_keeps_its_backslashes(elsewhere: None, text: str, 
     assert system.split_command(system.join_command(words)) == words
 
 
-def test_scratch_memory_grows_and_leaves_no_file(both: str, tmp_path: Path) -> None:
-    scratch = system.Scratch(tmp_path)
-    first = scratch.grow(1 << 16)
-    first[5] = 7
-    second = scratch.grow(1 << 17)
-    assert (second[5], second[-1], len(second)) == (7, 0, 1 << 17)
-    scratch.close()
-    assert first[5] == 7
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_lock_is_one_process_s_until_it_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", LOCKS, str(path)], stdout=subprocess.PIPE) as holder:

@@ -32,25 +32,28 @@ from numpy.typing import NDArray
 from ...base.errors import ExportError
 from ...base.version import __version__
 from ...position.fens import fens, key_texts
-from ...query.steps import SAN_BYTES, code_of, uci_of
+from ...query.steps import code_of, uci_of
 from ...store.store import Store
-from ..choices import BookEntry, book_entries
 from ..output import ExportReport, new_folder, open_export
 from ..pieces import sprite
 from ..selection import Admits, ExportPlan, Selection, plan
-from ..walk import NOTES, UNKNOWN, OnProgress, Positions, Steps, Tree, Walk
+from ..walk import (
+    NOTES,
+    UNKNOWN,
+    BookEntry,
+    Columns,
+    OnProgress,
+    Positions,
+    Tree,
+    Walk,
+    book_entries,
+)
 
 SCALE = 10_000
 MOST_WAYS = 50  # listed per position
 MOVES = 7  # index of the moves in a row
 
-_POSITIONS = {"n": np.int64, "q": np.int32, "mate": np.int32, "note": np.uint8}
-_MOVES = {
-    "code": np.uint16,
-    "san": f"S{SAN_BYTES}",
-    "n": np.uint32,
-    **dict.fromkeys(("p", "q", "cp", "value"), np.int32),
-}
+_MOVES = ("code", "san", "n", "p", "q", "cp", "value")
 
 
 def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -62,46 +65,41 @@ def in_units(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where(np.isnan(values), UNKNOWN, np.rint(np.nan_to_num(values) * SCALE).astype(np.int64))
 
 
-class Pages(Tree):
-    """The visited positions of a walk, in the order in which it met them."""
+def _columns(found: Positions) -> tuple[Columns, Columns]:
+    """Returns the columns of positions and of moves that a tree holds."""
+    edges = found.move_worth
+    positions = {
+        "n": np.where(found.known, found.n, UNKNOWN),
+        "q": in_units(found.value),
+        "mate": found.proofs.mates,
+        "note": found.notes,
+    }
+    moves = {
+        "code": found.moves.code,
+        "san": found.names[0],
+        "n": edges.n,
+        "p": in_units(found.any_priors),
+        "q": in_units(np.where(edges.n > 0, edges.q, np.nan)),
+        "cp": edges.cp,
+        "value": in_units(edges.value),
+    }
+    return positions, moves
 
-    def __init__(self, folder: Path, store: Store, chosen: ExportPlan, walk: Walk) -> None:
-        """Makes an empty tree for an open walk; `folder`: for temporary files."""
-        super().__init__(folder, _POSITIONS, _MOVES)
+
+class Pages:
+    """The visited positions of a walk, numbered in the order in which it met them, and the ways to each."""
+
+    def __init__(self, store: Store, chosen: ExportPlan, walk: Walk, tree: Tree) -> None:
         self._store, self._book, self._walk = store, chosen.book, walk
         self._limit, self._roots = chosen.selection.depth, len(chosen.roots)
-        self._adopted = len(chosen.roots) if chosen.soft and len(chosen.roots) > 1 else 0
-
-    def visit(self, found: Positions, steps: Steps) -> None:
-        """Adds the positions and moves of a batch of the walk."""
-        edges = found.move_worth
-        positions: dict[str, NDArray[Any]] = {
-            "n": np.where(found.known, found.n, UNKNOWN),
-            "q": in_units(found.value),
-            "mate": found.proofs.mates,
-            "note": found.notes,
-        }
-        columns: dict[str, NDArray[Any]] = {
-            "code": found.moves.code,
-            "san": found.names[0],
-            "n": edges.n,
-            "p": in_units(found.any_priors),
-            "q": in_units(np.where(edges.n > 0, edges.q, np.nan)),
-            "cp": edges.cp,
-            "value": in_units(edges.value),
-        }
-        self.add(found, steps, positions, columns, adopted=self._adopted)
-
-    def sort(self) -> None:
-        """Numbers the positions and finds the ways to each; call it after the walk."""
-        visited, count = self.positions["visited"] > 0, self.positions["size"]
+        self.positions, self.moves, self._owner = tree.positions, tree.moves, tree.owner - 1
+        visited = self.positions["visited"]
         self._ids = np.flatnonzero(visited)
         self._numbers = np.where(visited, np.cumsum(visited) - 1, -1)
-        self._owner = np.repeat(np.arange(len(count)), count)
         child = self.moves["child"]
         shortest = self.positions["parent"][np.maximum(child - 1, 0)] == self._owner + 1
         self._ways = np.lexsort((-self.moves["n"].astype(np.int64), ~shortest, child))
-        self._ways_begin = np.searchsorted(child[self._ways], np.arange(len(count) + 1) + 1)
+        self._ways_begin = np.searchsorted(child[self._ways], np.arange(len(visited) + 1) + 1)
 
     def roots(self) -> Iterator[tuple[int, str]]:
         """Yields the number and the FEN of each root in the site."""
@@ -256,19 +254,13 @@ def export_site(
     output = partial(new_folder, target, is_own=_is_site)
     with open_export(path, output, report) as (store, folder):
         chosen = plan(store, selection)
-        place = folder.parent
-        with (
-            Walk(store, chosen, place, report, leaves=True, on_progress=on_progress) as walk,
-            Pages(place, store, chosen, walk) as pages,
-        ):
-            for found, steps in walk.visits():
-                pages.visit(found, steps)
-                report.positions += len(found)
-            if not report.positions:
-                nothing = f"nothing to export; no position of this selection has {least} or more visits"
-                raise ExportError(f"{store.path}: {nothing}")
-            pages.sort()
-            _write(folder, pages, chosen, report)
+        walk = Walk(store, chosen, report, leaves=True, on_progress=on_progress)
+        tree = Tree(walk.visits(), _columns, len(chosen.roots), adopt=chosen.soft)
+        report.positions = tree.visited
+        if not report.positions:
+            nothing = f"nothing to export; no position of this selection has {least} or more visits"
+            raise ExportError(f"{store.path}: {nothing}")
+        _write(folder, Pages(store, chosen, walk, tree), chosen, report)
     return report
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import chess
-
 from ...base.answer import Answer
 from ..store import Store
 from .games import ASKED_AT_ONCE, GameSource, sources
@@ -209,12 +207,6 @@ def game(store: Store, source: int, number: int) -> GameRow | None:
     if max(source, number) > MAX_INTEGER:
         return None
     return next(games_where(store, "WHERE source = ? AND number = ?", (source, number)), None)
-
-
-def game_starts(store: Store) -> list[str]:
-    """Returns the first positions of imported games as FENs: the start position, others of stored games."""
-    rest = "WHERE fen IS NOT NULL GROUP BY fen ORDER BY fen"
-    return [chess.STARTING_FEN, *(fen for (fen,) in listed(store, "game", rest, names=("fen",)))]
 
 
 def kept(store: Store) -> int:

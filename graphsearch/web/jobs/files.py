@@ -21,7 +21,6 @@ from ...book.review.games import GameChoice, read_since
 from ...book.review.review import LEAST_VISITS
 from ...book.why import admitted_moves
 from ...evaluators.factory import EvaluatorSpec, with_threads
-from ...exchange.choices import Weights
 from ...exchange.selection import Selection
 from ...exchange.sources import GivenFile
 from ...query.diff import WHATS
@@ -193,7 +192,7 @@ class ExportTask(Rooted, Task):
     depth: Ply | None = None
     min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 0
     max_moves: Count | None = None
-    weights: Weights | None = None
+    weights: Literal["n", "q"] | None = None
 
     def selection(self) -> Selection:
         """Returns the selected positions; raises GraphSearchError if they are wrong."""

@@ -83,7 +83,7 @@ function exportForm(toast) {
     choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"], ["parquet", "Parquet"]]),
     choice("root", "From", [["", "all roots"], ["here", "this position"]]), input("book", "Book"), choice("side", "Side", [["", "any"], ["white", "white"], ["black", "black"], ["both", "both"]]),
     input("depth", "Plies"), input("min_visits", "N at least"), input("max_moves", "Moves at most"),
-    choice("weights", "Weights", [["", "q of a book, else n"], ["n", "n"], ["q", "q"], ["minimax", "minimax"], ["games", "games"], ["imported", "imported"]]), h("button", { class: "primary", text: "Export" })));
+    choice("weights", "Weights", [["", "q of a book, else n"], ["n", "n"], ["q", "q"]]), h("button", { class: "primary", text: "Export" })));
 }
 
 function drawJobs(host) {

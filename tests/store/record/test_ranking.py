@@ -84,10 +84,7 @@ def test_one_record_many_at_once_and_exports_rank_alike(edges: Edges, tmp_path: 
     assert best_move(record, board) == first
     assert legal_moves(board)[int(values_of(batch_of([record])).best[0])] == first
     path = graph_file(tmp_path / "a.graph", {"": edges})
-    with (
-        Store.open(path, read_only=True) as store,
-        Walk(store, plan(store, Selection()), tmp_path, ExportReport("", ""), leaves=True) as walk,
-    ):
-        ((found, _),) = walk.visits()
+    with Store.open(path, read_only=True) as store:
+        ((found, _),) = Walk(store, plan(store, Selection()), ExportReport("", ""), leaves=True).visits()
         visited = [k for k in ranking(found.batch.record(0)) if k < len(edges)]
         assert found.moves.edge.tolist() == visited

@@ -269,11 +269,7 @@ def _read_value(typers: Callable[..., Any], param: Any, hint: Any, ctx: Any, val
         return Path(value)
     if declared and declared.parser and isinstance(value, str | int | float):
         return declared.parser(value)
-    found = typers(param, ctx, value)
-    if param.required and found is None:  # Typer 0.16 with the newest Click lets it pass
-        name = param.opts[0] if param.param_type_name == "option" else param.metavar
-        raise typer.BadParameter(f"Missing {param.param_type_name} {name!r}.", ctx=ctx)
-    return found
+    return typers(param, ctx, value)
 
 
 class ProgramCommand(ReadingValues, TyperCommand):

@@ -33,8 +33,7 @@ from graphsearch.exchange.output import check_target
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.view import NodeView, Reader, view
 from graphsearch.position.board import MAX_MOVES, board_of
-from graphsearch.position.lines import sans_of
-from graphsearch.position.notation import begins_with_fen, holds_positions, read_moves
+from graphsearch.position.notation import begins_with_fen, holds_positions, read_moves, sans_of
 from graphsearch.position.values import cp_of
 from graphsearch.query.routes import routes
 from graphsearch.search.detached import open_searches

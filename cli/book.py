@@ -24,8 +24,7 @@ from graphsearch.book.why import Why
 from graphsearch.book.why import why as explain
 from graphsearch.evaluators.factory import with_threads
 from graphsearch.position.board import board_of
-from graphsearch.position.lines import legal_part, sans_of
-from graphsearch.position.notation import holds_positions
+from graphsearch.position.notation import holds_positions, legal_part, sans_of
 
 from .commands import command
 from .options import (

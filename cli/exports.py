@@ -21,7 +21,7 @@ from graphsearch.exchange.polyglot_export import export_polyglot
 from graphsearch.exchange.rows_export import export_csv, export_jsonl, export_parquet
 from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import export_site
-from graphsearch.position.pgn_position import read_games
+from graphsearch.position.pgn import read_games
 
 from .commands import command
 from .options import Depth, Json, LineOptions, OfBook, Side, StoreOption, argument, option, side_of

@@ -111,7 +111,7 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
 
 def say_clock(board: chess.Board) -> None:
     """Prints a note if the halfmove clock of a position to search allows a draw, or ends the game."""
-    from graphsearch.position.late import is_over_by_clock, may_claim
+    from graphsearch.position.board import is_over_by_clock, may_claim
 
     if may_claim(board):
         say("note: the side to move may claim a draw (50-move rule)")

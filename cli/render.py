@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from graphsearch.position import lines, openings, scores
+from graphsearch.position import notation, openings, values
 from graphsearch.position.board import board_of
-from graphsearch.position.lines import sans_of
+from graphsearch.position.notation import sans_of
 from graphsearch.position.openings import Opening, opening_after
 from graphsearch.position.values import WDL, cp_of, rounded_shares
 from graphsearch.query.routes import Way, routes
@@ -57,8 +57,8 @@ def bounded_score(value: int | None, bound: str, *, white: bool = True) -> str:
         return ""
     if seen(1, white=white) < 0:
         bound = {"lower": "upper", "upper": "lower"}.get(bound, bound)
-    mate = scores.mate_moves(value)
-    return SIGNS.get(bound, "") + score(scores.centipawns(value) or 0, mate, white=white)
+    mate = values.mate_moves(value)
+    return SIGNS.get(bound, "") + score(values.centipawns(value) or 0, mate, white=white)
 
 
 def wdl(shares: WDL | None, *, white: bool) -> str:
@@ -100,7 +100,7 @@ def numbered(start: str | None, sans: Sequence[str]) -> str:
     >>> numbered(None, ["e4", "e5", "Nf3"]), numbered("8/8/8/8/8/k7/8/K7 b - - 0 9", ["Kb3"])
     ('1. e4 e5 2. Nf3', '9... Kb3')
     """
-    return lines.numbered(sans, lines.ply_of(start) if start else 0)
+    return notation.numbered(sans, notation.ply_of(start) if start else 0)
 
 
 def way_text(way: Way | None, position: str) -> str:

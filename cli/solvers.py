@@ -18,8 +18,7 @@ from graphsearch.exchange.epd_import import annotated, is_solved, read_epd
 from graphsearch.exchange.output import check_target, new_output
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import terminal_kind
-from graphsearch.position.lines import sans_of
-from graphsearch.position.notation import holds_positions, read_fen_lines
+from graphsearch.position.notation import holds_positions, read_fen_lines, sans_of
 from graphsearch.solvers.alphabeta.search import (
     AlphaBetaProgress,
     AlphaBetaResult,

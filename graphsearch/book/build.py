@@ -26,8 +26,7 @@ from ..base.errors import GraphSearchError, InvalidParameterError, InvalidPositi
 from ..evaluators.protocol import Evaluator
 from ..graph.graph import Graph
 from ..position.board import board_of, check, key_text
-from ..position.lines import numbered
-from ..position.notation import board_from_fen
+from ..position.notation import board_from_fen, numbered
 from ..search.detached import STOP_SECONDS, Searches, open_searches
 from ..search.job import Control, SearchJob
 from ..search.params import Limits, SearchParams

@@ -719,7 +719,7 @@ class _Reader:
 
     def _game_roots(self, table: RootTable, file: Path, index: int) -> Iterator[Root]:
         """Yields the roots from the games of a file; reports the games without one."""
-        from ..position.pgn_position import read_games
+        from ..position.pgn import read_games
 
         key, wanted = ("root", index, "pgn"), table.numbers()
         seen, reasons, count, same, last = set[str](), Counter[str](), 0, 0, 0

@@ -244,7 +244,7 @@ def from_games(
     Raises:
       InvalidPositionError: if the file is not PGN, or lacks one of these games.
     """
-    from ..position.pgn_position import read_games
+    from ..position.pgn import read_games
 
     found = set()
     for game in read_games(path, ply=ply, only=only):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.errors import CorruptRecordError, InvalidParameterError
 from ..exchange.selection import games_of_roots, without_clocks
-from ..position.lines import numbered, ply_of, sans_of
+from ..position.notation import numbered, ply_of, sans_of
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables import games, history

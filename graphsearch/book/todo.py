@@ -15,7 +15,7 @@ import chess
 from ..base.answer import Answer
 from ..base.errors import BookConfigError, InvalidParameterError
 from ..position.board import board_of, legal_moves
-from ..position.lines import numbered, ply_of
+from ..position.notation import numbered, ply_of
 from ..query.games import reply_share
 from ..store.store import Store
 from ..store.tables.books import asked, books

@@ -18,7 +18,7 @@ from operator import attrgetter, itemgetter
 
 import chess
 
-from ..position.lines import ply_of
+from ..position.notation import ply_of
 from ..position.values import cp_of, negate
 from ..search.puct import exploration_term, score
 from .config import Expansion

@@ -13,8 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError, InvalidParameterError
-from ..position.board import POSITION_WORDS, decode_move, encode_move, fen_of, legal_moves, pack, unpack
-from ..position.chess960 import settled
+from ..position.board import (
+    POSITION_WORDS,
+    decode_move,
+    encode_move,
+    fen_of,
+    legal_moves,
+    pack,
+    settled,
+    unpack,
+)
 from ..store.record.provenance import EvaluatorIdentity
 from .lines import Lines
 

@@ -15,33 +15,31 @@ import numpy as np
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_u16, ctz
 from ..jit.types import Pointer, int64, uint16, uint64
-from ..position.attacks_kernel import (
-    FILE_A,
-    FILE_H,
-    bishop_attacks,
-    is_attacked,
-    man_at,
-    piece_at,
-    rook_attacks,
-    victim_at,
-)
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import (
+    FILE_A,
+    FILE_H,
     PW,
+    bishop_attacks,
     clock_of,
     en_passant_of,
     en_passant_takers,
     from_square,
     generate_moves,
     in_check,
+    is_attacked,
     is_dead,
     make_move,
+    man_at,
+    piece_at,
     promotion_of,
+    rook_attacks,
     side_to_move,
     to_square,
+    victim_at,
 )
-from ..position.scores import FAR, MATE
 from ..position.tables import BE, BT, KI, KN, LN, PA, RE
+from ..position.values import FAR, MATE
 from ..position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 
 # ---------------------------------------------------------------------------------- captures

@@ -26,8 +26,7 @@ from ..position.board_kernel import (
     promotion_of,
     to_square,
 )
-from ..position.fen_kernel import DASH, LOWER_A, NOUGHT, RANK_ONE, SPACE
-from ..position.legality_kernel import ROOM
+from ..position.rules_kernel import ROOM
 from ..position.words import KINGS, PAWNS, BoardTable, Position
 
 BEGIN, END, MOST_MOVES, INPUTS = range(4)  # fields of a game, in: its text; plies
@@ -40,6 +39,7 @@ FILE_SHIFT, RANK_SHIFT, TO_SHIFT, PROMOTION_SHIFT, WING_SHIFT = 3, 7, 11, 17, 20
 NO_MOVE = -1
 CASTLING_STEP = 2  # files that a king moves in castling only
 
+SPACE, DASH, NOUGHT, RANK_ONE, LOWER_A = b" -01a"
 NINE, EIGHT, LAST_FILE, LOWER_X, CASTLES, EQUALS, POINT = b"98hxO=."
 PIECES, PROMOTIONS = tuple(b"NBRQK"), tuple(b"nbrqk")
 

@@ -19,7 +19,7 @@ import zstandard
 
 from ..base import limits
 from ..base.errors import ImportFileError, InputFileError
-from ..position.pgn_position import SQLITE
+from ..position.pgn import SQLITE
 
 PIECE = 1 << 20
 ZSTD_STEP = 1 << 10  # packed bytes per decompression step: at most 32 MiB unpacked, 128 KiB from each 4 bytes

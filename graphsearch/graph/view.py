@@ -12,8 +12,7 @@ import chess.polyglot
 
 from ..base.answer import picked
 from ..base.errors import check_argument
-from ..position.board import CLOCK_DRAW, check, fen_of, key_text, legal_moves
-from ..position.late import is_over_by_clock
+from ..position.board import CLOCK_DRAW, check, fen_of, is_over_by_clock, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
 from ..store.apart import completed_reader

@@ -1,4 +1,7 @@
-"""Positions: python-chess Boards, packed words (`words.py`), keys, terminal kinds. Does not import Numba."""
+"""Positions: python-chess Boards, their legality, packed words (`words.py`), keys, ends of games.
+
+Does not import Numba.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from numpy.typing import NDArray
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import shortened
-from .chess960 import Chess960Board, as_chess960, settled
-from .legality import check_rules, fen_as_claimed
 from .words import (
     BLACK,
     BLACK_TO_MOVE,
@@ -30,6 +31,7 @@ from .words import (
     FILE_BITS,
     KEY,
     META,
+    MOST_PAWNS,
     ROOK_FILES_SHIFT,
     STANDARD_ROOK_FILES,
     WHITE,
@@ -53,6 +55,60 @@ _U64 = (1 << 64) - 1
 Words = NDArray[np.uint64]
 
 NOT_TERMINAL, CHECKMATE, STALEMATE, DEAD = 0, 1, 2, 3  # terminal kinds, as recorded
+
+
+# ------------------------------------------------------------------ boards
+class Chess960Board(chess.Board):
+    """A Board that sets its `chess960` after every move: True while castling is not standard.
+
+    So its moves equal those of the packed position: castling is king takes own rook while a king or rook that
+    may castle is not on its standard square, and the king's two steps otherwise.
+
+    >>> board = as_chess960(chess.Board("4k2r/8/8/8/8/8/8/R3KR2 w Fk - 0 1"))
+    >>> board.chess960, board.push_uci("e1f1").uci(), board.fen(), board.chess960
+    (True, 'e1f1', '4k2r/8/8/8/8/8/8/R4RK1 b k - 1 1', False)
+    """
+
+    def settle(self) -> None:
+        """Recomputes `chess960`; call it after setting the position by hand."""
+        self.chess960 = self.has_chess960_castling_rights()
+
+    def push(self, move: chess.Move) -> None:
+        """Makes a move; castling in either notation."""
+        super().push(move)
+        self.settle()
+
+    def pop(self) -> chess.Move:
+        """Takes back the last move and returns it."""
+        move = super().pop()
+        self.settle()
+        return move
+
+    def root(self) -> Chess960Board:
+        """Returns the first position of the game."""
+        board = super().root()
+        board.settle()
+        return board
+
+
+def as_chess960(board: chess.Board) -> Chess960Board:
+    """Returns a copy of a game as a `Chess960Board`."""
+    root = board.root()
+    game = Chess960Board(None)
+    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied", "promoted"):
+        setattr(game, name, getattr(root, name))
+    game.occupied_co = list(root.occupied_co)
+    game.turn, game.castling_rights, game.ep_square = root.turn, root.castling_rights, root.ep_square
+    game.halfmove_clock, game.fullmove_number = root.halfmove_clock, root.fullmove_number
+    game.settle()
+    for move in board.move_stack:
+        game.push(move)
+    return game
+
+
+def settled(board: chess.Board) -> chess.Board:
+    """Returns a game with the moves of the packed positions: `board` itself, or a `Chess960Board` copy."""
+    return as_chess960(board) if board.chess960 and type(board) is chess.Board else board
 
 
 def board_of(fen: str) -> chess.Board:
@@ -257,6 +313,115 @@ def key_of_text(text: str) -> int:
     return int(text[:16], 16)
 
 
+def terminal_kind(board: chess.Board) -> int:
+    """Returns CHECKMATE, STALEMATE, DEAD (insufficient material) or NOT_TERMINAL.
+
+    These do not depend on the path to the position; draws by clock or repetition do.
+
+    >>> terminal_kind(chess.Board("8/8/8/8/8/8/8/K1k5 w - - 0 1")) == DEAD
+    True
+    """
+    if board.is_insufficient_material():
+        return DEAD
+    if any(board.generate_legal_moves()):
+        return NOT_TERMINAL
+    return CHECKMATE if board.is_check() else STALEMATE
+
+
+def may_claim(board: chess.Board) -> bool:
+    """Returns whether the side to move may claim a draw by the 50-move rule.
+
+    >>> [may_claim(chess.Board(f"7k/8/8/8/8/8/8/K5R1 w - - {clock} 90")) for clock in (99, 100, 150)]
+    [False, True, False]
+    """
+    return CLOCK_DRAW <= board.halfmove_clock < CLOCK_END and terminal_kind(board) == NOT_TERMINAL
+
+
+def is_over_by_clock(board: chess.Board) -> bool:
+    """Returns whether the 75-move rule ends the game; a checkmate or stalemate on the board comes first.
+
+    >>> is_over_by_clock(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 150 90"))
+    True
+    """
+    return board.halfmove_clock >= CLOCK_END and terminal_kind(board) == NOT_TERMINAL
+
+
+def pack_root(board: chess.Board) -> NDArray[np.uint64]:
+    """Returns the packed words of a position in which the side to move plays on instead of claiming a draw.
+
+    Solvers take a clock of 100 for a draw. With 99, moves that mate or reset the clock count, and all others
+    draw.
+    """
+    if board.halfmove_clock < CLOCK_DRAW:
+        return pack(board)
+    root = board.copy(stack=False)
+    root.halfmove_clock = CLOCK_DRAW - 1
+    return pack(root)
+
+
+# ------------------------------------------------------------------ legality
+def check_rules(board: chess.Board, given: str = "") -> None:
+    """Checks that a position is legal chess; raises InvalidPositionError with the reasons if not.
+
+    Args:
+      given: the FEN as the user wrote it, for the message.
+    """
+    check_type(board)
+    if type(board).uci_variant != "chess":
+        raise InvalidPositionError(
+            f"only standard chess and Chess960 can be searched, not {type(board).uci_variant}"
+        )
+    status = board.status()
+    if status != chess.STATUS_VALID:
+        reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
+        raise InvalidPositionError(f"illegal position ({reasons}): {given or fen_as_claimed(board)}")
+    for colour in chess.COLORS:
+        if not _is_promotion_possible(board, colour):
+            raise InvalidPositionError(
+                f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
+                f" gone): {given or fen_as_claimed(board)}"
+            )
+
+
+def check_type(board: object) -> None:
+    """Checks that a position from a caller is a Board; raises InvalidPositionError if not."""
+    if not isinstance(board, chess.Board):
+        raise InvalidPositionError(
+            f"the position must be a chess.Board, not {type(board).__name__}; use read_position(text).board"
+        )
+
+
+def fen_as_claimed(board: chess.Board) -> str:
+    """Returns the FEN of a board with all its castling rights, impossible ones too.
+
+    >>> fen_as_claimed(chess.Board("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
+    '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
+    """
+    pieces, turn, _, *rest = board.fen(en_passant="fen").split()
+    claimed = sorted(chess.SquareSet(board.castling_rights), key=lambda square: (square > chess.H1, -square))
+    letters = ["QBCDEFGK"[square % 8] for square in claimed]
+    rights = "".join(
+        s if square <= chess.H1 else s.lower() for s, square in zip(letters, claimed, strict=True)
+    )
+    return " ".join([pieces, turn, rights or "-", *rest])
+
+
+def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
+    """Returns whether each of a side's pieces can be an original one or a promoted pawn.
+
+    No move turns a True into a False. The check bounds the number of moves: with fifteen queens, records and
+    kernel buffers would be too small (tests/position/test_board.py).
+    """
+    own = board.occupied_co[colour]
+    pieces = ((board.queens, 1), (board.rooks, 2), (board.bishops, 2), (board.knights, 2))
+    promoted = sum(max(0, (men & own).bit_count() - first) for men, first in pieces)
+    return promoted + (board.pawns & own).bit_count() <= MOST_PAWNS
+
+
+def _reason(status: chess.Status) -> str:
+    return (status.name or "invalid").lower().replace("_", " ")
+
+
 def check(board: chess.Board, given: str = "") -> None:
     """Checks that a position can be searched; raises InvalidPositionError with the reason if not.
 
@@ -275,21 +440,7 @@ def check(board: chess.Board, given: str = "") -> None:
         )
 
 
-def terminal_kind(board: chess.Board) -> int:
-    """Returns CHECKMATE, STALEMATE, DEAD (insufficient material) or NOT_TERMINAL.
-
-    These do not depend on the path to the position; draws by clock or repetition do.
-
-    >>> terminal_kind(chess.Board("8/8/8/8/8/8/8/K1k5 w - - 0 1")) == DEAD
-    True
-    """
-    if board.is_insufficient_material():
-        return DEAD
-    if any(board.generate_legal_moves()):
-        return NOT_TERMINAL
-    return CHECKMATE if board.is_check() else STALEMATE
-
-
+# ------------------------------------------------------------------ moves
 def encode_move(move: chess.Move) -> int:
     """Returns a move as 16 bits: from | to << 6 | promotion << 12 (0 none, 1-4 N B R Q).
 

@@ -7,13 +7,15 @@ from typing import NamedTuple
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
 from ..jit.types import Pointer, int64, uint16, uint64
-from .attacks_kernel import bishop_attacks, is_attacked, rook_attacks
 from .board_kernel import (
+    bishop_attacks,
     en_passant_of,
     from_square,
     generate_moves,
     in_check,
+    is_attacked,
     make_move,
+    rook_attacks,
     side_to_move,
     to_square,
 )

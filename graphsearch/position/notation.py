@@ -1,4 +1,4 @@
-"""Reads positions as people write them (`startpos`, FEN, EPD, PGN, move lists) into python-chess Boards.
+"""Positions and moves as people write them: `startpos`, FEN, EPD, PGN, lists of moves, other languages.
 
 Every Board keeps its move stack: repetition counts need the game before the position.
 """
@@ -6,8 +6,9 @@ Every Board keeps its move stack: repetition counts need the game before the pos
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -105,7 +106,7 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
 
 
 def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board, tuple[str, ...]]:
-    from .pgn_position import open_text, read_pgn  # python-chess's PGN reader takes 20 ms to import
+    from .pgn import open_text, read_pgn  # python-chess's PGN reader takes 20 ms to import
 
     with open_text(path) as lines:
         head = list(_through_first(lines))
@@ -147,7 +148,7 @@ def holds_positions(text: str) -> bool:
         return False
     if not Path(text).is_file() or Path(text).suffix.lower() in POSITION_FILES:
         return True
-    from .pgn_position import open_text
+    from .pgn import open_text
 
     with open_text(Path(text)) as lines:
         head = list(_through_first(lines))
@@ -413,3 +414,107 @@ def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | In
             yield number, named_board(text)
         except InvalidPositionError as error:
             yield number, error
+
+
+# ------------------------------------------------------------------ moves in SAN
+def sans_of(board: chess.Board, moves: Iterable[chess.Move]) -> tuple[str, ...]:
+    """Returns the moves of a line in SAN.
+
+    >>> sans_of(chess.Board(), [chess.Move.from_uci("e2e4"), chess.Move.from_uci("e7e5")])
+    ('e4', 'e5')
+    """
+    walk, sans = board.copy(stack=False), []
+    for move in moves:
+        sans.append(walk.san(move))
+        walk.push(move)
+    return tuple(sans)
+
+
+def legal_part(board: chess.Board, line: Iterable[str]) -> list[chess.Move]:
+    """Returns the moves of a line in UCI, up to the first that is illegal.
+
+    >>> legal_part(chess.Board(), ["e2e4", "e2e4"])
+    [Move.from_uci('e2e4')]
+    """
+    walk, moves = board.copy(stack=False), []
+    for text in line:
+        try:
+            moves.append(walk.push_uci(text))
+        except ValueError:
+            break
+    return moves
+
+
+def ply_of(fen: str) -> int:
+    """Returns the number of half-moves before a position, from its move number and side to move.
+
+    >>> ply_of("4k3/8/8/8/8/8/8/4K3 b - - 0 7")
+    13
+    """
+    fields = fen.split()
+    return 2 * (int(fields[5]) - 1) + (fields[1] == "b")
+
+
+def number(ply: int, *, first: bool = True) -> str:
+    """Returns the move number to print before a move at a ply; for Black, empty unless `first`.
+
+    >>> number(0), number(3), number(3, first=False)
+    ('1.', '2...', '')
+    """
+    if ply & 1:
+        return f"{ply // 2 + 1}..." if first else ""
+    return f"{ply // 2 + 1}."
+
+
+def numbered(sans: Sequence[str], ply: int) -> str:
+    """Returns moves in SAN with their numbers; the first move is at `ply`.
+
+    >>> numbered(["e5", "Nf3"], 1), numbered(["Kd7", "Ke2", "Ke6"], 13)
+    ('1... e5 2. Nf3', '7... Kd7 8. Ke2 Ke6')
+    """
+    words = [f"{number(at, first=at == ply)} {san}".lstrip() for at, san in enumerate(sans, ply)]
+    return " ".join(words)
+
+
+# ------------------------------------------------------------------ moves in other languages
+# letters of king, queen, rook, bishop and knight; the languages that share them stand together
+LETTERS = {
+    "German, Danish, Norwegian, Swedish": "KDTLS",
+    "French": "RDTFC",
+    "Spanish, Italian": "RDTAC",
+    "Portuguese": "RDTBC",
+    "Dutch": "KDTLP",
+    "Polish": "KHWGS",
+    "Czech, Slovak": "KDVSJ",
+    "Hungarian": "KVBFH",
+    "Russian": "КФЛСК",
+}
+ENGLISH = "KQRBN"
+FIGURINES = str.maketrans("♔♕♖♗♘♚♛♜♝♞", ENGLISH * 2, "♙♟\ufe0e\ufe0f")
+RUSSIAN_KING = ("Кр", "K")  # noqa: RUF001 (the knight is К)
+
+
+def readings(text: str) -> Iterator[str]:
+    """Yields a text of moves with letters for figurines, then with each language's letters as English ones.
+
+    >>> list(readings("1. ♘f3 d5 2. e4"))
+    ['1. Nf3 d5 2. e4']
+    >>> "1. Nf3 d5 2. Qe2" in readings("1. Sf3 d5 2. De2")
+    True
+    """
+    text = text.translate(FIGURINES)
+    yield text
+    for letters in LETTERS.values():
+        moves = text.replace(*RUSSIAN_KING) if letters == LETTERS["Russian"] else text
+        found = _piece(letters).sub(partial(_english, str.maketrans(letters, ENGLISH)), moves)
+        if found != text:
+            yield found
+
+
+def _piece(letters: str) -> re.Pattern[str]:
+    """Returns what matches the letter of a piece that moves, or that a pawn becomes."""
+    return re.compile(rf"(?<!\w)[{letters}](?=[a-h]?[1-8]?[x:]?[a-h][1-8])|(?<=[a-h][18])=?[{letters}]\b")
+
+
+def _english(table: dict[int, int], word: re.Match[str]) -> str:
+    return word[0].translate(table)

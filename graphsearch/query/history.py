@@ -16,7 +16,7 @@ from ..base.answer import Answer
 from ..base.errors import MissingPackageError
 from ..base.version import __version__
 from ..position.board import check, fen_of, key_text
-from ..position.lines import legal_part, sans_of
+from ..position.notation import legal_part, sans_of
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.record.provenance import RunInfo
 from ..store.tables import history as table

@@ -13,8 +13,7 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError, check_least
 from ..position.board import check, decode_move, fen_of, key_text, key_text_of_words, pack, unpack
-from ..position.lines import sans_of
-from ..position.notation import board_from_fen
+from ..position.notation import board_from_fen, sans_of
 from ..position.values import cp_of, loss_of
 from ..store.file import sql_errors
 from ..store.reading import Reader

@@ -26,14 +26,14 @@ from ..position.board import (
     CLOCK_DRAW,
     FREE_CLOCK,
     POSITION_WORDS,
+    as_chess960,
     check,
+    check_rules,
     clock_term,
     fen_of,
     legal_moves,
     pack_checked,
 )
-from ..position.chess960 import as_chess960
-from ..position.legality import check_rules
 from ..position.values import cp_of
 from ..position.words import KEY
 from ..store.record.node import Edge

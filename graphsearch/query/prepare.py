@@ -14,7 +14,7 @@ from ..base.answer import Answer
 from ..base.dates import date_text, read_date
 from ..base.errors import InvalidParameterError
 from ..position.board import decode_move, fen_of, key_text
-from ..position.lines import sans_of
+from ..position.notation import sans_of
 from ..position.values import cp_of
 from ..store.tables import books as book_tables
 from ..store.tables.players import GameRow, games_of

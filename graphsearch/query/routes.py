@@ -16,7 +16,7 @@ import chess
 from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import board_of, fen_of, key_text
-from ..position.lines import sans_of
+from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from ..store.record.ranking import node_mean
 from .parents import ParentEdge, Predecessor, candidates, stored

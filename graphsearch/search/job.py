@@ -12,9 +12,7 @@ import numpy as np
 
 from ..base.errors import InvalidPositionError, check_argument
 from ..base.limits import shortened
-from ..position.board import fen_of
-from ..position.chess960 import settled
-from ..position.legality import check_type
+from ..position.board import check_type, fen_of, settled
 from ..position.notation import read_uci
 from .params import Limits, SearchParams
 

@@ -24,12 +24,12 @@ from ..position.board import (
     fen_of,
     game_before,
     history_keys,
+    is_over_by_clock,
     key_text,
     legal_moves,
     pack,
     terminal_kind,
 )
-from ..position.late import is_over_by_clock
 from ..position.openings import opening_of
 from ..store.store import Store
 from ..store.tables import history

@@ -25,7 +25,7 @@ from ..jit.pointers import ptr
 from ..jit.types import Pointer, float32, int64, uint16, uint64
 from ..position.board import CHECKMATE, CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, hashes_of, make_move
-from ..position.scores import MATE
+from ..position.values import MATE
 from ..position.words import BoardTable, Position
 from ..store.record.bounds_kernel import mate_kept
 from ..store.record.node_kernel import (

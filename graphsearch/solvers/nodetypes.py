@@ -30,7 +30,7 @@ from ..base.errors import UnknownPositionError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import POSITION_WORDS, fen_of, key_of, pack
 from ..position.fens import clocks_of
-from ..position.scores import LEAST_MATE
+from ..position.values import LEAST_MATE
 from ..store.codec.bulk import board_tables
 from ..store.index.locate_kernel import FilterArrays, no_filter
 from ..store.reading import MAX_ASKED, Reader

@@ -11,7 +11,7 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import U, adv, popc, ptr, zeros
 from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from ..position.board_kernel import PW, generate_moves, in_check, make_child
-from ..position.legality_kernel import ROOM
+from ..position.rules_kernel import ROOM
 from ..position.words import BLACK, WHITE, BoardTable, Position
 from ..store.index.locate_kernel import FilterArrays, may_be_stored
 from ..store.record.transposition_kernel import is_of

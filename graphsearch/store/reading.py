@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnsoundRecordError
 from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
-from ..position.legality_kernel import ROOM
+from ..position.rules_kernel import ROOM
 from .codec.bulk import (
     SLOTS,
     Unpacker,

@@ -38,8 +38,8 @@ from graphsearch.jit.pointers import U, adv, ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board import encode_move, pack, unpack
 from graphsearch.position.board_kernel import PW, make_move
-from graphsearch.position.scores import LEAST_MATE, LEAST_WON
 from graphsearch.position.tables import load_tables
+from graphsearch.position.values import LEAST_MATE, LEAST_WON
 from tests.support.plain import in_plain_python
 from tests.support.positions import random_words
 

@@ -27,8 +27,8 @@ from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence_kernel import DELTA_MARGIN, PLAIN_VALUES, PROMOTION_GAIN, STACK_WORDS
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.board_kernel import is_dead
-from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
+from graphsearch.position.values import FAR, MATE
 from tests.support.nnue import MadeUp, features, leb128
 from tests.support.nnue_kernel import exchanged, scores
 from tests.support.positions import random_words

@@ -8,14 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import chess
 import numpy as np
 
-from graphsearch.base.limits import FEN
 from graphsearch.position.board import pack_checked
-from graphsearch.position.fen_kernel import READ, read_fens
-from graphsearch.position.fens import quotes_a_clock
-from graphsearch.position.notation import board_from_fen
-from graphsearch.position.tables import load_tables
+from graphsearch.position.fens import read_lines
+from graphsearch.position.notation import read_fen_lines
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.layout_kernel import PADDING, room_for
 from graphsearch.store.record.node import COLUMNS
@@ -25,12 +23,6 @@ from ..store.records import BlockFault, batch_of, extracted, plain_blocks, rando
 from .files import DisagreementError
 from .guard import guarded, guarded_copy
 from .mutators import mutated
-
-LINES = (
-    b"1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20",
-    b"rnbqkbnr/pppp1ppp/8/8/3Pp3/8/PPP1PPPP/RNBQKBNR b KQkq d3 0 3\n\n# two\r\nstartpos",
-    b'4k3/8/8/8/8/8/8/4K3 w - - hmvc 7; fmvn 30; id "x";\nr3k2r/8/8/8/8/8/8/R3K2R w Qk -  12 40 bm O-O;',
-)
 
 
 # ------------------------------------------------------------------ blocks before compression
@@ -153,12 +145,17 @@ def warm() -> None:
     from .texts import check_moves
 
     unpack(stored_seeds(Path())[0], Path())
-    import chess
-
     check_moves(chess.Board())
 
 
 # ------------------------------------------------------------------ lines of FEN and EPD
+LINES = (
+    b"1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20",
+    b"rnbqkbnr/pppp1ppp/8/8/3Pp3/8/PPP1PPPP/RNBQKBNR b KQkq d3 0 3\n\n# two\r\nstartpos",
+    b'4k3/8/8/8/8/8/8/4K3 w - - hmvc 7; fmvn 30; id "x";\nr3k2r/8/8/8/8/8/8/R3K2R w Qk - 12 40 bm O-O;',
+)
+
+
 def line_seeds(_: Path) -> list[bytes]:
     """Returns lines with every field and operation that is read."""
     return list(LINES)
@@ -169,25 +166,12 @@ def mutate_lines(seeds: list[bytes], rng: random.Random) -> bytes:
     return mutated(rng.choice(seeds), rng, seeds)
 
 
-def read_lines(data: bytes, folder: Path) -> bool:
-    """Reads lines of which none is followed by anything; the last one may be cut anywhere."""
+def read_as_lines(data: bytes, folder: Path) -> bool:
+    """Reads lines in bulk, as python-chess reads them one by one."""
     lines = data.split(b"\n")
-    answers = {_read(data + b"\n", len(lines), low=low) for low in (False, True)}
-    if len(answers) > 1:
-        raise DisagreementError("the answer depends on what lies beside the text")
-    positions, verdicts = answers.pop()
-    for row in np.flatnonzero(np.frombuffer(verdicts, np.uint8) == READ).tolist():
-        if quotes_a_clock(lines[row]):  # the caller gives it to python-chess
-            continue
-        board = board_from_fen(lines[row].decode())
-        if pack_checked(board).tobytes() != positions[80 * row : 80 * row + 80]:
-            raise DisagreementError(f"python-chess reads another position: {board.fen()}")
-    return READ in verdicts
-
-
-def _read(data: bytes, count: int, *, low: bool) -> tuple[bytes, bytes]:
-    words, numbers = guarded(10 * count, np.uint64, low=low), guarded(count, np.int64, low=low)
-    verdicts = guarded(count, np.uint8, low=low)
-    text = guarded_copy(data, np.uint8, low=low)
-    read_fens(load_tables(), text, FEN.most, words, numbers, verdicts)
-    return words.tobytes(), verdicts.tobytes()
+    words, _ = read_lines(lines, 1, lambda number, error: None)
+    singly = (item for _, item in read_fen_lines(line.decode("utf-8", "replace") for line in lines))
+    expected = [pack_checked(item).tolist() for item in singly if isinstance(item, chess.Board)]
+    if words.tolist() != expected:
+        raise DisagreementError(f"python-chess reads other positions: {lines}")
+    return bool(expected)

@@ -31,11 +31,11 @@ from graphsearch.position.board import (
     key_of_words,
     legal_moves,
     pack,
+    settled,
     terminal_kind,
     unpack,
 )
 from graphsearch.position.board_kernel import PW, generate_moves
-from graphsearch.position.chess960 import settled
 from graphsearch.position.fens import fens, read_lines
 from graphsearch.position.mates_kernel import mate_in_one
 from graphsearch.position.notation import read_position

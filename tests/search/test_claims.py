@@ -14,7 +14,7 @@ from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
 from graphsearch.position.board import history_keys
-from graphsearch.position.scores import MATE
+from graphsearch.position.values import MATE
 from graphsearch.store.record.transposition import Entry, EntryTable
 from graphsearch.store.record.transposition_layout import PROOF
 from tests.support.table import TableEntry, TableEvaluator

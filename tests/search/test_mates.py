@@ -14,7 +14,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.position.scores import MATE
+from graphsearch.position.values import MATE
 from graphsearch.query.pv import CHECKMATE, pv
 from graphsearch.search import waves
 from graphsearch.search.mates import learn_line

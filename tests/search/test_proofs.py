@@ -10,7 +10,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.position.scores import MATE
+from graphsearch.position.values import MATE
 from graphsearch.store.record.node import NodeRecord
 from graphsearch.store.record.transposition import Entry, EntryTable
 from graphsearch.store.record.transposition_layout import PROOF

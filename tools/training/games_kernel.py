@@ -62,7 +62,7 @@ from graphsearch.position.board_kernel import (
     side_to_move,
 )
 from graphsearch.position.mates_kernel import check_masks
-from graphsearch.position.scores import FAR, LEAST_MATE
+from graphsearch.position.values import FAR, LEAST_MATE
 from graphsearch.position.words import BLACK, META, WHITE
 
 PAWN = 361

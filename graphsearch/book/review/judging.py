@@ -29,7 +29,7 @@ from ...position.board import (
     key_text,
     terminal_kind,
 )
-from ...position.lines import numbered, sans_of
+from ...position.notation import numbered, sans_of
 from ...position.openings import Opening, opening_after
 from ...position.values import cp_of, loss_of, negate
 from ...search.repetition import view_in_game

@@ -28,7 +28,7 @@ from ...exchange.importing import Problem
 from ...exchange.output import check_target, new_output
 from ...graph.view import NodeView, view
 from ...position.board import NOT_TERMINAL, terminal_kind
-from ...position.lines import sans_of
+from ...position.notation import sans_of
 from ...position.values import MATE_CE, cp_of
 from ...search.results import Progress
 from .sessions import SearchSettings, Session, Spent, Work, name_of, open_session

@@ -20,7 +20,7 @@ from ...base.deadline import check_time
 from ...base.errors import InvalidParameterError
 from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
 from ...position.board import board_of, fen_of, key_text, legal_moves
-from ...position.lines import numbered, ply_of
+from ...position.notation import numbered, ply_of
 from ...position.openings import opening_at
 from ...position.values import cp_of
 from ...query.games import reply_share

@@ -26,8 +26,7 @@ from ...base.errors import CapacityError, CorruptRecordError
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import key_of_words
-from ...position.legality_kernel import ROOM
-from ...position.rules_kernel import list_all
+from ...position.rules_kernel import ROOM, list_all
 from ...position.values import D_SCALE
 from ...store.codec.bulk import board_tables, owned, take
 from ...store.ordered_work import in_order

@@ -24,7 +24,7 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr, zeros
 from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
-from ...position.legality_kernel import ROOM
+from ...position.rules_kernel import ROOM
 from ...position.words import BoardTable
 from ...store.codec.columns_kernel import Columns
 from ...store.record.bounds_kernel import (

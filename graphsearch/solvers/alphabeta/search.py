@@ -41,15 +41,16 @@ from ...position.board import (
     decode_move,
     fen_of,
     history_keys,
+    is_over_by_clock,
     key_of,
     key_text,
     legal_moves,
+    pack_root,
     terminal_kind,
 )
-from ...position.late import is_over_by_clock, pack_root
-from ...position.lines import legal_part
-from ...position.scores import FAR, LEAST_MATE, MATE, centipawns, mate_moves
+from ...position.notation import legal_part
 from ...position.tables import load_tables
+from ...position.values import FAR, LEAST_MATE, MATE, centipawns, mate_moves
 from ...store.record.node import NodeRecord
 from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import MOST_DEPTH, PROOF, PV

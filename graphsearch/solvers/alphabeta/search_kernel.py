@@ -58,7 +58,6 @@ from ...graph.arena_kernel import ArenaArrays, find
 from ...jit.compiler import by_address, inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv
 from ...jit.types import Pointer, int64, uint8, uint16, uint64
-from ...position.attacks_kernel import man_at
 from ...position.board import CLOCK_DRAW, FREE_CLOCK
 from ...position.board_kernel import (
     PW,
@@ -69,10 +68,11 @@ from ...position.board_kernel import (
     in_check,
     is_dead,
     make_move,
+    man_at,
     position_key,
     side_to_move,
 )
-from ...position.scores import FAR, LEAST_MATE, MATE
+from ...position.values import FAR, LEAST_MATE, MATE
 from ...position.words import KEY, BoardTable, Position
 from ...store.record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
 from ...store.record.node_kernel import (

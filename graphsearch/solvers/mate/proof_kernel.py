@@ -47,7 +47,7 @@ from ...position.board_kernel import (
     side_to_move,
 )
 from ...position.mates_kernel import check_masks, mate_in_one, may_check
-from ...position.scores import MATE
+from ...position.values import MATE
 from ...position.words import KEY, META, WHITE, BoardTable, Position
 from ...store.record.transposition_kernel import (
     EXACT,

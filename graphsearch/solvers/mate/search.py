@@ -30,12 +30,14 @@ from ...position.board import (
     decode_move,
     fen_of,
     history_keys,
+    is_over_by_clock,
+    may_claim,
+    pack_root,
     terminal_kind,
 )
 from ...position.board_kernel import PW
-from ...position.late import is_over_by_clock, may_claim, pack_root
-from ...position.scores import MATE
 from ...position.tables import load_tables
+from ...position.values import MATE
 from ...store.record.transposition import Entry, EntryTable
 from ...store.record.transposition_layout import PROOF
 from . import proof_kernel as kernel

@@ -24,7 +24,7 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import adv, ptr, zeros
 from ...jit.types import Pointer, float32, int64, uint16, uint32
 from ...position.board_kernel import PW, generate_moves
-from ...position.legality_kernel import ROOM, is_legal, kind_of
+from ...position.rules_kernel import ROOM, is_legal, kind_of
 from ...position.values import D_SCALE
 from ...position.words import BoardTable, Position
 from ..record.bounds_kernel import bounds_of, share_of

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...jit.types import uint64
 from ...position.board import decode_move, encode_move, key_of, pack
-from ...position.scores import LEAST_MATE, MATE
+from ...position.values import LEAST_MATE, MATE
 from . import transposition_kernel as kernel
 from .transposition_layout import PROOF
 

@@ -21,7 +21,7 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, U, ptr
 from ...jit.types import Items, int64, uint8, uint64
 from ...position.board_kernel import check_hash
-from ...position.scores import LEAST_MATE
+from ...position.values import LEAST_MATE
 from . import transposition_layout as layout
 from .transposition_layout import VALUE_BIAS
 

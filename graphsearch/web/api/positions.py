@@ -13,12 +13,10 @@ import chess.pgn
 from pydantic import Field
 
 from ...base.errors import CorruptRecordError, InvalidPositionError, StoreError
-from ...position.board import check, fen_of
-from ...position.languages import readings
-from ...position.late import is_over_by_clock
-from ...position.notation import board_from_fen, play_moves, start_position
+from ...position.board import check, fen_of, is_over_by_clock
+from ...position.notation import board_from_fen, play_moves, readings, start_position
 from ...position.openings import opening_of
-from ...position.pgn_position import read_game_texts
+from ...position.pgn import read_game_texts
 from ...query.history import history
 from ...query.line import values
 from ...query.neighbourhood import Neighbourhood, neighbourhood

@@ -14,8 +14,8 @@ from graphsearch.jit.compiler import inner, kernel
 from graphsearch.jit.pointers import adv
 from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
-from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
+from graphsearch.position.values import FAR, MATE
 from graphsearch.solvers.alphabeta.search import new_search
 from graphsearch.solvers.alphabeta.search_kernel import Search, quiesce
 

@@ -16,7 +16,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import UnknownPositionError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves, pack
-from graphsearch.position.scores import MATE
+from graphsearch.position.values import MATE
 from graphsearch.solvers.nodetypes import (
     ALL,
     CUT,

@@ -17,8 +17,8 @@ from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board import POSITION_WORDS, pack
-from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
+from graphsearch.position.values import FAR, MATE
 from graphsearch.solvers.alphabeta.search import AlphaBeta
 from graphsearch.store.record.transposition import Entry, EntryTable
 from tests.support.nnue_kernel import exchanged

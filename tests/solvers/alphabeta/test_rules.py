@@ -9,7 +9,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.position.scores import LEAST_MATE, MATE
+from graphsearch.position.values import LEAST_MATE, MATE
 from graphsearch.solvers.alphabeta.search import AlphaBeta, Counts, DepthResult
 from graphsearch.store.record.transposition import Entry, EntryTable
 from tests.conftest import shared_data

@@ -12,7 +12,7 @@ import chess.syzygy
 import pytest
 
 from graphsearch.position.board import board_of as start_of
-from graphsearch.position.scores import MATE
+from graphsearch.position.values import MATE
 from graphsearch.solvers.mate.check import MateRefutedError, check_mate
 from graphsearch.solvers.mate.search import SLICE, MateLimits, MateProgress, MateResult, MateSearch, find_mate
 from graphsearch.store.record.transposition import Entry, EntryTable

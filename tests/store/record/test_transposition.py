@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from graphsearch.jit.types import uint64
-from graphsearch.position.scores import MATE
+from graphsearch.position.values import MATE
 from graphsearch.store.record import transposition_kernel as kernel
 from graphsearch.store.record.transposition import LEAST_PLACES, Entry, EntryTable, check_of, decoded, encoded
 from graphsearch.store.record.transposition_layout import PROOF

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ from graphsearch.exchange.output import check_target
 from graphsearch.query.diff import Alone, Change, Difference, RootChange, RootThen, Since, Worth
 from graphsearch.query.diff import diff as compare
 from graphsearch.query.diff import since as changes_of_file
-from graphsearch.query.history import History, HistoryPoint, draw_history, require_matplotlib
+from graphsearch.query.history import History, HistoryPoint
 from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
 from graphsearch.store.file import real_path
@@ -272,21 +271,12 @@ POINT_SPARE = ("Depth", "W D L")
 @command(
     "graphsearch history first.graph",
     'graphsearch history first.graph "1. e4 e5" --by run --json',
-    "graphsearch history first.graph --plot drift.svg",
     views=True,
 )
 def history(
     store: StoreOption,
     position: AnyPositionOptions,
     by: Annotated[str, option("--by WHAT", "save: every save; run: only the last one of each run.")] = "save",
-    plot: Annotated[
-        Path | None,
-        option(
-            "--plot FILE.png|svg",
-            "Also draw it: Q and N over all saves, runs as bands, changes of the best move and of the "
-            "evaluator marked; needs matplotlib.",
-        ),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
@@ -303,37 +293,12 @@ def history(
     """
     if by not in ("save", "run"):
         raise typer.BadParameter(f"--by must be save or run, not {by!r}")
-    if plot:
-        _check_plot_file(plot)
     found = history_of(store, position.board())
     points = found.by_run if by == "run" else found.points
     facts = found.as_dict() | {"points": [point.as_dict() for point in points]}
     print_answer(facts, _history_parts(found, points, store), json=json, note=store, fits=True)
     if not points:
         say("note: no search of this position was saved")
-    elif plot:
-        draw_history(found, plot)
-        say(f"wrote {plot}")
-
-
-def _check_plot_file(path: Path) -> None:
-    """Checks the file of `--plot`, and the library that draws, before the work starts.
-
-    Raises:
-      typer.BadParameter: if its name has another ending than .png and .svg, or it cannot be written.
-      MissingPackageError: if the library is not installed.
-    """
-    folder = path.parent
-    problem = ""
-    if path.suffix.lower() not in (".png", ".svg"):
-        problem = f"the file name must end in .png or .svg, not {path}"
-    elif not folder.is_dir():
-        problem = f"folder {folder} does not exist; create it first"
-    elif path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        problem = f"cannot write {path}; check its permissions"
-    if problem:
-        raise typer.BadParameter(problem, param_hint="--plot")
-    require_matplotlib()
 
 
 def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) -> Iterator[Part]:

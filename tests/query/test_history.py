@@ -211,22 +211,6 @@ def test_the_last_of_each_run_stays_while_others_can_go() -> None:
 
 
 # ------------------------------------------------------------------ the command
-def test_the_plot_shows_moves_runs_and_evaluators(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    with Graph.open(small_graph) as graph:
-        analyze(graph, chess.Board(), Limits(visits=50), SMALL)
-    reevaluate(small_graph, create("uniform"))
-    drawn = tmp_path / "drift.svg"
-    answer = cli("history", small_graph, "--plot", drawn, "--json")
-    assert (answer.code, len(answer.json["points"])) == (0, len(history(small_graph).points))
-    text = drawn.read_text()
-    best = history(small_graph).points[0].best_san
-    assert all(f">{word}</text>" in text for word in (best, "uniform", "N", chess.STARTING_FEN))
-    assert "of 3 runs" in text
-    assert cli("history", small_graph, "--plot", tmp_path / "drift.gif").code == 2
-    assert cli("history", small_graph, "--plot", tmp_path / "none" / "drift.png").code == 2
-
-
 def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)

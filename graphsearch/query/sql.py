@@ -17,7 +17,6 @@ import math
 import os
 import re
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -101,8 +100,7 @@ PURE = (
 
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
-PULSE = 1000  # steps of SQLite's machine between two checks for Ctrl-C: a step may take long
-LOOK_SECONDS = 0.05  # between two looks at the clock
+PULSE = 1000  # steps of SQLite's machine between two looks at the clock, and for Ctrl-C
 TIMEOUT_SECONDS = 60.0
 MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB, in a row or as an intermediate value of a function
 MAX_HEAP_BYTES = 256 << 20  # of all memory of SQLite, in a process that does nothing else
@@ -164,11 +162,11 @@ def sql(
         raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
     check_statement(statement)
     real = real_path(path)
-    with opened(real, heap_bytes) as connection, Functions(path, Clock(connection, timeout)) as functions:
+    with opened(real, heap_bytes) as connection, Functions(path, timeout) as functions:
         functions.add_to(connection)
         connection.set_authorizer(_authorize)
         connection.is_bounded = False  # only the clock limits it
-        connection.set_progress_handler(lambda: 0, PULSE)  # Python raises KeyboardInterrupt there
+        connection.set_progress_handler(functions.clock.is_over, PULSE)  # KeyboardInterrupt is raised there
         with functions.errors(real):
             cursor = connection.execute(statement)
         columns = tuple(column[0] for column in cursor.description or ())
@@ -200,7 +198,7 @@ def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
     """
     from sqlite_utils import Database
 
-    with opened(real_path(path), 0) as connection, Functions(path, Clock(connection, 0)) as functions:
+    with opened(real_path(path), 0) as connection, Functions(path, 0) as functions:
         functions.add_to(connection)
         yield Database(connection, recursive_triggers=False)
 
@@ -214,24 +212,13 @@ def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
 
 
 class Clock:
-    """Measures SQLite's working time on a statement; a thread interrupts SQLite at the limit."""
+    """Measures SQLite's working time on a statement."""
 
-    def __init__(self, connection: sqlite3.Connection, timeout: float) -> None:
+    def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.was_over = False
-        self._connection = connection
         self._used = 0.0
         self._since = math.inf  # while SQLite does not work
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="graphsearch-sql-clock", daemon=True)
-        if timeout:
-            self._thread.start()
-
-    def close(self) -> None:
-        """Ends the thread, before the connection is closed."""
-        self._done.set()
-        if self.timeout:
-            self._thread.join()
 
     def __enter__(self) -> None:
         self._since = monotonic()
@@ -240,11 +227,10 @@ class Clock:
         self._used += monotonic() - self._since
         self._since = math.inf
 
-    def _watch(self) -> None:
-        while not self._done.wait(LOOK_SECONDS):
-            if self._used + monotonic() - self._since > self.timeout:
-                self.was_over = True
-                self._connection.interrupt()
+    def is_over(self) -> bool:
+        """Returns whether the statement has taken more than its time; SQLite asks, and then stops."""
+        self.was_over = 0 < self.timeout < self._used + monotonic() - self._since
+        return self.was_over
 
 
 def check_statement(statement: str) -> None:
@@ -277,8 +263,8 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
 class Functions:
     """Registers the SQL functions of a statement, and keeps their errors: SQLite does not pass them on."""
 
-    def __init__(self, path: str | os.PathLike[str], clock: Clock) -> None:
-        self.clock = clock
+    def __init__(self, path: str | os.PathLike[str], timeout: float) -> None:
+        self.clock = Clock(timeout)
         self._path = path
         self._store: Store | None = None
         self._failure: BaseException | None = None
@@ -287,14 +273,12 @@ class Functions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.clock.close()
         if self._store:
             self._store.close()
 
-    def add_to(self, connection: sqlite3.Connection, *, reads_records: bool = True) -> None:
-        """Registers the functions with a connection; `reads_records`: `record` too."""
-        reading = [Function("record", 1, self._record, fixed=False)] if reads_records else []
-        for one in (*PURE, *reading):
+    def add_to(self, connection: sqlite3.Connection) -> None:
+        """Registers the functions with a connection."""
+        for one in (*PURE, Function("record", 1, self._record, fixed=False)):
             call = self._kept(one.name, one.call)
             connection.create_function(one.name, one.arguments, call, deterministic=one.fixed)
 

@@ -17,7 +17,7 @@ from graphsearch.book.why import admitted_moves
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.output import ExportReport, new_output
 from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.polyglot import export_polyglot
 from graphsearch.exchange.rows_export import export_csv, export_jsonl, export_parquet
 from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import export_site

@@ -138,7 +138,7 @@ def import_files(
             import_pgn, variations=variations, max_ply=depth, players=players
         )
     elif form == "polyglot":
-        from graphsearch.exchange.polyglot_import import import_polyglot as work
+        from graphsearch.exchange.polyglot import import_polyglot as work
     else:
         from graphsearch.exchange.epd_import import import_epd as work
     return _import(files, store, work, NOUNS[form], again=again, json=json)

@@ -1,4 +1,6 @@
-"""The Polyglot book format: entries of 16 bytes, big-endian, sorted by key.
+"""Polyglot books: their format, their import, and the export of a file as one.
+
+A book has entries of 16 bytes, big-endian, sorted by key:
 
     key u64, raw move u16, weight u16, learn u32
 
@@ -8,19 +10,41 @@ promotion (0 none, 1-4 knight to queen). Castling is the king capturing its own 
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Literal
 
 import chess
+import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
-ENTRY = struct.Struct(">QHHI")  # key, raw move, weight, learn
+from ..base.errors import ExportError, ImportFileError, InvalidParameterError
+from ..base.limits import BOOK, check_size
+from ..position.board import board_of, encode_move, fen_of, pack
+from ..position.board import unpack as unpacked
+from ..position.values import cp_of, negate
+from ..position.words import CHESS960, KEY, KINGS, META
+from ..query.columns import cps_of
+from ..query.steps import CASTLING_STEP, Floats, Ints, Mask, Words, legal_codes, positions_after
+from ..store.store import Store
+from ..store.tables import games as tables
+from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
+from .output import ExportReport, new_output, open_export
+from .selection import ExportPlan, Selection, plan, without_clocks
+from .sources import GivenFile, Input
+from .walk import Moves, Positions, Walk
+from .walk import OnProgress as OnWalk
+
+ENTRY = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
 ENTRY_BYTES = 8 + 2 + 2 + 4
+assert ENTRY.itemsize == ENTRY_BYTES
 MAX_WEIGHT = (1 << 16) - 1
-ENTRIES = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
-assert ENTRY.size == ENTRIES.itemsize == ENTRY_BYTES
 HALF, SLIGHTLY = 0.5, 1e-9  # values within 1e-9 of a half round down, whatever their last bits
 
 CASTLING = {  # source and target in the book -> target square of the king
@@ -29,24 +53,6 @@ CASTLING = {  # source and target in the book -> target square of the king
     (chess.E8, chess.H8): chess.G8,
     (chess.E8, chess.A8): chess.C8,
 }
-
-
-class PolyglotEntry(NamedTuple):
-    """One entry of a book file, in the order of `ENTRY`: a move in a position.
-
-    >>> ENTRY.pack(*PolyglotEntry(0x463B96181691FC9C, 0x31C, 7)).hex()
-    '463b96181691fc9c031c000700000000'
-    """
-
-    key: int
-    raw_move: int
-    weight: int
-    learn: int = 0
-
-
-def unpack(data: bytes) -> Iterator[PolyglotEntry]:
-    """Yields the entries of `data`; its length must be a multiple of 16."""
-    return map(PolyglotEntry._make, ENTRY.iter_unpack(data))
 
 
 def fitted(
@@ -109,3 +115,382 @@ def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
         if board.is_castling(castling) and board.is_legal(castling):
             return castling
     return move if board.is_legal(move) else None
+
+
+# ------------------------------------------------------------------ import
+KIND = "polyglot"
+ENTRIES_AT_ONCE = 1 << 15  # of one transaction
+NAMES_AT_ONCE = 10_000
+
+Row = tuple[str, str, str | None, str, int, int]  # as `games.name_entries` takes it
+
+
+def import_polyglot(
+    path: str | os.PathLike[str],
+    files: Sequence[GivenFile],
+    *,
+    again: bool = False,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+    entries_at_once: int = ENTRIES_AT_ONCE,
+) -> list[FileReport]:
+    """Imports every entry of Polyglot books into a graph file; makes the file if it is missing.
+
+    A book stores only the keys of its positions. Their FENs come from the positions of the graph file, and
+    from a search over the moves of the book and single moves that are not in it, from those positions and
+    from the start of the game.
+
+    Args:
+      again: also import books that were imported before.
+      stop: set it, from any thread or a signal handler, to save and return.
+      entries_at_once: entries per transaction.
+
+    Raises:
+      StoreError: if the graph file cannot be written; earlier transactions stay.
+    """
+
+    def read(importing: Importing, given: Input) -> None:
+        _PolyglotImport(importing, given, entries_at_once).read()
+
+    job = ImportKind(kind=KIND, read=read, options={}, again=again)
+    return import_files(path, files, job, stop=stop, on_progress=on_progress)
+
+
+class _PolyglotImport:
+    def __init__(self, importing: Importing, given: Input, entries_at_once: int) -> None:
+        self._importing, self._report = importing, importing.report
+        self._entries_at_once = entries_at_once
+        self._given = given
+        self._names: list[Row] = []
+
+    def read(self) -> None:
+        """Imports the entries that are not imported yet, then names the positions and moves it can find."""
+        keys = [np.zeros(0, np.uint64)]
+        zero = 0
+        for entries in self._pieces():
+            keys.append(entries["key"].astype(np.uint64))
+            zero += int((entries["weight"] == 0).sum())
+            self._importing.show_progress()
+            if self._importing.stopped:
+                return
+        given = np.concatenate(keys)
+        finder = Finder(self._importing.store, np.unique(given))
+        if self._name_all(finder):
+            self._add_notes(finder, given, zero)
+            self._importing.save(self._write_names(), finished=True)
+
+    def _pieces(self) -> Iterator[NDArray[np.void]]:
+        """Yields the entries of the book, piece by piece, and imports those that are new."""
+        place, rest = 0, b""
+        for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
+            begin = piece[:4096]
+            if (
+                not place
+                and begin.isascii()
+                and begin.decode("ascii").replace("\n", "").replace("\r", "").isprintable()
+            ):
+                raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
+            check_size(place * ENTRY_BYTES, BOOK, self._given.name)
+            entries = np.frombuffer(piece, ENTRY, len(piece) // ENTRY_BYTES)
+            rest = piece[len(entries) * ENTRY_BYTES :]
+            self._save(place, entries)
+            place += len(entries)
+            yield entries
+        if rest:
+            reason = f"{len(rest)} bytes at the end are not a whole entry; the book is cut short"
+            self._report.problems.append(Problem(place, reason))
+            self._report.skipped = 1
+
+    def _save(self, place: int, entries: NDArray[np.void]) -> None:
+        source, known = self._importing.source.id, max(0, self._report.taken - place)
+        rows: list[tables.EntryRow] = [
+            (f"{key:016x}", _as_written(raw), source, at, raw, weight, learn)
+            for at, (key, raw, weight, learn) in enumerate(entries[known:].tolist(), place + known)
+        ]
+        if rows:
+            self._report.taken += len(rows)
+            self._importing.save(lambda store: tables.add_entries(store, rows))
+
+    # -------------------------------------------------------------- names
+    def _name_all(self, finder: Finder) -> bool:
+        """Names the entries of every position found; returns False if stopped before the end."""
+        for known in finder:
+            self._name(known, finder)
+            self._importing.show_progress("Naming the positions of", finder.found)
+            if len(self._names) >= NAMES_AT_ONCE:
+                self._importing.save(self._write_names())
+            if self._importing.stopped:
+                self._importing.save(self._write_names())
+                return False
+        return True
+
+    def _name(self, known: Place, finder: Finder) -> None:
+        """Names the moves of a position, and passes them to the finder."""
+        words, ply = known
+        board = unpacked(words.tolist())
+        board.fullmove_number = ply // 2 + 1
+        fen, key, source = fen_of(board), f"{int(words[KEY]):016x}", self._importing.source.id
+        moves: list[chess.Move] = []
+        for place, raw in tables.entries_of(self._importing.store, source, key):
+            move = legal_move(board, raw)
+            if move is None:
+                text = _as_written(raw)
+                reason = f"the move {text} ({raw:#06x}) is illegal in its position, {fen}"
+                self._report.problems.append(Problem(place, reason))
+                self._names.append((fen, text, None, key, source, place))
+                continue
+            self._names.append((fen, move.uci(), board.san(move), key, source, place))
+            moves.append(move)
+        finder.follow(known, moves)
+
+    def _write_names(self) -> tables.Write:
+        names, self._names = self._names, []
+        return lambda store: tables.name_entries(store, names)
+
+    def _add_notes(self, finder: Finder, keys: NDArray[np.uint64], zero: int) -> None:
+        notes, total = self._report.notes, len(np.unique(keys))
+        notes.append(f"positions whose FEN is known: {finder.found:,} of {total:,}")
+        if zero:
+            notes.append(f"entries of weight 0, which programs do not play: {zero:,}")
+        disorder = np.flatnonzero(keys[1:] < keys[:-1])
+        if len(disorder):
+            notes.append(
+                f"its entries are out of order from entry {disorder[0] + 1} on; programs will miss some"
+            )
+        if not total:
+            notes.append("it has no entries")
+
+
+def _as_written(raw: int) -> str:
+    """Returns a raw move in UCI, castling as e1h1; the null move if its bits are invalid."""
+    move = written_move(raw)
+    return move.uci() if move else chess.Move.null().uci()
+
+
+# ------------------------------------------------------------------ positions of a book
+Place = tuple[Words, int]  # a position and its ply
+
+
+class Finder:
+    """Yields each position found for a key of the book, and its ply; `follow` its moves before the next.
+
+    Attributes:
+      found: number of positions so far.
+    """
+
+    def __init__(self, store: Store, keys: NDArray[np.uint64]) -> None:
+        """Begins to look for keys, sorted and distinct."""
+        self._store, self._keys = store, keys
+        self._seen = np.zeros(len(self._keys), bool)
+        self._ready: deque[Place] = deque()
+        self._around: deque[Place] = deque()  # positions to expand by all legal moves
+        self._passed: set[int] = set()  # keys of expanded positions that are not in the book
+        self.found = 0
+
+    def __iter__(self) -> Iterator[Place]:
+        keys = (f"{key:016x}" for key in self._keys.tolist())
+        fens = chain(tables.known_roots(self._store), tables.known_fens(self._store, keys))
+        for fen in chain([chess.STARTING_FEN], fens):
+            board = board_of(fen)
+            self._meet(pack(board).reshape(1, -1), board.ply(), passes=True)
+            yield from self._drained()
+        while self._around and self.found < len(self._keys):
+            words, ply = self._around.popleft()
+            self._look_around(words, ply)
+            yield from self._drained()
+
+    def _drained(self) -> Iterator[Place]:
+        while self._ready:
+            yield self._ready.popleft()
+
+    def follow(self, known: Place, moves: Sequence[chess.Move]) -> None:
+        """Follows the book's legal moves in a position."""
+        self._step(*known, [encode_move(move) for move in moves], passes=True)
+        self._around.append(known)
+
+    def _look_around(self, words: Words, ply: int) -> None:
+        """Meets the positions after all legal moves of a position."""
+        counts, codes, _ = legal_codes(words.reshape(1, -1))
+        self._step(words, ply, codes[0, : counts[0]].tolist(), passes=False)
+
+    def _step(self, words: Words, ply: int, codes: Sequence[int], *, passes: bool) -> None:
+        if codes:
+            after, _ = positions_after(words.reshape(1, -1), [0] * len(codes), codes)
+            self._meet(after, ply + 1, passes=passes)
+
+    def _meet(self, words: Words, ply: int, *, passes: bool) -> None:
+        """Queues positions that are new and in the book; with `passes`, queues the others for expansion."""
+        places = np.minimum(np.searchsorted(self._keys, words[:, KEY]), max(len(self._keys) - 1, 0))
+        hits = self._keys[places] == words[:, KEY] if len(self._keys) else np.zeros(len(words), bool)
+        for row, place, hit in zip(words, places.tolist(), hits.tolist(), strict=True):
+            if hit and not self._seen[place]:
+                self._seen[place] = True
+                self.found += 1
+                self._ready.append((row.copy(), ply))
+            elif not hit and passes and int(row[KEY]) not in self._passed:
+                self._passed.add(int(row[KEY]))
+                self._around.append((row.copy(), ply))
+
+
+# ------------------------------------------------------------------ export
+# The weight of a move is its N (`n`), or, for a loss in centipawns against the best move of its position,
+# 2 ** (-loss / 25) (`q`). `n` stays unchanged if the largest weight of a position fits 16 bits, else all its
+# weights are scaled; `q` gives the best move 65,535. Moves with a weight that rounds to 0 are omitted, but
+# never the best one.
+Weights = Literal["n", "q"]
+HALVING_CP = 25.0  # loss in centipawns that halves the weight
+
+
+def export_polyglot(
+    path: str | Path,
+    target: str | Path,
+    selection: Selection | None = None,
+    *,
+    weights: Weights | None = None,
+    on_progress: OnWalk | None = None,
+) -> ExportReport:
+    """Writes a Polyglot book of a graph file; returns a report.
+
+    Args:
+      path: the graph file, opened read-only; a search may write it meanwhile.
+      target: the book, replaced atomically.
+      selection: what to export; for one side, only positions with that side to move.
+      weights: `n` or `q`; None: q with a book, else n.
+      on_progress: called with positions visited and met.
+
+    Raises:
+      InvalidParameterError: if there are no such weights, or no such book.
+      ExportError: if there is nothing to write, or the output cannot be written.
+      StoreError: if the graph file cannot be read.
+    """
+    chosen = selection or Selection()
+    if weights not in (None, "n", "q"):
+        raise InvalidParameterError(f"weights must be n or q, not {weights!r}")
+    by_value = weights == "q" or (weights is None and chosen.book is not None)
+    report = ExportReport("polyglot", str(target))
+    with open_export(path, partial(new_output, target), report) as (store, out):
+        wanted = plan(store, chosen)
+        walk = Walk(store, wanted, report, leaves=False, on_progress=on_progress)
+        parts = [_part(found, steps.ids) for found, steps in walk.visits()]
+        if parts:
+            out.write(entries_of(parts, wanted, report, by_value=by_value).tobytes())
+        if not report.moves:
+            why = ", ".join(report.left_out_lines())
+            raise ExportError(f"{store.path}: nothing to export{why and f'; {why}'}")
+    return report
+
+
+_Part = tuple[Ints, NDArray[np.uint64], Mask, Ints, Floats, Ints, Ints, Floats]
+
+
+def _part(found: Positions, ids: Ints) -> _Part:
+    """Returns columns of a batch: of positions id, Polyglot key, whether it is exported, number of moves and
+    value; of moves the raw move, edge N and value (NaN if unknown)."""
+    moves, worth = found.moves, found.move_worth
+    counts, raw = np.bincount(moves.of, minlength=len(found)), _raw_moves(found.words, moves)
+    positions = (ids, found.words[:, KEY], found.own, counts, found.worth.q)
+    return (*positions, raw, worth.n.astype(np.int64), worth.value)
+
+
+def entries_of(
+    parts: Sequence[_Part], wanted: ExportPlan, report: ExportReport, *, by_value: bool
+) -> NDArray[np.void]:
+    """Returns the entries of a walk, sorted by key, in each position by descending weight."""
+    ids, keys, own, counts, values, raw, n, value = map(np.concatenate, zip(*parts, strict=True))
+    begins = np.cumsum(counts) - counts
+    report.left_out["other_side"] += int(((counts > 0) & ~own).sum())
+    rows = _without_clashes(np.flatnonzero((counts > 0) & own), keys, n, begins, report)
+    first, of = np.cumsum(counts[rows]) - counts[rows], np.repeat(np.arange(len(rows)), counts[rows])
+    moves = begins[rows][of] + np.arange(len(of)) - first[of]
+    numbers = _weights_by_value(value[moves], first, of) if by_value else n[moves].astype(np.float64)
+    largest = np.maximum.reduceat(numbers, first)
+    scaled = fitted(numbers, largest[of], fill=by_value)
+    kept = np.flatnonzero(scaled)
+    kept = kept[np.lexsort((-scaled[kept], of[kept]))]
+    report.scaled += 0 if by_value else int(counts[rows][largest > MAX_WEIGHT].sum())
+    report.left_out["moves_scaled_away"] += len(moves) - len(kept)
+    found = np.zeros(len(kept), ENTRY)
+    found["key"], found["move"], found["weight"] = keys[rows][of[kept]], raw[moves[kept]], scaled[kept]
+    if wanted.book is not None:
+        roots = dict(zip(ids.tolist(), values.tolist(), strict=True))
+        found = np.concatenate([found, _ways_to_roots(wanted, roots, set(keys[counts > 0].tolist()))])
+    report.positions += len(np.unique(found["key"]))
+    report.moves += len(found)
+    return found[np.argsort(found["key"], kind="stable")].astype(ENTRY)  # which numpy had made native
+
+
+def _without_clashes(
+    rows: Ints, keys: NDArray[np.uint64], n: Ints, begins: Ints, report: ExportReport
+) -> Ints:
+    """Returns positions sorted by key, of each key the one with the most visits, else the first.
+
+    Args:
+      rows: their indices. n: visits of all moves. begins: first move of every position.
+    """
+    visits = np.add.reduceat(np.append(n, 0), begins)
+    rows = rows[np.lexsort((rows, -visits[rows], keys[rows]))]
+    again = np.append(np.zeros(min(1, len(rows)), bool), keys[rows][1:] == keys[rows][:-1])
+    report.left_out["clashes"] += int(again.sum())
+    return np.asarray(rows[~again])
+
+
+def _weights_by_value(values: Floats, first: Ints, of: Ints) -> Floats:
+    """Returns the weight of each move, 0 for one of unknown value.
+
+    Args:
+      first: the first move of each position. of: the position of each move.
+    """
+    known = ~np.isnan(values)
+    scores = np.where(known, cps_of(np.where(known, values, -1.0)), -(1 << 40))
+    losses, which = np.unique(np.maximum.reduceat(scores, first)[of] - scores, return_inverse=True)
+    found = np.array([weight_of_loss(loss) for loss in losses.tolist()], np.float64)[which]
+    return np.where(known, found, 0.0)
+
+
+def weight_of_loss(cp: int) -> float:
+    """Returns the weight, in (0, 1], of a move that loses `cp` centipawns.
+
+    >>> weight_of_loss(0), weight_of_loss(25)
+    (1.0, 0.5)
+    """
+    return float(2.0 ** max(-cp / HALVING_CP, -1000.0))
+
+
+def _ways_to_roots(wanted: ExportPlan, roots: dict[int, float], walked: set[int]) -> NDArray[np.void]:
+    """Returns entries for the positions before the roots of a book, sorted by key, best move first.
+
+    The moves are those that lead to the roots, by the roots' values; a position of the walk has its own.
+
+    Args:
+      roots: values of positions by id; the ids of roots come first. walked: keys of positions with moves.
+    """
+    values: dict[int, dict[int, float]] = {}
+    for i, root in enumerate(wanted.roots, 1):
+        game = wanted.games.get(without_clocks(fen_of(root)))
+        value = roots.get(i, 0.0)
+        walk = game.copy() if game else root
+        while walk.move_stack:
+            move, value = walk.pop(), negate(value)
+            if wanted.side in ("both", chess.COLOR_NAMES[walk.turn]):
+                found = values.setdefault(chess.polyglot.zobrist_hash(walk), {})
+                raw = raw_move(walk, move)
+                found[raw] = max(value, found.get(raw, value))
+    rows = []
+    for key in sorted(values.keys() - walked):
+        scores = {raw: cp_of(value) for raw, value in values[key].items()}
+        best = max(scores.values())
+        numbers = np.array([weight_of_loss(best - cp) for cp in scores.values()], np.float64)
+        fit = fitted(numbers, np.full(len(numbers), numbers.max()), fill=True).tolist()
+        rows += [(key, raw, weight, 0) for weight, raw in sorted(zip(fit, scores, strict=True), reverse=True)]
+    return np.array(rows, ENTRY)
+
+
+def _raw_moves(words: Words, moves: Moves) -> Ints:
+    """Returns moves in Polyglot's encoding; castling is the king capturing his own rook."""
+    origin, target = moves.code.astype(np.int64) & 63, moves.code.astype(np.int64) >> 6 & 63
+    king = words[moves.of, KINGS] >> origin.astype(np.uint64) & np.uint64(1) > 0
+    standard = words[moves.of, META] & np.uint64(CHESS960) == 0
+    castles = king & standard & (np.abs((origin & 7) - (target & 7)) == CASTLING_STEP)
+    rook = (origin & ~7) + np.where(target > origin, 7, 0)
+    raw: Ints = np.where(castles, rook, target) | origin << 6 | moves.code & (7 << 12)
+    return raw

@@ -14,7 +14,7 @@ from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.book.why import admitted_moves, why
 from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.polyglot import export_polyglot
 from graphsearch.exchange.selection import Selection
 
 from ..conftest import Cli

@@ -17,7 +17,7 @@ import chess
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.output import ExportReport
 from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.polyglot import export_polyglot
 from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
 

@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import re
+import struct
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +17,8 @@ import numpy as np
 import pytest
 
 from graphsearch.base.errors import ExportError, InvalidParameterError
-from graphsearch.exchange import polyglot_export
-from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT, fitted
-from graphsearch.exchange.polyglot_export import export_polyglot, weight_of_loss
+from graphsearch.exchange import polyglot
+from graphsearch.exchange.polyglot import MAX_WEIGHT, export_polyglot, fitted, weight_of_loss
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of
 from graphsearch.position.values import cp_of
@@ -57,7 +57,7 @@ def read_book(path: Path, boards: list[chess.Board]) -> Book:
 
 
 def entries(path: Path) -> list[tuple[int, int, int, int]]:
-    return list(ENTRY.iter_unpack(path.read_bytes()))
+    return list(struct.iter_unpack(">QHHI", path.read_bytes()))
 
 
 def boards_of(known: Known) -> list[chess.Board]:
@@ -197,7 +197,7 @@ def test_a_disk_that_fills_up_is_one_error_that_names_the_book(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(polyglot_export, "entries_of", full)
+    monkeypatch.setattr(polyglot, "entries_of", full)
     with pytest.raises(ExportError, match=r"full\.bin cannot be written: No space left on device"):
         export_polyglot(graph, tmp_path / "full.bin")
     gc.collect()

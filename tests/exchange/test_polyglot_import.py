@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bz2
 import io
+import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import chess
 import chess.polyglot
@@ -13,8 +14,7 @@ import pytest
 
 from graphsearch.exchange.importing import FileReport
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.polyglot import ENTRY, ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
-from graphsearch.exchange.polyglot_import import import_polyglot
+from graphsearch.exchange.polyglot import ENTRY_BYTES, import_polyglot, legal_move, written_move
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
@@ -22,6 +22,17 @@ from graphsearch.store.tables import games as tables
 from ..conftest import Cli, shared_data, sql
 from ..support.positions import after_line, random_games
 from .exported import part_of_book
+
+ENTRY = struct.Struct(">QHHI")
+
+
+class Entry(NamedTuple):
+    """An entry of a book file."""
+
+    key: int
+    raw_move: int
+    weight: int
+    learn: int = 0
 
 
 def raw_move_of(board: chess.Board, move: chess.Move) -> int:
@@ -35,13 +46,11 @@ def raw_move_of(board: chess.Board, move: chess.Move) -> int:
 CASTLING = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
 
 
-def entry(board: chess.Board, san: str, weight: int = 1, learn: int = 0) -> PolyglotEntry:
-    return PolyglotEntry(
-        chess.polyglot.zobrist_hash(board), raw_move_of(board, board.parse_san(san)), weight, learn
-    )
+def entry(board: chess.Board, san: str, weight: int = 1, learn: int = 0) -> Entry:
+    return Entry(chess.polyglot.zobrist_hash(board), raw_move_of(board, board.parse_san(san)), weight, learn)
 
 
-def book(*entries: PolyglotEntry) -> bytes:
+def book(*entries: Entry) -> bytes:
     return b"".join(ENTRY.pack(*one) for one in sorted(entries, key=lambda one: one.key))
 
 
@@ -82,13 +91,15 @@ def test_a_king_that_may_not_castle_takes_no_rook() -> None:
 
 
 def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known(path: Path) -> None:
-    stray = PolyglotEntry(12345, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 9, 7)
+    stray = Entry(12345, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 9, 7)
     data = book(entry(chess.Board(), "e4", 5), entry(after_line("e4"), "c5", 3, 99), stray)
     report = imported(path, data)
     assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
     assert "positions whose FEN is known: 2 of 3" in report.notes
     found = sql(path, "SELECT place, raw_move, weight, learn, key FROM polyglot_entry ORDER BY place")
-    assert [PolyglotEntry(int(key, 16), *rest) for _, *rest, key in found] == list(unpack(data))
+    assert [Entry(int(key, 16), *rest) for _, *rest, key in found] == [
+        Entry._make(one) for one in ENTRY.iter_unpack(data)
+    ]
     named = sql(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
     assert named == [
         (3, "c7c5", "c5", after_line("e4").fen()),
@@ -115,7 +126,7 @@ def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
 def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(path: Path) -> None:
     line = ("e4", "e5", "Nf3", "Nc6", "Bc4", "Bc5")
     steps = [entry(after_line(" ".join(line[:k])), line[k]) for k in range(len(line))]
-    unknown = PolyglotEntry(5, chess.E1 << 6 | chess.A1, 2)
+    unknown = Entry(5, chess.E1 << 6 | chess.A1, 2)
     imported(path, book(*steps, entry(after_line(" ".join(line)), "O-O", 7), unknown))
     assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 7") == [("e1g1", "O-O")]
     assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 2") == [("e1a1", None)]
@@ -123,8 +134,8 @@ def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(
 
 def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
     start = chess.polyglot.zobrist_hash(chess.Board())
-    clash = PolyglotEntry(start, chess.E2 << 6 | chess.E5, 4)
-    no_move = PolyglotEntry(start, 0x7FFF, 3)
+    clash = Entry(start, chess.E2 << 6 | chess.E5, 4)
+    no_move = Entry(start, 0x7FFF, 3)
     data = book(entry(chess.Board(), "e4", 0), clash, no_move) + ENTRY.pack(1, 1, 1, 0) + b"tail"
     report = imported(path, data)
     assert (report.taken, report.skipped) == (4, 1)
@@ -154,7 +165,7 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = [
-        PolyglotEntry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1)
+        Entry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1)
         for b in random_games(9, 90, 60)
     ]
     data = book(*entries)
@@ -180,7 +191,7 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
 
 def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names are looked for along the moves of the book only: everything else takes a minute."""
-    monkeypatch.setattr("graphsearch.exchange.polyglot_import.Finder._look_around", lambda *_: None)
+    monkeypatch.setattr("graphsearch.exchange.polyglot.Finder._look_around", lambda *_: None)
     source = path.with_name("book.bin")
     source.write_bytes(part_of_book(shared_data("data/performance.bin")))
     [report] = import_polyglot(path, [GivenFile(str(source))])

@@ -12,7 +12,7 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze, show
 from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot_export import export_polyglot
+from graphsearch.exchange.polyglot import export_polyglot
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.graph.view import MoveView, NodeView
 from graphsearch.position.board import fen_of

@@ -166,7 +166,7 @@ class ImportTask(Task):
         """Imports the file."""
         from ...exchange.epd_import import import_epd
         from ...exchange.pgn_import import import_pgn
-        from ...exchange.polyglot_import import import_polyglot
+        from ...exchange.polyglot import import_polyglot
 
         take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[self.form]
         more: dict[str, Any] = {"players": self.players} if self.form == "pgn" else {}
@@ -213,7 +213,7 @@ class ExportTask(Rooted, Task):
         """Writes the file."""
         from ...exchange.epd_export import export_epd
         from ...exchange.pgn_export import export_pgn
-        from ...exchange.polyglot_export import export_polyglot
+        from ...exchange.polyglot import export_polyglot
         from ...exchange.rows_export import export_csv, export_jsonl, export_parquet
 
         kinds: dict[str, Any] = {

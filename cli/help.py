@@ -46,7 +46,7 @@ settings`). A search without any file is not saved.""",
   builtin          the program's own networks; the default
   uniform          knows only the rules, for benchmarks
   nnue:FILE        Stockfish's network: a .nnue file, or nnue:stockfish for the installed program's
-  lc0:FILE         a network of Leela Chess Zero, .pb.gz
+  lc0:FILE         a network of Leela Chess Zero, .pb.gz or .onnx
   uci:PROGRAM      any UCI engine
   FILE.py:CLASS    a class of a Python file
 

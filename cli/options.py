@@ -209,7 +209,7 @@ class EvaluatorOptions:
             "--evaluator NAME",
             "builtin (the default): the program's own networks; uniform: knows only the rules, for "
             "benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, from a .nnue file or the program "
-            "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz; uci:PROGRAM: any UCI "
+            "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
             "engine; FILE.py:CLASS: a class of a Python file.",
         ),
     ] = None

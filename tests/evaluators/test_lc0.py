@@ -114,10 +114,11 @@ def test_threads_may_share_an_evaluator(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ a real network
+@pytest.mark.parametrize("name", ["maia-1900.pb.gz", "maia-1900.onnx"])
 @pytest.mark.parametrize(("history", "count"), [("position", 100), ("line", 150)])
-def test_maia_answers_as_the_reference_does(history: str, count: int) -> None:
+def test_maia_answers_as_the_reference_does(name: str, history: str, count: int) -> None:
     options = {"PolicyTemperature": "1", "history": history}
-    evaluator = create(f"lc0:{shared_data('nets/maia-1900.pb.gz')}", options)
+    evaluator = create(f"lc0:{shared_data(f'nets/{name}')}", options)
     with gzip.open(shared_data("golden/maia-1900_outputs.jsonl.gz"), "rt") as handle:
         cases = [case for case in map(json.loads, handle) if history == "line" or not case["moves"]]
     assert len(cases) == count

@@ -168,12 +168,13 @@ class Model:
 
     Attributes:
       model: serialized; its input is PLANES_NAME, its outputs are POLICY_NAME, and WDL_NAME or VALUE_NAME.
-      form: the architecture.
+      input: its input format, a number of INPUTS. wdl: whether its value is WDL; else Q.
       widest: number of outputs of the largest layer for one position.
     """
 
     model: bytes
-    form: Form
+    input: int
+    wdl: bool
     widest: int
 
 
@@ -200,7 +201,7 @@ def read_network(
             f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
             " download it again"
         ) from None
-    return Model(bytes(model.SerializeToString()), form, converter.widest)
+    return Model(bytes(model.SerializeToString()), form.input, form.wdl, converter.widest)
 
 
 MEN_PLANES = 12  # the latest position's planes, the input of a dense embedding

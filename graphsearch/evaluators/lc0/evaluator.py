@@ -23,11 +23,14 @@ from .convert import (
     VALUE_HEAD,
     VALUE_NAME,
     WDL_NAME,
+    Model,
     needed,
     read_network,
 )
+from .exported import Exported
 from .planes import HISTORY_FILL, planes_and_transforms, turned_back
 from .policy import priors
+from .weights import CLASSICAL_INPUT
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # earlier plies in the input: those of the line, or none
@@ -58,7 +61,7 @@ class Lc0Evaluator(Evaluator):
       identity: the file's hash and the options that change results; it omits the device, although devices
         differ in the last digits.
       policy_temperature: of the priors.
-      form: the network's architecture.
+      input: its input format, a number of `weights.INPUTS`. has_wdl: whether its value is WDL; else Q.
       runtime: onnxruntime's session.
       device: where the network runs, such as `cpu` or `cuda`.
       outputs: the names of the policy and the value.
@@ -80,7 +83,7 @@ class Lc0Evaluator(Evaluator):
         """Loads a network.
 
         Args:
-          path: a `.pb.gz` or `.pb` file of lc0.
+          path: a `.pb.gz` or `.pb` file of lc0, or an `.onnx` file of `lc0 leela2onnx`.
           temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
           history: `line` or `position`.
           device: `auto` for a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
@@ -92,16 +95,17 @@ class Lc0Evaluator(Evaluator):
             the device or head does not exist.
         """
         data, label = _file_bytes(Path(path).expanduser()), str(path)
-        network = read_network(data, label, policy_head, value_head)
+        network = _network(data, label, policy_head, value_head)
         if network.widest > ACTIVATIONS.most:
             raise EvaluatorError(
                 f"{label} is too large: one of its layers has {network.widest:,} outputs for a position, the"
                 f" limit is {ACTIVATIONS.most:,}{ACTIVATIONS.hint}"
             )
-        self.form, self._most_at_once = network.form, min(MOST_AT_ONCE, MOST_NUMBERS // network.widest)
+        self.input, self.has_wdl = network.input, network.wdl
+        self._most_at_once = min(MOST_AT_ONCE, MOST_NUMBERS // network.widest)
         self.runtime, self.notes = load(network.model, label, device, threads)
         self.device = _device_of(self.runtime.get_providers()[0])
-        self.outputs = [POLICY_NAME, WDL_NAME if self.form.wdl else VALUE_NAME]
+        self.outputs = [POLICY_NAME, WDL_NAME if self.has_wdl else VALUE_NAME]
         self.policy_temperature = temperature
         self.wants_lines = history == LINE
         self.batch_size = CPU_BATCH if self.device == CPU else DEVICE_BATCH
@@ -113,7 +117,7 @@ class Lc0Evaluator(Evaluator):
             ("value_head", value_head, VALUE_HEAD),
         )
         options |= {name: value for name, value, default in others if value != default}
-        mapping = "wdl" if self.form.wdl else "q-without-draws"
+        mapping = "wdl" if self.has_wdl else "q-without-draws"
         self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
@@ -126,10 +130,10 @@ class Lc0Evaluator(Evaluator):
         for begin in range(0, len(batch), self._most_at_once):
             part = batch.part(begin, begin + self._most_at_once)
             lines = part.lines if self.wants_lines else None
-            planes, transforms = planes_and_transforms(part.words, self.form.input, lines=lines)
+            planes, transforms = planes_and_transforms(part.words, self.input, lines=lines)
             policy, value = self.run(planes)
             policy = turned_back(policy, transforms)
-            wdl = value if self.form.wdl else wdl_without_draws(value[:, 0])
+            wdl = value if self.has_wdl else wdl_without_draws(value[:, 0])
             parts.append(Evaluation(wdl, priors(part, policy, self.policy_temperature)))
         return Evaluation(
             np.concatenate([part.wdl for part in parts]), np.concatenate([part.priors for part in parts])
@@ -182,8 +186,18 @@ def _file_bytes(path: Path) -> bytes:
         raise EvaluatorFileError(str(error)) from None
     except OSError as error:
         raise EvaluatorFileError(
-            f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz file"
+            f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz or .onnx file"
         ) from None
+
+
+def _network(data: bytes, label: str, policy_head: str, value_head: str) -> Model:
+    """Returns the model of a file; `label` is its name."""
+    if not label.endswith(".onnx"):
+        return read_network(data, label, policy_head, value_head)
+    if (policy_head, value_head) != (POLICY_HEAD, VALUE_HEAD):
+        raise EvaluatorError(f"{label} is an ONNX model with one policy and one value: name no head")
+    checked = Exported(data, label)
+    return Model(data, CLASSICAL_INPUT, checked.has_wdl, checked.widest)
 
 
 # ---------------------------------------------------------- onnxruntime

@@ -1,0 +1,244 @@
+"""`.onnx` files: what lc0 writes is let in, what grows or never ends is refused before it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from graphsearch.base.errors import EvaluatorError
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.lc0 import evaluator
+from graphsearch.evaluators.lc0.convert import read_network
+from graphsearch.evaluators.lc0.exported import Exported
+from tests.conftest import shared_data
+from tests.support.random_lc0 import RandomNetwork, Shape, tower
+
+FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+
+
+Nodes = list[Any]
+Constants = dict[str, Any]
+
+
+def model(nodes: Nodes, constants: Constants | None = None, *, batch: Any = "batch", **more: Any) -> bytes:
+    """Returns a network of the right form whose policy comes through `grown`, which the nodes make."""
+    every: Constants = {
+        "policy/first": np.zeros((112 * 64, 1), np.float32),
+        "policy/weights": np.zeros((1, 1858), np.float32),
+        "value/weights": np.zeros((112 * 64, 3), np.float32),
+        "axes": np.array([1], np.int64),
+        "zero": np.zeros(1, np.float32),
+    } | (constants or {})
+    tail = [
+        helper.make_node("Flatten", ["/input/planes"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "policy/first"], ["narrow"]),
+        helper.make_node("MatMul", ["narrow", "policy/weights"], ["policy"]),
+        helper.make_node("MatMul", ["flat", "value/weights"], ["/output/wdl"]),
+    ]
+    extra = [
+        helper.make_node("ReduceSum", ["grown"], ["sum"], keepdims=0),
+        helper.make_node("Mul", ["sum", "zero"], ["nothing"]),
+    ]
+    last = [helper.make_node("Add" if nodes else "Identity", ["policy", *(["nothing"] if nodes else [])],
+                             ["/output/policy"])]  # fmt: skip
+    graph = helper.make_graph(
+        [*tail, *nodes, *(extra if nodes else []), *last],
+        "odd",
+        [helper.make_tensor_value_info("/input/planes", FLOAT, [batch, 112, 8, 8])],
+        [
+            helper.make_tensor_value_info("/output/policy", FLOAT, [batch, 1858]),
+            helper.make_tensor_value_info("/output/wdl", FLOAT, [batch, 3]),
+        ],
+        [numpy_helper.from_array(value, name) for name, value in every.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **more)
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def doubling(count: int, first: str) -> Nodes:
+    names = [first, *(f"d{k}" for k in range(count - 1)), "grown"]
+    return [helper.make_node("Concat", [a, a], [b], axis=0) for a, b in pairwise(names)]
+
+
+def loop() -> Nodes:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["on"], ["on_out"]), helper.make_node("Add", ["x", "x"], ["x_out"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", INT64, []),
+            helper.make_tensor_value_info("on", BOOL, []),
+            helper.make_tensor_value_info("x", FLOAT, [1]),
+        ],
+        [
+            helper.make_tensor_value_info("on_out", BOOL, []),
+            helper.make_tensor_value_info("x_out", FLOAT, [1]),
+        ],
+    )
+    return [helper.make_node("Loop", ["", "yes", "zero"], ["grown"], body=body)]
+
+
+def external() -> bytes:
+    made = onnx.ModelProto.FromString(model([]))
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def promised() -> bytes:
+    made = onnx.ModelProto.FromString(model([]))
+    made.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
+    found: bytes = made.SerializeToString()
+    return found
+
+
+def node(kind: str, inputs: str, output: str = "grown", **more: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), [output], **more)
+
+
+def one(kind: str, inputs: str, **constants: Any) -> bytes:
+    """Returns a network with one odd node; constants are arrays of integers."""
+    return model([node(kind, inputs)], {name: np.array(value, np.int64) for name, value in constants.items()})
+
+
+def products() -> bytes:
+    nodes = [node("Expand", "zero size", "m0"), node("Identity", "m9")]
+    nodes[1:1] = [node("MatMul", f"m{k} m{k}", f"m{k + 1}") for k in range(9)]
+    return model(nodes, {"size": np.array([4096, 4096], np.int64)})
+
+
+def many_nodes() -> bytes:
+    names = ["zero", *(f"i{k}" for k in range(30_000)), "grown"]
+    return model([node("Identity", a, b) for a, b in pairwise(names)])
+
+
+def size_of_the_input() -> bytes:
+    nodes = [node("ReduceSum", "flat", "f", keepdims=0), node("Cast", "f", "n", to=INT64)]
+    return model([*nodes, node("Reshape", "n axes", "shape"), node("Expand", "zero shape")])
+
+
+LARGE = "the limit is 16,777,216"
+ODD: dict[str, tuple[Callable[[], bytes], str]] = {
+    "an endless loop": (lambda: model(loop(), {"yes": np.array(True)}), "operator Loop"),
+    "a constant of a given shape": (
+        lambda: one("ConstantOfShape", "size", size=[10**9]),
+        "operator ConstantOfShape",
+    ),
+    "a range": (lambda: one("Range", "a b c", a=0, b=10**9, c=1), "operator Range"),
+    "an operator of others": (
+        lambda: model([node("Evil", "flat", domain="com.microsoft")]),
+        "operator com.microsoft.Evil",
+    ),
+    "a doubling concat": (lambda: model(doubling(40, "flat")), LARGE),
+    "doubling lists of sizes": (
+        lambda: model([node("Shape", "flat", "s"), *doubling(30, "s")]),
+        "list of",
+    ),
+    "an expansion": (lambda: one("Expand", "zero size", size=[10**9]), LARGE),
+    "a padding": (lambda: one("Pad", "flat size", size=[0, 10**9, 0, 0]), LARGE),
+    "big products": (products, "multiplications"),
+    "many nodes": (many_nodes, "nodes, the limit is 20,000"),
+    "a size that the input decides": (size_of_the_input, "is not known"),
+    "a constant in another file": (external, "another file"),
+    "a constant that promises more than there is": (promised, "has the size"),
+}
+
+
+def refusal(path: Path, content: bytes) -> str:
+    """Returns the one line with which a file is refused."""
+    path.write_bytes(content)
+    with pytest.raises(EvaluatorError) as refused:
+        create(f"lc0:{path}")
+    text = str(refused.value)
+    assert len(text) < 600
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_model_that_grows_or_never_ends_is_refused_before_it_is_loaded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> None:
+        raise AssertionError("it was loaded")
+
+    monkeypatch.setattr(evaluator, "load", load)
+    made, word = ODD[name]
+    assert word in refusal(tmp_path / "odd.onnx", made())
+
+
+def test_a_model_of_another_form_is_refused(tmp_path: Path) -> None:
+    changes: tuple[tuple[Callable[[Any], object], str], ...] = (
+        (lambda graph: graph.input[0].ClearField("name"), "not a network"),
+        (lambda graph: graph.output.pop(), "/output/value [batch, 1], found"),
+        (lambda graph: graph.output.pop(0), "expected /input/planes [batch, 112, 8, 8]"),
+        (lambda graph: graph.input[0].type.tensor_type.shape.dim.pop(), "its shapes are at odds"),
+    )
+    for change, word in changes:
+        made = onnx.ModelProto.FromString(model([]))
+        change(made.graph)
+        assert word in refusal(tmp_path / "bad.onnx", made.SerializeToString())
+    for content in (b"nonsense", b""):
+        assert "ONNX" in refusal(tmp_path / "bad.onnx", content) or not content
+    with pytest.raises(EvaluatorError, match="name no head"):
+        create(f"lc0:{tmp_path / 'bad.onnx'}", {"policy_head": "soft"})
+
+
+def test_sizes_that_the_batch_decides_are_known() -> None:
+    """`lc0 leela2onnx` expands the codes of squares to the batch so."""
+    nodes = [
+        helper.make_node("Shape", ["flat"], ["whole"]),
+        helper.make_node("Slice", ["whole", "from", "to"], ["first"]),
+        helper.make_node("Concat", ["first", "rest"], ["shape"], axis=0),
+        helper.make_node("Expand", ["codes", "shape"], ["grown"]),
+    ]
+    constants = {
+        "from": np.array([0], np.int64),
+        "to": np.array([1], np.int64),
+        "rest": np.array([64, 64], np.int64),
+        "codes": np.zeros((1, 64, 64), np.float32),
+    }
+    assert Exported(model(nodes, constants), "it").widest == 112 * 64
+
+
+SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
+CONVERTED = {
+    "convolutions": tower().message,
+    "a dense policy": tower(1, policy="classical", wdl=False).message,
+    "mish": tower(2, activation="mish").message,
+    "attention": RandomNetwork(SMALL).message,
+    "several heads": RandomNetwork(replace(SMALL, embedding="dense", several=True)).message,
+}
+
+
+SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
+CONVERTED = {
+    "convolutions": tower().message,
+    "a dense policy": tower(1, policy="classical", wdl=False).message,
+    "mish": tower(2, activation="mish").message,
+    "attention": RandomNetwork(SMALL).message,
+    "several heads": RandomNetwork(replace(SMALL, embedding="dense", several=True)).message,
+}
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_what_this_program_converts_is_allowed(name: str) -> None:
+    network = read_network(CONVERTED[name], "tiny")
+    found = Exported(network.model, "tiny")
+    assert 64 * 3 <= found.widest < 64 * 64 * 64
+    assert found.has_wdl == network.wdl
+
+
+def test_a_network_of_lc0_is_allowed() -> None:
+    assert Exported(shared_data("nets/maia-1900.onnx").read_bytes(), "maia").widest == 80 * 64

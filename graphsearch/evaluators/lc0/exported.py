@@ -187,9 +187,9 @@ class Exported:
     def _each(self, node: onnx.NodeProto, shapes: Shapes) -> int:
         if node.op_type not in PRODUCTS:
             return ELEMENT
-        flow, weights, *_ = (*(shapes.get(name, ()) for name in node.input), (), ())
+        known: list[Sequence[int]] = [*(shapes.get(name, ()) for name in node.input), (), ()]
+        flow, weights = known[:2]
         if node.op_type == "Conv":
             return max(1, math.prod(weights[1:]))
         turned = any(one.name == "transA" and one.i for one in node.attribute)
-        inner: Sequence[int] = flow[:1] if turned else flow[-1:]
-        return max(1, *inner)
+        return max(1, *(flow[:1] if turned else flow[-1:]))

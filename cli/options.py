@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphsearch.evaluators import protocol
     from graphsearch.evaluators.factory import EvaluatorSpec
-    from graphsearch.store.record.provenance import EvaluatorIdentity
+    from graphsearch.store.provenance import EvaluatorIdentity
 
 
 def option(names: str, help_text: str, **more: Any) -> Any:
@@ -311,8 +311,8 @@ def _absolute(name: str | None) -> str | None:
 def _identity_of(file: Path) -> EvaluatorIdentity | None:
     """Returns the evaluator of a file; None if it has none, or cannot be read."""
     from graphsearch.base.errors import GraphSearchError
-    from graphsearch.store.plain_tables import opened_to_read
-    from graphsearch.store.tables.provenance import read_identity
+    from graphsearch.store.file import opened_to_read
+    from graphsearch.store.provenance import read_identity
 
     if not file.exists():
         return None

@@ -14,7 +14,7 @@ from graphsearch.position.notation import sans_of
 from graphsearch.position.openings import Opening, opening_after
 from graphsearch.position.values import WDL, cp_of, rounded_shares
 from graphsearch.query.routes import Way, routes
-from graphsearch.store.record.ranking import LED_BY_VALUE_FROM, cautious_value
+from graphsearch.store.ranking import LED_BY_VALUE_FROM, cautious_value
 
 from .tables import (
     FILL,

@@ -31,10 +31,10 @@ from graphsearch.solvers.mate import search as mates
 from graphsearch.solvers.mate.check import MateCheck, check_mate
 from graphsearch.solvers.mate.search import MateLimits, MateProgress, MateResult, MateSearch
 from graphsearch.solvers.nodetypes import MAX_NODES, Agreement, Classification, Rules, classify_file
+from graphsearch.store.entries import facts
 from graphsearch.store.file import file_bytes
-from graphsearch.store.record.transposition_layout import MOST_DEPTH
 from graphsearch.store.store import Store
-from graphsearch.store.transpositions.saved import facts
+from graphsearch.store.transposition_layout import MOST_DEPTH
 
 from .commands import command
 from .options import (

@@ -19,11 +19,11 @@ from graphsearch.graph.sweeps.merge import InputReport, MergeReport
 from graphsearch.graph.sweeps.reevaluate import ReevaluateReport
 from graphsearch.graph.sweeps.refresh import RefreshReport
 from graphsearch.query.routes import Way, routes
+from graphsearch.store import rewrite
+from graphsearch.store.backup import backup as back_up
+from graphsearch.store.salvage import salvage as rescue
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep import rewrite
-from graphsearch.store.upkeep.backup import backup as back_up
-from graphsearch.store.upkeep.salvage import salvage as rescue
-from graphsearch.store.upkeep.verify import verify as check
+from graphsearch.store.verify import verify as check
 
 from .commands import command
 from .options import EvaluatorOptions, Force, Json, Ram, StoreOption, argument, byte_count, graph_ram, option

@@ -172,7 +172,7 @@ while True:
 def kill_writers(folder: Path) -> str:
     """Kills a process that writes, KILLS times; returns the first fault, or `sound`."""
     from graphsearch.store.store import Store
-    from graphsearch.store.upkeep.verify import verify
+    from graphsearch.store.verify import verify
 
     path, known = folder / "killed.graph", 0
     for k in range(KILLS):

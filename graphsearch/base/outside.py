@@ -29,7 +29,7 @@ class Declared(BaseModel):
 
 
 class Identity(Declared):
-    """An evaluator's identity; see `store.record.provenance`."""
+    """An evaluator's identity; see `store.provenance`."""
 
     kind: Word
     digest: Text = ""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import chess
 
 from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import edge_of
+from ..store.ranking import edge_of
+from ..store.record import NodeRecord
 from ..store.tables.history import PV_MOVES, BookValues
 from .config import BookConfig, is_own_turn
 from .decide import (

@@ -20,10 +20,9 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, InvalidPositionError
 from ..position.board import board_of, fen_of
 from ..position.notation import named_board, play_moves, read_position, start_position
-from ..store.file import sql_errors
-from ..store.plain_tables import changing, opened_to_change, opened_to_read, transaction
+from ..store.file import changing, opened_to_change, opened_to_read, sql_errors, transaction
+from ..store.provenance import now
 from ..store.store import Store
-from ..store.tables.provenance import now
 from ..store.tables.rows import rows, table_of
 
 State = Literal["waiting", "done", "refused", "dropped"]

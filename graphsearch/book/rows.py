@@ -12,12 +12,11 @@ from ..base.errors import CorruptRecordError, InvalidParameterError
 from ..exchange.selection import games_of_roots, without_clocks
 from ..position.notation import numbered, ply_of, sans_of
 from ..store.file import sql_errors
+from ..store.provenance import now
 from ..store.store import Store
 from ..store.tables import games, history
 from ..store.tables.books import REPERTOIRES, BookRow, book_named
-from ..store.tables.provenance import now
-from ..store.tables.rows import insert, rows, table_of
-from ..store.tables.schema import TABLES
+from ..store.tables.rows import TABLES, insert, rows, table_of
 from .config import BookConfig
 from .tree import BookLine, BookMove, BookTree, Position
 

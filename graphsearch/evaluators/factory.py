@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..base.errors import EvaluatorError, EvaluatorFileError, InvalidParameterError, UnknownEvaluatorError
 from ..base.system import cores
-from ..store.record.provenance import EvaluatorIdentity, Option
+from ..store.provenance import EvaluatorIdentity, Option
 from ..workers.executor import check_pool, threads_per_worker
 from . import options as read
 from .options import MAX_WORKERS, WORKERS, Reader, Value

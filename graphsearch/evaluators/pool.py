@@ -18,7 +18,7 @@ import numpy as np
 
 from ..base.errors import EvaluatorError, InvalidParameterError
 from ..position.board import fen_of, unpack
-from ..store.record.provenance import EvaluatorIdentity
+from ..store.provenance import EvaluatorIdentity
 from ..workers.executor import LOCAL, Allowance, workers_for
 from .options import MAX_WORKERS
 from .protocol import Evaluation, Evaluator, PositionBatch, check_shapes

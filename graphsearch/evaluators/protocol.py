@@ -23,7 +23,7 @@ from ..position.board import (
     settled,
     unpack,
 )
-from ..store.record.provenance import EvaluatorIdentity
+from ..store.provenance import EvaluatorIdentity
 from .lines import Lines
 
 EXTERNAL = 0  # outside the search loop, through `evaluate`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..store.record.provenance import EvaluatorIdentity
+from ..store.provenance import EvaluatorIdentity
 from .inside import BatchKernel, KernelEvaluator
 from .protocol import EXTERNAL, UNIFORM
 

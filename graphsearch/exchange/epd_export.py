@@ -21,7 +21,7 @@ from ..position.values import MATE_CE
 from ..query.columns import cps_of, edges_by_move, ranked
 from ..query.steps import SAN_BYTES, Ints, Legal, Words, legal_codes, names_of, positions_after
 from ..store.reading import Reader
-from ..store.record.node import TERMINAL_MASK
+from ..store.record import TERMINAL_MASK
 from ..store.store import Store
 from .output import ExportReport, Target
 from .rows_export import export_stream

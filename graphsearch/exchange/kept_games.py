@@ -16,9 +16,8 @@ from ..position.board import legal_moves
 from ..query.players import kept_game
 from ..query.replay import start_of
 from ..store.store import Store
-from ..store.tables import game_list
-from ..store.tables.game_list import TextRow
-from ..store.tables.players import GameRow
+from ..store.tables import games
+from ..store.tables.games import GameRow, TextRow
 from .pgn_writing import pgn_text
 
 
@@ -58,7 +57,7 @@ def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:
 
     A file that was damaged may have lost the text.
     """
-    data = text_of_rows(game_list.text_rows(store, row.source, row.place, row.size), row.place, row.size)
+    data = text_of_rows(games.text_rows(store, row.source, row.place, row.size), row.place, row.size)
     if data is None:
         return plain_text(row), False
     return "".join(text_lines(io.BytesIO(data), "a game")).strip(), True

@@ -36,15 +36,11 @@ from ..position.words import KEY
 from ..query.game_list import key_parts
 from ..query.replay import start_of
 from ..query.steps import legal_codes, names_of, uci_names
-from ..store.codec.bulk import board_tables
+from ..store.record import board_tables
 from ..store.store import Store
-from ..store.tables import game_list
 from ..store.tables import games as tables
-from ..store.tables import players as player_tables
-from ..store.tables.game_list import IndexRow
-from ..store.tables.games import MoveRow, PositionRow
-from ..store.tables.players import GameRow
-from ..store.tables.schema import MAX_GAME_MOVES
+from ..store.tables.games import GameRow, IndexRow, MoveRow, PositionRow
+from ..store.tables.rows import MAX_GAME_MOVES
 from . import movetext_kernel as kernel
 from .importing import SAY_SECONDS, FileReport, Importing, ImportKind, OnProgress, Problem, import_files
 from .kept_games import TextKeeper
@@ -574,7 +570,7 @@ class _PgnImport:
     ) -> None:
         self._importing = importing
         self._report = importing.report
-        self._texts = TextKeeper(game_list.text_end(importing.store, importing.source.id))
+        self._texts = TextKeeper(tables.text_end(importing.store, importing.source.id))
         if importing.players:
             given.keep(self._texts.add)
         self._reader = BlockReader(given, most=games_at_once, max_ply=max_ply, regular=not variations)
@@ -669,10 +665,10 @@ class _PgnImport:
     def _write(self, store: Store) -> None:
         self._tally.write(store)
         source = self._importing.source.id
-        game_list.add_texts(store.connection, source, self._texts.pop_rows())
+        tables.add_texts(store.connection, source, self._texts.pop_rows())
         if self._rows:
-            player_tables.add(store, source, self._rows)
-            game_list.add_index(store.connection, source, self._index)
+            tables.add(store, source, self._rows)
+            tables.add_index(store.connection, source, self._index)
 
     def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + self._reader.words

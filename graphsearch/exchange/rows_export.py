@@ -27,9 +27,9 @@ from ..position.rules_kernel import MATE
 from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.columns import draws_of, places_by_prior
 from ..query.steps import SAN_BYTES, Ints, Mask, names_of, uci_names
-from ..store.order import keys_of
 from ..store.reading import Reader
-from ..store.record.node import MAX_EVALUATOR, TERMINAL_MASK
+from ..store.record import TERMINAL_MASK, keys_of
+from ..store.record_kernel import MAX_EVALUATOR
 from ..store.store import Store
 from ..store.tables import games
 from .output import (

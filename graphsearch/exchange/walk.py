@@ -36,11 +36,9 @@ from ..query.columns import (
 )
 from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes, names_of, positions_after
 from ..store.apart import ApartMoves, known_edges_of
-from ..store.codec.bulk import take
-from ..store.order import IDENTITY_WORDS, identities, keys_of
+from ..store.ranking import visits_of
 from ..store.reading import Reader
-from ..store.record.node import TERMINAL_MASK, UNPROVEN, RecordBatch
-from ..store.record.ranking import visits_of
+from ..store.record import IDENTITY_WORDS, TERMINAL_MASK, UNPROVEN, RecordBatch, identities, keys_of, take
 from ..store.store import Store
 from ..store.tables.books import asked
 from .output import ExportReport

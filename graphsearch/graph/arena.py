@@ -19,13 +19,12 @@ from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
 from ..base.system import memory_bytes, release_pages, reserved
 from ..jit.compiler import Call
-from ..position.board import POSITION_WORDS, pack
+from ..position.board import MAX_MOVES, POSITION_WORDS, pack
 from ..position.tables import load_tables
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..store.codec.bulk import columns_of
-from ..store.record import transposition_kernel
-from ..store.record.node import MAX_MOVES, Edge, NodeRecord, RecordBatch
-from ..store.record.node_layout import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
+from ..store import transposition_kernel
+from ..store.record import Edge, NodeRecord, RecordBatch, columns_of
+from ..store.record_kernel import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
 from . import arena_kernel, evict_kernel, reading_kernel, saving_kernel
 from .arena_kernel import ArenaArrays
 

@@ -2,7 +2,7 @@ r"""The arena in memory: table, records, blocks of edges, their free lists, and 
 
     key -> table  .. | slot, check hash | ..
                           |
-           records .. | key | block, V | moves, state, D, flags | P codes .. |   `store/record/node_layout.py`
+           records .. | key | block, V | moves, state, D, flags | P codes .. |   `store/record_kernel.py`
                                   |
            blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
 
@@ -78,9 +78,15 @@ from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, 
 from ..position.board import Words
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
 from ..position.words import BoardTable, Position
-from ..store.record import node_layout as layout
-from ..store.record.bounds_kernel import is_special, share_of, tighten
-from ..store.record.node_kernel import (
+from ..store import record_kernel as layout
+from ..store.bounds_kernel import is_special, share_of, tighten
+from ..store.record_kernel import (
+    BLOCK_Q,
+    BLOCK_VISITS,
+    FREE,
+    HEADER_WORDS,
+    MISC_WORD,
+    STALE,
     add_state,
     best_code_of,
     block_class_of,
@@ -115,8 +121,7 @@ from ..store.record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, FREE, HEADER_WORDS, MISC_WORD, STALE
-from ..store.record.transposition_kernel import BUCKET, EntryArrays, new_entries
+from ..store.transposition_kernel import BUCKET, EntryArrays, new_entries
 
 LOG_WORDS = PW + 1  # position, slot of its record
 LOG_SLOT = PW
@@ -143,7 +148,7 @@ POWERS = 0
 SEARCH_FLOATS = POWERS + 64
 FLOATS = SEARCH_FLOATS + 8 + 4096
 
-# `ints`, int64: edges by block class (`node_layout.CAPACITY`) | scratch for sorting | number of the session
+# `ints`, int64: edges by block class (`record_kernel.CAPACITY`) | scratch for sorting | number of the session
 # (`run` in the file) that new records carry | a search's own
 KEYS = 32
 RUN = KEYS + 256

@@ -11,8 +11,20 @@ from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.types import int64
-from ..store.record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
-from ..store.record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
+from ..store.record_kernel import (
+    DIRTY,
+    FREE,
+    HELD,
+    PINNED,
+    SAVING,
+    USED,
+    add_state,
+    block_class_of,
+    block_of,
+    clear_state,
+    has_block,
+    state_of,
+)
 from . import arena_kernel as arena
 from .arena_kernel import (
     ArenaArrays,

@@ -22,16 +22,14 @@ from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
 from ..store.apart import ApartMoves
 from ..store.apart import write as write_apart
 from ..store.file import copy_database, copy_elsewhere
-from ..store.record.node import NodeRecord, RecordBatch
-from ..store.record.provenance import UNBOUND
-from ..store.record.transposition import EntryTable
+from ..store.provenance import FIRST_EVALUATOR, UNBOUND, UNSETTLED
+from ..store.record import NodeRecord, RecordBatch
+from ..store.rewrite import tidy
 from ..store.store import MAX_BATCH, Store
 from ..store.tables.history import RootValues
-from ..store.tables.provenance import FIRST_EVALUATOR
 from ..store.tables.rows import write_row
-from ..store.tables.unfinished import UNSETTLED
-from ..store.union.records import add_records
-from ..store.upkeep.rewrite import tidy
+from ..store.transposition import EntryTable
+from ..store.union_records import add_records
 from .arena import Arena, budget_of
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work
@@ -268,7 +266,7 @@ class Graph:
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None if the graph does not know it.
 
-        It knows the positions after moves that were searched apart (`store.record.ranking.CompletedRecord`).
+        It knows the positions after moves that were searched apart (`store.ranking.CompletedRecord`).
         """
         record = self.pager.read(board)
         return record and self.apart.completed(record, board, self.pager.read)

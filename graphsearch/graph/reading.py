@@ -32,14 +32,13 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
-from ..store.codec.bulk import take
-from ..store.index.locate_kernel import FilterArrays, no_filter
+from ..store.index_kernel import FilterArrays, no_filter
+from ..store.ranking import visits_of
 from ..store.reading import FileArrays, Reader
 from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
-from ..store.record.node import NodeRecord, RecordBatch
-from ..store.record.node_layout import BLOCK_HEADER, HEADER_WORDS
-from ..store.record.ranking import visits_of
-from ..store.segments import Portion
+from ..store.record import NodeRecord, RecordBatch, take
+from ..store.record_kernel import BLOCK_HEADER, HEADER_WORDS
+from ..store.segment import Portion
 from ..store.store import Store
 from .arena import Arena, Words
 from .reading_kernel import BYTES_PER_NODE, bring

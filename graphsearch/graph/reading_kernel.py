@@ -15,10 +15,11 @@ from ..jit.pointers import adv, prefetch, ptr
 from ..jit.types import int64, uint64
 from ..position.board_kernel import PW, generate_moves, hashes_of, position_key
 from ..position.words import BoardTable, Position
-from ..store.codec.columns_kernel import Columns
-from ..store.index.locate_kernel import FilterArrays
+from ..store.index_kernel import FilterArrays
 from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
-from ..store.record.node_kernel import (
+from ..store.record_kernel import (
+    MAX_EVALUATOR,
+    Columns,
     code_bytes,
     edge_at,
     set_draw_visits,
@@ -27,7 +28,6 @@ from ..store.record.node_kernel import (
     set_source,
     stride_at,
 )
-from ..store.record.node_layout import MAX_EVALUATOR
 from . import arena_kernel as arena
 from .arena_kernel import (
     ArenaArrays,

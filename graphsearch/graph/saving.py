@@ -22,17 +22,16 @@ from ..base.answer import Answer
 from ..base.errors import StoreError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import POSITION_WORDS
-from ..store.codec.layout_kernel import BLOCK
+from ..store import entries
+from ..store.block_layout_kernel import BLOCK
+from ..store.entries import depths
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
+from ..store.index import SIZES
 from ..store.merging import Rules
-from ..store.order import segment_order
 from ..store.ordered_work import shared_out, thread_count
-from ..store.record.node import RecordBatch
-from ..store.record.transposition import ENTRY_BYTES, EntryTable, Words
-from ..store.sizes import SIZES
+from ..store.record import RecordBatch, segment_order
 from ..store.store import Store
-from ..store.transpositions import saved
-from ..store.transpositions.pieces import depths
+from ..store.transposition import ENTRY_BYTES, EntryTable, Words
 from . import saving_kernel
 from .arena import Arena
 from .arena_kernel import LOG_WORDS
@@ -99,7 +98,7 @@ class GraphEntries:
 
     def _load(self, store: Store, table: EntryTable) -> None:
         """Inserts a file's entries of this evaluation into a table."""
-        found = saved.load(store, self.evaluation)
+        found = entries.load(store, self.evaluation)
         order = np.argsort(depths(found.data), kind="stable")  # if the table is full, the last ones stay
         table.enter(found.keys[order], found.data[order])
         self.report = EntryReport(table.count, len(order) - table.count, found.ignored, found.problems)
@@ -115,7 +114,7 @@ class GraphEntries:
 
     def _use_proofs(self, store: Store) -> None:
         self._uses_proofs = True
-        found = saved.load(store)
+        found = entries.load(store)
         self.problems += found.problems
         if len(found.keys):
             table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
@@ -138,7 +137,7 @@ class GraphEntries:
         if self.table is None or not self.table.dirty_count:
             return None
         keys, data = self._saving = self.table.take_dirty()
-        return lambda store: saved.append(store, keys, data, self.evaluation)
+        return lambda store: entries.append(store, keys, data, self.evaluation)
 
     def end_save(self, *, saved: bool) -> None:
         """Ends the save of `take_unsaved`; if it failed, its entries count as unsaved again."""

@@ -10,9 +10,12 @@ from ..jit.pointers import LOW32, U, adv, prefetch, ptr
 from ..jit.types import float32, int64, uint8, uint16, uint32, uint64
 from ..position.board_kernel import PW, hashes_of, make_child, with_clock
 from ..position.words import META
-from ..store.codec.columns_kernel import Columns
-from ..store.order_kernel import sort_key
-from ..store.record.node_kernel import (
+from ..store.index_kernel import sort_key
+from ..store.record_kernel import (
+    DIRTY,
+    FRESH,
+    SAVING,
+    Columns,
     add_state,
     block_of,
     clear_state,
@@ -34,7 +37,6 @@ from ..store.record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..store.record.node_layout import DIRTY, FRESH, SAVING
 from . import arena_kernel as arena
 from .arena_kernel import (
     ArenaArrays,

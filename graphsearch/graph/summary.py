@@ -10,7 +10,7 @@ import chess
 import numpy as np
 
 from ..position.board import fen_of, key_text
-from ..store.record.ranking import best_move, node_mean
+from ..store.ranking import best_move, node_mean
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
 from ..store.tables.top import Listed, Shown

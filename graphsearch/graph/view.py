@@ -16,13 +16,10 @@ from ..position.board import CLOCK_DRAW, check, fen_of, is_over_by_clock, key_te
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
 from ..store.apart import completed_reader
-from ..store.record.bounds import UNPROVEN as UNPROVEN
-from ..store.record.bounds import Bounds as Bounds
-from ..store.record.bounds import Proof, proof_of, share_of
-from ..store.record.bounds_kernel import edge_code
-from ..store.record.node import UNPROVEN as UNPROVEN_FLAGS
-from ..store.record.node import Edge, NodeRecord
-from ..store.record.ranking import (
+from ..store.bounds_kernel import UNPROVEN as UNPROVEN
+from ..store.bounds_kernel import Bounds as Bounds
+from ..store.bounds_kernel import Proof, edge_code, proof_of, share_of
+from ..store.ranking import (
     ApartEdge,
     CompletedRecord,
     best_move,
@@ -33,9 +30,11 @@ from ..store.record.ranking import (
     ranking,
     resets_of,
 )
+from ..store.record import UNPROVEN as UNPROVEN_FLAGS
+from ..store.record import Edge, NodeRecord
 
 if TYPE_CHECKING:
-    from ..store.record.provenance import EvaluatorIdentity, RunInfo
+    from ..store.provenance import EvaluatorIdentity, RunInfo
 
 Reader = Callable[[chess.Board], NodeRecord | None]
 

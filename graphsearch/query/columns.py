@@ -1,7 +1,7 @@
 """Values, proofs and ranks of records in columns: a row per position, edge or move, thousands at once.
 
 Every sum runs in the same order as that of a single record, so all numbers are equal to the last bit. Visits
-rank most moves. Proofs, or many visits, change the order in few records: `store.record.ranking` ranks these
+rank most moves. Proofs, or many visits, change the order in few records: `store.ranking` ranks these
 one by one, and its rules exist only there.
 """
 
@@ -20,16 +20,10 @@ from ..position.fens import clocks_of
 from ..position.rules_kernel import MATE
 from ..position.values import CP_FACTOR, CP_SLOPE, D_SCALE, cp_of
 from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
-from ..store.record import bounds as rules
-from ..store.record.node import LOWER_SHIFT, MAX_CODE, UPPER_SHIFT, NodeRecord, RecordBatch
-from ..store.record.ranking import (
-    LED_BY_VALUE_FROM,
-    CompletedRecord,
-    known_edges,
-    ranking,
-    resets_of,
-    visits_of,
-)
+from ..store import bounds_kernel as rules
+from ..store.ranking import LED_BY_VALUE_FROM, CompletedRecord, known_edges, ranking, resets_of, visits_of
+from ..store.record import NodeRecord, RecordBatch
+from ..store.record_kernel import CODE, LOWER_SHIFT, UPPER_SHIFT
 from .steps import Floats, Ints, Mask
 
 _CODES = rules.MOST_CODE + 1
@@ -40,7 +34,7 @@ NO_NOTE, WON, DRAWN, LOST = range(4)  # proven results of positions
 # ------------------------------------------------------------------ values of edges
 @cache
 def _edge_rules() -> dict[str, NDArray[np.int16]]:
-    """Returns tables of the results of `store.record.bounds` by sign of q and by d, `[3, 1022]` each."""
+    """Returns tables of the results of `store.bounds_kernel` by sign of q and by d, `[3, 1022]` each."""
     found = {name: np.zeros((3, _CODES), np.int16) for name in ("lower", "upper", "share", "mate", "plies")}
     for i, q in enumerate(_SIGNS):
         for d in range(_CODES):
@@ -277,7 +271,7 @@ def places_by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
     sizes = np.diff(batch.code_offsets)
     keys = np.full((len(batch), max(1, int(sizes.max(initial=0)))), np.iinfo(np.uint16).max, np.uint16)
     here = np.arange(keys.shape[1])[None] < sizes[:, None]
-    keys[here] = (MAX_CODE - batch.codes.astype(np.uint16)) << 8 | np.nonzero(here)[1].astype(np.uint16)
+    keys[here] = (CODE - batch.codes.astype(np.uint16)) << 8 | np.nonzero(here)[1].astype(np.uint16)
     keys.sort(axis=1)
     found: NDArray[np.uint8] = keys.astype(np.uint8)
     return found

@@ -27,12 +27,10 @@ from ..position.fens import clocks_of
 from ..position.notation import legal_part, sans_of
 from ..position.values import cp_of
 from ..store.apart import completed_in_batches
-from ..store.codec.bulk import owned, take
 from ..store.file import sql_errors
-from ..store.order import sort_keys
-from ..store.record.node import TERMINAL_MASK, RecordBatch
-from ..store.record.provenance import RunInfo
-from ..store.record.ranking import CompletedRecord, visits_of
+from ..store.provenance import RunInfo
+from ..store.ranking import CompletedRecord, visits_of
+from ..store.record import TERMINAL_MASK, RecordBatch, owned, sort_keys, take
 from ..store.store import Store
 from ..store.tables.rows import rows
 from .columns import Worth as Columns
@@ -313,7 +311,7 @@ class _Comparison:
         return found
 
     def _step(self, old: _Records, new: _Records) -> None:
-        from ..store.order_kernel import pair
+        from ..store.index_kernel import pair
 
         places = np.empty(len(new.batch), np.int64)
         flat = [owned(each.batch.words, np.uint64).reshape(-1) for each in (old, new)]

@@ -21,11 +21,10 @@ from ..position.board import unpack
 from ..position.fens import fens, key_texts
 from ..position.values import cp_of
 from ..store.apart import ApartMoves
-from ..store.codec.bulk import take
 from ..store.file import sql_errors
-from ..store.record.node import NodeRecord, RecordBatch
-from ..store.record.ranking import best_move, node_mean, visits_of
-from ..store.segments import Portion
+from ..store.ranking import best_move, node_mean, visits_of
+from ..store.record import NodeRecord, RecordBatch, take
+from ..store.segment import Portion
 from ..store.store import Store
 from ..store.tables.rows import query
 from .columns import worth_of

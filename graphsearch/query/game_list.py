@@ -19,10 +19,8 @@ from ..base.deadline import check_time
 from ..base.errors import InvalidParameterError
 from ..position.board import check, key_of, key_text
 from ..store.store import Store
-from ..store.tables import game_list as tables
-from ..store.tables.game_list import SORTS, Conditions, GameList, Sides
-from ..store.tables.games import sources
-from ..store.tables.players import GameRow, kept, player_names
+from ..store.tables import games as tables
+from ..store.tables.games import SORTS, Conditions, GameList, GameRow, Sides, kept, player_names, sources
 from .players import matches
 from .replay import NO_MOVE, Replay
 from .source import opened

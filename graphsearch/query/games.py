@@ -12,8 +12,8 @@ from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text, legal_moves
 from ..position.values import cp_of
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import edge_of, node_mean
+from ..store.ranking import edge_of, node_mean
+from ..store.record import NodeRecord
 from ..store.tables import games as tables
 from .source import RecordSource, opened
 

@@ -13,7 +13,7 @@ from ..base.answer import Answer
 from ..position.board import check, fen_of, key_text
 from ..position.notation import legal_part, sans_of
 from ..position.values import WDL, cp_of, wdl_from_q
-from ..store.record.provenance import RunInfo
+from ..store.provenance import RunInfo
 from ..store.tables import history as table
 from ..store.tables.books import books
 from ..store.tables.history import SavedBookValues, SavedValues

@@ -15,7 +15,7 @@ from ..base.errors import InvalidPositionError, UnknownPositionError
 from ..position.board import check, fen_of
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, loss_of, negate
-from ..store.record.ranking import node_mean
+from ..store.ranking import node_mean
 from .source import Records, Step, after, mate_of, records_of, steps_of
 
 
@@ -31,7 +31,7 @@ class LinePoint:
       move, san: the move that was played; None at the last position.
       played_n, played_q: N of that move, and its value from White's view: of its edge, else of the position
         after it; None if neither is known.
-      best, best_san: the best move by `store.record.ranking`; None if none was visited.
+      best, best_san: the best move by `store.ranking`; None if none was visited.
       best_q: its value, from White's view.
       loss, loss_cp: loss of the played move against the best one, as Q and in centipawns (`loss_of`), at
         least 0; None if one of the values is unknown.
@@ -126,7 +126,7 @@ class Judged:
     Attributes:
       n: edge N of the move, 0 without visits; None if the position has no record.
       q: its value (`worth_of`); None if it is not known.
-      best, best_q: the best move by `store.record.ranking`, and its value; None without visits.
+      best, best_q: the best move by `store.ranking`, and its value; None without visits.
     """
 
     n: int | None

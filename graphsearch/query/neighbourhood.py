@@ -15,7 +15,7 @@ import chess
 from ..base.answer import Answer
 from ..base.errors import UnknownPositionError, check_least
 from ..position.board import check, fen_of, key_text
-from ..store.record.ranking import node_mean
+from ..store.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_steps
 from .source import Records, RecordSource, after, key_after, plain_key, records_of, steps_of
 

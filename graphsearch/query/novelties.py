@@ -16,9 +16,9 @@ from ..position.board import check, decode_move, fen_of, key_text, key_text_of_w
 from ..position.notation import board_from_fen, sans_of
 from ..position.values import cp_of, loss_of
 from ..store.file import sql_errors
+from ..store.ranking import visits_of
 from ..store.reading import Reader
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import visits_of
+from ..store.record import NodeRecord
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
 from ..store.tables.games import ASKED_AT_ONCE

@@ -36,8 +36,8 @@ from ..position.board import (
 )
 from ..position.values import cp_of
 from ..position.words import KEY
-from ..store.record.node import Edge
-from ..store.record.ranking import edge_of
+from ..store.ranking import edge_of
+from ..store.record import Edge
 from .source import RecordSource, opened, plain_key
 
 # ------------------------------------------------------------------ moves taken back

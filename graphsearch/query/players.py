@@ -12,9 +12,8 @@ from functools import lru_cache
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError
 from ..store.store import Store
-from ..store.tables import players as tables
-from ..store.tables.games import sources
-from ..store.tables.players import GameRow, PlayerRow
+from ..store.tables import games as tables
+from ..store.tables.games import GameRow, PlayerRow, sources
 from .source import opened
 
 MOST_NAMED = 12  # players that a message lists

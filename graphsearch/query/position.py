@@ -14,7 +14,7 @@ from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, Origin, view
 from ..position.board import check, fen_of, key_text
 from ..position.values import negate
 from ..store.file import sql_errors
-from ..store.record.ranking import node_mean
+from ..store.ranking import node_mean
 from ..store.tables import games as tables
 from ..store.tables.books import REPERTOIRES, chosen_moves
 from ..store.tables.rows import query
@@ -54,7 +54,7 @@ class StoredMove:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The answer of `moves`: the node, and its moves, best first by `store.record.ranking`."""
+    """The answer of `moves`: the node, and its moves, best first by `store.ranking`."""
 
     node: NodeView
     moves: tuple[StoredMove, ...]

@@ -17,7 +17,7 @@ from ..position.board import decode_move, fen_of, key_text
 from ..position.notation import sans_of
 from ..position.values import cp_of
 from ..store.tables import books as book_tables
-from ..store.tables.players import GameRow, games_of
+from ..store.tables.games import GameRow, games_of
 from .line import judge
 from .players import named
 from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions

@@ -12,8 +12,8 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import ApartEdge
+from ..store.ranking import ApartEdge
+from ..store.record import NodeRecord
 from .source import Records, Step, mate_of, mate_step, records_of, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"

@@ -20,8 +20,8 @@ from ..position.board import (
 )
 from ..position.fens import key_texts
 from ..position.words import BLACK_TO_MOVE, META
+from ..store.ranking import visits_of
 from ..store.reading import Reader
-from ..store.record.ranking import visits_of
 from ..store.store import Store
 from ..store.tables.books import book_keys
 from .steps import Ints, Mask, Words, legal_codes, positions_after

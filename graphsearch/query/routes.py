@@ -18,7 +18,7 @@ from ..base.errors import check_least
 from ..position.board import board_of, fen_of, key_text
 from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
-from ..store.record.ranking import node_mean
+from ..store.ranking import node_mean
 from .parents import ParentEdge, Predecessor, candidates, stored
 from .source import RecordSource, after, key_after, opened, plain_key, roots_of, steps_of
 

@@ -27,9 +27,9 @@ from ..position.board import (
     text_of_key,
 )
 from ..store.apart import ApartMoves
-from ..store.record.node import Edge, NodeRecord
-from ..store.record.ranking import has_best_move, known_edges, proof_at, ranking
-from ..store.segments import passed_over
+from ..store.ranking import has_best_move, known_edges, proof_at, ranking
+from ..store.record import Edge, NodeRecord
+from ..store.segment import passed_over
 from ..store.store import Store
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Step(NamedTuple):
 
 
 def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the visited moves of a position, best first by `store.record.ranking`."""
+    """Returns the visited moves of a position, best first by `store.ranking`."""
     edges = known_edges(record)
     if not edges:
         return []

@@ -14,7 +14,7 @@ from ..position.rules_kernel import MATE
 from ..position.rules_kernel import list_moves as _list_moves
 from ..position.rules_kernel import make_steps as _make_steps
 from ..position.words import BLACK_TO_MOVE, KINGS, META, NO_MAN, PAWNS, WHITE
-from ..store.codec.bulk import board_tables, owned
+from ..store.record import board_tables, owned
 
 Words = NDArray[np.uint64]  # `[10]` or `[R, 10]`: packed positions; or their keys
 Ints = NDArray[np.int64]

@@ -12,8 +12,8 @@ from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import fen_of, key_text
 from ..position.values import cp_of
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import ApartEdge, node_mean
+from ..store.ranking import ApartEdge, node_mean
+from ..store.record import NodeRecord
 from .source import Records, after, key_after, mate_of, plain_key, records_of, steps_of
 
 DEPTH = 3  # default

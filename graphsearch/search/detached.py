@@ -37,10 +37,9 @@ from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..graph.arena import default_budget
 from ..graph.graph import Graph
 from ..position.board import fen_of, legal_moves, pack
-from ..store.codec.bulk import EncodedChunk, encode_chunk
-from ..store.order import identities
-from ..store.record.node import RecordBatch
-from ..store.record.provenance import EvaluatorIdentity
+from ..store.block import EncodedChunk, encode_chunk
+from ..store.provenance import EvaluatorIdentity
+from ..store.record import RecordBatch, identities
 from ..store.store import Store
 from ..store.writing import in_order
 from ..workers.calls import STOPPING

@@ -19,8 +19,8 @@ from ..graph import arena_kernel
 from ..graph.arena_kernel import OVERLAY_EDGE_BITS, OVERLAY_SLOT_SHIFT
 from ..graph.graph import Graph
 from ..position.board import legal_moves
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import node_mean
+from ..store.ranking import node_mean
+from ..store.record import NodeRecord
 from .params import SearchParams
 from .puct import exploration_term, fpu, least_decided, openness
 from .puct_kernel import set_listed

@@ -14,7 +14,7 @@ from ..graph.arena_kernel import ArenaArrays
 from ..jit.compiler import inner
 from ..jit.types import int64
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays
+from ..store.index_kernel import FilterArrays
 from . import wave_kernel as wave
 from .gather_kernel import LARGEST_SPLIT, admit, allocate, divide, enter_node, has_room, sender, start_round
 from .puct_kernel import COLLISION_VISITS

@@ -17,8 +17,8 @@ from ..graph.arena_kernel import ArenaArrays, grow_block
 from ..jit.compiler import inner
 from ..jit.types import int64
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays
-from ..store.record.node_kernel import materialised, move_count
+from ..store.index_kernel import FilterArrays
+from ..store.record_kernel import materialised, move_count
 from . import wave_kernel as wave
 from .gather_kernel import (
     FOREVER,

@@ -17,7 +17,7 @@ from ..graph.arena_kernel import ArenaArrays, child_visits
 from ..jit.compiler import inner
 from ..jit.types import Pointer, float64, int64
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays
+from ..store.index_kernel import FilterArrays
 from . import wave_kernel as wave
 from .gather_kernel import (
     LARGEST_SPLIT,

@@ -40,8 +40,11 @@ from ..jit.types import Pointer, float64, int64, uint64
 from ..position.board_kernel import hashes_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays, may_be_stored
-from ..store.record.node_kernel import (
+from ..store.index_kernel import FilterArrays, may_be_stored
+from ..store.record_kernel import (
+    BLOCK_VISITS,
+    CODE,
+    LARGEST_BLOCK,
     block_of,
     code_at,
     edge_at,
@@ -53,7 +56,6 @@ from ..store.record.node_kernel import (
     prefetch_block,
     stride_at,
 )
-from ..store.record.node_layout import BLOCK_VISITS, CODE, LARGEST_BLOCK
 from . import wave_kernel as wave
 from .puct_kernel import (
     LISTED,

@@ -29,9 +29,9 @@ from ..position.board import Words
 from ..position.board_kernel import check_hash, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays, may_be_stored
+from ..store.index_kernel import FilterArrays, may_be_stored
 from ..store.reading_kernel import ReaderArrays
-from ..store.record.node_layout import HEADER_WORDS
+from ..store.record_kernel import HEADER_WORDS
 from . import wave_kernel as wave
 from .gather_budget_kernel import gather_budget
 from .gather_classic_kernel import gather_classic

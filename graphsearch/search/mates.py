@@ -14,9 +14,9 @@ from ..base.errors import CapacityError
 from ..graph.graph import Graph
 from ..graph.view import NodeView
 from ..position.board import POSITION_WORDS, encode_move, pack
-from ..store.record.bounds import UNPROVEN
-from ..store.record.ranking import node_mean
-from ..store.record.transposition import EntryTable
+from ..store.bounds_kernel import UNPROVEN
+from ..store.ranking import node_mean
+from ..store.transposition import EntryTable
 from . import mates_kernel
 
 BYTES_PER_POSITION = 5_000  # a record, and a block of all its edges

@@ -27,14 +27,17 @@ from ..position.board import CHECKMATE, CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, hashes_of, make_move
 from ..position.values import MATE
 from ..position.words import BoardTable, Position
-from ..store.record.bounds_kernel import mate_kept
-from ..store.record.node_kernel import (
+from ..store.bounds_kernel import mate_kept
+from ..store.record_kernel import (
+    STALE,
+    TERMINAL_FLAGS,
     add_state,
     code_at,
     code_bytes,
     draw_visits,
     edge_at,
     edge_visits,
+    flags_with,
     is_exact,
     key_at,
     materialised,
@@ -50,8 +53,7 @@ from ..store.record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..store.record.node_layout import STALE, TERMINAL_FLAGS, flags_with
-from ..store.record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
+from ..store.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
 
 WON_FLAGS, LOST_FLAGS, MATED_FLAGS = flags_with(1, 1), flags_with(-1, -1), TERMINAL_FLAGS[CHECKMATE]
 KNOWN_SHARE = 0.75  # P of the mating move in a record made without an evaluator; the others share the rest

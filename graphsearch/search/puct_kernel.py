@@ -31,8 +31,11 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
 from ..jit.types import Pointer, float64, int64
 from ..position.words import BoardTable, Position
-from ..store.record.bounds_kernel import DRAWN, holds_here, is_special
-from ..store.record.node_kernel import (
+from ..store.bounds_kernel import DRAWN, holds_here, is_special
+from ..store.record_kernel import (
+    BLOCK_Q,
+    BLOCK_VISITS,
+    NORM,
     best_code_of,
     block_of,
     draw_visits,
@@ -46,7 +49,6 @@ from ..store.record.node_kernel import (
     move_count,
     stride_at,
 )
-from ..store.record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
 from . import puct
 from .params import GATHERERS, SearchParams
 from .wave_kernel import has_notes, visits_over

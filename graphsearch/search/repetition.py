@@ -20,7 +20,7 @@ import chess.polyglot
 from ..graph.view import UNPROVEN, MoveView, NodeView, Reader, view
 from ..position.board import occurred_twice
 from ..position.values import WDL
-from ..store.record.ranking import best_move
+from ..store.ranking import best_move
 
 DRAWN = WDL(0.0, 1.0, 0.0)
 # Q of another move that is worth refusing a draw, twice the average error of Q in open positions

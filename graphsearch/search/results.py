@@ -150,7 +150,7 @@ class SearchResult(Answer, Counts):
     def bestmove(self) -> chess.Move | None:
         """The best move; None if the game is over.
 
-        It is the shortest proven win, else the leading move (`store.record.ranking`), or a draw by a third
+        It is the shortest proven win, else the leading move (`store.ranking`), or a draw by a third
         occurrence in the game if no other move is clearly better.
         """
         return self.node.moves[0].move if self.node.moves else None

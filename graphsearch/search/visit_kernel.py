@@ -60,8 +60,7 @@ from ..position.board_kernel import (
 )
 from ..position.mates_kernel import mate_in_one
 from ..position.words import KEY, BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays, may_be_stored
-from ..store.record.bounds_kernel import (
+from ..store.bounds_kernel import (
     DRAWN,
     bounds_of,
     is_decided,
@@ -74,7 +73,13 @@ from ..store.record.bounds_kernel import (
     share_of,
     turned,
 )
-from ..store.record.node_kernel import (
+from ..store.index_kernel import FilterArrays, may_be_stored
+from ..store.record_kernel import (
+    CAPACITY,
+    STALE,
+    TERMINAL_FLAGS,
+    USED,
+    WIDE,
     add_state,
     block_class_of,
     block_of,
@@ -99,8 +104,7 @@ from ..store.record.node_kernel import (
     stride_at,
     upper_in,
 )
-from ..store.record.node_layout import CAPACITY, STALE, TERMINAL_FLAGS, USED, WIDE
-from ..store.record.transposition_kernel import STORED
+from ..store.transposition_kernel import STORED
 from . import wave_kernel as wave
 from .mates_kernel import record_mate, take_known_mate
 from .puct_kernel import CATCH_UP_RATIO, RESTRICTED, select_beside, select_listed

@@ -30,8 +30,8 @@ from ..graph.graph import Graph
 from ..graph.saving import DirtyCopies
 from ..jit.compiler import alone, is_compiled, is_kept, mark_compiled
 from ..position.board import legal_moves, pack
-from ..store.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
-from ..store.record.provenance import EvaluatorIdentity
+from ..store.provenance import EvaluatorIdentity
+from ..store.record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..store.store import Store
 from ..workers.process import end_with_parent, python_command
 from .waves import THREAD_FROM, WaveRunner

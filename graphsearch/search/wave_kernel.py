@@ -50,7 +50,7 @@ from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, 
 from ..position.board import POSITION_WORDS
 from ..position.board_kernel import PW, clock_of
 from ..position.words import KEY
-from ..store.record.node_layout import LARGEST_BLOCK, flags_with
+from ..store.record_kernel import LARGEST_BLOCK, flags_with
 
 ENTRY_WORDS = 20
 # (typed, as the kinds are: as literals each would compile another variant of their callers)

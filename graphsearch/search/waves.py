@@ -49,7 +49,7 @@ from ..jit.calls import Bound
 from ..jit.compiler import bind
 from ..position.board import Words
 from ..store.reading import FileArrays
-from ..store.record.node import flags_of
+from ..store.record import flags_of
 from . import loop_kernel
 from . import wave_kernel as wave
 from .params import FLOW

@@ -31,19 +31,19 @@ from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import POSITION_WORDS, fen_of, key_of, pack
 from ..position.fens import clocks_of
 from ..position.values import LEAST_MATE
-from ..store.codec.bulk import board_tables
-from ..store.index.locate_kernel import FilterArrays, no_filter
+from ..store import transposition_layout as layout
+from ..store.entries import load
+from ..store.index_kernel import FilterArrays, no_filter
 from ..store.reading import MAX_ASKED, Reader
-from ..store.record import transposition_layout as layout
-from ..store.record.node import LOWER_SHIFT, TERMINAL_MASK, UNPROVEN, UPPER_SHIFT
-from ..store.record.transposition import TYPES, check_of
+from ..store.record import TERMINAL_MASK, UNPROVEN, board_tables
+from ..store.record_kernel import LOWER_SHIFT, UPPER_SHIFT
 from ..store.store import Store
-from ..store.transpositions.saved import load
+from ..store.transposition import TYPES, check_of
 from .nodetypes_kernel import BEST, CAPTURE, CHECK, EntryIndex, index_entries, list_steps, new_steps
 
 # ------------------------------------------------------------------------------------ theory
 PV, CUT, ALL = "pv", "cut", "all"
-KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.record.transposition.TYPES`
+KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.transposition.TYPES`
 
 
 class Arrival(Enum):
@@ -261,15 +261,15 @@ def _blank(count: int) -> Nodes:
 def _of_entries(data: Words) -> Nodes:
     """Returns the positions of entries."""
     value = layout.values(data)
-    bound = layout.field(data, layout.BOUND_AT, layout.BOUND_MASK)
+    bound = layout.bits_at(data, layout.BOUND_AT, layout.BOUND_MASK)
     wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
     loses = (value <= -LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.UPPER))
     nodes = _blank(len(data))
     nodes.actual = TYPE_OF_BOUND[bound]
-    nodes.searched = layout.field(data, layout.TYPE_AT, layout.TYPE_MASK)
+    nodes.searched = layout.bits_at(data, layout.TYPE_AT, layout.TYPE_MASK)
     nodes.proven = wins | loses
-    nodes.cut = layout.field(data, layout.CUT_AT, layout.CUT_MASK)
-    nodes.best = layout.field(data, layout.MOVE_AT, layout.MOVE_MASK)
+    nodes.cut = layout.bits_at(data, layout.CUT_AT, layout.CUT_MASK)
+    nodes.best = layout.bits_at(data, layout.MOVE_AT, layout.MOVE_MASK)
     return nodes
 
 

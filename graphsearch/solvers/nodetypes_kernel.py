@@ -13,8 +13,8 @@ from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
 from ..position.board_kernel import PW, generate_moves, in_check, make_child
 from ..position.rules_kernel import ROOM
 from ..position.words import BLACK, WHITE, BoardTable, Position
-from ..store.index.locate_kernel import FilterArrays, may_be_stored
-from ..store.record.transposition_kernel import is_of
+from ..store.index_kernel import FilterArrays, may_be_stored
+from ..store.transposition_kernel import is_of
 
 BEST, CAPTURE, CHECK = 1, 2, 4  # marks of a move
 INDEX_BITS = 1  # about 2^INDEX_BITS entries in each part of the index

@@ -17,10 +17,9 @@ import numpy as np
 
 from ..position.board import key_of_text, key_text, legal_moves, unpack
 from ..position.values import D_SCALE, negate
-from .order import keys_of
-from .record.bounds_kernel import edge_code
-from .record.node import Edge, NodeRecord, RecordBatch
-from .record.ranking import ApartEdge, CompletedRecord, completed_record, known_edges, node_mean, padded
+from .bounds_kernel import edge_code
+from .ranking import ApartEdge, CompletedRecord, completed_record, known_edges, node_mean, padded
+from .record import Edge, NodeRecord, RecordBatch, keys_of
 from .tables.rows import rows
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""The SQLite file: opening it for one writer or for readers that never disturb it, its format, its log.
+"""The SQLite file: its lock, opening it for one writer or for undisturbing readers, its format, its log.
+
+The writer's lock is an advisory lock on `FILE.lock`, which the kernel releases when its holder dies. It is
+not on the graph file itself: closing any second descriptor of that file would drop SQLite's own locks.
 
 Statements are bounded, since a file may come from a stranger. A file that was moved or overwritten is
 noticed, since data written into it is lost.
@@ -6,6 +9,7 @@ noticed, since data written into it is lost.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
@@ -13,6 +17,8 @@ import tempfile
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -20,15 +26,135 @@ from urllib.parse import quote
 
 from ..base.errors import (
     CorruptRecordError,
+    InputFileError,
     MissingStoreError,
     SchemaVersionError,
     StoreError,
+    StoreLockedError,
     StoreMovedError,
 )
-from ..base.system import is_on_network, resolved
-from .lock import is_held
-from .tables.schema import TABLES, tables_sql
+from ..base.system import BINARY, is_on_network, resolved, try_lock, unlock
+from .tables.rows import TABLES, tables_sql
+from .tables.studies import recorded
 
+
+# ------------------------------------------------------------------ the writer's lock
+def lock_of(path: Path) -> int | None:
+    """Returns the descriptor of a locked file, created if it is missing; None if another process holds it.
+
+    Raises:
+      OSError: if the file cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+    if try_lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def release(lock: int) -> None:
+    """Releases a lock of `lock_of`."""
+    unlock(lock)  # explicit, because a forked child may share the descriptor
+    os.close(lock)
+
+
+def is_held(path: Path) -> bool:
+    """Returns whether a process is writing a graph file."""
+    try:
+        descriptor = os.open(_sidecar(path), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not try_lock(descriptor)  # closing releases it
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that writes a graph file, and since when (ISO 8601, UTC); None where unknown."""
+
+    pid: int | None
+    since: str | None
+
+
+def holder(path: Path) -> Holder | None:
+    """Returns the holder of a graph file's write lock, None if no process writes it."""
+    if not is_held(path):
+        return None
+    from ..base.outside import LockNote, declared
+
+    try:
+        with _sidecar(path).open("rb", buffering=0) as file:
+            file.seek(1)  # Windows lets nobody read the locked byte
+            note = declared(LockNote, file.read())
+        return Holder(note.pid, note.since)
+    except (OSError, InputFileError):
+        return Holder(None, None)
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+class WriteLock:
+    """The exclusive right to write one graph file, held from construction to `release`.
+
+    Raises:
+      StoreLockedError: if another process, or this one, is writing the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._sidecar = _sidecar(path)
+        self._descriptor = self._acquire(path)
+        self._owner = os.getpid()
+
+    def _acquire(self, path: Path) -> int:
+        while True:
+            try:
+                descriptor = os.open(self._sidecar, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
+            except OSError as error:
+                raise StoreError(f"{path}: cannot make {self._sidecar.name}: {error.strerror}") from None
+            if not try_lock(descriptor):
+                os.close(descriptor)
+                found = holder(path)
+                who = f"process {found.pid} since {found.since}" if found and found.pid else "another process"
+                raise StoreLockedError(f"{path} is being written by {who}; wait for it, or read only")
+            if self._is_current(descriptor):
+                break
+            os.close(descriptor)  # its last holder has just removed the lock file
+        note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        with suppress(OSError):  # only for messages: a full disk must not prevent writing
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, b" " + json.dumps(note).encode())
+        return descriptor
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._sidecar.stat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Releases the lock; a second call does nothing."""
+        if self._descriptor < 0:
+            return
+        stays = False
+        if self._owner == os.getpid():
+            try:
+                if self._is_current(self._descriptor):  # else the folder was moved, and the file is another's
+                    self._sidecar.unlink(missing_ok=True)
+            except OSError:  # Windows removes no open file
+                stays = True
+            unlock(self._descriptor)  # explicit, because a forked child may share the descriptor
+        os.close(self._descriptor)
+        self._descriptor = -1
+        if stays:
+            with suppress(OSError):  # a lock file that stays does no harm: the next writer locks it
+                self._sidecar.unlink()
+
+
+# ------------------------------------------------------------------ names and errors
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
 FORMAT_VERSION = 3
 PAGE_BYTES = 16384
@@ -669,3 +795,68 @@ def _new_names(path: Path) -> Iterator[Path]:
             number += 1
         if folder.is_dir():
             yield copy
+
+
+# ------------------------------------------------------------------ beside the writer of records
+# Short transactions in plain tables that no writer of records touches.
+# They need no lock: people can change their queue, studies and notes while a search writes the file.
+WAIT_SECONDS = 60.0  # for a transaction of another process
+
+
+@contextmanager
+def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
+    """Yields a connection to a graph file, and its path without links.
+
+    Raises:
+      StoreError: if the file cannot be written.
+    """
+    real = real_path(path)
+    check_is_file(real, create=False)
+    with closing(open_beside(real, wait=WAIT_SECONDS)) as connection:
+        yield connection, real
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Runs the body as one transaction; rolls it back if the body raises.
+
+    Raises:
+      StoreError: if the file cannot be written; the file is unchanged.
+    """
+    try:
+        with sql_errors(path, "write to it"):
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def changing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """Yields a connection in one transaction, as `opened_to_change` and `transaction` do."""
+    with opened_to_change(path) as (connection, real), transaction(connection, real):
+        yield connection
+
+
+@contextmanager
+def editing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """Yields a connection as `changing` does; what it changes is logged as one edit, which can be undone."""
+    with changing(path) as connection, recorded(connection):
+        yield connection
+
+
+@contextmanager
+def opened_to_read(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """Yields a connection in one read transaction on the plain tables of a graph.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    real = real_path(path)
+    check_is_file(real, create=False)
+    with closing(open_reader(real)) as connection, sql_errors(real, "read it"):
+        connection.execute("BEGIN")
+        yield connection

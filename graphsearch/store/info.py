@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.answer import picked, plain
+from . import entries, entry_runs, provenance
+from .entries import EntryFacts
+from .entry_runs import EntryRun
 from .file import file_bytes
-from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
+from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .store import Store
-from .tables import games, unfinished
+from .tables import games
 from .tables.games import Imported
-from .transpositions import runs as entry_runs
-from .transpositions import saved as entries
-from .transpositions.runs import EntryRun
-from .transpositions.saved import EntryFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +90,4 @@ def unfinished_state(path: str | os.PathLike[str]) -> str:
       StoreError: as `Store.open` for reading.
     """
     with Store.open(path, read_only=True) as store:
-        return unfinished.state(store.connection, store.path, store.identity)
+        return provenance.unfinished_state(store.connection, store.path, store.identity)

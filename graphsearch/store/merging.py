@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from .codec.bulk import take
-from .codec.layout_kernel import BLOCK
-from .index.catalog import Catalog, Segment, signed
-from .segments import SegmentCursor, choose_pivot, fetch_portion, first_chunks
-from .sizes import SIZES, Sizes
+from .block_layout_kernel import BLOCK
+from .index import SIZES, Catalog, Segment, Sizes, signed
+from .record import take
+from .segment import SegmentCursor, choose_pivot, fetch_portion, first_chunks
 from .writing import write_chunks
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more

@@ -19,28 +19,18 @@ from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnsoundRecordError
 from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
+from ..position.board import MAX_MOVES
 from ..position.rules_kernel import ROOM
-from .codec.bulk import (
-    SLOTS,
-    Unpacker,
-    board_tables,
-    columns_of,
-    extract_stored,
-    fault_message,
-    owned,
-    take,
-    unsound,
-)
-from .codec.layout_kernel import PADDING
+from .block import SLOTS, Unpacker, extract_stored, fault_message, unsound
+from .block_layout_kernel import PADDING
 from .file import data_version, open_reader, sql_errors
-from .index.catalog import Catalog, Index, Segment, no_index
-from .index.locate_kernel import FilterArrays, find_blocks, no_filter
+from .index import SIZES, Catalog, Index, Segment, Sizes, no_index
+from .index_kernel import FilterArrays, find_blocks, no_filter
 from .ordered_work import shared_out
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
-from .record.node import MAX_MOVES, NodeRecord, RecordBatch
-from .segments import fetch
-from .sizes import SIZES, Sizes
-from .tables.schema import MAX_BLOCK_BYTES
+from .record import NodeRecord, RecordBatch, board_tables, columns_of, owned, take
+from .segment import fetch
+from .tables.rows import MAX_BLOCK_BYTES
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
@@ -225,7 +215,7 @@ class Reader:
         return self._index.nbytes + int(self._index.blocks.keys.nbytes)
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of the last committed state, for `index.locate_kernel.may_be_stored`.
+        """Returns the filter of the last committed state, for `index_kernel.may_be_stored`.
 
         Raises:
           StoreError: if the file cannot be read.

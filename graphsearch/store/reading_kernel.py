@@ -19,12 +19,20 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.words import BoardTable, Position
-from .codec.columns_kernel import Columns
-from .codec.decoding_kernel import END, FAILED, Workshop, copy_record, find_place, open_block, unpack_block
-from .codec.layout_kernel import PADDING, header_at
-from .codec.soundness_kernel import SOUND, fault_in
-from .index.locate_kernel import FilterArrays, first_piece, next_chunk
-from .order_kernel import sort_key
+from .block_kernel import (
+    END,
+    FAILED,
+    SOUND,
+    Workshop,
+    copy_record,
+    fault_in,
+    find_place,
+    open_block,
+    unpack_block,
+)
+from .block_layout_kernel import PADDING, header_at
+from .index_kernel import FilterArrays, first_piece, next_chunk, sort_key
+from .record_kernel import Columns
 
 FOUND, NOT_THERE, REFUSED = 1, 0, -1
 BIND, STEP, BLOB, SIZE, RESET, STATEMENT, FUNCTIONS = range(7)
@@ -39,7 +47,7 @@ class ReaderArrays(NamedTuple):
       starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
       keys: `[blocks]` uint64, sort key of the first record of each block.
       shifts: `[chunks]` int64, add it to the index of a block of the chunk to get its row.
-      slots: `[chunks]` int64, slot of each chunk's dictionaries (`codec.bulk.Unpacker.slots`).
+      slots: `[chunks]` int64, slot of each chunk's dictionaries (`block.Unpacker.slots`).
       functions: `[FUNCTIONS]` int64, addresses of functions of SQLite and of the statement.
       states: `[STATES]` int64: records entered so far; the chunk with dictionaries that are not loaded, or
         NO_CHUNK; bytes that the arena may take.

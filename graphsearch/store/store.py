@@ -20,10 +20,10 @@ from ..base.deadline import check_time
 from ..base.errors import CapacityError, CorruptRecordError, StoreError
 from ..base.version import __version__
 from ..position.board import pack
-from . import file, merging
-from .codec.bulk import owned, take
+from . import file, merging, provenance
 from .file import (
     Place,
+    WriteLock,
     check_is_file,
     data_version,
     format_of,
@@ -33,28 +33,16 @@ from .file import (
     real_path,
     sql_errors,
 )
-from .index.catalog import KEPT, KEPT_WRITING, Catalog, Segment
-from .index.locate_kernel import find_stored
-from .lock import WriteLock
-from .order import keys_of, sort_keys
+from .index import KEPT, KEPT_WRITING, SIZES, Catalog, Segment, Sizes
+from .index_kernel import find_stored
 from .ordered_work import in_order, thread_count
+from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinished
 from .reading import Reader, read_one
-from .record.node import MAX_EVALUATOR, MAX_RUN, NodeRecord, RecordBatch
-from .record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
-from .segments import (
-    OnCorrupt,
-    Portion,
-    SegmentCursor,
-    choose_pivot,
-    fetch_portion,
-    first_chunks,
-    passed_over,
-)
-from .sizes import SIZES, Sizes
-from .tables import provenance, unfinished
+from .record import NodeRecord, RecordBatch, keys_of, owned, sort_keys, take
+from .record_kernel import MAX_EVALUATOR, MAX_RUN
+from .segment import OnCorrupt, Portion, SegmentCursor, choose_pivot, fetch_portion, first_chunks, passed_over
 from .tables.rows import json_object, listed, rows, update_row, write_row
 from .tables.top import Shown, TopTables
-from .tables.unfinished import Unfinished
 from .writing import LeftOut, NewSegment, dictionary_for
 
 _Result = TypeVar("_Result")
@@ -133,7 +121,7 @@ class Store:
             stack.callback(connection.close)
             with sql_errors(real, "read it"):
                 if not read_only and not resume:
-                    unfinished.refuse(connection, real, provenance.read_identity(connection))
+                    provenance.refuse_unfinished(connection, real, provenance.read_identity(connection))
                 bound = provenance.bind(
                     connection, real, identity, create=create, unbound=unbound, write=not read_only
                 )
@@ -558,11 +546,11 @@ class Store:
     def unfinished(self) -> Unfinished | None:
         """The unfinished change of evaluator of the file, None if there is none."""
         with self.reading() as connection:
-            return unfinished.read(connection)
+            return provenance.read_unfinished(connection)
 
     def mark_unfinished(self, mark: Unfinished | None) -> None:
         """Writes the mark of an unfinished change of evaluator, or removes it if None."""
-        self.write_fact(unfinished.MARK, None if mark is None else json.dumps(asdict(mark)))
+        self.write_fact(provenance.MARK, None if mark is None else json.dumps(asdict(mark)))
 
     # ---------------------------------------------------------- the segments, and the log
     @property

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError, StoreError, UnfitRecordError
 from ..position.board import fen_of, key_of_words, key_text_of_words, unpack
-from .codec.bulk import EncodedChunk, encode_chunk, encode_plain, take
-from .codec.layout_kernel import BLOCK
-from .index.catalog import Catalog, ChunkIndex, bloom_of, signed
-from .order import keys_of, newest_in_order, sort_keys
+from .block import EncodedChunk, encode_chunk, encode_plain
+from .block_layout_kernel import BLOCK
+from .index import Catalog, ChunkIndex, bloom_of, signed
 from .ordered_work import one_ahead
 from .reading import read_one
-from .record.node import RecordBatch
+from .record import RecordBatch, keys_of, newest_in_order, sort_keys, take
 
 # a smaller segment uses the dictionaries of the segment before, until merges train new ones: training takes
 # 50 ms, as long as compressing this many records

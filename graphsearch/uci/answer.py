@@ -21,8 +21,8 @@ from ..search.job import SearchJob
 from ..search.params import Limits
 from ..search.repetition import Draws
 from ..search.results import Progress
-from ..store.record.node import NodeRecord
-from ..store.record.ranking import known_edges, ranking
+from ..store.ranking import known_edges, ranking
+from ..store.record import NodeRecord
 from .clock import FALLBACK_SECONDS, Budget, Standing, clock_budget, may_stop, move_budget
 from .info_lines import Report, info_lines, stats_lines, totals_line
 from .options import OutputOptions

@@ -30,7 +30,7 @@ from .writer import Writer
 if TYPE_CHECKING:
     from ..graph.graph import Graph
     from ..solvers.mate.search import MateProgress, MateResult
-    from ..store.record.transposition import EntryTable
+    from ..store.transposition import EntryTable
 
 MEMORY_FULL = "the search ended because its memory is full; a larger RAM or a GraphFile holds more"
 UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not

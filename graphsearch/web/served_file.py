@@ -12,7 +12,7 @@ from typing import Any
 from ..base.errors import InvalidParameterError
 from ..evaluators.factory import EvaluatorSpec
 from ..query.source import KeptFile
-from ..store.lock import holder
+from ..store.file import holder
 from .jobs.kept_queue import KeptQueue
 from .jobs.live import Ask, json_of
 from .jobs.task import Place, Task

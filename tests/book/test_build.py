@@ -22,7 +22,7 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 from graphsearch.store.tables.books import book_named
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.counting import CountingEvaluator

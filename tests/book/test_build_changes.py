@@ -93,7 +93,7 @@ def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
 
 
 def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
-    from graphsearch.store.upkeep.rewrite import prune
+    from graphsearch.store.rewrite import prune
 
     path = tmp_path / "a.graph"
     before = built(path, config(max_ply=2))

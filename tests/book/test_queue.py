@@ -30,7 +30,6 @@ from graphsearch.book.queue import (
 )
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
-from graphsearch.store import plain_tables
 from graphsearch.store.store import Store
 
 from ..conftest import sql
@@ -135,7 +134,7 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> N
 
 
 def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_tables, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("graphsearch.store.file.WAIT_SECONDS", 0.1)
     with Store.open(graph) as store, store.transaction(), pytest.raises(StoreError, match="locked"):
         add(graph, [START])
     assert list(items(graph)) == []

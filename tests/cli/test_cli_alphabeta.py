@@ -14,7 +14,7 @@ import pytest
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.saving import EntryReport, GraphEntries
 from graphsearch.jit.places import COMPILING
-from graphsearch.store.record.transposition import Entry
+from graphsearch.store.transposition import Entry
 
 from ..conftest import Cli, Outcome, sql
 from ..support.forks import Command

@@ -11,7 +11,7 @@ import pytest
 from graphsearch.cli.lab import FIGURES
 
 from graphsearch.base.version import __version__
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from tests.conftest import sql
 from tests.store.records import filled, record_of

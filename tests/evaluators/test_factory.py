@@ -60,7 +60,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 
 
 @dataclass

@@ -26,7 +26,7 @@ from graphsearch.evaluators.lc0.planes import FLIP, input_planes, planes_and_tra
 from graphsearch.evaluators.lc0.policy import output_indices, policy_moves
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.uci.protocol import written_line
 from tests.conftest import shared_data
 from tests.support.attention import Definition, planes_shown, policy_texts, softmax

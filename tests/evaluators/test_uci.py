@@ -29,7 +29,7 @@ from graphsearch.evaluators.uci import engine
 from graphsearch.evaluators.uci.evaluator import UciEvaluator
 from graphsearch.evaluators.uci.scores import Score, cp_wdl, last_score, policy_q, scores_by_move, wdl_of
 from graphsearch.position.board import board_of
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import Cli, finish, start
 from ..support.engines import cp_of, fake_engine, sent, stockfish

@@ -18,7 +18,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.position.board import board_of, key_of, legal_moves, pack
-from graphsearch.store.record.node import Edge, NodeRecord
+from graphsearch.store.record import Edge, NodeRecord
 from graphsearch.store.store import Store
 
 from ..query.handmade import node

@@ -18,8 +18,8 @@ from graphsearch.exchange.rows_export import EDGES, NODES, Table, export_jsonl, 
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of, key_text, legal_moves, unpack
 from graphsearch.position.values import wdl_from_q
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.ranking import node_mean, ranking, resets_of
+from graphsearch.store.ranking import node_mean, ranking, resets_of
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 
 from ..conftest import ROOT, Cli

@@ -19,7 +19,7 @@ from graphsearch.exchange.pgn_writing import COLUMNS
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, key_of, legal_moves
 from graphsearch.position.values import cp_of
-from graphsearch.store.record.ranking import node_mean, ranking
+from graphsearch.store.ranking import node_mean, ranking
 
 from ..conftest import Cli
 from ..store.records import filled

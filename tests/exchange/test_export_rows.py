@@ -17,8 +17,8 @@ from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import export_site
 from graphsearch.position.board import key_of, legal_moves, terminal_kind
 from graphsearch.position.values import cp_of
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.ranking import edge_of, has_best_move, node_mean, ranking
+from graphsearch.store.ranking import edge_of, has_best_move, node_mean, ranking
+from graphsearch.store.record import NodeRecord
 
 from ..conftest import Cli
 from ..store.records import filled

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from graphsearch.position.board import key_of
+from graphsearch.store import entries
 from graphsearch.store.info import info
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.salvage import OWN, PLAIN, salvage
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
-from graphsearch.store.tables.schema import TABLES
-from graphsearch.store.transpositions import saved
-from graphsearch.store.upkeep.salvage import OWN, PLAIN, salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.tables.rows import TABLES
+from graphsearch.store.verify import verify
 from tests.support.loose import loosen
 from tests.support.rows import add_examples
 
@@ -42,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             store,
             [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:1200])],
         )
-        saved.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
+        entries.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
         fixed = {"key": keys[0], "book": 1, "id": 1, "run": 1, "bound": "exact", "alpha": -3, "value": 0}
         add_examples(store.connection, PLAIN, **fixed)
         for number in (1, 7):

@@ -29,7 +29,7 @@ from graphsearch.position.board import key_of, key_text
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import Cli, shared_data, sql
 from ..support.forks import Command, needs_fork

@@ -21,8 +21,8 @@ from graphsearch.query.game_list import list_games
 from graphsearch.query.players import named, players
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as game_tables
-from graphsearch.store.tables.players import GameRow, games_of
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.tables.games import GameRow, games_of
+from graphsearch.store.verify import verify
 
 from ..conftest import Cli, sql
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..support.faults import shim as shims
 from ..support.faults.shim import Fault, Shim

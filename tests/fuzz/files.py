@@ -12,7 +12,7 @@ import chess
 from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import NOT_TERMINAL, legal_moves, terminal_kind, unpack
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 from tests.store.records import faults_of
 
 from . import commands

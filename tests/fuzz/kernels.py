@@ -14,9 +14,9 @@ import numpy as np
 from graphsearch.position.board import pack_checked
 from graphsearch.position.fens import read_lines
 from graphsearch.position.notation import read_fen_lines
-from graphsearch.store.codec import bulk
-from graphsearch.store.codec.layout_kernel import PADDING, room_for
-from graphsearch.store.record.node import COLUMNS
+from graphsearch.store import block
+from graphsearch.store.block_layout_kernel import PADDING, room_for
+from graphsearch.store.record import COLUMNS, board_tables
 from tests.store.sealing import BlockError, opened, seal, with_checksum
 
 from ..store.records import BlockFault, batch_of, extracted, plain_blocks, random_records, records_of
@@ -49,7 +49,7 @@ def mutated_plain(rng: random.Random) -> bytes:
 
 def _columns(sizes: Any, *, low: bool) -> Any:
     """Returns columns with room for so many records, P codes and edges and for nothing more."""
-    from graphsearch.store.codec.columns_kernel import Columns
+    from graphsearch.store.record_kernel import Columns
 
     records, codes, edges = sizes
     rooms = {"words": 10 * records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
@@ -96,23 +96,23 @@ def unpack(data: bytes, folder: Path) -> bool:
 
 def _decoded(data: bytes, *, low: bool) -> bool:
     from graphsearch.jit.pointers import ptr
-    from graphsearch.store.codec.decoding_kernel import NONE
-    from graphsearch.store.codec.decoding_kernel import decode as decode_kernel
+    from graphsearch.store.block_kernel import NONE
+    from graphsearch.store.block_kernel import decode as decode_kernel
 
     given = guarded_copy(data + bytes(PADDING), np.uint8, low=low)
     ends, counts = np.array([len(data)], np.int64), np.zeros(1, np.int64)
-    sizes = [int(found[0]) for found in bulk.announced(given, ends)]
+    sizes = [int(found[0]) for found in block.announced(given, ends)]
     plain = guarded(room_for(1, *sizes) + PADDING, np.uint8, low=low)
-    shop = bulk.own_unpacker().workshop._replace(plain=ptr(plain, 0))
+    shop = block.own_unpacker().workshop._replace(plain=ptr(plain, 0))
     slots = np.array([NONE], np.int64)
-    decode_kernel(bulk.board_tables(), shop, given, ends, slots, _columns(sizes, low=low), counts)
+    decode_kernel(board_tables(), shop, given, ends, slots, _columns(sizes, low=low), counts)
     return bool(counts[0] > 0)
 
 
 # ------------------------------------------------------------------ transposition entries
 def entry_seeds(_: Path) -> list[bytes]:
     """Returns pieces of transposition entries as a search makes them."""
-    from graphsearch.store.transpositions.pieces import encode, order_of
+    from graphsearch.store.entries import encode, order_of
 
     rng = np.random.default_rng(3)
     found = []
@@ -132,7 +132,7 @@ def mutate_entries(seeds: list[bytes], rng: random.Random) -> bytes:
 
 def read_entries(data: bytes, folder: Path) -> bool:
     """Decodes a piece and puts its entries into a table."""
-    from graphsearch.store.transpositions.pieces import decode as decode_piece
+    from graphsearch.store.entries import decode as decode_piece
 
     keys, words = decode_piece(data)
     if len(keys) != len(words):

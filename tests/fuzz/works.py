@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graphsearch.store.record.ranking import visits_of
+from graphsearch.store.ranking import visits_of
 from graphsearch.store.store import Store
 
 from . import commands, graphfile

@@ -16,7 +16,8 @@ from graphsearch.base.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.arena import Arena
 from graphsearch.position.board import unpack
 from graphsearch.search import puct_kernel as layout
-from graphsearch.store.record.node import MAX_RUN, RecordBatch
+from graphsearch.store.record import RecordBatch
+from graphsearch.store.record_kernel import MAX_RUN
 
 from ..store.records import identity, random_records, record_of
 from ..support.arenas import check_arena

@@ -25,9 +25,9 @@ from graphsearch.base.errors import StoreError
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of, pack
 from graphsearch.search.waves import WaveRunner
-from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 from tests.support.arenas import check_arena
 from tests.support.graphs import numbers_below, records_below, records_of
 from tests.support.positions import KIWIPETE, after_line

@@ -24,9 +24,9 @@ from graphsearch.base.errors import StoreError
 from graphsearch.graph import saving
 from graphsearch.graph.view import NodeView
 from graphsearch.search.results import SearchResult
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 from tests.conftest import Cli, sql
 from tests.store.test_damage import flip
 from tests.support.arenas import check_arena

@@ -11,12 +11,11 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError, StoreError, UnfitRecordError
 from graphsearch.graph.arena import Arena
-from graphsearch.position.board import pack
-from graphsearch.store.codec import bulk
-from graphsearch.store.codec.bulk import encode_plain
-from graphsearch.store.record.node import MAX_MOVES, NodeRecord, RecordBatch
+from graphsearch.position.board import MAX_MOVES, pack
+from graphsearch.store.block import encode_plain
+from graphsearch.store.record import NodeRecord, RecordBatch
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 from tests.conftest import Cli
 from tests.store.records import IDENTITY, Records, batch_of, contents, decode_blocks, plain_blocks
 from tests.uci.engines import Played
@@ -113,7 +112,9 @@ def test_records_with_as_many_moves_as_a_byte_counts_are_written_and_read_alike(
     moves: int, alike: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One such record among others, or a block of them."""
-    monkeypatch.setattr(bulk, "unsound", lambda batch, places=None: [])  # more than the legal moves
+    monkeypatch.setattr(
+        "graphsearch.store.block.unsound", lambda batch, places=None: []
+    )  # more than the legal moves
     full = full_record(moves)
     others = [replace(full, words=record.words) for record in RECORDS[:alike]] or RECORDS
     given = [full, *(record for record in others if record.words != full.words)]

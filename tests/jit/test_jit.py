@@ -25,7 +25,7 @@ from graphsearch.jit.compiler import JIT_OFF, kernel
 from graphsearch.jit.libzstd import MODULES, Libzstd, libzstd, load, load_by_cffi
 from graphsearch.jit.pointers import zeros
 from graphsearch.jit.types import int64, uint16
-from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from tests.conftest import ROOT
 from tests.store.records import batch_of, random_records
@@ -130,7 +130,7 @@ def test_a_library_without_the_symbols_is_passed_over() -> None:
 
 
 def test_only_a_dictionary_in_zstds_format_is_loaded(library: Libzstd) -> None:
-    from graphsearch.store.codec.bulk import encode_chunk
+    from graphsearch.store.block import encode_chunk
 
     stored = encode_chunk(batch_of(random_records(71, 60) * 20)).dictionary
     codes = stored[2 : 2 + int.from_bytes(stored[:2], "little")]

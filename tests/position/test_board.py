@@ -19,6 +19,7 @@ from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr, zeros
 from graphsearch.jit.types import uint16, uint64
 from graphsearch.position.board import (
+    MAX_MOVES,
     board_of,
     canonical_rank,
     check,
@@ -41,8 +42,7 @@ from graphsearch.position.mates_kernel import mate_in_one
 from graphsearch.position.notation import read_position
 from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES, perft
 from graphsearch.position.tables import load_tables
-from graphsearch.store.record.node import MAX_MOVES
-from graphsearch.store.record.node_layout import CAPACITIES
+from graphsearch.store.record_kernel import CAPACITIES
 from tests.conftest import shared_data
 from tests.support.positions import after, listed
 

@@ -9,7 +9,8 @@ import chess
 import numpy as np
 
 from graphsearch.position.board import NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
-from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord
+from graphsearch.store.record import Edge, NodeRecord
+from graphsearch.store.record_kernel import TERMINAL_FLAGS
 from graphsearch.store.store import Store
 
 from ..store.records import filled

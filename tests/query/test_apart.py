@@ -24,7 +24,7 @@ from graphsearch.query.line import tree_values, values
 from graphsearch.query.position import moves, position
 from graphsearch.query.pv import pv
 from graphsearch.query.tree import tree
-from graphsearch.store.record.ranking import node_mean
+from graphsearch.store.ranking import node_mean
 from graphsearch.store.store import Store
 
 from ..conftest import Cli

@@ -12,8 +12,8 @@ from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position.board import key_text_of_words, unpack
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.ranking import best_move, has_best_move, node_mean
+from graphsearch.store.ranking import best_move, has_best_move, node_mean
+from graphsearch.store.record import NodeRecord
 
 from ..store.records import filled, identity, random_records
 from ..store.test_union import version

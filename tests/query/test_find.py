@@ -15,8 +15,8 @@ from graphsearch.position.board import key_of, key_of_text
 from graphsearch.query.find import Filters, find, read_pieces
 from graphsearch.query.parents import parents
 from graphsearch.query.routes import transpositions
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.ranking import best_move, node_mean
+from graphsearch.store.ranking import best_move, node_mean
+from graphsearch.store.record import NodeRecord
 from tests.conftest import ROOT, Cli
 
 from ..graph.sweeps.test_refresh import Records, records_of

@@ -21,7 +21,7 @@ from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.openings import opening_of
 from graphsearch.query.game_list import GameFilters, ListedGames, Order, list_games
 from graphsearch.store.store import Store
-from graphsearch.store.tables import game_list as tables
+from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli
 from ..support.positions import after_line

@@ -17,11 +17,11 @@ from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.query.history import HistoryPoint, history
 from graphsearch.query.pv import pv
-from graphsearch.store.record.ranking import best_move, node_mean
+from graphsearch.store.ranking import best_move, node_mean
+from graphsearch.store.rewrite import prune
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import Moment, RootValues, rows_to_delete
-from graphsearch.store.upkeep.rewrite import prune
 
 from ..conftest import Cli, sql
 from ..support.positions import after_line

@@ -11,7 +11,7 @@ from graphsearch.base.errors import CorruptRecordError
 from graphsearch.position.board import key_text
 from graphsearch.query.routes import Way, routes
 from graphsearch.query.source import RecordSource, opened
-from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 
 from ..conftest import sql

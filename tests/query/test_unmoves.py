@@ -10,7 +10,7 @@ import pytest
 from graphsearch.position.board import board_of, key_of, pack
 from graphsearch.query.parents import predecessors
 from graphsearch.query.source import after
-from graphsearch.store.order import identities
+from graphsearch.store.record import identities
 
 from ..store.records import STARTS
 

@@ -9,16 +9,9 @@ import numpy as np
 from numba import float32, int64
 
 from graphsearch.jit.compiler import kernel
-from graphsearch.store.record import bounds_kernel as kernels
-from graphsearch.store.record.bounds import (
-    AT_LEAST,
-    AT_MOST,
-    DRAWN,
-    bounds_of,
-    proof_of,
-    share_of,
-)
-from graphsearch.store.record.node import UNPROVEN
+from graphsearch.store import bounds_kernel as kernels
+from graphsearch.store.bounds_kernel import AT_LEAST, AT_MOST, DRAWN, bounds_of, proof_of, share_of
+from graphsearch.store.record import UNPROVEN
 from tests.support.reference import edge_bounds, edge_code, node_proof
 
 FIELDS = [(q, d) for q in (1.0, -1.0) for d in (0, 1, 2, 499, 500, 501, 640, 1000)]

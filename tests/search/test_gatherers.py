@@ -18,7 +18,7 @@ from graphsearch.search import loop, wave_kernel
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.puct_kernel import set_params
 from graphsearch.search.waves import WaveRunner
-from graphsearch.store.record.ranking import visits_of
+from graphsearch.store.ranking import visits_of
 from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, in_memory, read, records_below

@@ -28,8 +28,8 @@ from graphsearch.solvers.mate.beside import (
     allowance,
 )
 from graphsearch.solvers.mate.search import SLICE, MateLimits, MateSearch, find_mate
-from graphsearch.store.record.transposition import Entry
-from graphsearch.store.record.transposition_layout import PROOF
+from graphsearch.store.transposition import Entry
+from graphsearch.store.transposition_layout import PROOF
 from tests.support.positions import mate_in_one
 
 from ..support.graphs import check_invariants, records_below

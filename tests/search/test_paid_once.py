@@ -21,9 +21,9 @@ from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..graph.sweeps.test_reevaluate import assert_same
 from ..support.counting import CountingEvaluator
@@ -104,7 +104,7 @@ def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
 
 def save_often(patches: pytest.MonkeyPatch) -> None:
     patches.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
-    patches.setattr("graphsearch.store.upkeep.rewrite.STEP_SECONDS", 0.0)
+    patches.setattr("graphsearch.store.rewrite.STEP_SECONDS", 0.0)
     session = sys.modules["graphsearch.search.loop"]
     for name in ("FIRST_FLUSH_SECONDS", "FLUSH_SECONDS"):
         patches.setattr(session, name, 0.0)

@@ -11,9 +11,9 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.values import MATE
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.transposition import Entry, EntryTable
-from graphsearch.store.record.transposition_layout import PROOF
+from graphsearch.store.record import NodeRecord
+from graphsearch.store.transposition import Entry, EntryTable
+from graphsearch.store.transposition_layout import PROOF
 
 from ..conftest import shared_data
 from ..support.graphs import check_invariants, numbers_below, read, records_below

@@ -22,7 +22,7 @@ from graphsearch.base.errors import (
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of
-from graphsearch.store.record.node import RecordBatch
+from graphsearch.store.record import RecordBatch
 from graphsearch.store.store import Store
 from tests.support.table import TableEntry, TableEvaluator
 

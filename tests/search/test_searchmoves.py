@@ -13,10 +13,10 @@ from graphsearch.base.errors import InvalidPositionError
 from graphsearch.position.board import legal_moves
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.ranking import edge_of, node_mean
+from graphsearch.store.provenance import UNSETTLED
+from graphsearch.store.ranking import edge_of, node_mean
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
-from graphsearch.store.tables.unfinished import UNSETTLED
 
 from ..conftest import Cli
 from ..support.graphs import check_invariants, read

@@ -16,7 +16,7 @@ from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena_kernel import FIRST_ROW
 from graphsearch.search import loop, loop_kernel, waves
 from graphsearch.search.waves import Walkers
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import Cli
 from ..support.graphs import ENDGAME, MATES, check_invariants, read

@@ -19,21 +19,15 @@ from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import adv, ptr
 from graphsearch.position.board import board_of, pack, unpack
 from graphsearch.position.board_kernel import PW, position_key
-from graphsearch.store.codec.bulk import (
-    board_tables,
-    decode_stored,
-    encode_plain,
-    extract_stored,
-    joined,
-    unsound,
-)
-from graphsearch.store.index.locate_kernel import FilterArrays, may_be_stored
+from graphsearch.store.block import decode_stored, encode_plain, extract_stored, joined, unsound
+from graphsearch.store.index import SIZES, Sizes
+from graphsearch.store.index_kernel import FilterArrays, may_be_stored
+from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.reading import Reader
-from graphsearch.store.record.node import TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
-from graphsearch.store.record.provenance import EvaluatorIdentity
-from graphsearch.store.sizes import SIZES, Sizes
+from graphsearch.store.record import Edge, NodeRecord, RecordBatch, board_tables
+from graphsearch.store.record_kernel import TERMINAL_FLAGS
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..support.positions import after, listed
 from .sealing import seal

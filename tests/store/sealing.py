@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import zstandard
 
-from graphsearch.store.codec.bulk import Dictionaries, EncodedChunk, announced, joined
-from graphsearch.store.codec.layout_kernel import (
+from graphsearch.store.block import Dictionaries, EncodedChunk, announced, joined
+from graphsearch.store.block_layout_kernel import (
     CODES_AT,
     DRAWN_AT,
     EDGE_BYTES,
@@ -35,7 +35,7 @@ def parts_of(block: bytes) -> tuple[int, int]:
 
 
 def seal(dictionary: bytes, blocks: Sequence[bytes]) -> list[bytes]:
-    """Returns blocks compressed, each with its checksum; `encoding_kernel.seal` does so in bulk."""
+    """Returns blocks compressed, each with its checksum; `block_kernel.seal` does so in bulk."""
     parts = []
     for block in blocks:
         codes, columns = parts_of(block)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from graphsearch.position.board import board_of
-from graphsearch.store.record.node import MAX_RUN, Edge, NodeRecord
+from graphsearch.store.record import Edge, NodeRecord
+from graphsearch.store.record_kernel import MAX_RUN
 
 from .records import FENS, random_board, record_of
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError, UnfitRecordError
-from graphsearch.store.codec import bulk
-from graphsearch.store.codec.bulk import TRAINED_FROM, Dictionaries, encode_chunk
-from graphsearch.store.record.node import NodeRecord, RecordBatch
+from graphsearch.store import block
+from graphsearch.store.block import TRAINED_FROM, Dictionaries, encode_chunk
+from graphsearch.store.record import NodeRecord, RecordBatch
 
 from ..support.positions import after_line
 from .records import (
@@ -79,7 +79,7 @@ def test_the_worked_example_decodes_to_the_documented_record() -> None:
 def example_record() -> NodeRecord:
     """Returns the record of the worked example: after 1. e4 and one visit of 1... c5."""
     from graphsearch.position.board import pack
-    from graphsearch.store.record.node import UNPROVEN, Edge
+    from graphsearch.store.record import UNPROVEN, Edge
 
     words = tuple(int(word) for word in pack(after_line("e4")))
     edges = (Edge(1, 0, 0.25, 300),)
@@ -102,7 +102,7 @@ def test_records_without_runs_announce_none() -> None:
 def test_what_is_no_dictionary_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptRecordError, match="dictionar"):
         Dictionaries(data)
-    assert not bulk.is_dictionary(data)
+    assert not block.is_dictionary(data)
 
 
 def test_blocks_of_equal_content_need_no_dictionaries() -> None:
@@ -178,16 +178,16 @@ def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value:
 
 def test_a_chunk_is_the_same_with_any_number_of_threads() -> None:
     batch = RecordBatch.concat([batch_of(random_records(71, 640))] * 16)
-    assert len(batch) > 2 * bulk.PART
+    assert len(batch) > 2 * block.PART
     alone = encode_chunk(batch, threads=1)
     assert alone.dictionary
     assert encode_chunk(batch, threads=5) == alone
     assert encode_chunk(batch, alone.dictionary, threads=5) == alone
     assert same(decode_chunk(alone.dictionary, blocks_of(alone)), batch)
-    batch.v[bulk.PART + 7] = 1.5
+    batch.v[block.PART + 7] = 1.5
     with pytest.raises(UnfitRecordError) as found:
         encode_chunk(batch, threads=2)
-    assert found.value.index == bulk.PART + 7, "a refused record is named by its place in the chunk"
+    assert found.value.index == block.PART + 7, "a refused record is named by its place in the chunk"
 
 
 @pytest.mark.parametrize(("word", "bits"), [(5, 1 << 30), (6, 1 << 30), (0, 1), (8, 1 << 33), (8, 127 << 5)])

@@ -14,13 +14,13 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.store.record.node import NodeRecord, RecordBatch
-from graphsearch.store.record.provenance import EvaluatorIdentity
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.backup import backup
+from graphsearch.store.index import Sizes
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.record import NodeRecord, RecordBatch
+from graphsearch.store.rewrite import compact, prune, rewrite
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.rewrite import compact, prune, rewrite
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..support.forks import Fork, Say
 from .records import IDENTITY, Records, batch_of, contents, filled, identity, lookup, merge_all, sized
@@ -121,7 +121,7 @@ def test_a_killed_writer_leaves_a_sound_file_with_all_it_committed(path: Path, w
 
 
 def copy_slowly(path: Path, copy: Path, say: Say) -> None:
-    with patch("graphsearch.store.upkeep.backup.STEP_PAGES", 1):
+    with patch("graphsearch.store.backup.STEP_PAGES", 1):
         backup(path, copy, force=True, on_progress=lambda now: say("."))
 
 

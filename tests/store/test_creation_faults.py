@@ -20,7 +20,7 @@ PROGRAM = """
 import errno, json, sys
 from pathlib import Path
 from graphsearch.base.errors import StoreError
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from tests.support.faults.shim import ALL, SHORT_WRITE, Fault, Shim
 

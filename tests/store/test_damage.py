@@ -13,13 +13,11 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
-from graphsearch.store.codec import bulk
-from graphsearch.store.index.catalog import ChunkIndex
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import ChunkIndex, Sizes
+from graphsearch.store.record import NodeRecord
+from graphsearch.store.rewrite import rewrite
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import rewrite
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.loose import loosen
@@ -124,7 +122,7 @@ def test_a_damaged_block_stops_a_merge_and_a_rewrite_with_its_name(path: Path) -
 
 @pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
 def test_a_damaged_index_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str) -> None:
-    monkeypatch.setattr(bulk, "TRAINED_FROM", 8)
+    monkeypatch.setattr("graphsearch.store.block.TRAINED_FROM", 8)
     records = random_records(71, 400)
     path = filled(tmp_path / "trained.graph", records[:300])
     with Store.open(path) as store:
@@ -224,7 +222,7 @@ def test_a_check_that_sqlite_ends_says_what_to_do(path: Path, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise sqlite3.DatabaseError("database disk image is malformed")
 
-    monkeypatch.setattr("graphsearch.store.upkeep.verify.check_rows", fail)
+    monkeypatch.setattr("graphsearch.store.verify.check_rows", fail)
     (problem,) = verify(path).problems
     assert problem.startswith(f"{path}: cannot check it: database disk image is malformed")
     assert "store salvage" in problem

@@ -20,8 +20,8 @@ from graphsearch.query.history import history
 from graphsearch.query.neighbourhood import neighbourhood
 from graphsearch.query.sql import sql
 from graphsearch.store.info import info
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.salvage import salvage
+from graphsearch.store.verify import verify
 
 from ..conftest import sql as rows
 

@@ -12,10 +12,10 @@ import pytest
 
 from graphsearch.store import file as connections
 from graphsearch.store.file import connect
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.tables.schema import TABLES
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.tables.rows import TABLES
+from graphsearch.store.verify import verify
 
 from ..conftest import Cli
 

@@ -14,16 +14,16 @@ from typing import Any, cast
 import chess
 import numpy as np
 
-from graphsearch.position.board import pack
+from graphsearch.position.board import MAX_MOVES, pack
+from graphsearch.store import entries, entry_runs
 from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.info import info
-from graphsearch.store.order import sort_keys
-from graphsearch.store.record.node import MAX_CODE, MAX_MOVES
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.record import sort_keys
+from graphsearch.store.record_kernel import CODE
 from graphsearch.store.store import Store
-from graphsearch.store.tables import games, history, players
-from graphsearch.store.transpositions import runs, saved
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.tables import games, history
+from graphsearch.store.verify import verify
 from tests.conftest import ROOT, sql
 
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
@@ -102,18 +102,18 @@ def facts_of(store: Store) -> dict[str, Any]:
 
 def entries_in(store: Store) -> dict[str, object]:
     """Returns entries of two evaluations, proofs and two runs."""
-    held = saved.load(store, EVALUATION)
+    held = entries.load(store, EVALUATION)
     return {
         "words": [held.keys.tolist(), held.data.tolist()],
-        "runs": [[run.kind, run.value] for run in runs.runs(store)],
+        "runs": [[run.kind, run.value] for run in entry_runs.runs(store)],
     }
 
 
 def played_in(store: Store) -> list[list[object]]:
     """Returns players, their games, and the history of the start position in books and by its lines."""
-    found = players.players(store)
+    found = games.players(store)
     played: list[object] = [
-        asdict(row) | {"moves": row.moves.hex()} for row in players.games_of(store, [p.id for p in found])
+        asdict(row) | {"moves": row.moves.hex()} for row in games.games_of(store, [p.id for p in found])
     ]
     lines: list[object] = [[row.values.depth, *row.values.pv] for row in history.of_root(store, START)]
     books = [[row.book, row.values.value, *row.values.pv] for row in history.of_books(store, START)]
@@ -154,7 +154,7 @@ def section(pages: str, name: str) -> str:
 
 def test_the_documented_ranges_are_those_of_the_code() -> None:
     page = (SCHEMA / "node_record.md").read_text()
-    assert f"in 1..{MAX_CODE}." in page
+    assert f"in 1..{CODE}." in page
     assert f"| 0..{MAX_MOVES} |" in page
 
 
@@ -177,10 +177,10 @@ def import_into(store: Store) -> None:
             kept = taken if row.kind == "pgn" else None
             finished = row.kind != "epd"
             games.update_source(store, row, taken=taken, skipped=0, finished=finished, players=kept)
-        players.add(store, rows[0].id, [played("Ann", "Bob", 1), played("Bob", None, 2, date="2024-03-15")])
+        games.add(store, rows[0].id, [played("Ann", "Bob", 1), played("Bob", None, 2, date="2024-03-15")])
 
 
-def played(white: str | None, black: str | None, number: int, *, date: str | None = None) -> players.GameRow:
+def played(white: str | None, black: str | None, number: int, *, date: str | None = None) -> games.GameRow:
     """Returns a game of two half-moves."""
     where = {
         "source": 0,
@@ -192,7 +192,7 @@ def played(white: str | None, black: str | None, number: int, *, date: str | Non
         "round": "1",
         "fen": None,
     }
-    return players.GameRow(
+    return games.GameRow(
         **where,  # type: ignore[arg-type]
         white=white,
         black=black,
@@ -211,25 +211,25 @@ def enter_into(store: Store) -> None:
     keys, data = (rng.integers(1, 1 << 64, 300, dtype=np.uint64) for _ in range(2))
     data[:20] |= np.uint64(127 << 34)
     with store.transaction():
-        saved.append(store, keys[:200], data[:200] ^ np.uint64(1), EVALUATION)
-        saved.append(store, keys, data, EVALUATION)
-        saved.append(store, keys[:9], data[:9], "cd" * 32)
-        found = runs.RunOutcome(
+        entries.append(store, keys[:200], data[:200] ^ np.uint64(1), EVALUATION)
+        entries.append(store, keys, data, EVALUATION)
+        entries.append(store, keys[:9], data[:9], "cd" * 32)
+        found = entry_runs.RunOutcome(
             depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9
         )
-        for kind in (runs.ALPHABETA, runs.MATE):
-            run = runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
-            runs.add_iteration(store, run, found)
-            runs.update(store, run, found, finished=True)
+        for kind in (entry_runs.ALPHABETA, entry_runs.MATE):
+            run = entry_runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
+            entry_runs.add_iteration(store, run, found)
+            entry_runs.update(store, run, found, finished=True)
 
 
 def make_golden() -> None:
     """Writes the golden file; run it only for a new format."""
     import random
 
-    from graphsearch.store.codec import bulk
+    from graphsearch.store import block
 
-    bulk.TRAINED_FROM = 8  # small enough to keep
+    block.TRAINED_FROM = 8  # small enough to keep
     GOLDEN.unlink(missing_ok=True)
     start_record = record_of(chess.Board(), random.Random(1))
     records = [r for r in random_records(71, 320) if identity(r) != identity(start_record)]

@@ -11,8 +11,8 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.position.board import key_of, legal_moves, unpack
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.ranking import node_mean
+from graphsearch.store.ranking import node_mean
+from graphsearch.store.record import NodeRecord
 
 from ..conftest import ROOT
 from ..support.positions import after_line

@@ -13,11 +13,11 @@ import pytest
 from graphsearch.base.errors import StoreError
 from graphsearch.store import file as log
 from graphsearch.store.file import log_bytes, open_reader
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import Sizes
+from graphsearch.store.rewrite import Progress, compact, prune
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import Progress, compact, prune
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from .records import Records, batch_of, by_identity, contents, filled, new_store, sized
 

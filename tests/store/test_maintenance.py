@@ -13,15 +13,14 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.position.board import unpack
+from graphsearch.store.backup import backup
 from graphsearch.store.file import file_bytes
-from graphsearch.store.order import keys_of
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import Sizes
+from graphsearch.store.record import NodeRecord, keys_of
+from graphsearch.store.rewrite import Progress, compact, prune
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed
-from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.rewrite import Progress, compact, prune
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.forks import Fork, Say, needs_fork
@@ -155,7 +154,7 @@ def write_when_told(path: Path, told: int, say: Say) -> None:
 
 @needs_fork
 def test_a_copy_beside_a_writer_is_whole(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.store.upkeep.backup.STEP_PAGES", 1)
+    monkeypatch.setattr("graphsearch.store.backup.STEP_PAGES", 1)
     told, telling = os.pipe()
     calls: list[tuple[int, int]] = []
     with Fork(lambda say: write_when_told(path, told, say)) as writer:

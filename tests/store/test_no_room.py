@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from graphsearch.base.errors import StoreError
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.backup import backup
+from graphsearch.store.index import Sizes
+from graphsearch.store.rewrite import compact, prune
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.rewrite import compact, prune
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..support.forks import Fork, Say, needs_fork
 from .records import Records, batch_of, by_identity, contents, filled, identity, merge_all, sized

@@ -17,10 +17,10 @@ from graphsearch.base.errors import (
     StoreLockedError,
 )
 from graphsearch.store.file import FORMAT_VERSION
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.forks import Fork, Say

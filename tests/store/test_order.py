@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from graphsearch.position.board import key_of, unpack
-from graphsearch.store.index import catalog
-from graphsearch.store.index.catalog import bloom_of
-from graphsearch.store.index.locate_kernel import find_held
-from graphsearch.store.order import keys_of, sort_keys
-from graphsearch.store.sizes import Sizes
+from graphsearch.store import index
+from graphsearch.store.index import Sizes, bloom_of
+from graphsearch.store.index_kernel import find_held
+from graphsearch.store.record import keys_of, sort_keys
 from graphsearch.store.store import Store
 
 from . import independent_reader
@@ -77,7 +76,7 @@ def test_a_catalog_keeps_indexes_of_chunks_within_its_bytes(tmp_path: Path) -> N
     with Store.open(path, read_only=True) as store:
         chunks = store.catalog.segments[0].chunks
         size = store.catalog.index(chunks[0]).nbytes
-        few = catalog.Catalog(store.connection, path, kept=3 * size)
+        few = index.Catalog(store.connection, path, kept=3 * size)
         found = [few.index(chunk) for chunk in chunks]
         assert [few.index(chunk) is one for chunk, one in zip(chunks, found, strict=True)][:2] == [
             False,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from graphsearch.base.errors import InputFileError
 from graphsearch.base.outside import Identity, KeptAddress, LockNote, Marks, SpentByPosition, declared
-from graphsearch.store.lock import Holder, WriteLock, holder
+from graphsearch.store.file import Holder, WriteLock, holder
 from graphsearch.store.tables.rows import DEEPEST, json_object
-from graphsearch.store.upkeep.verify import Problems
+from graphsearch.store.verify import Problems
 
 DEEP = "[" * 50_000 + "]" * 50_000
 

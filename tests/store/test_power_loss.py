@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import ROOT
 from ..support.faults import shim

@@ -10,13 +10,13 @@ import chess
 import pytest
 
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
+from graphsearch.store.backup import backup
 from graphsearch.store.info import info
-from graphsearch.store.record.node import MAX_EVALUATOR, MAX_RUN
-from graphsearch.store.record.provenance import EvaluatorIdentity, differences
+from graphsearch.store.provenance import EvaluatorIdentity, differences
+from graphsearch.store.record_kernel import MAX_EVALUATOR, MAX_RUN
+from graphsearch.store.rewrite import compact, prune, rewrite
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.rewrite import compact, prune, rewrite
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 from tests.conftest import ROOT
 
 from .records import IDENTITY, contents, filled, random_records

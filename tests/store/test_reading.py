@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from graphsearch.base.errors import CapacityError, StoreError
-from graphsearch.store.index import catalog
-from graphsearch.store.sizes import Sizes
+from graphsearch.store import index
+from graphsearch.store.index import Sizes
 from graphsearch.store.store import Store
 
 from ..conftest import sql
@@ -74,17 +74,17 @@ def test_a_reader_sees_what_is_committed_and_nothing_else(path: Path) -> None:
 @pytest.mark.parametrize("question", ["open", "ask again"])
 def test_all_indexes_are_of_one_moment(path: Path, monkeypatch: pytest.MonkeyPatch, question: str) -> None:
     """Between the two lists that a reader reads, a writer commits a segment of its own."""
-    read = catalog._segments
+    read = index._segments
     with new_store(path) as writer, Store.open(path, read_only=True) as reader:
         writer.append(batch_of(RECORDS[:100]), fresh=100)
 
-        def write_between(connection: sqlite3.Connection) -> list[catalog.Segment]:
-            monkeypatch.setattr(catalog, "_segments", read)
+        def write_between(connection: sqlite3.Connection) -> list[index.Segment]:
+            monkeypatch.setattr(index, "_segments", read)
             found = read(connection)
             writer.append(batch_of(RECORDS[100:]), fresh=300)
             return found
 
-        monkeypatch.setattr(catalog, "_segments", write_between)
+        monkeypatch.setattr(index, "_segments", write_between)
         if question == "open":
             Store.open(path, read_only=True).close()
         else:

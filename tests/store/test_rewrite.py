@@ -13,11 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 from graphsearch.store import merging
-from graphsearch.store.record.node import NodeRecord, RecordBatch
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import Sizes
+from graphsearch.store.record import NodeRecord, RecordBatch
+from graphsearch.store.rewrite import keep_only, rewrite
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import keep_only, rewrite
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from .records import Records, batch_of, contents, filled, held, identity
 

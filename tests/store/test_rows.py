@@ -18,22 +18,23 @@ from graphsearch.position.board import unpack
 from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
+from graphsearch.store.backup import backup
 from graphsearch.store.file import open_beside, open_reader, open_writer
 from graphsearch.store.info import info
+from graphsearch.store.rewrite import compact
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.tables.rows import query, rows
-from graphsearch.store.tables.schema import (
+from graphsearch.store.tables.rows import (
     MAX_BLOCK_BYTES,
     MAX_GAME_MOVES,
     MAX_TEXT_BYTES,
     TABLES,
+    query,
+    rows,
     tables_sql,
 )
 from graphsearch.store.tables.top import Listed
-from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.rewrite import compact
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import ROOT
 from ..support.loose import loosen

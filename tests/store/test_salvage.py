@@ -17,15 +17,14 @@ import pytest
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
-from graphsearch.store.codec import bulk
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.provenance import EvaluatorIdentity
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import Sizes
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.record import NodeRecord
+from graphsearch.store.rewrite import Progress
+from graphsearch.store.salvage import SalvageReport, salvage
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed
-from graphsearch.store.upkeep.rewrite import Progress
-from graphsearch.store.upkeep.salvage import SalvageReport, salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.loose import loosen
@@ -55,7 +54,7 @@ def newest() -> dict[tuple[int, ...], NodeRecord]:
 @pytest.fixture(scope="module", autouse=True)
 def _few_blocks_get_dictionaries() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "TRAINED_FROM", 8)
+        patch.setattr("graphsearch.store.block.TRAINED_FROM", 8)
         yield
 
 

@@ -15,13 +15,12 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import CorruptRecordError, UnsoundRecordError
 from graphsearch.position.board import CASTLING_FIELDS, castling_fields, pack, unpack
 from graphsearch.query.pv import pv
-from graphsearch.store import segments
-from graphsearch.store.codec.bulk import unsound
-from graphsearch.store.record.node import UNPROVEN, Edge, NodeRecord
+from graphsearch.store.block import unsound
+from graphsearch.store.record import UNPROVEN, Edge, NodeRecord
+from graphsearch.store.rewrite import compact
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import compact
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from .records import Records, batch_of, contents, filled, random_records, words_of
 
@@ -30,7 +29,7 @@ RECORDS = Records(71, 400)
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "_said", set())
+    monkeypatch.setattr("graphsearch.store.segment._said", set())
 
 
 def broken(record: NodeRecord) -> Iterator[tuple[str, NodeRecord]]:

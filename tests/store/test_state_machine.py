@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from graphsearch.position.board import unpack
+from graphsearch.store.index import Sizes
 from graphsearch.store.merging import Rules
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from .records import IDENTITY, Records, batch_of, changed, contents, identity, lookup, words_of
 

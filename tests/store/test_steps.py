@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 from typing import Any
 
+from graphsearch.store.index import Sizes
 from graphsearch.store.ordered_work import in_order
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 
 from .records import (

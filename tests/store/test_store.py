@@ -15,13 +15,13 @@ from graphsearch.base.errors import CapacityError, CorruptRecordError, StoreErro
 from graphsearch.position.board import pack, unpack
 from graphsearch.store import merging
 from graphsearch.store.file import file_bytes
+from graphsearch.store.index import SIZES, Sizes
 from graphsearch.store.info import info
-from graphsearch.store.record.node import NodeRecord, RecordBatch
-from graphsearch.store.sizes import SIZES, Sizes
+from graphsearch.store.record import NodeRecord, RecordBatch
+from graphsearch.store.rewrite import tidy
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed, Shown
-from graphsearch.store.upkeep.rewrite import tidy
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from .records import (

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError
+from graphsearch.store import entries, entry_runs
+from graphsearch.store.entries import HEADER, MOST_ENTRIES, decode, encode
+from graphsearch.store.entry_runs import ALPHABETA, MATE, RunOutcome
 from graphsearch.store.info import info
-from graphsearch.store.record.transposition_layout import PROOF
+from graphsearch.store.rewrite import compact
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.transpositions import runs, saved
-from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, decode, encode
-from graphsearch.store.transpositions.runs import ALPHABETA, MATE, RunOutcome
-from graphsearch.store.upkeep.rewrite import compact
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.transposition_layout import PROOF
+from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.loose import loosen
@@ -50,13 +50,13 @@ def new_file(path: Path) -> Store:
 
 
 def add(store: Store, keys: Words, data: Words, evaluation: str = OURS, **sizes: int) -> None:
-    with store.transaction(), patch.dict(vars(saved), sizes):
-        saved.append(store, keys, data, evaluation)
+    with store.transaction(), patch.dict(vars(entries), sizes):
+        entries.append(store, keys, data, evaluation)
 
 
 def loaded(path: Path, evaluation: str = OURS) -> dict[int, int]:
     with Store.open(path, read_only=True) as store:
-        found = saved.load(store, evaluation)
+        found = entries.load(store, evaluation)
         assert found.problems == []
         return as_dict(found.keys, found.data)
 
@@ -106,7 +106,7 @@ def test_two_positions_of_one_key_both_stay(path: Path) -> None:
     keys, data = np.array([9, 9, 7], np.uint64), np.array([1 << 60 | 5, 2 << 60 | 6, 8], np.uint64)
     with new_file(path) as store:
         add(store, keys, data)
-        found = saved.load(store, OURS)
+        found = entries.load(store, OURS)
     assert found.keys.tolist() == [7, 9, 9]
     assert found.data.tolist() == [8, 1 << 60 | 5, 2 << 60 | 6]
 
@@ -117,10 +117,10 @@ def test_entries_of_another_evaluation_are_not_served_but_proofs_are(path: Path)
     with new_file(path) as store:
         add(store, keys, data, OTHERS)
         add(store, proven, proofs, OTHERS)
-        found = saved.load(store, OURS)
+        found = entries.load(store, OURS)
         assert as_dict(found.keys, found.data) == as_dict(proven, proofs)
         assert found.ignored == 200
-        facts = saved.facts(store)
+        facts = entries.facts(store)
     assert (facts.entries, facts.proofs, facts.evaluations) == (220, 20, {OTHERS: 200})
     assert loaded(path, OTHERS) == as_dict(keys, data) | as_dict(proven, proofs)
     assert info(path).as_dict()["entries"]["entries"] == 220
@@ -133,10 +133,10 @@ def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(path: 
         counts = []
         for k in range(6):
             add(store, keys, data ^ np.uint64(k), SLACK=0)
-            counts.append(saved.facts(store).entries)
+            counts.append(entries.facts(store).entries)
         assert max(counts) <= 2000
         assert min(counts[1:]) == 1000
-        assert saved.facts(store).evaluations.keys() == {OURS}
+        assert entries.facts(store).evaluations.keys() == {OURS}
     assert loaded(path) == as_dict(keys, data ^ np.uint64(5))
 
 
@@ -145,7 +145,7 @@ def test_many_small_pieces_become_few(path: Path) -> None:
     with new_file(path) as store:
         for k in range(30):
             add(store, keys[3 * k : 3 * k + 3], data[3 * k : 3 * k + 3], FEW_PIECES=5)
-            assert saved.facts(store).pieces <= 5
+            assert entries.facts(store).pieces <= 5
     assert loaded(path) == as_dict(keys, data)
 
 
@@ -159,7 +159,7 @@ def test_compacting_keeps_every_evaluation_and_no_superseded_entry(path: Path) -
     before = path.stat().st_size
     compact(path)
     with Store.open(path, read_only=True) as store:
-        facts = saved.facts(store)
+        facts = entries.facts(store)
     assert (facts.entries, facts.proofs, facts.pieces) == (505, 5, 3)
     assert facts.evaluations == {OURS: 400, OTHERS: 100}
     assert loaded(path).items() >= as_dict(keys, data ^ np.uint64(2)).items()
@@ -188,11 +188,13 @@ def test_a_damaged_piece_is_named_and_left_out(path: Path, tmp_path: Path, state
     assert [word in problem and "piece 2" in problem for problem in verify(path).problems] == [True]
     sound = as_dict(keys, data).items() - as_dict(keys[100:200], data[100:200]).items()
     with Store.open(path) as store:
-        found = saved.load(store, OURS)
+        found = entries.load(store, OURS)
         assert as_dict(found.keys, found.data).items() == sound
         assert [str(path) in problem for problem in found.problems] == [True]
         add(store, *words(10, 5), FEW_PIECES=0, PIECES_SHARE=0)
-        assert saved.facts(store).pieces == 2, "one anew, and the damaged one, which stays for verify to name"
+        assert entries.facts(store).pieces == 2, (
+            "one anew, and the damaged one, which stays for verify to name"
+        )
     assert not verify(path).ok
     report = salvage(path, tmp_path / "new.graph")
     assert report.entries == 205
@@ -205,8 +207,8 @@ def test_a_piece_that_is_listed_and_not_found_is_damaged(path: Path, monkeypatch
     """So it is where a page of the table is damaged."""
     with new_file(path) as store:
         add(store, *words(1, 50))
-        monkeypatch.setattr(saved, "listed", lambda *_: [(99, OURS, 50), (1, OURS, 50)])
-        found = saved.load(store, OURS)
+        monkeypatch.setattr(entries, "listed", lambda *_: [(99, OURS, 50), (1, OURS, 50)])
+        found = entries.load(store, OURS)
     assert len(found.keys) == 50
     (problem,) = found.problems
     assert "piece 99 of the entries is damaged: its row is not found" in problem
@@ -217,13 +219,13 @@ def test_runs_and_iterations_are_plain_rows(path: Path) -> None:
     two = RunOutcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
     with new_file(path) as store:
         with store.transaction():
-            run = runs.begin(store, ALPHABETA, chess.STARTING_FEN, "0" * 16, {"depth": 2}, OURS)
-            runs.add_iteration(store, run, one)
-            runs.add_iteration(store, run, two)
-            runs.update(store, run, two, finished=True)
-            runs.begin(store, MATE, chess.STARTING_FEN, "0" * 16, {}, OURS)
-        assert runs.iterations(store, chess.STARTING_FEN, "0" * 16, OURS) == {1: one, 2: two}
-        assert runs.iterations(store, chess.STARTING_FEN, "0" * 16, OTHERS) == {}
+            run = entry_runs.begin(store, ALPHABETA, chess.STARTING_FEN, "0" * 16, {"depth": 2}, OURS)
+            entry_runs.add_iteration(store, run, one)
+            entry_runs.add_iteration(store, run, two)
+            entry_runs.update(store, run, two, finished=True)
+            entry_runs.begin(store, MATE, chess.STARTING_FEN, "0" * 16, {}, OURS)
+        assert entry_runs.iterations(store, chess.STARTING_FEN, "0" * 16, OURS) == {1: one, 2: two}
+        assert entry_runs.iterations(store, chess.STARTING_FEN, "0" * 16, OTHERS) == {}
     first, second = info(path).entry_runs
     assert (first.kind, first.depth, first.nodes, first.limits, bool(first.finished)) == (
         "alphabeta",
@@ -243,9 +245,9 @@ FEN, KEY = "8/8/8/8/8/8/8/8 w - - 4 9", "0" * 16
 def searched(path: Path) -> None:
     """Makes a file with one run of one iteration."""
     with new_file(path) as store, store.transaction():
-        run = runs.begin(store, ALPHABETA, FEN, KEY, {"depth": 3}, OURS)
-        runs.add_iteration(store, run, STEP)
-        runs.update(store, run, STEP, finished=True)
+        run = entry_runs.begin(store, ALPHABETA, FEN, KEY, {"depth": 3}, OURS)
+        entry_runs.add_iteration(store, run, STEP)
+        entry_runs.update(store, run, STEP, finished=True)
 
 
 @pytest.mark.parametrize(
@@ -270,10 +272,10 @@ def test_a_damaged_row_of_a_run_is_named_not_believed_and_not_salvaged(
     table = statement.split()[0]
     assert [table in problem and word in problem for problem in verify(path).problems] == [True]
     with Store.open(path, read_only=True) as store:
-        assert runs.iterations(store, FEN, KEY, OURS) == ({3: STEP} if is_known else {})
+        assert entry_runs.iterations(store, FEN, KEY, OURS) == ({3: STEP} if is_known else {})
         if table == "entry_run":
             with pytest.raises(CorruptRecordError, match=r"the table entry_run is damaged in the row \(1,"):
-                runs.runs(store)
+                entry_runs.runs(store)
     assert table in salvage(path, tmp_path / "new.graph").tables_lost
     assert verify(tmp_path / "new.graph").problems == []
 
@@ -289,5 +291,5 @@ def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(path
             compact(path)
         assert verify(path).found == 2
     with Store.open(path, read_only=True) as store:
-        kept = saved.facts(store).evaluations
+        kept = entries.facts(store).evaluations
     assert kept == {OURS: 200, OTHERS: 100}, "those of the damaged piece count as well"

@@ -11,15 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.position.board import clock_of_words
-from graphsearch.store.codec.bulk import columns_of, owned
-from graphsearch.store.order import newest_in_order, sort_keys
-from graphsearch.store.order_kernel import pair
-from graphsearch.store.record.bounds import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
-from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch
-from graphsearch.store.record.node_layout import flags_with
-from graphsearch.store.tables.schema import TABLES
-from graphsearch.store.union import records_kernel as kernel
-from graphsearch.store.union.tables import KEYED, LEFT, NUMBERED, OWN
+from graphsearch.store import union_kernel as kernel
+from graphsearch.store.bounds_kernel import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
+from graphsearch.store.index_kernel import pair
+from graphsearch.store.record import (
+    Edge,
+    NodeRecord,
+    RecordBatch,
+    columns_of,
+    newest_in_order,
+    owned,
+    sort_keys,
+)
+from graphsearch.store.record_kernel import flags_with
+from graphsearch.store.tables.rows import TABLES
+from graphsearch.store.union import KEYED, LEFT, NUMBERED, OWN
 from tests.store.records import faults_of
 
 from .records import batch_of, float32, identity, random_records

@@ -17,10 +17,17 @@ from numpy.typing import NDArray
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
 from graphsearch.jit.types import int64
-from graphsearch.store.codec import bulk
-from graphsearch.store.codec.bulk import SLOTS, Unpacker, own_unpacker, padded, trained
-from graphsearch.store.codec.decoding_kernel import NONE, UNKNOWN, Workshop, unpack_block
-from graphsearch.store.codec.layout_kernel import FRAME_START, HEADER, LOW
+from graphsearch.store.block import (
+    SLOTS,
+    Unpacker,
+    encode_chunk,
+    is_dictionary,
+    own_unpacker,
+    padded,
+    trained,
+)
+from graphsearch.store.block_kernel import NONE, UNKNOWN, Workshop, unpack_block
+from graphsearch.store.block_layout_kernel import FRAME_START, HEADER, LOW
 
 from .records import batch_of, random_records
 from .sealing import BlockError, blocks_of, header_bytes, opened, parts_of, seal, stored, with_checksum
@@ -88,7 +95,7 @@ def texts() -> list[bytes]:
 @cache
 def chunk() -> tuple[bytes, list[bytes], list[bytes]]:
     """Returns dictionaries, blocks as they are stored and as they were before compression."""
-    encoded = bulk.encode_chunk(batch_of(random_records(71, 60) * 20))
+    encoded = encode_chunk(batch_of(random_records(71, 60) * 20))
     assert encoded.dictionary
     blocks = blocks_of(encoded)
     return encoded.dictionary, blocks, [opened(encoded.dictionary, block) for block in blocks]
@@ -123,7 +130,7 @@ def test_a_damaged_dictionary_is_refused_or_what_the_package_says(data: st.DataO
     dictionary, blocks, _ = chunk()
     wrong = bytearray(dictionary)
     wrong[data.draw(st.integers(0, len(wrong) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    if bulk.is_dictionary(bytes(wrong)):
+    if is_dictionary(bytes(wrong)):
         for block in blocks[:3]:
             agreed(bytes(wrong), block)
 

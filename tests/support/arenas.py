@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
-from graphsearch.store.record import node_layout
+from graphsearch.store import record_kernel
 
 FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 
@@ -15,7 +15,7 @@ def check_arena(arena: Arena) -> None:
     assert len(records) == arena.node_count
     _check_table(arena, records)
     owners = {
-        block: block_class for block, block_class in records.values() if block_class != node_layout.NO_BLOCK
+        block: block_class for block, block_class in records.values() if block_class != record_kernel.NO_BLOCK
     }
     assert _check_blocks(arena) == owners
 
@@ -28,15 +28,15 @@ def _check_records(arena: Arena) -> dict[int, tuple[int, int]]:
     slot = 1
     while slot < counters[arena_kernel.RECORD_WORDS]:
         header = int(words[slot + 2])
-        if header >> 24 & node_layout.FREE:
+        if header >> 24 & record_kernel.FREE:
             free[slot] = int(words[slot + 1])
             slot += free[slot]
         else:
             found[slot] = (int(words[slot + 1]) & 0xFFFFFFFF, header >> 8 & 255)
-            slot += node_layout.HEADER_WORDS + ((header & 255) + 7 >> 3)
+            slot += record_kernel.HEADER_WORDS + ((header & 255) + 7 >> 3)
     assert slot == counters[arena_kernel.RECORD_WORDS]
     assert sum(free.values()) == counters[arena_kernel.FREED_RECORD_WORDS]
-    assert all(size >= node_layout.HEADER_WORDS for size in free.values())
+    assert all(size >= record_kernel.HEADER_WORDS for size in free.values())
     listed = {}
     for place in range(arena_kernel.LARGEST_LIST + 1):
         previous, piece = 0, int(counters[arena_kernel.RECORD_LISTS + place])
@@ -65,7 +65,7 @@ def _check_blocks(arena: Arena) -> dict[int, int]:
     used, free, before_free = {}, {}, False
     at = 1
     while at < counters[arena_kernel.BLOCK_WORDS]:
-        tag = int(words[at + node_layout.BLOCK_D])
+        tag = int(words[at + record_kernel.BLOCK_D])
         assert bool(tag & BEFORE_FREE) == before_free
         before_free = bool(tag & FREE_PIECE)
         if before_free:
@@ -73,9 +73,10 @@ def _check_blocks(arena: Arena) -> dict[int, int]:
             assert int(words[at + size - 1]) == size
         else:
             block_class = used[at] = tag >> 16 & 31
-            stride = 4 if block_class >= node_layout.WIDE else 3
+            stride = 4 if block_class >= record_kernel.WIDE else 3
             size = (
-                node_layout.BLOCK_HEADER + int(arena.arrays.ints[node_layout.CAPACITY + block_class]) * stride
+                record_kernel.BLOCK_HEADER
+                + int(arena.arrays.ints[record_kernel.CAPACITY + block_class]) * stride
             )
         at += size
     assert at == counters[arena_kernel.BLOCK_WORDS]

@@ -16,9 +16,9 @@ from graphsearch.book.rows import read_book
 from graphsearch.book.tree import BookTree
 from graphsearch.position.board import key_text
 from graphsearch.store.file import FORMAT_VERSION
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.tables.schema import tables_sql
+from graphsearch.store.tables.rows import tables_sql
 
 from .positions import after_line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 
 from .reference import evaluation_of, hashed_answers
 

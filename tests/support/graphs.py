@@ -32,8 +32,8 @@ from graphsearch.position.board import (
 )
 from graphsearch.position.words import CLOCK_SHIFT, META
 from graphsearch.query.steps import positions_after
-from graphsearch.store.record.node import Edge, NodeRecord, RecordBatch
-from graphsearch.store.record.ranking import node_mean
+from graphsearch.store.ranking import node_mean
+from graphsearch.store.record import Edge, NodeRecord, RecordBatch
 from tests.store.records import faults_of
 from tests.support.positions import legal_moves
 

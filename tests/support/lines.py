@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from graphsearch.evaluators.lines import Lines
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.position.board import key_of_words, unpack
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 
 from .reference import HashEvaluator
 

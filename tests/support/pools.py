@@ -19,7 +19,7 @@ from graphsearch.base.errors import EvaluatorError
 from graphsearch.base.system import end_at_once
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
 from tests.support.places import ROOT
 from tests.support.reference import HashEvaluator
 

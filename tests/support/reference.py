@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, STALEMATE, unpack
 from graphsearch.search.params import SearchParams
-from graphsearch.store.record.bounds import (
+from graphsearch.store.bounds_kernel import (
     DRAWN,
     MOST_MATE,
     UNPROVEN,
@@ -33,8 +33,8 @@ from graphsearch.store.record.bounds import (
     proof_of,
     share_of,
 )
-from graphsearch.store.record.node import prior_code, prior_order
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.record import prior_code, prior_order
 from tests.support.positions import epd_of, key_of, legal_moves, mate_in_one, terminal_kind
 
 

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 import chess
 
-from graphsearch.store.tables.schema import TABLES, Column
+from graphsearch.store.tables.rows import TABLES, Column
 
 _GOOD = (
     "text",

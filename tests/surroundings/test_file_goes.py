@@ -15,7 +15,7 @@ import pytest
 from graphsearch import Graph, Limits, Progress, analyze
 from graphsearch.base.errors import StoreMovedError, UnsavedError
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import Cli
 

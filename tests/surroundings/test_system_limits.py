@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ..conftest import Cli, Outcome, finish, start
 from ..support.forks import Command, needs_fork

@@ -20,7 +20,7 @@ from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
 from graphsearch.position.values import cp_of
 from graphsearch.search.repetition import Draws
-from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
 from graphsearch.uci.answer import GoAnswer, quick_move

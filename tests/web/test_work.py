@@ -28,10 +28,10 @@ from graphsearch.evaluators.factory import create
 from graphsearch.graph.view import show
 from graphsearch.query.diff import WHATS, diff
 from graphsearch.query.position import position
+from graphsearch.store.file import WriteLock, holder
 from graphsearch.store.info import info
-from graphsearch.store.lock import WriteLock, holder
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 from graphsearch.web.jobs.kept_queue import READ_ONLY, TAKEN
 from graphsearch.web.jobs.searching import SearchTask, spent_before
 from graphsearch.web.jobs.task import Order, Place

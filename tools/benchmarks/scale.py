@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.store.codec.bulk import take
 from graphsearch.store.file import log_bytes
-from graphsearch.store.order import keys_of
-from graphsearch.store.record.node import RecordBatch
+from graphsearch.store.record import RecordBatch, keys_of, take
+from graphsearch.store.rewrite import compact
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import compact
 from graphsearch.workers.process import python_command
 
 from .harness import Row, benchmark

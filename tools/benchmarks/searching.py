@@ -24,7 +24,7 @@ from graphsearch.evaluators.inside import inside
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import NodeView
 from graphsearch.search.params import OPTION_NAMES
-from graphsearch.store.record.node import NodeRecord
+from graphsearch.store.record import NodeRecord
 
 from .clocks import cpu_of
 from .positions import Case

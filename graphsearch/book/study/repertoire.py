@@ -19,12 +19,12 @@ from ...base.errors import InvalidParameterError, InvalidPositionError
 from ...base.limits import REPERTOIRE
 from ...exchange.sources import GivenFile
 from ...position.board import board_of, check, fen_of, key_text
-from ...store.plain_tables import editing, opened_to_read
+from ...store.file import editing, opened_to_read
+from ...store.provenance import now
 from ...store.tables.books import REPERTOIRES
-from ...store.tables.provenance import now
 from ...store.tables.rows import rows as rows_of_table
 from ...store.tables.rows import table_of
-from ...store.upkeep.verify import Problems
+from ...store.verify import Problems
 from .. import rows
 from ..config import is_own_turn
 from ..decide import CHOSEN

@@ -28,12 +28,11 @@ from ...base.errors import (
 from ...base.limits import STUDIES, STUDY_MOVES
 from ...exchange.sources import GivenFile, opened
 from ...position.board import check, fen_of, key_text
-from ...store.plain_tables import changing, editing, opened_to_read
-from ...store.tables import edits
+from ...store.file import changing, editing, opened_to_read
+from ...store.tables import studies as edits
 from ...store.tables import studies as rows
-from ...store.tables.edits import TurnedEdit
-from ...store.tables.studies import Note, Study
-from ...store.upkeep.verify import Problems
+from ...store.tables.studies import Note, Study, TurnedEdit
+from ...store.verify import Problems
 from .pgn import StudyGame, read_games, steps_of, text_of
 
 AnyPath = str | os.PathLike[str]

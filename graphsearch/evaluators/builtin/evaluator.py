@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...store.record.provenance import EvaluatorIdentity, Option
+from ...store.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import BUILTIN
 from .weights import Networks, load_networks

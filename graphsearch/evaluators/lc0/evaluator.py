@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import ACTIVATIONS, NETWORK, read_file
-from ...store.record.provenance import EvaluatorIdentity, Option
+from ...store.provenance import EvaluatorIdentity, Option
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .convert import (
     PLANES_NAME,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError
 from ...jit.cache import cache_folder, read_regular, write_whole
-from ...store.record.provenance import EvaluatorIdentity, Option
+from ...store.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import NNUE
 from ..uci.program import Program, file_digest, find_program

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ...base.errors import EvaluatorError, InvalidParameterError
 from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL
-from ...store.record.provenance import EvaluatorIdentity
+from ...store.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .engine import EngineFailureError, Options, UciEngine, engine_options, failure
 from .program import file_digest, find_program, interpreter_of, named_file

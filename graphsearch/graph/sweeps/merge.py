@@ -1,6 +1,8 @@
 """Merges graph files: all their content in one file, with values up to date.
 
-`store/union/` has the rules, part by part; `docs/contributing/merging.md` explains them. The steps in order:
+`store/union.py` and `store/union_records.py` have the rules; `docs/contributing/merging.md` explains them.
+
+The steps in order:
 
     numbers    evaluators, runs, books and others get the numbers of the output file
     records    one input after the other, as new versions
@@ -35,17 +37,24 @@ from ...base.errors import (
     UnfinishedError,
 )
 from ...position.board import fen_of, unpack
+from ...store.backup import backup, new_file
 from ...store.file import check_is_file, file_bytes, real_path, remove_side_files
-from ...store.record.provenance import UNBOUND, EvaluatorIdentity, differences
+from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, Unfinished, differences
+from ...store.rewrite import Advance, OnProgress, Progress, merge_all, shrink
+from ...store.salvage import salvage
 from ...store.store import Store
-from ...store.tables.unfinished import UNSETTLED, Unfinished
-from ...store.union import books, entries, imports, numbers, records, tables
-from ...store.union.records import Examples, RecordCounts
-from ...store.union.tables import Input, open_input
-from ...store.upkeep.backup import backup, new_file
-from ...store.upkeep.rewrite import Advance, OnProgress, Progress, merge_all, shrink
-from ...store.upkeep.salvage import salvage
-from ...store.upkeep.verify import Problems, verify
+from ...store.union import (
+    Input,
+    open_input,
+    unite_books,
+    unite_entries,
+    unite_imports,
+    unite_keyed,
+    unite_numbered,
+    unite_studies,
+)
+from ...store.union_records import Examples, RecordCounts, unite_records
+from ...store.verify import Problems, verify
 from .reevaluate import done_of
 from .refresh import WRITING, lacks_memory, settle, write_root_tables
 
@@ -358,24 +367,24 @@ class _Merge:
                 store.mark_unfinished(_mark(store))
 
         with store.transaction():
-            report.numbered = numbers.unite(store, inputs, report.add)
+            report.numbered = unite_numbered(store, inputs, report.add)
         for one, its in zip(inputs, report.inputs, strict=True):
 
             def show(done: int, one: Input = one) -> None:
                 self._say(MERGING, one.name, done, max(done, one.store.node_count))
 
             show(0)
-            its.counts = records.unite(
+            its.counts = unite_records(
                 store, one, report.examples, on_records=show, leave_out=report.add, in_step=in_step
             )
         for one, its in zip(inputs, report.inputs, strict=True):
             self._say(TABLES, one.name, 0, 1)
             with store.transaction():
-                its.rows = imports.unite(store, one, report.add)
-                its.rows |= tables.unite(store, one, report.add)
-                its.rows |= books.unite_books(store, one, report.add)
-                its.rows |= entries.unite(store, one, report.add)
-                its.rows |= books.unite_studies(store, one)
+                its.rows = unite_imports(store, one, report.add)
+                its.rows |= unite_keyed(store, one, report.add)
+                its.rows |= unite_books(store, one, report.add)
+                its.rows |= unite_entries(store, one, report.add)
+                its.rows |= unite_studies(store, one)
         if store.read_fact(UNSETTLED) is not None and not report.dry_run:
             self._settle(store, report)
         report.nodes = store.node_count

@@ -4,7 +4,7 @@
     sweeping     no edge's q is from the old evaluator: as in `refresh`
     writing      the records with those values; then the mark is removed
 
-A new evaluation is a record without edges, and `graphsearch/store/union/records_kernel.py` unites it with
+A new evaluation is a record without edges, and `graphsearch/store/union_kernel.py` unites it with
 the old one, as if it came from another file. Until the end the file is marked as unfinished, and bound to
 the new evaluator. Each record has the number of its evaluator, so an interrupted call does not evaluate
 saved records again.
@@ -28,14 +28,12 @@ from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import key_of_words
 from ...position.rules_kernel import ROOM, list_all
 from ...position.values import D_SCALE
-from ...store.codec.bulk import board_tables, owned, take
 from ...store.ordered_work import in_order
-from ...store.record.node import UNPROVEN, RecordBatch, flags_of, prior_codes
-from ...store.record.provenance import BY_RULE
+from ...store.provenance import BY_RULE, UNSETTLED, Unfinished
+from ...store.record import UNPROVEN, RecordBatch, board_tables, flags_of, owned, prior_codes, take
+from ...store.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
 from ...store.store import Store
-from ...store.tables.unfinished import UNSETTLED, Unfinished
-from ...store.union.records import united
-from ...store.upkeep.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
+from ...store.union_records import united
 from .refresh import (
     TOLERANCE,
     WRITING,

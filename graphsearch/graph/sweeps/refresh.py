@@ -21,13 +21,12 @@ from ...position.board import board_of
 from ...position.tables import load_tables
 from ...position.words import CLOCK_SHIFT, META
 from ...store.apart import completed_reader
-from ...store.codec.bulk import columns_of, owned, take
-from ...store.record.node import RecordBatch
+from ...store.provenance import UNSETTLED
+from ...store.record import RecordBatch, columns_of, owned, take
+from ...store.rewrite import OnProgress, Progress, rewrite, tidy
 from ...store.store import Store
 from ...store.tables import games, history
 from ...store.tables.top import Row
-from ...store.tables.unfinished import UNSETTLED
-from ...store.upkeep.rewrite import OnProgress, Progress, rewrite, tidy
 from ..arena import default_budget
 from ..summary import root_values, top_rows
 from . import sweep_kernel as sweep

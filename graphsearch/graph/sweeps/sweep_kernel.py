@@ -3,7 +3,7 @@
 The table has two words per place, 16 bytes; open addressing starts at `key * places >> 64`:
 
     word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of
-             `store/record/bounds_kernel.py`: draw share per mille, or the proof
+             `store/bounds_kernel.py`: draw share per mille, or the proof
     word 1   node N << 32 | node Q, float32; N is 0 in an empty place, the largest for a terminal,
              which supports every visit
 
@@ -26,8 +26,7 @@ from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32
 from ...position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
 from ...position.rules_kernel import ROOM
 from ...position.words import BoardTable
-from ...store.codec.columns_kernel import Columns
-from ...store.record.bounds_kernel import (
+from ...store.bounds_kernel import (
     DRAWN,
     bounds_of,
     decisive_code,
@@ -41,7 +40,7 @@ from ...store.record.bounds_kernel import (
     tightened,
     turned,
 )
-from ...store.record.node_kernel import lower_in, upper_in
+from ...store.record_kernel import Columns, lower_in, upper_in
 from ..arena_kernel import MAX_VISITS, mean, rank_codes, ranked_move, weighed
 
 PLACE_WORDS = 2
@@ -124,7 +123,7 @@ def _mean_of(
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
     `graph/arena_kernel.py` does the same in memory. The code is that of `node_code` in
-    `store/record/bounds_kernel.py`: the draw share while nothing is proven.
+    `store/bounds_kernel.py`: the draw share while nothing is proven.
     """
     begin = x.offsets[i]
     edges, moves = x.offsets[i + 1] - begin, int64(x.moves[i])

@@ -51,12 +51,12 @@ from ...position.board import (
 from ...position.notation import legal_part
 from ...position.tables import load_tables
 from ...position.values import FAR, LEAST_MATE, MATE, centipawns, mate_moves
-from ...store.record.node import NodeRecord
-from ...store.record.transposition import Entry, EntryTable
-from ...store.record.transposition_layout import MOST_DEPTH, PROOF, PV
+from ...store import entry_runs
+from ...store.entry_runs import ALPHABETA, RunOutcome
+from ...store.record import NodeRecord
 from ...store.store import Store
-from ...store.transpositions import runs
-from ...store.transpositions.runs import ALPHABETA, RunOutcome
+from ...store.transposition import Entry, EntryTable
+from ...store.transposition_layout import MOST_DEPTH, PROOF, PV
 from . import search_kernel as kernel
 from .search_kernel import QUIET_PLIES, search_slice
 
@@ -631,7 +631,9 @@ class _AlphaBetaSession:
         rows: dict[int, RunOutcome] = {}
         if not self.history:
             position, key, evaluation = fen_of(self.board), self._key, self._evaluation
-            self.graph.call(lambda store: rows.update(runs.iterations(store, position, key, evaluation)))
+            self.graph.call(
+                lambda store: rows.update(entry_runs.iterations(store, position, key, evaluation))
+            )
         entry = usable_entry(self.table, self.board)
         facts = facts_of(entry, self.table, self.board, rows)
         self.known = known_of(facts, rows)
@@ -730,8 +732,10 @@ class _AlphaBetaSession:
         return self.graph.entries.evaluation
 
     def _begin(self, store: Store) -> None:
-        limits = self.limits.as_dict() | ({runs.HISTORY: self.history} if self.history else {})
-        self.run_id = runs.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
+        limits = self.limits.as_dict() | ({entry_runs.HISTORY: self.history} if self.history else {})
+        self.run_id = entry_runs.begin(
+            store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation
+        )
 
     def _note_iteration(self, found: DepthResult) -> None:
         """Adds an iteration to the next save, which begins now if no save is running."""
@@ -739,8 +743,8 @@ class _AlphaBetaSession:
 
         def write(store: Store) -> None:
             assert self.run_id is not None
-            runs.add_iteration(store, self.run_id, outcome)
-            runs.update(store, self.run_id, total, finished=False)
+            entry_runs.add_iteration(store, self.run_id, outcome)
+            entry_runs.update(store, self.run_id, total, finished=False)
 
         self.graph.note_later(write)
         self._save()
@@ -756,7 +760,7 @@ class _AlphaBetaSession:
 
         def write(store: Store) -> None:
             assert self.run_id is not None
-            runs.update(store, self.run_id, total, finished=True)
+            entry_runs.update(store, self.run_id, total, finished=True)
 
         try:
             self.graph.flush(write)

@@ -5,7 +5,7 @@ and leaves. Expected types after Onno Garms: the root is PV; the first child of 
 Cut, searched again as PV; the first child of a Cut node is All, the others Cut; children of All are Cut.
 
     S  `Search`: the memory of a search
-    E  `EntryArrays`: the table of transposition entries (`store/record/transposition_kernel.py`)
+    E  `EntryArrays`: the table of transposition entries (`store/transposition_kernel.py`)
     A  `ArenaArrays`: the arena of a graph (`graph/arena_kernel.py`)
     s  a position, `[10]` uint64
     frame     FRAME int64, one for the root and one for each ply below it: its window, its results so far,
@@ -74,8 +74,10 @@ from ...position.board_kernel import (
 )
 from ...position.values import FAR, LEAST_MATE, MATE
 from ...position.words import KEY, BoardTable, Position
-from ...store.record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
-from ...store.record.node_kernel import (
+from ...store.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
+from ...store.record_kernel import (
+    CODE,
+    NO_BLOCK,
     block_class_of,
     code_bytes,
     edge_at,
@@ -87,8 +89,7 @@ from ...store.record.node_kernel import (
     move_count,
     stride_at,
 )
-from ...store.record.node_layout import CODE, NO_BLOCK
-from ...store.record.transposition_kernel import (
+from ...store.transposition_kernel import (
     AGE,
     ALL,
     CUT,
@@ -110,7 +111,7 @@ from ...store.record.transposition_kernel import (
     put_entry,
     value_in,
 )
-from ...store.record.transposition_layout import MOST_DEPTH
+from ...store.transposition_layout import MOST_DEPTH
 
 # ------------------------------------------------------------------------------------ layout
 PLIES = MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead

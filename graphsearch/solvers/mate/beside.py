@@ -24,7 +24,7 @@ from ...search.loop import analyze
 from ...search.mates import learn_line
 from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
-from ...store.record.transposition import EntryTable
+from ...store.transposition import EntryTable
 from .search import SLICE, MateLimits, MateSearch, find_mate
 
 AT_LEAST = 2  # moves of mates that are always settled

@@ -49,7 +49,7 @@ from ...position.board_kernel import (
 from ...position.mates_kernel import check_masks, mate_in_one, may_check
 from ...position.values import MATE
 from ...position.words import KEY, META, WHITE, BoardTable, Position
-from ...store.record.transposition_kernel import (
+from ...store.transposition_kernel import (
     EXACT,
     LOWER,
     NO_TYPE,

@@ -38,8 +38,8 @@ from ...position.board import (
 from ...position.board_kernel import PW
 from ...position.tables import load_tables
 from ...position.values import MATE
-from ...store.record.transposition import Entry, EntryTable
-from ...store.record.transposition_layout import PROOF
+from ...store.transposition import Entry, EntryTable
+from ...store.transposition_layout import PROOF
 from . import proof_kernel as kernel
 from .proof_kernel import ANY_LENGTH
 

@@ -2,22 +2,27 @@
 
 Call functions that write inside `Store.transaction`. Keys are texts (`key_text`), moves UCI.
 `schema/store.md` describes the tables.
+
+Only `import --players` fills the tables of players and whole games: `player`, `event`, `game`, `game_index`
+and `game_text`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import islice
 from typing import Any
 
 import chess
 
 from ...base.answer import Answer
+from ..provenance import now
 from ..store import Store
-from .provenance import now
-from .rows import insert, json_object, listed, query, rows, write_row
+from .rows import MAX_INTEGER, MAX_TEXT_BYTES, TABLES, insert, json_object, listed, query, rows, write_row
 
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite allows 32,766 values, but more gain nothing
 
@@ -271,3 +276,429 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
                 )
             )  # fmt: skip
         yield from fens.values()
+
+
+# ------------------------------------------------------------------ players and their games
+@dataclass(frozen=True, slots=True)
+class PlayerRow(Answer):
+    """A player: number and name, games as White and as Black, first and last date, highest Elo."""
+
+    json_keys = "id name white black first last elo games"
+
+    id: int
+    name: str
+    white: int
+    black: int
+    first: str | None
+    last: str | None
+    elo: int | None
+
+    @property
+    def games(self) -> int:
+        """Games of either colour."""
+        return self.white + self.black
+
+
+@dataclass(frozen=True, slots=True)
+class GameRow:
+    """A stored game.
+
+    Attributes:
+      source, number: the file, 0 before the game is added, and the number of the game in it, from 1.
+      place, size: offset and size of its text in the unpacked file, in bytes.
+      white, black: names, None if unknown. event, site: both None if neither is known.
+      fen: its first position, None: the start position.
+      result: `1-0`, `0-1`, `1/2-1/2` or `*`. moves: numbers in canonical order, a byte each.
+    """
+
+    source: int
+    number: int
+    place: int
+    size: int
+    white: str | None
+    black: str | None
+    white_elo: int | None
+    black_elo: int | None
+    date: str | None
+    event: str | None
+    site: str | None
+    round: str | None
+    result: str
+    eco: str | None
+    fen: str | None
+    moves: bytes
+
+
+def counting(store: Store) -> list[int]:
+    """Returns the numbers of the sources with games that count: one for each digest.
+
+    Of several imports of the same bytes it takes the one with most games stored, then the one with most moves
+    of each, then the last.
+    """
+    best: dict[str, GameSource] = {}
+    for source in sources(store):
+        if source.players and (source.digest not in best or _rank(source) >= _rank(best[source.digest])):
+            best[source.digest] = source
+    return sorted(source.id for source in best.values())
+
+
+def _rank(source: GameSource) -> tuple[int, float]:
+    most = source.options.get("max_ply")
+    return source.players or 0, most if isinstance(most, int) else math.inf
+
+
+def numbers_text(numbers: Iterable[int]) -> str:
+    """Returns numbers separated by commas, for an SQL statement."""
+    return ", ".join(map(str, numbers))
+
+
+# -------------------------------------------------------------- writing
+def add(store: Store, source: int, games: Sequence[GameRow]) -> None:
+    """Adds games of a file; replaces those that it already has."""
+    connection = store.connection
+    names = {name for game in games for name in (game.white, game.black) if name}
+    players: dict[Any, int] = _numbers(connection, "player", ("name",), sorted((name,) for name in names))
+    events = _numbers(
+        connection, "event", ("name", "site"), sorted({_event(game) for game in games if _event(game)})
+    )
+    rows = []
+    for game in games:
+        who = (players.get((game.white,)), players.get((game.black,)), game.white_elo, game.black_elo)
+        head = (source, game.number, game.place, game.size, *who, game.date, events.get(_event(game)))
+        rows.append((*head, game.round, game.result, game.eco, game.fen, game.moves))
+    insert(connection, "game", tuple(TABLES["game"].columns), rows)
+
+
+def _event(game: GameRow) -> tuple[str, ...]:
+    return () if game.event is None else (game.event, game.site or "")
+
+
+def _numbers(
+    connection: sqlite3.Connection, table: str, columns: tuple[str, ...], wanted: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], int]:
+    """Returns the numbers of texts in a table of texts; adds the missing texts."""
+    insert(connection, table, columns, wanted, otherwise="IGNORE")
+    where = " AND ".join(f"{column} = ?" for column in columns)
+    select = f"SELECT id FROM {table} WHERE {where}"  # noqa: S608 (constants)
+    return {texts: connection.execute(select, texts).fetchone()[0] for texts in wanted}
+
+
+# -------------------------------------------------------------- reading
+_PLAYERS = """
+WITH
+  sides AS (
+    SELECT white AS id, 1 AS white, 0 AS black, date, white_elo AS elo FROM game WHERE source IN ({0})
+    UNION ALL
+    SELECT black, 0, 1, date, black_elo FROM game WHERE source IN ({0})
+  )
+SELECT player.id, name, sum(white), sum(black), min(date), max(date), max(elo)
+FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count(*) DESC, name
+"""
+
+
+def players(store: Store) -> list[PlayerRow]:
+    """Returns all players of games that count, most games first; empty if no players are stored."""
+    names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
+    with store.reading() as connection:
+        statement = _PLAYERS.format(numbers_text(counting(store)))
+        return [PlayerRow(*row) for row in query(connection, statement, (), *names)]
+
+
+def player_names(store: Store) -> list[tuple[int, str]]:
+    """Returns number and name of all players."""
+    return [(number, name) for number, name in listed(store, "player", names=("id", "name"))]
+
+
+_GAMES = """
+SELECT
+  source, number, place, bytes, white.name, black.name, white_elo, black_elo, date, event.name, event.site,
+  round, result, eco, fen, moves
+FROM game
+LEFT JOIN player AS white ON white.id = game.white
+LEFT JOIN player AS black ON black.id = game.black
+LEFT JOIN event ON event.id = game.event
+"""
+_GAME_NAMES = (
+    *(f"game.{name}" for name in ("source", "number", "place", "bytes")),
+    *("player.name?", "player.name?", "game.white_elo", "game.black_elo", "game.date"),
+    *("event.name?", "event.site?", "game.round", "game.result", "game.eco", "game.fen", "game.moves"),
+)
+
+
+def games_of(
+    store: Store, numbers: Iterable[int], *, white: bool = True, black: bool = True, since: str | None = None
+) -> Iterator[GameRow]:
+    """Yields the games of some players, each once, by file and number.
+
+    Args:
+      numbers: of the players. white, black: whether to include their games with this colour.
+      since: only games of this date or later, as far as it is known; games without a date are left out.
+    """
+    sides = [name for name, wanted in (("white", white), ("black", black)) if wanted]
+    if not sides:
+        return
+    wanted = iter(sorted(set(numbers)))
+    met: set[tuple[int, int]] = set()
+    chosen = numbers_text(counting(store))
+    while some := list(islice(wanted, ASKED_AT_ONCE)):
+        marks = ", ".join("?" * len(some))
+        who = " OR ".join(f"game.{side} IN ({marks})" for side in sides)
+        after = "AND date >= ?" if since else ""
+        where = f"WHERE ({who}) AND source IN ({chosen}) {after} ORDER BY source, number"
+        values = [*some * len(sides), *([since] if since else [])]
+        for found in games_where(store, where, values):
+            if (found.source, found.number) not in met:
+                met.add((found.source, found.number))
+                yield found
+
+
+def games_where(store: Store, rest: str, values: Sequence[object]) -> Iterator[GameRow]:
+    """Yields the games that a statement selects.
+
+    Args:
+      rest: the clauses after the tables. values: of its marks.
+    """
+    with store.reading() as connection:
+        yield from (GameRow(*row) for row in query(connection, _GAMES + rest, values, *_GAME_NAMES))
+
+
+def game(store: Store, source: int, number: int) -> GameRow | None:
+    """Returns a stored game, None if there is none."""
+    if max(source, number) > MAX_INTEGER:
+        return None
+    return next(games_where(store, "WHERE source = ? AND number = ?", (source, number)), None)
+
+
+def kept(store: Store) -> int:
+    """Returns the number of stored games; a game from several imports of one file counts once."""
+    with store.reading() as connection:
+        chosen = numbers_text(counting(store))
+        count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)
+        return int(connection.execute(count).fetchone()[0])
+
+
+# ------------------------------------------------------------------ the list of games
+Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: any
+NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """A row of `game_index`.
+
+    Attributes:
+      opening: code and name of the last position with a name, None if there is none.
+      keys: of every position, the first and the last included, 16 bits each (`key_parts`).
+    """
+
+    number: int
+    opening: str | None
+    keys: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """A row of `game_text`: where its text begins in the unpacked file, its length, and its zstd frame."""
+
+    place: int
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Conditions on games; all that are not None must hold.
+
+    Attributes:
+      sides: players of White and of Black, by number; one of these pairs must match; None: any players.
+      eco: beginning of the code. opening: part of the name. result: as in `GameRow`.
+      least_elo, most_elo: of both players. since, until: of the date, as far as it is known.
+      sources: numbers of files. among: the allowed games, as `game_number` gives them.
+    """
+
+    sides: Sequence[Sides] | None = None
+    eco: str | None = None
+    opening: str | None = None
+    result: str | None = None
+    least_elo: int | None = None
+    most_elo: int | None = None
+    since: str | None = None
+    until: str | None = None
+    sources: Sequence[int] | None = None
+    among: Sequence[int] | None = None
+
+
+def game_number(source: int, number: int) -> int:
+    """Returns the source and the number of a game, packed into one integer."""
+    return source << NUMBER_BITS | number
+
+
+# -------------------------------------------------------------- writing
+_INDEX, _TEXT = (tuple(TABLES[name].columns) for name in ("game_index", "game_text"))
+
+
+def add_index(connection: sqlite3.Connection, source: int, rows: Iterable[IndexRow]) -> None:
+    """Adds openings and positions of games of a file."""
+    insert(connection, "game_index", _INDEX, ((source, *astuple(row)) for row in rows))
+
+
+def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRow]) -> None:
+    """Adds parts of the text of a file."""
+    insert(connection, "game_text", _TEXT, ((source, *astuple(row)) for row in rows))
+
+
+def text_end(store: Store, source: int) -> int:
+    """Returns the end of the stored text of a file, in bytes."""
+    rest = "WHERE source = ? ORDER BY place DESC LIMIT 1"
+    return sum(sum(row) for row in listed(store, "game_text", rest, (source,), names=("place", "bytes")))
+
+
+# -------------------------------------------------------------- reading
+def text_rows(store: Store, source: int, place: int, size: int) -> list[TextRow]:
+    """Returns the rows that hold `size` bytes of the text of a file from `place` on, in order."""
+    names = ("place", "bytes", "data")
+    rest = "WHERE source = ? AND place > ? AND place < ? AND place + bytes > ? ORDER BY place"
+    values = (source, place - MAX_TEXT_BYTES, place + size, place)
+    return [TextRow(*row) for row in listed(store, "game_text", rest, values, names=names)]
+
+
+SORTS = {  # what a list may be sorted by -> SQL
+    "number": "game.source, game.number",
+    "date": "game.date",
+    "white": "white.name",
+    "black": "black.name",
+    "white_elo": "game.white_elo",
+    "black_elo": "game.black_elo",
+    "result": "game.result",
+    "eco": "coalesce(game.eco, substr(game_index.opening, 1, 3))",
+    "plies": "length(game.moves)",
+    "event": "event.name",
+}
+_JOINS = {
+    "white": "LEFT JOIN player AS white ON white.id = game.white",
+    "black": "LEFT JOIN player AS black ON black.id = game.black",
+    "event": "LEFT JOIN event ON event.id = game.event",
+    "game_index": "LEFT JOIN game_index ON game_index.source = game.source"
+    " AND game_index.number = game.number",
+}
+
+
+class GameList:
+    """The games of a file that satisfy conditions."""
+
+    def __init__(self, store: Store, conditions: Conditions) -> None:
+        self._store = store
+        self._values: list[object] = []
+        self._where = " AND ".join(self._terms(conditions))
+
+    def __len__(self) -> int:
+        with self._store.reading() as connection:
+            found = connection.execute(self._select("count(*)", ""), self._values)
+            return int(found.fetchone()[0])
+
+    def page(self, *, by: str, down: bool, first: int, most: int) -> list[GameRow]:
+        """Returns a page of the sorted games; games without a value to sort by come last.
+
+        Args:
+          by: a key of `SORTS`. first: number of games to skip. most: most games to return, -1 for all.
+        """
+        turn = "DESC" if down else "ASC"
+        key = SORTS[by]
+        last = "" if by == "number" else f"{key} IS NULL, {key} {turn}, "
+        order = f"ORDER BY {last}game.source {turn}, game.number {turn} LIMIT ? OFFSET ?"
+        with self._store.reading() as connection:
+            statement = self._select("game.source, game.number", order)
+            found = list(connection.execute(statement, [*self._values, most, first]))
+        rows = {(row.source, row.number): row for row in rows_of(self._store, found)}
+        return [rows[one] for one in found if one in rows]
+
+    def _select(self, what: str, order: str) -> str:
+        used = f"{self._where} {order}"
+        joins = " ".join(join for table, join in _JOINS.items() if f"{table}." in used)
+        return f"SELECT {what} FROM game {joins} WHERE {used}"  # noqa: S608 (constants, values as marks)
+
+    def _terms(self, given: Conditions) -> Iterator[str]:
+        chosen = counting(self._store)
+        sources = chosen if given.sources is None else sorted(set(chosen) & set(given.sources))
+        yield f"game.source IN ({numbers_text(sources)})"
+        if given.sides is not None:
+            yield f"({' OR '.join(self._pair(sides) for sides in given.sides)})"
+        eco = "coalesce(game.eco, game_index.opening)"
+        for term, value in (
+            (f"substr({eco}, 1, length(?)) = ?", given.eco),
+            ("game_index.opening LIKE ? ESCAPE '!'", given.opening and _like(given.opening)),
+            ("game.result = ?", given.result),
+            ("game.white_elo >= ? AND game.black_elo >= ?", given.least_elo),
+            ("game.white_elo <= ? AND game.black_elo <= ?", given.most_elo),
+            ("game.date >= ?", given.since),
+            ("game.date < ?", given.until and given.until + "~"),
+        ):
+            if value is not None:
+                self._values += [value] * term.count("?")
+                yield term
+        if given.among is not None:
+            yield f"game.source << {NUMBER_BITS} | game.number IN ({self._of(given.among)})"
+
+    def _pair(self, sides: Sides) -> str:
+        terms = [
+            f"game.{name} IN ({self._of(numbers)})"
+            for name, numbers in zip(("white", "black"), sides, strict=True)
+            if numbers is not None
+        ]
+        return f"({' AND '.join(terms)})"
+
+    def _of(self, numbers: Sequence[int]) -> str:
+        return f"SELECT value FROM json_each({self._mark(json.dumps(list(numbers)))})"  # noqa: S608 (a mark)
+
+    def _mark(self, value: object) -> str:
+        self._values.append(value)
+        return "?"
+
+
+def _like(text: str) -> str:
+    """Returns the LIKE pattern for texts that contain a text; `!` is the escape character.
+
+    >>> _like("50%")
+    '%50!%%'
+    """
+    for sign in "!%_":
+        text = text.replace(sign, f"!{sign}")
+    return f"%{text}%"
+
+
+_AMONG = (
+    f"WHERE (game.source, game.number) IN (SELECT value >> {NUMBER_BITS}, value & {(1 << NUMBER_BITS) - 1}"  # noqa: S608
+    " FROM json_each(?)) ORDER BY game.source, game.number"
+)
+
+
+def rows_of(store: Store, games: Iterable[tuple[int, int]]) -> list[GameRow]:
+    """Returns the games with these sources and numbers, sorted by source and number."""
+    return list(games_where(store, _AMONG, [json.dumps([game_number(*one) for one in games])]))
+
+
+def moves_of(store: Store, games: Iterable[tuple[int, int]]) -> list[tuple[int, int, str | None, bytes]]:
+    """Returns source, number, first position and moves of games, sorted by source and number."""
+    wanted = json.dumps([game_number(*one) for one in games])
+    names = ("source", "number", "fen", "moves")
+    return [(a, b, fen, moves) for a, b, fen, moves in listed(store, "game", _AMONG, [wanted], names=names)]
+
+
+def openings_of(store: Store, games: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    """Returns the openings of games, by source and number; those without one are left out."""
+    names = ("source", "number", "opening")
+    found = {}
+    for source, number in games:
+        where = "WHERE source = ? AND number = ? AND opening IS NOT NULL"
+        for row in listed(store, "game_index", where, (source, number), names=names):
+            found[row[0], row[1]] = row[2]
+    return found
+
+
+def index_keys(store: Store) -> Iterator[tuple[int, int, bytes]]:
+    """Yields source, number and keys of all games that count and have them."""
+    where = f"WHERE source IN ({numbers_text(counting(store))})"
+    names = ("game_index.source", "game_index.number", "game_index.keys")
+    with store.reading() as connection:
+        statement = f"SELECT source, number, keys FROM game_index {where}"  # noqa: S608 (numbers)
+        yield from query(connection, statement, (), *names)

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..provenance import now
 from ..store import Store
-from .provenance import now
-from .rows import listed, rows, write_row
-from .schema import TABLES
+from .rows import TABLES, listed, rows, write_row
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; after thinning, which is therefore rare
 PV_MOVES = 8  # of a stored line: 40 bytes, and 2 ms to find them

@@ -1,14 +1,23 @@
-"""Studies and notes: the tables `study`, `study_position` and `note`. Write within a transaction."""
+"""What people write: the tables `study`, `study_position`, `note`, `edit` and `task`.
+
+Write within a transaction.
+
+The table `edit` logs every row of studies, notes and repertoires that an edit changes, for undo and redo.
+Triggers of a `recorded` connection write each row as it was before and after the change. An undo writes the
+rows of an edit back in reverse order, a redo in order.
+"""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from ...base.errors import InvalidParameterError
-from .provenance import fact_number, now, set_fact
-from .rows import insert, query, read_rows, rows, table_of, write_rows
+from ...base.errors import ChangedMeanwhileError, CorruptRecordError, InvalidParameterError
+from ..provenance import fact_number, now, set_fact
+from .rows import TABLES, insert, query, read_rows, rows, table_of, write_rows
 
 GONE = "note_revision"  # row of store_info: the greatest revision of a deleted note
 
@@ -160,3 +169,201 @@ def delete_note(connection: sqlite3.Connection, key: str) -> bool:
     set_fact(connection, GONE, str(max(known.revision, fact_number(connection, GONE))))
     connection.execute("DELETE FROM note WHERE key = ?", (key,))
     return True
+
+
+# ------------------------------------------------------------------ undo and redo
+EDITED = ("study", "note", "book", "book_root", "book_position", "book_move")
+MOST_CHARACTERS = 1 << 26  # of the log; older edits are forgotten
+_GROWING = ("revision", "changed")  # columns that an undo does not turn back
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A changed row: its table, and its values before and after; None: it was not there."""
+
+    table: str
+    before: Row | None
+    after: Row | None
+
+
+@dataclass(slots=True)
+class TurnedEdit:
+    """An edit that was undone or redone.
+
+    Attributes:
+      studies: numbers of the changed ones. returned: those that were missing and are there again. gone: those
+        that are missing now.
+      names: of the studies. notes: positions with a changed note. sides: repertoires that changed.
+    """
+
+    studies: list[int] = field(default_factory=list)
+    returned: list[int] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    sides: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def recorded(connection: sqlite3.Connection) -> Iterator[None]:
+    """Logs what the body changes in the tables `EDITED` as one edit, and forgets what was undone before.
+
+    The triggers stay until the connection is closed.
+    """
+    step = 1 + int(connection.execute("SELECT coalesce(max(step), 0) FROM edit").fetchone()[0])
+    connection.execute("PRAGMA recursive_triggers = ON")  # else a replaced row is not logged
+    for table in EDITED:
+        for event, *known in (("INSERT", 0, 1), ("DELETE", 1, 0), ("UPDATE", 1, 1)):
+            old, new = (_values(table, row, one) for row, one in zip(("OLD", "NEW"), known, strict=True))
+            values = f"{step}, 0, '{table}', {old}, {new}"
+            log = f"INSERT INTO edit (step, undone, edited, old, new) VALUES ({values})"  # noqa: S608 (constants)
+            name = f"edit_{table}_{event}"
+            connection.execute(f"CREATE TEMP TRIGGER {name} AFTER {event} ON main.{table} BEGIN {log}; END")
+    yield
+    if connection.execute("SELECT 1 FROM edit WHERE step = ?", (step,)).fetchone():
+        connection.execute("DELETE FROM edit WHERE undone = 1")
+        size = "sum(coalesce(length(old), 0) + coalesce(length(new), 0)) OVER (ORDER BY id DESC) AS size"
+        oldest = f"SELECT max(step) FROM (SELECT step, {size} FROM edit) WHERE size > ?"  # noqa: S608 (constants)
+        connection.execute(f"DELETE FROM edit WHERE step < ? AND step <= ({oldest})", (step, MOST_CHARACTERS))  # noqa: S608
+
+
+def _values(table: str, row: str, known: int) -> str:
+    """Returns the SQL for a row as a JSON array, NULL if it is not known."""
+    return f"json_array({', '.join(f'{row}.{name}' for name in TABLES[table].columns)})" if known else "NULL"
+
+
+def undo(connection: sqlite3.Connection) -> TurnedEdit | None:
+    """Undoes the last edit that is not undone; returns it, None if there is none.
+
+    Raises:
+      ChangedMeanwhileError: if another program has changed the same rows without logging it.
+    """
+    return _turned(connection, "SELECT max(step) FROM edit WHERE undone = 0", back=True)
+
+
+def redo(connection: sqlite3.Connection) -> TurnedEdit | None:
+    """Redoes the edit that was undone last; as `undo`."""
+    return _turned(connection, "SELECT min(step) FROM edit WHERE undone = 1", back=False)
+
+
+def forget_edits(connection: sqlite3.Connection) -> None:
+    """Empties the log."""
+    connection.execute("DELETE FROM edit")
+
+
+def _turned(connection: sqlite3.Connection, statement: str, *, back: bool) -> TurnedEdit | None:
+    step = connection.execute(statement).fetchone()[0]
+    if step is None:
+        return None
+    turned = TurnedEdit()
+    try:
+        _turn(connection, turned, step, back=back)
+    except (ValueError, TypeError, sqlite3.IntegrityError) as error:
+        raise CorruptRecordError(f"the table edit is damaged in step {step}: {error}") from error
+    connection.execute("UPDATE edit SET undone = ? WHERE step = ?", (int(back), step))
+    return turned
+
+
+def _turn(connection: sqlite3.Connection, turned: TurnedEdit, step: int, *, back: bool) -> None:
+    order = f"WHERE step = ? ORDER BY id {'DESC' if back else 'ASC'}"
+    for edited, *texts in list(rows(connection, "edit", ("edited", "old", "new"), order, (step,))):
+        old, new = (_row(edited, text) for text in texts)
+        change = _Change(edited, new, old) if back else _Change(edited, old, new)
+        _write(connection, change)
+        _note(connection, turned, change)
+
+
+def _row(table: str, text: str | None) -> Row | None:
+    """Returns a logged row by column.
+
+    Raises:
+      ValueError, TypeError: if it is not a row of this table.
+    """
+    return None if text is None else dict(zip(TABLES[table].columns, json.loads(text), strict=True))
+
+
+def _write(connection: sqlite3.Connection, change: _Change) -> None:
+    table, names = change.table, tuple(TABLES[change.table].columns)
+    known = change.before or change.after or {}
+    where = " AND ".join(f"{name} = ?" for name in TABLES[table].key)
+    key = tuple(known[name] for name in TABLES[table].key)
+    found = next(rows(connection, table, names, f"WHERE {where}", key), None)
+    present = dict(zip(names, found, strict=True)) if found else None
+    if not _is_same(present, change.before):
+        raise ChangedMeanwhileError(
+            f"the rows of {table} were changed by another program since; this edit cannot be turned back"
+        )
+    connection.execute(f"DELETE FROM {table} WHERE {where}", key)  # noqa: S608 (constants)
+    if change.after is not None:
+        written = _grown(connection, change.after, [one for one in (present, change.before) if one])
+        insert(connection, table, names, [tuple(written.values())], otherwise="ABORT")
+    elif table == "note" and present:
+        set_fact(connection, GONE, str(max(int(str(present["revision"])), fact_number(connection, GONE))))
+
+
+def _is_same(one: Row | None, other: Row | None) -> bool:
+    """Returns whether two rows hold the same, except for the columns that only grow."""
+    if one is None or other is None:
+        return one is other
+    return all(one[name] == other[name] for name in one if name not in _GROWING)
+
+
+def _grown(connection: sqlite3.Connection, row: Row, others: Sequence[Row]) -> dict[str, object]:
+    """Returns a row with a revision that no reader has seen."""
+    found = dict(row)
+    if "revision" in found:
+        seen = (int(str(one["revision"])) for one in (row, *others))
+        found["revision"] = 1 + max(*seen, fact_number(connection, GONE))
+    if "changed" in found:
+        found["changed"] = now()
+    return found
+
+
+def _note(connection: sqlite3.Connection, turned: TurnedEdit, change: _Change) -> None:
+    """Notes what a changed row belongs to."""
+    row = change.after or change.before or {}
+    if change.table == "study":
+        number, name = int(str(row["id"])), str(row["name"])
+        if number not in turned.studies:
+            turned.studies.append(number)
+            turned.names.append(name)
+        if change.before is None or change.after is None:
+            (turned.gone if change.after is None else turned.returned).append(number)
+    elif change.table == "note":
+        turned.notes.append(str(row["fen"]))
+    elif change.table != "book":
+        for (side,) in rows(connection, "book", ("side",), "WHERE id = ?", (row["book"],)):
+            turned.sides += [side] if side not in turned.sides else []
+
+
+# ------------------------------------------------------------------ the queue of the web page
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A row of `task`; `request` and `facts` are JSON objects."""
+
+    id: int
+    kind: str
+    title: str
+    state: str
+    request: str
+    facts: str
+    note: str | None
+    seconds: float
+    added: str
+    changed: str
+
+
+def all_tasks(connection: sqlite3.Connection) -> list[TaskRow]:
+    """Returns all tasks in the order in which they were added."""
+    return read_rows(connection, "task", TaskRow, "ORDER BY id")
+
+
+def put_tasks(connection: sqlite3.Connection, tasks: Iterable[TaskRow]) -> None:
+    """Writes tasks, replacing those of the same numbers."""
+    write_rows(connection, "task", tasks)
+
+
+def drop_tasks(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """Deletes tasks."""
+    connection.executemany("DELETE FROM task WHERE id = ?", ((number,) for number in numbers))

@@ -22,11 +22,9 @@ from ...base.errors import CorruptRecordError, InvalidPositionError
 from ...position.board import Words, fen_of, key_of_text, key_text_of_words, legal_moves, pack
 from ...position.notation import board_from_fen
 from ...position.values import draw_beside, wdl_from_q
-from ..order import identities
-from ..record.node import NodeRecord, RecordBatch
-from ..record.ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
-from .rows import write_row
-from .schema import TABLES, fault_of_row
+from ..ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
+from ..record import NodeRecord, RecordBatch, identities
+from .rows import TABLES, fault_of_row, write_row
 
 Row = dict[str, Any]
 Read = Callable[[chess.Board], NodeRecord | None]

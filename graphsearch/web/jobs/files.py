@@ -315,7 +315,7 @@ class MergeTask(OtherFile, Task):
         """Merges the other file."""
         from ...graph.sweeps.merge import Wanted as MergeWanted
         from ...graph.sweeps.merge import merge
-        from ...store.upkeep.rewrite import Progress
+        from ...store.rewrite import Progress
 
         pace = _Pace(work)
 

@@ -15,10 +15,8 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from ...base.errors import GraphSearchError, StoreError
-from ...store.lock import lock_of, release
-from ...store.plain_tables import changing, opened_to_read
-from ...store.tables.edits import forget_edits
-from ...store.tables.tasks import TaskRow, all_tasks, drop_tasks, put_tasks
+from ...store.file import changing, lock_of, opened_to_read, release
+from ...store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits, put_tasks
 
 ENDING = "-queue"  # of the folder's name
 LOCK = "lock"  # a file in it

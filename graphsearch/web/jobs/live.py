@@ -22,7 +22,7 @@ from ...query.source import Records
 
 if TYPE_CHECKING:
     from ...graph.view import Reader
-    from ...store.record.node import NodeRecord
+    from ...store.record import NodeRecord
 
 ANSWER_SECONDS = 0.5  # timeout of an answer; then the file answers
 DEAF_SECONDS = 1.0  # without questions after a timeout: the search is saving or reading

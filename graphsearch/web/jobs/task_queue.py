@@ -19,9 +19,9 @@ from typing import Any
 
 from ...base.answer import picked
 from ...base.errors import GraphSearchError, InvalidParameterError
-from ...store.tables.provenance import now
+from ...store.provenance import now
 from ...store.tables.rows import json_object
-from ...store.tables.tasks import TaskRow
+from ...store.tables.studies import TaskRow
 from ...workers.process import Child, Handlers
 from ..wanted import read_request
 from .kept_queue import KeptQueue

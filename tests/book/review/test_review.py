@@ -27,7 +27,7 @@ from graphsearch.position.values import cp_of
 from graphsearch.search.params import Limits
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ...conftest import Cli
 from ...support.counting import CountingEvaluator

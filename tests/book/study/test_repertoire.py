@@ -23,7 +23,7 @@ from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import chess960_start, key_text
 from graphsearch.store.store import Store
 from graphsearch.store.tables.books import books
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ...query.handmade import LINES, graph_file
 from ...support.positions import after_line

@@ -33,16 +33,16 @@ from graphsearch.book.study.studies import (
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import board_of
-from graphsearch.store.plain_tables import changing, opened_to_read
-from graphsearch.store.record.provenance import EvaluatorIdentity
+from graphsearch.store.backup import backup
+from graphsearch.store.file import changing, opened_to_read
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.rewrite import compact
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.tables import edits
+from graphsearch.store.tables import studies
 from graphsearch.store.tables import studies as rows
-from graphsearch.store.tables.edits import EDITED, TurnedEdit
-from graphsearch.store.upkeep.backup import backup
-from graphsearch.store.upkeep.rewrite import compact
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.tables.studies import EDITED, TurnedEdit
+from graphsearch.store.verify import verify
 
 from ...conftest import sql
 from ...support.positions import after_line
@@ -279,7 +279,7 @@ def test_a_damaged_log_is_refused(small_graph: Path) -> None:
 
 
 def test_old_edits_are_forgotten(small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edits, "MOST_CHARACTERS", 800)  # an edit takes some 250
+    monkeypatch.setattr(studies, "MOST_CHARACTERS", 800)  # an edit takes some 250
     for k in range(9):
         write_note(small_graph, BOARD, f"note {k}")
     undone = [turn_edit(small_graph, "undo") is not None for _ in range(5)]
@@ -294,7 +294,7 @@ ACTS = st.sampled_from(["note", "erase", "line", "other", "remove", "study", "de
 def test_undo_and_redo_go_through_the_states_of_a_file(small_graph: Path, acts: list[str]) -> None:
     """Holds the file beside a list of all its states."""
     with changing(small_graph) as connection:
-        edits.forget_edits(connection)
+        studies.forget_edits(connection)
         for table in WRITTEN:
             connection.execute(f"DELETE FROM {table}")
     states, at = [tables_of(small_graph)], 0

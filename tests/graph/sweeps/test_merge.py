@@ -28,17 +28,16 @@ from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.merge import Wanted, merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.provenance import EvaluatorIdentity
-from graphsearch.store.record.transposition_layout import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
-from graphsearch.store.sizes import Sizes
+from graphsearch.store import entries
+from graphsearch.store.index import Sizes
+from graphsearch.store.provenance import UNSETTLED, EvaluatorIdentity
+from graphsearch.store.record import NodeRecord
+from graphsearch.store.rewrite import Progress
 from graphsearch.store.store import Store
-from graphsearch.store.tables import games, players
-from graphsearch.store.tables.unfinished import UNSETTLED
-from graphsearch.store.transpositions import saved
-from graphsearch.store.union import present
-from graphsearch.store.upkeep.rewrite import Progress
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.tables import games
+from graphsearch.store.tables import games as players
+from graphsearch.store.transposition_layout import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
+from graphsearch.store.verify import verify
 
 from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
@@ -111,7 +110,7 @@ def test_merging_into_a_file_comes_to_the_same_in_small_parts(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = files
-    monkeypatch.setattr(present, "MOST_BLOCKS", 1)
+    monkeypatch.setattr("graphsearch.store.union_records.MOST_BLOCKS", 1)
     sized(SMALL, merge, [b], into=a, wanted=LAZY)
     assert held(a) == union()
 
@@ -409,14 +408,14 @@ def test_of_two_transposition_entries_the_deeper_one_counts(tmp_path: Path) -> N
     for name, words in (("a", ours), ("b", theirs)):
         path = tmp_path / f"{name}.graph"
         with Store.open(path, create=True, unbound=True) as store, store.transaction():
-            saved.append(
+            entries.append(
                 store, np.array(list(words), np.uint64), np.array(list(words.values()), np.uint64), "e"
             )
         paths.append(path)
     for k, order in enumerate((paths, paths[::-1])):
         merge(order, new=tmp_path / f"{k}.graph")
         with Store.open(tmp_path / f"{k}.graph", read_only=True) as store:
-            found = saved.load(store, "e")
+            found = entries.load(store, "e")
             assert dict(zip(found.keys.tolist(), found.data.tolist(), strict=True)) == {
                 1: ours[1], 2: theirs[2], 3: theirs[3], 4: ours[4], 5: theirs[5]
             }  # fmt: skip

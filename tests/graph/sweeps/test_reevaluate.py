@@ -26,13 +26,13 @@ from graphsearch.graph.sweeps.reevaluate import positions_of, reevaluate
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
-from graphsearch.store.record.node import NodeRecord, RecordBatch, prior_code
-from graphsearch.store.record.provenance import BY_RULE
-from graphsearch.store.record.ranking import edge_of
+from graphsearch.store.provenance import BY_RULE
+from graphsearch.store.ranking import edge_of
+from graphsearch.store.record import NodeRecord, RecordBatch, prior_code
+from graphsearch.store.rewrite import Progress, compact, prune
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import Progress, compact, prune
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 from tests.store.records import faults_of
 
 from ...store.records import random_records

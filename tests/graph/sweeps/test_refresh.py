@@ -20,12 +20,12 @@ from graphsearch.graph.sweeps.refresh import (
     refresh,
 )
 from graphsearch.position.board import key_of, unpack
-from graphsearch.store.record.node import NodeRecord
-from graphsearch.store.record.node_layout import flags_with
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import Sizes
+from graphsearch.store.record import NodeRecord
+from graphsearch.store.record_kernel import flags_with
+from graphsearch.store.rewrite import Progress, keep_only
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import Progress, keep_only
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ...query.handmade import node
 from ...store.records import batch_of, filled, sized

@@ -18,11 +18,11 @@ from graphsearch.graph.sweeps.merge import merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import WRITING, refresh
 from graphsearch.graph.view import view
-from graphsearch.store.sizes import Sizes
+from graphsearch.store.index import Sizes
+from graphsearch.store.rewrite import prune
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.upkeep.rewrite import prune
-from graphsearch.store.upkeep.salvage import salvage
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.verify import verify
 
 from ...conftest import sql
 from ...store.records import sized

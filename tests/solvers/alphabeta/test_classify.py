@@ -37,10 +37,10 @@ from graphsearch.solvers.nodetypes import (
     walk,
 )
 from graphsearch.solvers.nodetypes_kernel import EntryIndex, index_entries
-from graphsearch.store.record.transposition import TYPES, Entry, EntryTable, encoded
-from graphsearch.store.record.transposition_layout import PROOF
+from graphsearch.store import entries as store_entries
 from graphsearch.store.store import Store
-from graphsearch.store.transpositions import saved as store_entries
+from graphsearch.store.transposition import TYPES, Entry, EntryTable, encoded
+from graphsearch.store.transposition_layout import PROOF
 from tests.support.positions import after_line
 
 Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut

@@ -28,12 +28,12 @@ from graphsearch.solvers.alphabeta.search import (
     bring_visited,
     search_to_depth,
 )
+from graphsearch.store import entries, entry_runs
 from graphsearch.store.info import info
-from graphsearch.store.record.provenance import UNBOUND, EvaluatorIdentity
-from graphsearch.store.record.transposition import LEAST_PLACES, Entry
+from graphsearch.store.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.transpositions import runs, saved
-from graphsearch.store.upkeep.verify import verify
+from graphsearch.store.transposition import LEAST_PLACES, Entry
+from graphsearch.store.verify import verify
 
 from ...conftest import ROOT
 from ...support.pools import until
@@ -57,9 +57,9 @@ def evaluation() -> str:
         return graph.entries.evaluation
 
 
-def stored(path: Path) -> saved.Loaded:
+def stored(path: Path) -> entries.Loaded:
     with Store.open(path, read_only=True) as store:
-        return saved.load(store, evaluation())
+        return entries.load(store, evaluation())
 
 
 def assert_legal(board: chess.Board, pv: tuple[chess.Move, ...]) -> None:
@@ -187,7 +187,7 @@ def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pyt
 
     path = tmp_path / "a.graph"
     with Graph.open_unevaluated(path) as graph:
-        monkeypatch.setattr(saved, "append", full)
+        monkeypatch.setattr(entries, "append", full)
         with pytest.raises(UnsavedError, match="disk is full; free some space") as caught:
             search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
         assert caught.value.result.value is not None
@@ -221,7 +221,7 @@ def test_entries_of_another_evaluation_are_reported_and_not_used(tmp_path: Path)
     with Store.open(path) as store, store.transaction():
         store.connection.execute("UPDATE entry_run SET evaluation = 'other'")
         store.connection.execute("DELETE FROM entry_piece")
-        saved.append(store, found.keys, found.data, "other")
+        entries.append(store, found.keys, found.data, "other")
     again = run(path, 3)
     assert again.report.ignored == len(found.keys)
     assert (again.report.loaded, again.known.depth, len(again.iterations)) == (0, 0, 3)
@@ -234,7 +234,7 @@ def test_of_too_many_entries_the_deepest_are_loaded(tmp_path: Path) -> None:
     keys = rng.integers(1, 1 << 64, 8 * LEAST_PLACES, dtype=np.uint64)
     depths = rng.permutation(np.repeat(np.arange(1, 9, dtype=np.uint64), LEAST_PLACES))
     with Store.open(path, create=True, unbound=True) as store, store.transaction():
-        saved.append(store, keys, depths << np.uint64(34) | np.uint64(3 << 41), evaluation())
+        entries.append(store, keys, depths << np.uint64(34) | np.uint64(3 << 41), evaluation())
     with Graph.open_unevaluated(path) as graph:
         table = graph.use_entries(0)
         report = graph.entries.report
@@ -247,16 +247,16 @@ def test_of_too_many_entries_the_deepest_are_loaded(tmp_path: Path) -> None:
 def test_a_reader_sees_whole_saves_while_a_search_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved, "SLACK", 0)
+    monkeypatch.setattr(entries, "SLACK", 0)
     path, key = tmp_path / "a.graph", f"{key_of(KIWIPETE):016x}"
     seen: list[int] = []
     with Graph.open_unevaluated(path) as graph, Store.open(path, read_only=True) as store:
 
         def look(found: DepthResult) -> None:
             graph.settle(wait=True)
-            loaded = saved.load(store, evaluation())
+            loaded = entries.load(store, evaluation())
             assert loaded.problems == []
-            rows = runs.iterations(store, KIWIPETE.fen(), key, evaluation())
+            rows = entry_runs.iterations(store, KIWIPETE.fen(), key, evaluation())
             assert sorted(rows) == list(range(1, len(rows) + 1))
             assert found.depth - 1 <= len(rows) <= found.depth
             seen.append(len(loaded.keys))

@@ -1,0 +1,501 @@
+"""Encodes columns into blocks, decodes them, and checks records, with kernels.
+
+`schema/segment.md` is the reference of blocks and dictionaries.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
+from typing import TypeVar
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdError
+
+from ..base.errors import CorruptRecordError, UnfitRecordError
+from ..jit.libzstd import Owned, libzstd
+from ..jit.pointers import ptr
+from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
+from . import block_kernel as kernel
+from . import block_layout_kernel as layout
+from .block_layout_kernel import BLOCK, HEADER, LOW, PADDING, room_for
+from .bounds_kernel import bounds_of, share_of
+from .ordered_work import shared_out, thread_count
+from .record import NodeRecord, RecordBatch, board_tables, columns_of, owned, take
+from .record_kernel import LOWER_SHIFT, UPPER_SHIFT
+
+_Item = TypeVar("_Item")
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
+OnDamage = Callable[[int, str], object]
+
+PART = 128 * BLOCK  # records of a chunk that are encoded at once: some 400 kB
+LEVELS = (1, 2)  # of P codes and of columns: schema/segment.md has the figures
+TRAINED = 64  # blocks that dictionaries are trained on, at most
+TRAINED_FROM = 32  # blocks; fewer get no dictionaries
+DICTIONARY_BYTES = 512
+SLOTS = 64  # chunks with loaded dictionaries, 55 kB each; a call that needs more loads them all
+MOST_SLOTS = 4096
+
+_UNFIT = {layout.BAD_POSITION: "an impossible position", layout.BAD_FIELD: "a field out of range"}
+_REFUSED = {
+    kernel.TOO_SHORT: "it is too short",
+    kernel.BAD_CHECKSUM: "checksum is wrong",
+    kernel.NO_DICTIONARY: "dictionaries are damaged",
+    kernel.BAD_FRAME: "its frames do not expand to what it announces",
+    kernel.NO_RECORDS: "its bytes are not records",
+}
+
+
+@cache
+def start_position() -> NDArray[np.uint64]:
+    """Returns the reference of the first record of a block."""
+    return np.array(layout.START, np.uint64)
+
+
+@cache
+def _crc_tables() -> NDArray[np.uint32]:
+    return owned(kernel.crc_tables(), np.uint32)
+
+
+def joined(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
+    """Returns blocks concatenated and padded, for kernels, and where each ends."""
+    ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
+    return padded(b"".join(blocks)), ends
+
+
+def padded(data: bytes) -> Bytes:
+    """Returns bytes with `PADDING` bytes behind them, since kernels may read beyond the end."""
+    return np.frombuffer(bytearray().join((data, bytes(PADDING))), np.uint8)
+
+
+def announced(data: Bytes, ends: Places) -> tuple[Places, Places, Places]:
+    """Returns the records, P codes and edges that the headers of blocks state, `[blocks]` each.
+
+    Args:
+      data, ends: blocks, stored or expanded, as `joined` returns them.
+    """
+    starts, header = np.append(0, ends)[:-1], np.zeros(len(ends), np.int64)
+    for k in range(HEADER):
+        header |= data[starts + k].astype(np.int64) << 8 * k
+    return (
+        (header & layout.RECORDS_MASK) + 1,
+        header >> layout.CODES_AT & layout.CODES_MASK,
+        header >> layout.EDGES_AT & layout.EDGES_MASK,
+    )
+
+
+# ------------------------------------------------------------------ encoding
+@dataclass(frozen=True, slots=True)
+class EncodedChunk:
+    """One chunk as it is stored.
+
+    Attributes:
+      dictionary: the dictionaries of its blocks.
+      data: the blocks, with checksums, concatenated. ends: where each ends.
+    """
+
+    dictionary: bytes
+    data: bytes
+    ends: list[int]
+
+    def records(self) -> RecordBatch:
+        """Returns the records.
+
+        Raises:
+          CorruptRecordError: if a block is damaged.
+        """
+
+        def refuse(i: int, what: str) -> None:
+            raise CorruptRecordError(f"block {i} of a chunk: {what}")
+
+        ends = np.array(self.ends, np.int64)
+        return decode_stored(padded(self.data), ends, [self.dictionary], np.zeros_like(ends), refuse)[0]
+
+
+class Dictionaries:
+    """The dictionaries of a chunk, for compression: one for P codes and one for columns, or neither."""
+
+    def __init__(self, stored: bytes = b"") -> None:
+        """Loads dictionaries from their stored form: length of the first one, u16, then both; empty if none.
+
+        Raises:
+          CorruptRecordError: if the bytes are not dictionaries.
+        """
+        self.stored = stored
+        parts = _parts(stored)
+        if stored and not all(parts):
+            raise CorruptRecordError("dictionaries are too short")
+        full = zstandard.DICT_TYPE_FULLDICT
+        self._loaded = [ZstdCompressionDict(part, dict_type=full) if stored else None for part in parts]
+        try:
+            for loaded, level in zip(self._loaded, LEVELS, strict=True):
+                if loaded:  # before several threads use it
+                    loaded.precompute_compress(level=level)
+        except ZstdError as error:
+            raise CorruptRecordError(f"a dictionary is damaged: {error}") from None
+
+    def frames(self, codes: Sequence[memoryview], columns: Sequence[memoryview]) -> list[bytes]:
+        """Returns the zstd frames of each block in turn: P codes (empty if there are none), columns.
+
+        Any thread may call this.
+        """
+        compressed = [
+            _compressed(
+                ZstdCompressor(level, dict_data=loaded, write_content_size=False, write_dict_id=False), parts
+            )
+            for loaded, level, parts in zip(self._loaded, LEVELS, (codes, columns), strict=True)
+        ]
+        return [frame for pair in zip(*compressed, strict=True) for frame in pair]
+
+
+def _parts(stored: bytes) -> tuple[bytes, bytes]:
+    """Returns the two parts of stored dictionaries; one is empty if the bytes are too short."""
+    end = 2 + int.from_bytes(stored[:2], "little")
+    return stored[2:end], stored[end:]
+
+
+def _compressed(compressor: ZstdCompressor, parts: Sequence[memoryview]) -> list[bytes]:
+    """Returns the frame of each part, empty for an empty one; zstd's C backend releases Python's lock."""
+    filled: list[bytes | bytearray | memoryview[int]] = [part for part in parts if len(part)]
+    if filled and "multi_compress_to_buffer" in zstandard.backend_features:
+        found = compressor.multi_compress_to_buffer(filled)
+        frames = iter([found[i].tobytes() for i in range(len(found))])
+    else:
+        frames = iter([compressor.compress(part) for part in filled])
+    return [next(frames) if len(part) else b"" for part in parts]
+
+
+def sampled(blocks: int) -> range:
+    """Returns the blocks of a chunk that its dictionaries are trained on, none for a small chunk.
+
+    >>> len(sampled(31)), len(sampled(32)), len(sampled(2048))
+    (0, 32, 64)
+    """
+    return range(0, blocks, -(-blocks // TRAINED)) if blocks >= TRAINED_FROM else range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainBlocks:
+    """Blocks of a chunk before compression.
+
+    Attributes:
+      plain, ends: as `encode_plain` returns them.
+      codes, columns: the P codes and the columns of each.
+    """
+
+    plain: Bytes
+    ends: Places
+    codes: list[memoryview]
+    columns: list[memoryview]
+
+    @classmethod
+    def of(cls, first: int, part: RecordBatch) -> _PlainBlocks:
+        """Returns the blocks of a part of a chunk that begins at record `first`; errors count from 0."""
+        try:
+            plain, ends = encode_plain(part)
+        except UnfitRecordError as error:
+            raise UnfitRecordError(first + error.index, error.reason) from None
+        records, codes, edges = announced(plain, ends)
+        begins = np.append(0, ends[:-1]) + HEADER + LOW * (records + edges)
+        view, middles = plain.data, (begins + codes).tolist()
+        return cls(
+            plain,
+            ends,
+            [view[a:b] for a, b in zip(begins.tolist(), middles, strict=True)],
+            [view[a:b] for a, b in zip(middles, ends.tolist(), strict=True)],
+        )
+
+    def stored(self, dictionaries: Dictionaries) -> tuple[bytes, list[int]]:
+        """Returns the stored form of the blocks, concatenated, and where each ends."""
+        frames, frame_ends = joined(dictionaries.frames(self.codes, self.columns))
+        out = np.empty(
+            len(self.plain) + len(frames) + (layout.LENGTH + layout.CHECKSUM) * len(self.ends), np.uint8
+        )
+        sealed = np.empty(len(self.ends), np.int64)
+        kernel.seal(self.plain, self.ends, frames, frame_ends, _crc_tables(), out, sealed)
+        return out[: sealed[-1]].tobytes(), sealed.tolist()
+
+
+def encode_plain(batch: RecordBatch) -> tuple[Bytes, Places]:
+    """Returns the uncompressed blocks of some records, with `PADDING` bytes behind them, and where each ends.
+
+    Raises:
+      UnfitRecordError: if the format cannot represent a record.
+    """
+    blocks = -(-len(batch) // BLOCK)
+    room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
+    out, ends = np.empty(room + PADDING, np.uint8), np.zeros(blocks, np.int64)
+    problem, at = kernel.encode(columns_of(batch), start_position(), out, ends)
+    if problem:
+        raise UnfitRecordError(int(at), _UNFIT[problem])
+    return out[: int(at) + PADDING], ends
+
+
+def encode_chunk(
+    batch: RecordBatch, dictionary: bytes | None = b"", *, threads: int | None = None
+) -> EncodedChunk:
+    """Returns the stored form of the records of one chunk, in their order, encoded by several threads.
+
+    Args:
+      batch: the records.
+      dictionary: dictionaries as stored, of a chunk of the same kind; without them new ones are trained;
+        None: no dictionaries.
+      threads: number of threads; default: one for each core, at most 8. The result is the same.
+
+    Raises:
+      UnfitRecordError: if the format cannot represent a record.
+    """
+    begins = range(0, len(batch), PART)
+    parts = [(first, batch.part(first, min(first + PART, len(batch)))) for first in begins]
+    threads = min(threads or thread_count(), len(parts))
+    plain = deque(shared_out(parts, lambda part: _PlainBlocks.of(*part), threads))
+    dictionaries = Dictionaries() if dictionary is None else _dictionaries(plain, dictionary)
+    packed = list(shared_out(_drained(plain), lambda blocks: blocks.stored(dictionaries), threads))
+    ends = accumulate(end - begin for _, ends in packed for begin, end in pairwise([0, *ends]))
+    return EncodedChunk(dictionaries.stored, b"".join(data for data, _ in packed), list(ends))
+
+
+def _drained(items: deque[_Item]) -> Iterator[_Item]:
+    """Yields items and drops them."""
+    while items:
+        yield items.popleft()
+
+
+def _dictionaries(parts: Iterable[_PlainBlocks], stored: bytes) -> Dictionaries:
+    """Returns the dictionaries for the blocks of a chunk: `stored`, new ones, or none for a small chunk."""
+    blocks = [pair for part in parts for pair in zip(part.codes, part.columns, strict=True)]
+    wanted = sampled(len(blocks))
+    if wanted and stored:
+        return Dictionaries(stored)
+    return trained([blocks[i][0] for i in wanted], [blocks[i][1] for i in wanted])
+
+
+def trained(codes: Sequence[memoryview], columns: Sequence[memoryview]) -> Dictionaries:
+    """Returns dictionaries trained on parts of blocks, none without blocks or if zstd cannot train any."""
+    if not codes:
+        return Dictionaries()
+    try:
+        first, second = _train(codes), _train(columns)
+    except ZstdError:
+        return Dictionaries()
+    return Dictionaries(struct.pack("<H", len(first)) + first + second)
+
+
+def _train(samples: Sequence[memoryview]) -> bytes:
+    used: list[bytes | bytearray | memoryview[int]] = [bytes(sample) for sample in samples if len(sample)]
+    return zstandard.train_dictionary(DICTIONARY_BYTES, used, k=64, d=6, level=3).as_bytes()
+
+
+# ------------------------------------------------------------------ decoding
+class Unpacker:
+    """The memory and the loaded dictionaries with which kernels read blocks, for one thread."""
+
+    def __init__(self) -> None:
+        self._library = libzstd()
+        self._contexts = [self._library.new_context() for _ in range(2)]
+        self._dictionaries = np.zeros(2 + 2 * MOST_SLOTS, np.int64)  # as the workshop has them
+        self._slots: OrderedDict[bytes, int] = OrderedDict()  # the least recently used ones first
+        self._loaded: dict[int, tuple[Owned, ...]] = {}
+        self._free = list(range(MOST_SLOTS))[::-1]
+        plain = np.empty(room_for(1, BLOCK, layout.CODES_MASK, layout.EDGES_MASK) + PADDING, np.uint8)
+        frame = np.frombuffer(bytearray(layout.FRAME_START.ljust(kernel.FRAME_ROOM, b"\0")), np.uint8)
+        reader, runs = np.zeros(kernel.READER, np.int64), np.empty(BLOCK, np.uint32)
+        words = np.empty(BLOCK * POSITION_WORDS, np.uint64)
+        self.workshop = kernel.Workshop(
+            self._library.decompress,
+            self._library.frame_size,
+            self._contexts[0].address,
+            self._contexts[1].address,
+            ptr(self._dictionaries, 0),
+            ptr(frame, 0),
+            ptr(_crc_tables(), 0),
+            ptr(plain, 0),
+            ptr(reader, 0),
+            ptr(words, 0),
+            ptr(runs, 0),
+            ptr(start_position(), 0),
+        )
+
+    def slots(self, dictionaries: Sequence[bytes]) -> Places:
+        """Returns the slots of some chunks' dictionaries, and loads them; SLOTS and those given stay loaded.
+
+        Args:
+          dictionaries: as stored; of more than MOST_SLOTS different ones the last are UNKNOWN.
+        """
+        wanted = dict.fromkeys(dictionaries)
+        for stored in wanted:
+            if stored in self._slots:
+                self._slots.move_to_end(stored)
+            elif stored and self._free and (loaded := self._load(stored)):
+                self._slots[stored] = slot = self._free.pop()
+                self._loaded[slot] = loaded
+                self._dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
+        while len(self._slots) > SLOTS and next(iter(self._slots)) not in wanted:
+            slot = self._slots.popitem(last=False)[1]
+            del self._loaded[slot]
+            self._free.append(slot)
+        return self.known_slots(dictionaries)
+
+    def known_slots(self, dictionaries: Sequence[bytes]) -> Places:
+        """Returns the slots of the dictionaries of some chunks, UNKNOWN for those that are not loaded."""
+        return np.array(
+            [self._slots.get(one, kernel.UNKNOWN) if one else kernel.NONE for one in dictionaries], np.int64
+        )
+
+    def _load(self, stored: bytes) -> tuple[Owned, ...] | None:
+        loaded = [self._library.load_dictionary(part) for part in _parts(stored)]
+        found = tuple(one for one in loaded if one)
+        return found if len(found) == len(loaded) else None
+
+
+_own = threading.local()
+
+
+def own_unpacker() -> Unpacker:
+    """Returns the unpacker of this thread."""
+    found: Unpacker | None = getattr(_own, "unpacker", None)
+    if found is None:
+        found = _own.unpacker = Unpacker()
+    return found
+
+
+def is_dictionary(stored: bytes) -> bool:
+    """Returns whether bytes are dictionaries as stored, or none."""
+    return bool(own_unpacker().slots([stored])[0] != kernel.UNKNOWN)
+
+
+def decode_stored(
+    data: Bytes, ends: Places, dictionaries: Sequence[bytes], owners: Places, on_damage: OnDamage
+) -> tuple[RecordBatch, Places]:
+    """Returns the records of stored blocks, and the number of records of each, 0 if it is damaged.
+
+    Args:
+      data, ends: the blocks, as `joined` returns them.
+      dictionaries: as stored. owners: `[blocks]` which of them each block has.
+      on_damage: called with the index of each unsound block, and the reason.
+    """
+    unpacker = own_unpacker()
+    slots = unpacker.slots(dictionaries)[owners]
+    batch = RecordBatch.room(*(int(sizes.sum()) for sizes in announced(data, ends)))
+    counts = np.empty(len(ends), np.int64)
+    found = kernel.decode(board_tables(), unpacker.workshop, data, ends, slots, columns_of(batch), counts)
+    for i in np.flatnonzero(counts < 0).tolist():
+        on_damage(i, _REFUSED[-int(counts[i])])
+    return batch if found == len(batch) else batch.part(0, int(found)), np.maximum(counts, 0)
+
+
+def extract_stored(
+    data: Bytes,
+    ends: Places,
+    dictionaries: Sequence[bytes],
+    owners: Places,
+    words: NDArray[np.uint64],
+    asked: Places,
+    firsts: Places,
+) -> tuple[RecordBatch, Places, list[tuple[int, str]]]:
+    """Returns the records of some positions in stored blocks, their places in `asked`, and the damage.
+
+    The damage is the index of each unsound block, and the reason.
+
+    Args:
+      data, ends, dictionaries, owners: the blocks, as for `decode_stored`.
+      words: `[10 K]` packed positions, flat.
+      asked: indices of the positions to look for, block by block.
+      firsts: `[blocks + 1]` index in `asked` of the first position of each block.
+    """
+    unpacker = own_unpacker()
+    slots = unpacker.slots(dictionaries)[owners]
+    _, codes, edges = announced(data, ends)
+    times = int(np.diff(firsts).max(initial=0))  # most requests for one record
+    most = MAX_MOVES * len(asked)
+    room = (min(most, times * int(sizes.sum())) for sizes in (codes, edges))
+    out, hits = RecordBatch.room(len(asked), *room), np.empty(len(asked), np.int64)
+    refused = np.empty(len(ends), np.int64)
+    found = int(
+        kernel.extract(
+            unpacker.workshop, data, ends, slots, words, asked, firsts, hits, columns_of(out), refused
+        )
+    )
+    damage = [(i, _REFUSED[int(refused[i])]) for i in np.flatnonzero(refused).tolist()]
+    return out.part(0, found), hits[:found], damage
+
+
+# ------------------------------------------------------------------ soundness
+def unsound(batch: RecordBatch, places: Places | None = None) -> list[tuple[int, str]]:
+    """Returns the place and the fault of each unsound record, among some or all of a batch."""
+    places = np.arange(len(batch)) if places is None else places
+    faults = np.zeros(2 * len(places), np.int64)
+    if not len(places) or not kernel.find_faults(
+        board_tables(), columns_of(batch), owned(places, np.int64), faults
+    ):
+        return []
+    bad = np.flatnonzero(faults[::2])
+    numbers = faults.reshape(-1, 2)[bad].tolist()
+    return [
+        (i, fault_text(batch.record(i), *fault))
+        for i, fault in zip(places[bad].tolist(), numbers, strict=True)
+    ]
+
+
+def fault_text(record: NodeRecord, fault: int, more: int) -> str:
+    """Returns a fault of `block_kernel.fault_in` in words."""
+    if fault >= kernel.EDGE_VALUE:
+        edge, name = record.edges[more], f"edge {more}"
+        lower, upper = bounds_of(edge.q, edge.d)
+        texts = {
+            kernel.EDGE_VALUE: _value_text(name, edge.q, edge.d),
+            kernel.EDGE_PROOF: f"{name} is proven [{lower}, {upper}] with Q = {edge.q}",
+            kernel.EDGE_COUNTS: f"{name} has r = {edge.r}, n = {edge.n}",
+            kernel.EDGE_EMPTY: f"{name} has a value without visits",
+        }
+        return texts[fault]
+    lower, upper = (record.flags >> LOWER_SHIFT & 3) - 1, (record.flags >> UPPER_SHIFT & 3) - 1
+    texts = {
+        kernel.ILLEGAL: "its position is illegal",
+        kernel.KIND: f"it is marked as terminal kind {record.terminal}, the position is of kind {more}",
+        kernel.PRIORS: f"it has {len(record.codes)} priors for {more} legal moves",
+        kernel.RESULT: f"its bounds (flags {record.flags}) are not the result of a finished game",
+        kernel.INTERVAL: f"bounds [{lower}, {upper}] are not an interval",
+        kernel.EVALUATOR: f"it is of evaluator {record.evaluator}, numbers go up to {more}",
+        kernel.MORE_EDGES: f"{len(record.edges)} visited edges of {more} moves",
+        kernel.VALUE: _value_text("V", record.v, record.d),
+    }
+    return texts[fault]
+
+
+def _value_text(name: str, q: float, d: int) -> str:
+    return f"{name} has Q = {q} with draws {share_of(q, d)} per mille"
+
+
+def sound_places(
+    batch: RecordBatch, places: Places, refuse: Callable[[CorruptRecordError], object], name: str
+) -> Places:
+    """Returns the places, among some of a batch, of sound records, in the same order.
+
+    Args:
+      batch: decoded records.
+      refuse: called with the error of each unsound record.
+      name: the name of the file in messages.
+    """
+    bad = unsound(batch, places)
+    for i, what in bad:
+        refuse(CorruptRecordError(f"{name}: {fault_message(batch, i, what)}"))
+    return places[~np.isin(places, [i for i, _ in bad])] if bad else places
+
+
+def sound_part(batch: RecordBatch, refuse: Callable[[CorruptRecordError], object], name: str) -> RecordBatch:
+    """Returns the sound records of a batch; the arguments are those of `sound_places`."""
+    return take(batch, sound_places(batch, np.arange(len(batch)), refuse, name))
+
+
+def fault_message(batch: RecordBatch, i: int, what: str) -> str:
+    """Returns the message about the fault `what` of record `i`."""
+    return f"record {key_of_words(batch.words[i]):016x}: {what}"

@@ -1,1 +1,0 @@
-"""Encodes records into blocks of bytes and decodes them: layout, compression, kernels for many blocks."""

@@ -1,0 +1,435 @@
+"""The index of segments: their chunks, and the keys, dictionaries and filters of these."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import CorruptRecordError
+from .index_kernel import BITS_PER_KEY, BlockArrays, FilterArrays, add_to_bloom, no_filter
+from .tables.rows import rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The sizes of the portions in which a store works; the records of a file do not depend on them.
+
+    Attributes:
+      chunk_blocks: most blocks of a chunk, which share dictionaries and a bloom filter; 2048 blocks are
+        65,536 records.
+      fan_out: segments of one tier that are merged into one of the next.
+      unread_fan_out: the same while their writer reads none of them; a search of an hour makes fewer.
+      waste_from: records; a smaller file is not merged only because it holds superseded versions.
+      step_blocks: blocks moved by one step of a merge, which fills one chunk: 50 MB and a tenth of a second.
+      scan_blocks: blocks of all segments together that a scan reads at once: some 16,000 records.
+      piece_blocks: blocks that a lookup decodes at once: some 3 MB of records.
+      vacuum_pages: pages freed in one transaction: 16 MiB, which some of the file's last pages fill.
+    """
+
+    chunk_blocks: int = 2048
+    fan_out: int = 8
+    unread_fan_out: int = 128
+    waste_from: int = 16_384
+    step_blocks: int = 1024
+    scan_blocks: int = 512
+    piece_blocks: int = 512
+    vacuum_pages: int = 1024
+
+
+SIZES = Sizes()
+
+
+# ------------------------------------------------------------------ chunks and segments
+_U64 = (1 << 64) - 1
+_OLDEST = -(1 << 63)  # below every id
+KEPT = 64 << 20  # bytes of indexes of chunks, some 120 kB each: a query reads many chunks of a large file
+KEPT_WRITING = 8 << 20  # beside the memory of a search
+
+CHUNK_COLUMNS = ("id", "segment", "first_block", "blocks", "gone", "records", "first_key")
+
+U64s = NDArray[np.uint64]
+Places = NDArray[np.int64]
+Bits = NDArray[np.uint8]
+OnCorrupt = Callable[[CorruptRecordError], object]
+
+
+@dataclass(frozen=True)
+class ChunkIndex:
+    """The index of a chunk, to find and read its blocks.
+
+    Attributes:
+      keys: `[blocks]` sort key of the first record of each block.
+      dictionary: the dictionaries of its blocks as stored.
+      bloom: filter over the keys of all its records.
+    """
+
+    keys: U64s
+    dictionary: bytes
+    bloom: Bits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in RAM."""
+        return self.keys.nbytes + len(self.dictionary) + self.bloom.nbytes
+
+    def stored(self) -> tuple[int, bytes, bytes, bytes]:
+        """Returns its columns in the table `chunk`: checksum, keys, dictionary, bloom."""
+        parts = self.keys.astype("<u8").tobytes(), self.dictionary, self.bloom.tobytes()
+        return _checksum(*parts), *parts
+
+
+def _checksum(keys: bytes, dictionary: bytes, bloom: bytes) -> int:
+    return zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
+
+
+def bloom_of(keys: U64s) -> Bits:
+    """Returns the bloom filter of some keys."""
+    bloom = np.zeros(max(8, (len(keys) * BITS_PER_KEY + 7) // 8), np.uint8)
+    add_to_bloom(keys, bloom)
+    return bloom
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One row of `chunk`; blocks below `gone` have moved into a merged segment."""
+
+    id: int
+    segment: int
+    first_block: int
+    blocks: int
+    gone: int
+    records: int
+    first_key: int
+
+    @classmethod
+    def of_row(cls, row: Sequence[int]) -> Chunk:
+        """Returns the chunk of a row, in the order of the attributes."""
+        chunk_id, segment, first_block, blocks, gone, records, first_key = row
+        return cls(chunk_id, segment, first_block, blocks, gone, records, first_key & _U64)
+
+    def block_id(self, i: int) -> int:
+        """Returns the row of block `i` of the chunk."""
+        return self.first_block + i
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One sorted segment; a younger one has the greater age number."""
+
+    id: int
+    age: int
+    merged_into: int | None
+    frontier: int | None
+    chunks: list[Chunk] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Records in its blocks."""
+        return sum(chunk.records for chunk in self.chunks)
+
+
+def _segments(connection: sqlite3.Connection) -> list[Segment]:
+    """Returns all segments, newest first, without chunks."""
+    names = ("id", "age", "merged_into", "frontier")
+    found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
+    return [Segment(own, age, into, None if at is None else at & _U64) for own, age, into, at in found]
+
+
+def _with_chunks(
+    connection: sqlite3.Connection, path: Path, segments: list[Segment], *, after: int
+) -> list[Segment]:
+    """Adds the chunks with ids above `after` to their segments; returns all segments."""
+    by_id = {segment.id: segment for segment in segments}
+    for segment in segments:
+        if segment.merged_into is not None and segment.merged_into not in by_id:
+            into = segment.merged_into
+            raise CorruptRecordError(f"{path}: segment {segment.id} goes into {into}, which is missing")
+    for row in rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id > ? ORDER BY id", (after,)):
+        if row[1] not in by_id:
+            raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
+        chunk = Chunk.of_row(row)
+        if chunk.gone > chunk.blocks:
+            raise CorruptRecordError(f"{path}: chunk {row[0]} has lost {chunk.gone} of {chunk.blocks} blocks")
+        by_id[chunk.segment].chunks.append(chunk)
+    return segments
+
+
+def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
+    """Returns the name of a chunk or a block in messages."""
+    where = f"{path}: segment {chunk.segment}, chunk {chunk.id}"
+    return where if block is None else f"{where}, block {chunk.block_id(block)}"
+
+
+# ------------------------------------------------------------------ flat, for kernels
+class _Addresses(bytearray):
+    """Addresses of arrays as int64, which keep the arrays alive."""
+
+    arrays: tuple[NDArray[Any], ...]
+
+
+def _addresses(arrays: Sequence[NDArray[Any]]) -> Places:
+    """Returns the addresses of arrays, `[A]`. The result, or a view of it, keeps them alive."""
+    memory = _Addresses(8 * max(1, len(arrays)))
+    memory.arrays = tuple(arrays)
+    found = np.frombuffer(memory, np.int64)[: len(arrays)]
+    found[:] = [array.__array_interface__["data"][0] for array in arrays]
+    return found
+
+
+@dataclass(frozen=True)
+class Index:
+    """Chunks of one state of a file as flat arrays, segment by segment, newest first; immutable.
+
+    Attributes:
+      path: of the file.
+      chunks: the chunks in the order of the arrays.
+      filter: sort keys and bloom filters of the chunks.
+      blocks: sort keys of their blocks.
+      shifts: `[chunks]` the row of a block minus its index in `blocks`, for the blocks of each chunk.
+      dictionaries: those of each chunk, as stored.
+    """
+
+    path: Path
+    chunks: tuple[Chunk, ...]
+    filter: FilterArrays
+    blocks: BlockArrays
+    shifts: Places
+    dictionaries: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, path: Path, found: Sequence[Sequence[tuple[Chunk, ChunkIndex]]]) -> Index:
+        """Returns the index of some chunks, in a list for each segment."""
+        pairs = [pair for segment in found for pair in segment]
+        blooms = [index.bloom for _, index in pairs]
+        keys = [index.keys[chunk.gone :] for chunk, index in pairs]
+        starts = _offsets([len(part) for part in keys])
+        firsts = np.array([chunk.block_id(chunk.gone) for chunk, _ in pairs], np.int64)
+        return cls(
+            path,
+            tuple(chunk for chunk, _ in pairs),
+            FilterArrays(
+                firsts=np.array([chunk.first_key for chunk, _ in pairs], np.uint64),
+                segments=_offsets([len(segment) for segment in found]),
+                blooms=_addresses(blooms),
+                sizes=np.array([len(bloom) for bloom in blooms], np.int64),
+            ),
+            BlockArrays(starts, np.concatenate([*keys, np.zeros(0, np.uint64)])),
+            firsts - starts[:-1],
+            tuple(index.dictionary for _, index in pairs),
+        )
+
+    def owners(self, blocks: Places) -> Places:
+        """Returns the index of each block's chunk."""
+        return np.searchsorted(self.blocks.starts, blocks, "right") - 1
+
+    def name(self, block: int) -> str:
+        """Returns the name of a block in messages."""
+        owner = int(self.owners(np.array([block]))[0])
+        chunk = self.chunks[owner]
+        return chunk_name(self.path, chunk, block + int(self.shifts[owner]) - chunk.first_block)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays and filters."""
+        arrays: list[NDArray[Any]] = [*self.filter.arrays(), *self.blocks, self.shifts]
+        return sum(int(array.nbytes) for array in arrays) + int(self.filter.sizes.sum())
+
+
+def _offsets(lengths: Sequence[int]) -> Places:
+    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
+
+
+def no_index(path: Path) -> Index:
+    """Returns the index of an empty file."""
+    blocks = BlockArrays(np.zeros(1, np.int64), np.zeros(0, np.uint64))
+    return Index(path, (), no_filter(), blocks, np.zeros(0, np.int64), ())
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """The sort keys that chunks may hold.
+
+    Attributes:
+      chunks: those of all segments, newest segment first. owners: the number of the segment of each.
+      firsts, lasts: `[chunks]` the least and the largest sort key.
+    """
+
+    chunks: list[Chunk]
+    owners: list[int]
+    firsts: U64s
+    lasts: U64s
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> _Ranges:
+        pairs = [(i, chunk) for i, segment in enumerate(segments) for chunk in segment.chunks]
+        firsts = [[chunk.first_key for chunk in segment.chunks] for segment in segments]
+        # a chunk may end in the sort key that the next one of its segment begins with
+        lasts = [[*keys[1:], _U64] for keys in firsts if keys]
+        return cls(
+            [chunk for _, chunk in pairs],
+            [owner for owner, _ in pairs],
+            np.array([*chain(*firsts)], np.uint64),
+            np.array([*chain(*lasts)], np.uint64),
+        )
+
+    def around(self, sort_keys: U64s) -> list[int]:
+        """Returns the places of the chunks that may hold one of some sort keys."""
+        held = (self.firsts[:, None] <= sort_keys) & (sort_keys <= self.lasts[:, None])
+        return np.flatnonzero(held.any(1)).tolist()
+
+
+class Catalog:
+    """All segments, newest first, as of the last `load`.
+
+    Attributes:
+      generation: grows with every load.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES, *, kept: int = KEPT
+    ) -> None:
+        """Reads the catalog; `kept`: bytes of the indexes of chunks that stay in memory, at most."""
+        self.sizes = sizes
+        self._connection = connection
+        self.path = path
+        self._indexes: OrderedDict[int, ChunkIndex] = OrderedDict()
+        self._kept, self._bytes = kept, 0
+        self._ranges: _Ranges | None = None
+        self._around = no_index(path)
+        self.generation = 0
+        self.segments: list[Segment] = []
+        self.load()
+
+    def load(self, *, forget: bool = False) -> None:
+        """Reads segments and chunks again; `forget`: after a rollback, which frees ids for reuse.
+
+        Raises:
+          CorruptRecordError: if a row is invalid, or a chunk belongs to no segment.
+        """
+        if forget:
+            self._indexes.clear()
+        found = _segments(self._connection)
+        self._set(_with_chunks(self._connection, self.path, found, after=_OLDEST))
+
+    def follow(self) -> None:
+        """Updates the catalog after its own process has written; reads only new chunks, not the whole list.
+
+        Such writes add chunks, and remove blocks only from the beginning of a segment. (Reading the list of
+        10^8 nodes, on 3,000 pages, would take 16 ms for each step.)
+        """
+        before = {segment.id: segment.chunks for segment in self.segments}
+        newest = max((chunks[-1].id for chunks in before.values() if chunks), default=_OLDEST)
+        segments = _segments(self._connection)
+        for segment in segments:
+            known = before.get(segment.id, [])
+            for i, chunk in enumerate(known):
+                row = next(rows(self._connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
+                if row is not None:
+                    segment.chunks.extend([Chunk.of_row(row), *known[i + 1 :]])
+                    break
+        self._set(_with_chunks(self._connection, self.path, segments, after=newest))
+
+    def _set(self, segments: list[Segment]) -> None:
+        self.segments = segments
+        ids = {chunk.id for segment in segments for chunk in segment.chunks}
+        self._indexes = OrderedDict((k, v) for k, v in self._indexes.items() if k in ids)
+        self._bytes = sum(index.nbytes for index in self._indexes.values())
+        self._ranges, self._around = None, no_index(self.path)
+        self.generation += 1
+
+    @property
+    def records(self) -> int:
+        """Records in all segments, superseded versions included."""
+        return sum(segment.records for segment in self.segments)
+
+    def add(self, chunk_id: int, index: ChunkIndex) -> None:
+        """Keeps the index of a chunk, the most recently used of all."""
+        self._indexes[chunk_id] = index
+        self._bytes += index.nbytes
+        while self._bytes > self._kept and len(self._indexes) > 1:
+            self._bytes -= self._indexes.popitem(last=False)[1].nbytes
+
+    def index(self, chunk: Chunk) -> ChunkIndex:
+        """Returns the index of a chunk.
+
+        Raises:
+          CorruptRecordError: if it is missing or damaged.
+        """
+        found = self._indexes.get(chunk.id)
+        if found is None:
+            found = self._read(chunk)
+            self.add(chunk.id, found)
+        self._indexes.move_to_end(chunk.id)
+        return found
+
+    def _read(self, chunk: Chunk) -> ChunkIndex:
+        row = self._connection.execute(
+            "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
+        ).fetchone()
+        if row is not None and all(isinstance(part, bytes) for part in row[1:]):
+            checksum, keys, dictionary, bloom = row
+            if _checksum(keys, dictionary, bloom) == checksum and len(keys) == 8 * chunk.blocks:
+                words = np.frombuffer(keys, "<u8").astype(np.uint64)
+                return ChunkIndex(words, dictionary, np.frombuffer(bytearray(bloom), np.uint8))
+        raise CorruptRecordError(f"{self.name(chunk)}: its index is damaged")
+
+    def name(self, chunk: Chunk, block: int | None = None) -> str:
+        """Returns the name of a chunk or a block in messages."""
+        return chunk_name(self.path, chunk, block)
+
+    def around(self, sort_keys: U64s) -> Index:
+        """Returns the index of the chunks that may hold some sort keys.
+
+        Raises:
+          CorruptRecordError: if the index of such a chunk is damaged.
+        """
+        if self._ranges is None:
+            self._ranges = _Ranges.of(self.segments)
+        found: list[list[Chunk]] = [[] for _ in self.segments]
+        for place in self._ranges.around(sort_keys):
+            found[self._ranges.owners[place]].append(self._ranges.chunks[place])
+        if self._around.chunks != tuple(chain(*found)):
+            self._around = self.flat(
+                [replace(one, chunks=its) for one, its in zip(self.segments, found, strict=True)]
+            )
+        return self._around
+
+    def flat(self, segments: Sequence[Segment], on_damage: OnCorrupt | None = None) -> Index:
+        """Returns the flat index of some segments, newest first; chunks without blocks are left out.
+
+        Args:
+          on_damage: called with the error of each chunk with a damaged index, which is left out.
+
+        Raises:
+          CorruptRecordError: if an index is damaged, without `on_damage`.
+        """
+        found: list[list[tuple[Chunk, ChunkIndex]]] = []
+        for segment in segments:
+            found.append([])
+            for chunk in segment.chunks:
+                try:
+                    if chunk.gone < chunk.blocks:
+                        found[-1].append((chunk, self.index(chunk)))
+                except CorruptRecordError as error:
+                    if on_damage is None:
+                        raise
+                    on_damage(error)
+        return Index.of(self.path, found)
+
+
+def signed(x: int) -> int:
+    """Returns a 64-bit word as SQLite's signed integer.
+
+    >>> signed(1), signed((1 << 64) - 1)
+    (1, -1)
+    """
+    return x - (1 << 64) if x >> 63 else x

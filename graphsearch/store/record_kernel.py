@@ -1,0 +1,514 @@
+"""A node record in memory, and in columns: header, P codes, and the block of its visited edges.
+
+Record (uint64 words; a slot is the index of its first word):
+
+    word 0     key
+    word 1     low half: word index of the block, or the best move while there is none; high half: V, float32
+    word 2     byte 0 moves | 1 block class, 255 none | 2 largest P code beyond the block, 0 none | 3 state
+               | 4 clock at evaluation | 5 evaluator (4 bits), run, bits 16-19 | 6-7 D per mille (10 bits; of
+               a known mate its plies), flags (6 bits)
+    word 3...  P codes, 6 bits of a byte per move in canonical order; the two upper bits of all eight bytes of
+               word 3 are bits 0-15 of the run. A record without moves has those in word 1, low half
+
+Free words between records: next free slot | the one before << 32, 0 none; number of words; state FREE.
+
+Block (uint32 words): a header of values computed from the edges (recomputed whenever one changes, never
+stored), then edges in descending P, ties in canonical order, always a prefix of that order:
+
+    header  0 1 / sum(code ** 4), float32 | 1 sum of n | 2 node Q, float32 | 3 D per mille, tag of
+            `graph/arena_kernel.py`
+    edge    0 n | 1 q, float32 | 2 move (16 bits), P code (6), d per mille or proof (10, `bounds_kernel.py`)
+            | 3 r, only in classes >= WIDE
+
+Flags: bits 0-1 terminal kind | 2-3 lower bound + 1 | 4-5 upper bound + 1. An accessor for each field follows;
+nothing else reads words by number. `A` has the pointers `records`, `blocks`, `values` and `ints` of an arena
+(`graph/arena_kernel.py`). A record is identified by its slot, a block or an edge by the index of its first
+word:
+
+    rec  -> records  | key | block, V | moves, class, best code, state, clock, source, D, flags | P codes ...
+    block = block_of(A, rec)                       edge = edge_at(A, rec, j)
+         -> blocks   | norm, sum n, Q, draws | n, q, move + code + draws (, r) | n, q, ...
+
+At the end: records as columns for kernels, the arrays of a `RecordBatch`, and copies of records.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit.bundles import Bundle
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ZERO, U, adv, as_f32, as_u8, as_u16, as_u32, prefetch
+from ..jit.types import Items, Pointer, float32, int32, int64, uint8, uint16, uint32, uint64
+from ..position.board import CHECKMATE, DEAD, NOT_TERMINAL, STALEMATE
+from ..position.board_kernel import PW
+
+HEADER_WORDS = 3
+BLOCK_AND_V, MISC_WORD = 1, 2  # words of a record; the first is its key
+MOVES_BYTE, CLASS_BYTE, BEST_BYTE, STATE_BYTE, CLOCK_BYTE, SOURCE_BYTE = range(6)  # of its word 2
+DRAW_HALF = 3  # 16-bit half of word 2: D and flags
+MAX_EVALUATOR, MAX_RUN = 15, (1 << 20) - 1  # the largest values of 4 and 20 bits; the run 0 is unknown
+BLOCK_HEADER = 4
+NORM, BLOCK_VISITS, BLOCK_Q, BLOCK_D = 0, 1, 2, 3
+EDGE_N, EDGE_Q, EDGE_MOVE, EDGE_R = 0, 1, 2, 3  # words of an edge in a block
+MOVE_BITS, EDGE_CODE_SHIFT, EDGE_DRAW_SHIFT = 0xFFFF, 16, 22  # of its third word
+BELOW_DRAWS = (1 << EDGE_DRAW_SHIFT) - 1  # the move and the P code
+DRAW_BITS, FLAGS_SHIFT = (1 << 10) - 1, 10  # a draw field; the flags above it in DRAW_HALF
+
+KIND_BITS, BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT = 3, 3, 2, 4  # of flags
+
+# block classes: number of edges; the last one holds every legal move
+CAPACITIES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+LARGEST_BLOCK = BLOCK_HEADER + 4 * CAPACITIES[-1]  # words, its edges with r
+WIDE = 16  # added to the class of a block whose edges carry r
+NO_BLOCK = 255
+CAPACITY = 0  # index in the `ints` of an arena of the numbers of edges by block class
+
+# state bits: this version is not in the file | no version is in the file | block header out of date
+# | being written | visited since the clock hand passed | part of a wave under way | named in the overlay
+# | free words instead of a record
+# (typed: as a literal, each would compile another variant of its callers)
+DIRTY, FRESH, STALE, SAVING, USED, PINNED, HELD, FREE = (int64(1 << bit) for bit in range(8))
+CODE = 63  # bits of a P code in its byte, its largest value: round(63 * P ** (1/4)), at least 1
+
+
+def flags_with(lower: int, upper: int, kind: int = 0) -> int:
+    """Returns flags with these bounds, -1, 0 or 1, and a terminal kind.
+
+    >>> flags_with(-1, 1), flags_with(0, 0, kind=2)
+    (32, 22)
+    """
+    return kind | (lower + 1) << LOWER_SHIFT | (upper + 1) << UPPER_SHIFT
+
+
+TERMINAL_FLAGS = {  # kind -> flags with its exact bounds; mate is lost for the side to move
+    NOT_TERMINAL: flags_with(-1, 1),
+    CHECKMATE: flags_with(-1, -1, CHECKMATE),
+    STALEMATE: flags_with(0, 0, STALEMATE),
+    DEAD: flags_with(0, 0, DEAD),
+}
+
+
+# ------------------------------------------------------------------ header
+CODE_SCALE, HALF = float32(CODE), float32(0.5)
+
+
+class RecordArena(Protocol):
+    """The pointers of an arena that these accessors use; `graph.arena_kernel` has all of them."""
+
+    @property
+    def records(self) -> Pointer[uint64]:
+        """Records, from their keys on."""
+
+    @property
+    def blocks(self) -> Pointer[uint32]:
+        """Blocks of visited edges."""
+
+    @property
+    def values(self) -> Pointer[float32]:
+        """The same memory as `blocks`."""
+
+    @property
+    def ints(self) -> Pointer[int64]:
+        """The numbers of edges by block class, then other tables."""
+
+
+# ------------------------------------------------------------------ header
+@inner
+def header_bytes(A: RecordArena, rec: int64) -> Pointer[uint8]:
+    """Returns the 8 bytes of a record's third word: `MOVES_BYTE` to `SOURCE_BYTE`, then D and flags."""
+    return as_u8(adv(A.records, rec + MISC_WORD))
+
+
+@inner
+def key_at(A: RecordArena, rec: int64) -> uint64:
+    """Returns the key of a record's position."""
+    return A.records[rec]
+
+
+@inner
+def move_count(A: RecordArena, rec: int64) -> int64:
+    """Returns the number of legal moves of a record; 0 for a terminal one."""
+    return int64(header_bytes(A, rec)[MOVES_BYTE])
+
+
+@inner
+def record_words(moves: int64) -> int64:
+    """Returns the size of a record with this number of moves, in words."""
+    return HEADER_WORDS + ((int64(moves) + 7) >> 3)
+
+
+@inner
+def fill_header(A: RecordArena, rec: int64, key: uint64, moves: int64, state: int64, clock: int64) -> None:
+    """Writes the header of a new record: no block, and V, D, flags and source 0."""
+    A.records[rec] = key
+    A.records[rec + BLOCK_AND_V] = ZERO
+    A.records[rec + MISC_WORD] = ZERO
+    hb = header_bytes(A, rec)
+    hb[MOVES_BYTE] = uint8(moves)
+    hb[CLASS_BYTE] = uint8(NO_BLOCK)
+    hb[STATE_BYTE] = uint8(state)
+    hb[CLOCK_BYTE] = uint8(clock)
+
+
+@inner
+def state_of(A: RecordArena, rec: int64) -> int64:
+    """Returns the state bits of a record."""
+    return int64(header_bytes(A, rec)[STATE_BYTE])
+
+
+@inner
+def add_state(A: RecordArena, rec: int64, bits: int64) -> None:
+    """Sets state bits of a record."""
+    header_bytes(A, rec)[STATE_BYTE] |= uint8(bits)
+
+
+@inner
+def clear_state(A: RecordArena, rec: int64, bits: int64) -> None:
+    """Clears state bits of a record."""
+    header_bytes(A, rec)[STATE_BYTE] &= uint8(255 - bits)
+
+
+@inner
+def clock_at_evaluation(A: RecordArena, rec: int64) -> int64:
+    """Returns the halfmove clock with which a record was evaluated."""
+    return int64(header_bytes(A, rec)[CLOCK_BYTE])
+
+
+@inner
+def best_code_of(A: RecordArena, rec: int64) -> int64:
+    """Returns the largest P code beyond a record's block, 0 if there is none."""
+    return int64(header_bytes(A, rec)[BEST_BYTE])
+
+
+@inner
+def value_of(A: RecordArena, rec: int64) -> float32:
+    """Returns V, float32."""
+    return as_f32(adv(A.records, rec + BLOCK_AND_V))[1]
+
+
+@inner
+def value_draws(A: RecordArena, rec: int64) -> int64:
+    """Returns D per mille, or the plies of a known mate."""
+    return _draw_word(A, rec) & DRAW_BITS
+
+
+@inner
+def flags_of(A: RecordArena, rec: int64) -> int64:
+    """Returns a record's flags: terminal kind and bounds."""
+    return _draw_word(A, rec) >> FLAGS_SHIFT
+
+
+@inner
+def _draw_word(A: RecordArena, rec: int64) -> int64:
+    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF])
+
+
+@inner
+def set_value(A: RecordArena, rec: int64, v: float32) -> None:
+    """Sets V, float32."""
+    as_f32(adv(A.records, rec + BLOCK_AND_V))[1] = v
+
+
+@inner
+def set_draws_and_flags(A: RecordArena, rec: int64, draws: int64, flags: int64) -> None:
+    """Sets D per mille and the flags."""
+    as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF] = uint16(int64(draws) | (int64(flags) << FLAGS_SHIFT))
+
+
+@inner
+def lower_in(flags: int64) -> int64:
+    """Returns the lower bound of flags: -1, 0 or 1."""
+    return ((flags >> LOWER_SHIFT) & BOUND_BITS) - 1
+
+
+@inner
+def upper_in(flags: int64) -> int64:
+    """Returns the upper bound of flags: -1, 0 or 1."""
+    return ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
+
+
+@inner
+def is_exact(A: RecordArena, rec: int64) -> bool:
+    """Returns whether a record's bounds leave one result."""
+    flags = flags_of(A, rec)
+    return lower_in(flags) == upper_in(flags)
+
+
+# ------------------------------------------------------------------ P codes
+@inner
+def prior_code(p: float32) -> uint8:
+    """Returns the 6-bit code of a prior, as `record.prior_codes` does for arrays.
+
+    Single precision throughout lets the processor compute 16 priors at a time.
+    """
+    return uint8(max(int32(1), int32(CODE_SCALE * np.sqrt(np.sqrt(p)) + HALF)))
+
+
+@inner
+def code_bytes(A: RecordArena, rec: int64) -> Pointer[uint8]:
+    """Returns a record's P codes, in the lower 6 bits (`CODE`) of each byte."""
+    return as_u8(adv(A.records, rec + HEADER_WORDS))
+
+
+@inner
+def code_at(A: RecordArena, rec: int64, j: int64) -> int64:
+    """Returns the P code of move `j` in canonical order."""
+    return int64(code_bytes(A, rec)[j]) & CODE
+
+
+# ------------------------------------------------------------------ source
+@inner
+def _spread(session: int64 | uint32) -> uint64:
+    """Returns bits 0-15 of a session as the two upper bits of eight bytes."""
+    x = U(session) & U(0xFFFF)
+    x = (x | (x << U(24))) & U(0x000000FF000000FF)
+    x = (x | (x << U(12))) & U(0x000F000F000F000F)
+    x = (x | (x << U(6))) & U(0x0303030303030303)
+    return x << U(6)
+
+
+@inner
+def _gathered(word: uint64) -> int64:
+    """Undoes `_spread`."""
+    x = (word >> U(6)) & U(0x0303030303030303)
+    x = (x | (x >> U(6))) & U(0x000F000F000F000F)
+    x = (x | (x >> U(12))) & U(0x000000FF000000FF)
+    return int64((x | (x >> U(24))) & U(0xFFFF))
+
+
+@inner
+def set_source(A: RecordArena, rec: int64, evaluator: int64 | uint8, session: int64 | uint32) -> None:
+    """Sets a record's evaluator and session. Write its P codes first: the session shares their bytes."""
+    hb = header_bytes(A, rec)
+    hb[SOURCE_BYTE] = uint8(int64(evaluator) | ((int64(session) >> 16) << 4))
+    if hb[MOVES_BYTE]:
+        word = A.records[rec + HEADER_WORDS] & U(0x3F3F3F3F3F3F3F3F)
+        A.records[rec + HEADER_WORDS] = word | _spread(session)
+    else:
+        set_block(A, rec, int64(session) & 0xFFFF)
+
+
+@inner
+def evaluator_of(A: RecordArena, rec: int64) -> int64:
+    """Returns the number of a record's evaluator."""
+    return int64(header_bytes(A, rec)[SOURCE_BYTE]) & MAX_EVALUATOR
+
+
+@inner
+def set_by_rule(A: RecordArena, rec: int64) -> None:
+    """Sets a record's evaluator to 0: the result comes from the rules."""
+    header_bytes(A, rec)[SOURCE_BYTE] &= uint8(255 - MAX_EVALUATOR)
+
+
+@inner
+def session_of(A: RecordArena, rec: int64) -> int64:
+    """Returns the number of the session (`run` in the file) that a record comes from."""
+    hb = header_bytes(A, rec)
+    low = _gathered(A.records[rec + HEADER_WORDS]) if hb[MOVES_BYTE] else block_of(A, rec)
+    return ((int64(hb[SOURCE_BYTE]) >> 4) << 16) | low
+
+
+# ------------------------------------------------------------------ block
+@inner
+def block_class_of(A: RecordArena, rec: int64) -> int64:
+    """Returns the class of a record's block, NO_BLOCK if it has none."""
+    return int64(header_bytes(A, rec)[CLASS_BYTE])
+
+
+@inner
+def has_block(A: RecordArena, rec: int64) -> bool:
+    """Returns whether a record has a block: whether one of its edges has been visited."""
+    return block_class_of(A, rec) != NO_BLOCK
+
+
+@inner
+def block_of(A: RecordArena, rec: int64) -> int64:
+    """Returns the word index of a record's block (or its best move while it has none)."""
+    return int64(as_u32(adv(A.records, rec + BLOCK_AND_V))[0])
+
+
+@inner
+def prefetch_block(A: RecordArena, rec: int64) -> None:
+    """Prefetches the first edges of a record's block, if it has one; slot 0 is no record."""
+    if rec and has_block(A, rec):
+        block = block_of(A, rec)
+        prefetch(A.blocks, block)
+        prefetch(A.blocks, block + 16)
+
+
+@inner
+def set_block(A: RecordArena, rec: int64, block: int64) -> None:
+    """Sets the word index of a record's block."""
+    as_u32(adv(A.records, rec + BLOCK_AND_V))[0] = uint32(block)
+
+
+@inner
+def set_block_class(A: RecordArena, rec: int64, block_class: int64, best_code: int64) -> None:
+    """Sets the class of a record's block, and the largest P code beyond it."""
+    hb = header_bytes(A, rec)
+    hb[CLASS_BYTE] = uint8(block_class)
+    hb[BEST_BYTE] = uint8(best_code)
+
+
+@inner
+def stride_of(block_class: int64) -> int64:
+    """Returns the words of one edge in blocks of a class."""
+    return int64(4) if block_class >= WIDE else int64(3)
+
+
+@inner
+def stride_at(A: RecordArena, rec: int64) -> int64:
+    """Returns the words of one edge of a record's block."""
+    return stride_of(block_class_of(A, rec))
+
+
+@inner
+def materialised(A: RecordArena, rec: int64) -> int64:
+    """Returns the number of a record's edges in its block."""
+    block_class = block_class_of(A, rec)
+    if block_class == NO_BLOCK:
+        return int64(0)
+    return min(A.ints[CAPACITY + block_class], move_count(A, rec))
+
+
+# ------------------------------------------------------------------ edge
+@inner
+def edge_at(A: RecordArena, rec: int64, j: int64) -> int64:
+    """Returns the word index of edge `j` of a record's block."""
+    return block_of(A, rec) + BLOCK_HEADER + j * stride_at(A, rec)
+
+
+@inner
+def edge_visits(A: RecordArena, edge: int64) -> int64:
+    """Returns n, the completed visits of an edge."""
+    return int64(A.blocks[edge + EDGE_N])
+
+
+@inner
+def set_edge_visits(A: RecordArena, edge: int64, n: int64 | uint32) -> None:
+    """Sets n."""
+    A.blocks[edge + EDGE_N] = uint32(n)
+
+
+@inner
+def draw_visits(A: RecordArena, edge: int64, stride: int64) -> int64:
+    """Returns r, the visits of an edge that ended in a draw of the path; `stride`: of its block."""
+    return int64(A.blocks[edge + EDGE_R]) if stride == 4 else int64(0)
+
+
+@inner
+def set_draw_visits(A: RecordArena, edge: int64, r: int64 | uint32) -> None:
+    """Sets r of an edge whose block is WIDE."""
+    A.blocks[edge + EDGE_R] = uint32(r)
+
+
+@inner
+def edge_q(A: RecordArena, edge: int64) -> float32:
+    """Returns q, the value of an edge seen by the side to move here, float32."""
+    return A.values[edge + EDGE_Q]
+
+
+@inner
+def edge_draws(A: RecordArena, edge: int64) -> int64:
+    """Returns the draw field of an edge: draw share per mille, or its proof (`bounds_kernel.py`)."""
+    return int64(A.blocks[edge + EDGE_MOVE] >> uint32(EDGE_DRAW_SHIFT))
+
+
+@inner
+def edge_code(A: RecordArena, edge: int64) -> int64:
+    """Returns the P code of an edge."""
+    return int64((A.blocks[edge + EDGE_MOVE] >> uint32(EDGE_CODE_SHIFT)) & uint32(CODE))
+
+
+@inner
+def edge_move(A: RecordArena, edge: int64) -> uint16:
+    """Returns the move of an edge."""
+    return uint16(A.blocks[edge + EDGE_MOVE] & uint32(MOVE_BITS))
+
+
+@inner
+def set_edge_value(A: RecordArena, edge: int64, q: float32, draws: int64 | uint16) -> None:
+    """Sets q and the draw field of an edge."""
+    A.values[edge + EDGE_Q] = q
+    word = A.blocks[edge + EDGE_MOVE] & uint32(BELOW_DRAWS)
+    A.blocks[edge + EDGE_MOVE] = word | (uint32(draws) << uint32(EDGE_DRAW_SHIFT))
+
+
+@inner
+def new_edge(A: RecordArena, edge: int64, stride: int64, move: uint16, code: int64) -> None:
+    """Writes an edge without visits."""
+    A.blocks[edge + EDGE_N] = uint32(0)
+    A.blocks[edge + EDGE_Q] = uint32(0)
+    A.blocks[edge + EDGE_MOVE] = uint32(move) | (uint32(code) << uint32(EDGE_CODE_SHIFT))
+    if stride == 4:
+        A.blocks[edge + EDGE_R] = uint32(0)
+
+
+# ------------------------------------------------------------------ columns
+class Columns(Bundle):
+    """The arrays of a `RecordBatch`, words flat; a caller keeps them alive."""
+
+    words: Items[uint64]
+    v: Items[float32]
+    d: Items[uint16]
+    evaluator: Items[uint8]
+    run: Items[uint32]
+    flags: Items[uint8]
+    code_offsets: Items[int64]
+    codes: Items[uint8]
+    edge_offsets: Items[int64]
+    n: Items[uint32]
+    r: Items[uint32]
+    q: Items[float32]
+    edge_d: Items[uint16]
+    v_size: int64
+
+
+@inner
+def copy_edge(c: Columns, at: int64, a: Columns, e: int64) -> None:
+    """Copies an edge to place `at`."""
+    c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
+
+
+@inner
+def put_empty(c: Columns, at: int64) -> None:
+    """Writes an edge without visits to place `at`."""
+    c.n[at] = c.r[at] = uint32(0)
+    c.q[at] = float32(0.0)
+    c.edge_d[at] = uint16(0)
+
+
+@inner
+def copy_evaluation(c: Columns, k: int64, a: Columns, i: int64) -> None:
+    """Copies a record without its edges to place `k`."""
+    for w in range(PW):
+        c.words[PW * k + w] = a.words[PW * i + w]
+    c.v[k], c.d[k], c.evaluator[k] = a.v[i], a.d[i], a.evaluator[i]
+    c.run[k], c.flags[k] = a.run[i], a.flags[i]
+    to = c.code_offsets[k]
+    for j in range(a.code_offsets[i], a.code_offsets[i + 1]):
+        c.codes[to] = a.codes[j]
+        to += 1
+    c.code_offsets[k + 1] = to
+
+
+@inner
+def copy_whole(c: Columns, k: int64, a: Columns, i: int64) -> None:
+    """Copies a record to place `k`."""
+    copy_evaluation(c, k, a, i)
+    to = c.edge_offsets[k]
+    for e in range(a.edge_offsets[i], a.edge_offsets[i + 1]):
+        copy_edge(c, to, a, e)
+        to += 1
+    c.edge_offsets[k + 1] = to
+
+
+@kernel
+def gather(source: Columns, order: NDArray[np.int64], out: Columns) -> None:
+    """Copies records `order` of `source` to `out`, which has room for them; fills its offsets, too."""
+    for k in range(len(order)):
+        copy_whole(out, int64(k), source, order[k])

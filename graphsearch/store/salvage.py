@@ -1,0 +1,580 @@
+"""Salvage: writes a new, sound file from the data of a damaged one that can be verified.
+
+It reads the intact rows of the SQLite file and skips those that cannot be read, copies the valid rows of
+plain tables, and finds the blocks that can be read and trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import CorruptRecordError, StoreError
+from . import entries, entry_runs, provenance
+from .backup import new_file
+from .block import decode_stored, is_dictionary, joined, unsound
+from .file import check_format, check_is_file, connect, keep_out, log_bytes, real_path
+from .index import bloom_of
+from .provenance import EvaluatorIdentity
+from .record import RecordBatch, keys_of, sort_keys, take
+from .record_kernel import MAX_EVALUATOR
+from .rewrite import MERGING, Advance, OnProgress, Progress, Rewrite, merge_all, shrink
+from .segment import CHUNK_BLOCKS
+from .store import Store
+from .tables.rows import MAX_INTEGER, TABLES, fault_of_row, insert
+from .verify import Problems
+
+Row = tuple[Any, ...]
+
+# tables that are not copied row by row, or not after the records
+OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
+PLAIN = tuple(name for name in TABLES if name not in OWN)
+READING = "reading blocks"  # stage
+NUMBERS = range(1, MAX_EVALUATOR + 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class SalvageReport(Problems):
+    """The result of a salvage.
+
+    Attributes:
+      records: distinct records of the new file.
+      blocks, blocks_lost: blocks that the damaged file should have; those that could not be read or trusted.
+      entries: transposition entries of the new file.
+      records_unsound: records that were read, but left out because they break a rule.
+      tables_lost: tables of which at least one row could not be read.
+    """
+
+    json_keys = "complete records blocks blocks_lost records_unsound entries tables_lost problems found"
+
+    records: int = 0
+    blocks: int = 0
+    blocks_lost: int = 0
+    records_unsound: int = 0
+    entries: int = 0
+    tables_lost: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was lost."""
+        return not self.found
+
+    def lose(self, table: str, what: str = "some of its rows cannot be read") -> None:
+        """Notes that rows of a table are lost, and why."""
+        if table not in self.tables_lost:
+            self.tables_lost.append(table)
+            self.add(f"table {table}: {what}")
+
+
+def salvage(
+    path: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    identity: EvaluatorIdentity | None = None,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+) -> SalvageReport:
+    """Writes a new file from the sound data of a damaged one, which is only read.
+
+    The newest surviving version of each record counts. The new file gets its name when it is finished; until
+    then it is `NEW.part`.
+
+    Args:
+      identity: the evaluator, for a file that has lost it.
+      force: replace an existing file.
+      on_progress: called with blocks, then with records.
+
+    Raises:
+      StoreError: if too little of the file can be read, or the new one cannot be written.
+      EvaluatorMismatchError: if it names another evaluator than the given one.
+    """
+    source, target = real_path(path), real_path(new)
+    check_is_file(source, create=False)
+    if source == target or (target.exists() and source.samefile(target)):
+        raise StoreError(f"{target} is the damaged file itself; name another one")
+    report = SalvageReport()
+    with closing(open_damaged(source)) as damaged:
+        evaluators, bound = _evaluators(damaged, source, identity, report)
+        with (
+            new_file(target, force=force) as part,
+            Store.open(part, create=True, unbound=True) as store,
+        ):
+            with store.transaction():
+                for number, known in evaluators.items():
+                    provenance.write_evaluator(store.connection, number, known)
+                if bound in evaluators:
+                    store.bind_evaluator(bound)
+                _copy_table(damaged, store.connection, "run", report)
+            _save_records(damaged, store, report, on_progress)
+            merge_all(store, Advance(on_progress, MERGING, store.catalog.records))
+            _save_tables(damaged, store, report)
+            shrink(store)
+            report.records = store.node_count
+    return report
+
+
+# ------------------------------------------------------------------ rows of a damaged file
+def open_damaged(path: Path) -> sqlite3.Connection:
+    """Returns a connection that reads the intact parts of a file and never changes it.
+
+    Raises:
+      StoreError: if not even the list of tables can be read.
+      SchemaVersionError: if it has another format.
+    """
+    mode = "mode=ro" if log_bytes(path) else "mode=ro&immutable=1"
+    connection = connect(path, mode)
+    try:
+        connection.execute("PRAGMA query_only = 1")
+        if sys.version_info >= (3, 12):
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
+        connection.execute("PRAGMA writable_schema = 1")  # else SQLite refuses a truncated file
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        names = connection.execute(
+            "SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_schema"
+        ).fetchall()
+        impostors = {name for name, is_table in names if not is_table}
+        keep_out(connection, impostors)
+        if not {"chunk", "block", "evaluator"} <= {name for name, _ in names} - impostors:
+            raise StoreError(f"{path} is not a graph file: it has none of its tables")
+        check_format(version, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreError(
+            f"{path}: its first page, which says where everything is, cannot be read: {error}"
+        ) from None
+    except StoreError:
+        connection.close()
+        raise
+    return connection
+
+
+class DamagedTable:
+    """The rows of a table that can be read, in the order of its primary key.
+
+    SQLite reads the rows before a damaged page one by one, and finds those behind it by their key. So the
+    primary key is taken as a number: a rowid, the 64 bits of a key in hexadecimal, or two of these one after
+    the other. Other columns of the key count as equal.
+
+    Attributes:
+      lost: whether some rows could not be read.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, table: str, columns: str) -> None:
+        """Reads nothing yet; `columns`: SQL of the columns that a row has."""
+        self._connection, self._table, self._columns = connection, table, columns
+        its = TABLES[table]
+        self._key = its.key[:1] if its.columns[its.key[0]].kind == "TEXT" else its.key[:2]
+        self._is_text = [its.columns[name].kind == "TEXT" for name in self._key]
+        self.lost = False
+
+    def rows(self, low: int = 0, high: int | None = None) -> Iterator[Row]:
+        """Yields the readable rows with keys from `low` to `high` (exclusive)."""
+        end = 1 << 64 * len(self._key) if high is None else high
+        tail: int | None = None
+        while low < end:
+            try:
+                for row in self._select(self._columns, low, end):
+                    low = max(low, 1 + self._number(row))
+                    yield row[len(self._key) :]
+                return
+            except sqlite3.DatabaseError:
+                self.lost = True
+            tail = self._tail(low, end) if tail is None else tail
+            low = self._behind(low, tail if low < tail else end)
+
+    def _tail(self, low: int, high: int) -> int:
+        """Returns the first key behind the last damage."""
+        with suppress(sqlite3.DatabaseError):
+            for row in self._select("0", low, high, "DESC"):
+                high = min(high, max(low, self._number(row)))
+        return high
+
+    def _behind(self, low: int, high: int) -> int:
+        """Returns the first key behind the damage at `low` from which on a row can be read."""
+        width = 1
+        while low + width < high and not self._reads(low + width, high):
+            width *= 2
+        bad, good = low + width // 2, min(low + width, high)
+        while good - bad > 1:
+            middle = (bad + good) // 2
+            if self._reads(middle, high):
+                good = middle
+            else:
+                bad = middle
+        return good
+
+    def _reads(self, low: int, high: int) -> bool:
+        """Returns whether the first row with a key from `low` on is there, and can be read."""
+        try:
+            row = self._select(self._columns, low, high).fetchone()
+        except sqlite3.DatabaseError:
+            return False
+        return row is not None and self._number(row) >= low
+
+    def _select(self, columns: str, low: int, high: int, turn: str = "ASC") -> sqlite3.Cursor:
+        """Returns the key and some columns of the rows with keys from `low` to `high` (exclusive)."""
+        names, marks = ", ".join(self._key), ", ".join("?" * len(self._key))
+        by = ", ".join(f"{name} {turn}" for name in self._key)
+        statement = (
+            f"SELECT {names}, {columns} FROM {self._table}"  # noqa: S608 (the schema's names)
+            f" WHERE ({names}) >= ({marks}) AND ({names}) <= ({marks}) ORDER BY {by}"
+        )
+        return self._connection.execute(statement, [*self._values(low, ""), *self._values(high - 1, "g")])
+
+    def _values(self, number: int, end: str) -> Iterator[int | str]:
+        """Yields the columns of a key; `end` is put behind a text, so that longer keys are below it."""
+        for k, is_text in enumerate(self._is_text):
+            part = number >> 64 * (len(self._key) - 1 - k) & (1 << 64) - 1
+            yield f"{part:016x}{end}" if is_text else min(part, MAX_INTEGER)
+
+    def _number(self, row: Row) -> int:
+        """Returns the key of a row as a number; 0 if it is none."""
+        number = 0
+        for value, is_text in zip(row, self._is_text, strict=False):
+            try:
+                part = int(value[:16], 16) if is_text else int(value)
+            except (ValueError, TypeError, OverflowError):
+                return 0
+            number = number << 64 | part
+        return max(number, 0)
+
+
+def _copy_table(
+    damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str, report: SalvageReport
+) -> None:
+    """Copies the readable, valid rows of a table."""
+    columns = tuple(TABLES[name].columns)
+    table = DamagedTable(damaged, name, ", ".join([*columns, fault_of_row(name)]))
+    rows, copied, faults = table.rows(), 0, list[str]()
+    while some := list(islice(rows, 1000)):
+        good = [row[:-1] for row in some if row[-1] is None]
+        faults += [row[-1] for row in some if row[-1] is not None]
+        copied += len(good)
+        insert(connection, name, columns, good)
+    if faults:
+        report.lose(name, f"{len(faults):,} of its rows are damaged; of the first, {faults[0]}")
+    elif table.lost or copied != _size(damaged, name):
+        report.lose(name)
+
+
+def _size(damaged: sqlite3.Connection, name: str) -> int:
+    """Returns the number of rows of a table, whatever their keys; -1 if unknown."""
+    try:
+        return int(damaged.execute(f"SELECT count(*) FROM {name}").fetchone()[0])  # noqa: S608 (constants)
+    except sqlite3.DatabaseError:
+        return -1
+
+
+def _save_tables(damaged: sqlite3.Connection, store: Store, report: SalvageReport) -> None:
+    """Copies the readable, valid rows of the plain tables."""
+    with store.transaction():
+        for fact in ("created", "created_by", provenance.MARK):
+            _save_fact(damaged, store.connection, fact, report, optional=fact == provenance.MARK)
+        for table in PLAIN:
+            _copy_table(damaged, store.connection, table, report)
+        store.records_changed(None)
+        report.entries = entries.drop_damaged(store, report.add)
+        if entry_runs.drop_strays(store):
+            report.lose("entry_iteration", "some of its rows belong to runs that are lost")
+
+
+def _save_fact(
+    damaged: sqlite3.Connection,
+    connection: sqlite3.Connection,
+    name: str,
+    report: SalvageReport,
+    *,
+    optional: bool,
+) -> None:
+    try:
+        statement = f"SELECT value, {fault_of_row('store_info')} FROM store_info WHERE name = ?"  # noqa: S608
+        row = damaged.execute(statement, (name,)).fetchone()
+    except sqlite3.DatabaseError:
+        row, optional = None, False
+    if row and row[1] is None:
+        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, row[0]))
+    elif row or not optional:
+        report.lose("store_info")
+
+
+# ------------------------------------------------------------------ evaluators
+def _evaluators(
+    damaged: sqlite3.Connection, path: Path, given: EvaluatorIdentity | None, report: SalvageReport
+) -> tuple[dict[int, EvaluatorIdentity], int]:
+    """Returns the evaluators of a damaged file by number, and the number of that to which it is bound.
+
+    Args:
+      given: the evaluator, for a file that has lost it.
+
+    Raises:
+      StoreError: if neither has the evaluator that the file is bound to.
+      EvaluatorMismatchError: if the file names another evaluator than the given one.
+    """
+    table = DamagedTable(damaged, "evaluator", "id, identity")
+    known: dict[int, EvaluatorIdentity] = {}
+    for number, text in table.rows():
+        with suppress(CorruptRecordError):
+            if number in NUMBERS:
+                known[number] = provenance.identity_of(text)
+    if table.lost or len(known) != _size(damaged, "evaluator"):
+        report.lose("evaluator")
+    bound = _bound(damaged, known, given)
+    if bound in known and given is not None and known[bound].as_json() != given.as_json():
+        raise provenance.mismatch(path, known[bound], given)
+    if bound not in known and given is not None:
+        known[bound] = given
+    if bound not in known and not _is_blank(damaged):
+        raise StoreError(f"{path} does not say which evaluator it is bound to; name it with --evaluator")
+    return known, bound
+
+
+def _is_blank(damaged: sqlite3.Connection) -> bool:
+    try:
+        return provenance.is_blank(damaged)
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _bound(
+    damaged: sqlite3.Connection, known: dict[int, EvaluatorIdentity], given: EvaluatorIdentity | None
+) -> int:
+    """Returns the number of the evaluator that the file is bound to, or the best guess."""
+    with suppress(sqlite3.Error, CorruptRecordError):
+        return provenance.evaluator_number(damaged)
+    if given is not None:
+        same = [number for number, one in known.items() if one.as_json() == given.as_json()]
+        return same[0] if same else provenance.FIRST_EVALUATOR
+    return next(iter(known)) if len(known) == 1 else 0
+
+
+# ------------------------------------------------------------------ records
+@dataclass(frozen=True, slots=True)
+class DamagedChunk:
+    """One row of `chunk`, without its blobs; id 0: blocks that no chunk owns."""
+
+    id: int
+    segment: int
+    first_block: int
+    blocks: int
+    gone: int
+    checksum: int
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return f"segment {self.segment}, chunk {self.id}"
+
+    @property
+    def left(self) -> range:
+        """The ids of its blocks that no merge has moved."""
+        return range(self.first_block + self.gone, self.first_block + self.blocks)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether its numbers can be those of a chunk."""
+        in_reach = 0 < self.first_block <= MAX_INTEGER - CHUNK_BLOCKS
+        return in_reach and 0 <= self.gone <= self.blocks and 0 < self.blocks <= CHUNK_BLOCKS
+
+
+def _save_records(
+    damaged: sqlite3.Connection, store: Store, report: SalvageReport, on_progress: OnProgress | None
+) -> None:
+    """Writes all sound records, oldest segment first, so that the newest version of each counts."""
+    chunks = _chunks(damaged, report, lambda: on_progress and on_progress(Progress(READING, 0, 1)))
+    report.blocks = sum(len(chunk.left) for chunk in chunks)
+    listed = [row[0] for row in store.connection.execute("SELECT id FROM run")]
+    known, forgotten = np.array(listed, np.int64), 0
+    nameless = np.zeros(256, np.int64)
+    advance, work = Advance(on_progress, READING, report.blocks), Rewrite(store)
+    for chunk in chunks:
+        batch = _sound_records(damaged, chunk, report)
+        strays = (batch.run > 0) & ~np.isin(batch.run, known)
+        forgotten += int(strays.sum())
+        nameless += np.bincount(batch.evaluator, minlength=256)
+        work.add(replace(batch, run=np.where(strays, np.uint32(0), batch.run)))
+        advance(len(chunk.left))
+    work.flush()
+    with store.transaction():
+        for number in np.nonzero(nameless)[0].tolist():
+            if number and number not in store.evaluators():
+                lost = EvaluatorIdentity("lost", "", {"number": number})
+                provenance.write_evaluator(store.connection, number, lost)
+                its = f"{nameless[number]} records are of evaluator {number}"
+                report.add(f"table evaluator: {its}, whose row is lost")
+    if forgotten:
+        report.add(f"table run: {forgotten} records belong to runs whose rows are lost")
+
+
+def _chunks(
+    damaged: sqlite3.Connection, report: SalvageReport, tick: Callable[[], object]
+) -> list[DamagedChunk]:
+    """Returns the chunks of a file, those of the oldest segment first.
+
+    A segment with a lost row counts as older than the others. Blocks that no chunk owns become chunks with
+    id 0; they can be read if they were written without dictionaries. `tick` is called regularly.
+    """
+    segments = DamagedTable(damaged, "segment", "id, age")
+    ages = {segment: age for segment, age in segments.rows() if isinstance(age, int)}
+    table = DamagedTable(damaged, "chunk", "id, segment, first_block, blocks, gone, checksum")
+    rows = list(table.rows())
+    found = [DamagedChunk(*row) for row in rows if all(isinstance(x, int) for x in row)]
+    good = [chunk for chunk in found if chunk.is_possible]
+    good.sort(key=lambda chunk: (ages.get(chunk.segment, 0), chunk.segment, chunk.id))
+    blocks = DamagedTable(damaged, "block", "id")
+    orphans = _orphans(blocks, good, tick)
+    if segments.lost or not {chunk.segment for chunk in good} <= set(ages):
+        report.lose("segment")
+    if table.lost or len(good) < len(rows):
+        report.lose("chunk")
+    if blocks.lost:
+        report.lose("block")
+    return [*orphans, *good]
+
+
+def _orphans(
+    blocks: DamagedTable, chunks: list[DamagedChunk], tick: Callable[[], object]
+) -> list[DamagedChunk]:
+    """Returns ranges of blocks that no chunk owns."""
+    spans = np.array(sorted((c.left.start, c.left.stop) for c in chunks), np.int64).reshape(-1, 2)
+    begins, ends = spans[:, 0], np.maximum.accumulate(spans[:, 1])  # of all chunks up to each
+    found, rows = list[DamagedChunk](), blocks.rows()
+    begin, count = 0, 0
+    while some := [row[0] for row in islice(rows, 1 << 16)]:
+        ids = np.array(some, np.int64)
+        places = np.searchsorted(begins, ids, "right") - 1
+        strays = ids[(places < 0) | (ids >= np.append(ends, 0)[places])]
+        for number in strays.tolist():
+            if number != begin + count or count == CHUNK_BLOCKS:
+                found += [DamagedChunk(0, 0, begin, count, 0, 0)] if count else []
+                begin, count = number, 0
+            count += 1
+        tick()
+    return [*found, DamagedChunk(0, 0, begin, count, 0, 0)] if count else found
+
+
+def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:
+    """Returns the records of a chunk that can be trusted and break no rule."""
+    index, lost = _Index.read(damaged, chunk), report.blocks_lost
+    if index.is_intact and len(index.keys) != chunk.blocks:  # the index counts, not the row
+        says = f"its row says {chunk.blocks} blocks, its index has {len(index.keys)}; those are saved"
+        report.add(f"{chunk.name}: {says}")
+        chunk = replace(chunk, blocks=len(index.keys))
+    none = RecordBatch.empty(0, 0, 0)
+    if not index.opens:
+        report.blocks_lost = lost + len(chunk.left)
+        report.add(f"{chunk.name}: its dictionaries are damaged, and all its blocks lost with them")
+        return none
+    batch, owners = _decoded(damaged, chunk, index.dictionary, report)
+    firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
+    keys = sort_keys(batch.words[firsts])
+    if index.is_intact:  # the records must belong to this chunk
+        strangers = owners[firsts][index.keys[owners[firsts]] != keys].tolist()
+        for number in strangers:
+            _lose_block(report, chunk, number, "it does not begin with the key of the index")
+        batch = take(batch, np.nonzero(~np.isin(owners, strangers))[0])
+    elif index.dictionary and not index.is_proved(chunk, batch, owners[firsts], keys):
+        report.blocks_lost = lost + len(chunk.left)
+        report.add(
+            f"{chunk.name}: its index is damaged, and its dictionaries may be too, so its blocks are left out"
+        )
+        return none
+    else:
+        report.add(f"{chunk.name}: its index is damaged, its blocks are not")
+    bad = sorted({i for i, _ in unsound(batch)}) if len(batch) else []
+    if not bad:
+        return batch
+    report.records_unsound += len(bad)
+    report.add(f"{chunk.name}: {len(bad)} records break a rule, and are left out")
+    return take(batch, np.setdiff1d(np.arange(len(batch)), bad))
+
+
+def _decoded(
+    damaged: sqlite3.Connection, chunk: DamagedChunk, dictionary: bytes, report: SalvageReport
+) -> tuple[RecordBatch, NDArray[np.int64]]:
+    """Returns the records of the blocks that decode, and for each record the number of its block."""
+    table = DamagedTable(damaged, "block", "id, data")
+    found: dict[int, object] = dict(table.rows(chunk.left.start, chunk.left.stop))
+    for number in set(chunk.left) - found.keys():  # behind a damaged id that seems to end the range
+        found.update(table.rows(number, number + 1))
+    data = (found.get(number) for number in chunk.left)
+    blocks = [one if isinstance(one, bytes) else b"" for one in data]
+
+    def lose(i: int, why: str) -> None:
+        _lose_block(report, chunk, chunk.gone + i, why if blocks[i] else "it is missing")
+
+    owners = np.zeros(len(blocks), np.int64)
+    batch, records = decode_stored(*joined(blocks), [dictionary], owners, lose)
+    return batch, chunk.gone + np.repeat(np.arange(len(blocks)), records)
+
+
+def _lose_block(report: SalvageReport, chunk: DamagedChunk, number: int, why: str) -> None:
+    report.blocks_lost += 1
+    report.add(f"{chunk.name}, block {chunk.first_block + number}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The blobs of a chunk; `keys` are those of its blocks, empty if they cannot be read.
+
+    Attributes:
+      opens: whether the dictionaries can be read and are valid.
+      is_intact: whether the blobs match their checksum.
+    """
+
+    keys: NDArray[np.uint64]
+    dictionary: bytes
+    bloom: bytes | None
+    opens: bool
+    is_intact: bool
+
+    @classmethod
+    def read(cls, damaged: sqlite3.Connection, chunk: DamagedChunk) -> _Index:
+        if not chunk.id:  # blocks that no chunk owns
+            return cls(np.zeros(0, np.uint64), b"", None, opens=True, is_intact=False)
+        keys, dictionary, bloom = (_blob(damaged, chunk.id, name) for name in ("keys", "dictionary", "bloom"))
+        opens = dictionary is not None and is_dictionary(dictionary)
+        is_whole = keys is not None and len(keys) % 8 == 0
+        found = cls(
+            np.frombuffer(keys if keys and is_whole else b"", "<u8").astype(np.uint64),
+            dictionary or b"",
+            bloom,
+            opens=opens,
+            is_intact=False,
+        )
+        known = is_whole and dictionary is not None and bloom is not None
+        return replace(found, is_intact=known and found.sum(keys or b"", bloom or b"") == chunk.checksum)
+
+    def is_proved(
+        self, chunk: DamagedChunk, batch: RecordBatch, numbers: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> bool:
+        """Returns whether the checksum matches with keys or a bloom filter rebuilt from the records.
+
+        One wrong bit is accepted: it may be in the checksum itself.
+        """
+        made = self.keys.copy() if len(self.keys) == chunk.blocks else np.zeros(chunk.blocks, np.uint64)
+        made[numbers] = keys
+        filters = {self.bloom, bloom_of(keys_of(batch.words)).tobytes()}
+        sums = [self.sum(made.astype("<u8").tobytes(), bloom) for bloom in filters if bloom is not None]
+        return any((found ^ chunk.checksum).bit_count() <= 1 for found in sums)
+
+    def sum(self, keys: bytes, bloom: bytes) -> int:
+        """Returns the checksum of an index with these dictionaries."""
+        return zlib.crc32(bloom, zlib.crc32(self.dictionary, zlib.crc32(keys)))
+
+
+def _blob(damaged: sqlite3.Connection, chunk: int, name: str) -> bytes | None:
+    with suppress(sqlite3.DatabaseError):
+        row = damaged.execute(f"SELECT {name} FROM chunk WHERE id = ?", (chunk,)).fetchone()  # noqa: S608
+        return row[0] if row and isinstance(row[0], bytes) else None
+    return None

@@ -1,0 +1,272 @@
+"""Sorted segments: reads blocks, and traverses several segments in step."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import CorruptRecordError
+from .block import decode_stored, joined, padded, sound_places
+from .index import SIZES, Catalog, Chunk, Segment, chunk_name
+from .record import RecordBatch, newest_in_order, sort_keys, take
+from .tables.rows import MAX_BLOCK_BYTES
+
+CHUNK_BLOCKS = SIZES.chunk_blocks  # most blocks of a chunk in a sound file
+
+U64s = NDArray[np.uint64]
+Places = NDArray[np.int64]
+OnCorrupt = Callable[[CorruptRecordError], object]
+
+MAX_NOTES = 20  # logged by one process; `store verify` lists all damage
+
+_log = logging.getLogger("graphsearch")
+_said: set[str] = set()
+
+# one row for all blocks: each row that SQLite returns costs two switches of Python's lock, which are slow
+# while another thread writes; the casts keep the bytes of a BLOB
+_BY_ID = """
+SELECT CAST(group_concat(CAST(b.data AS TEXT), '') AS BLOB), group_concat(length(b.data)), group_concat(b.id)
+FROM json_each(?) AS wanted CROSS JOIN block AS b ON b.id = wanted.value
+WHERE typeof(b.data) = 'blob' AND length(b.data) <= ?
+"""
+
+_ONE = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= ?"
+
+
+def passed_over(error: CorruptRecordError) -> None:
+    """Logs skipped damage, each line once, to the logger `graphsearch` (by default stderr)."""
+    line = str(error)
+    if line in _said or len(_said) > MAX_NOTES:
+        return
+    _said.add(line)
+    if len(_said) > MAX_NOTES:
+        line = "and more; `graphsearch store verify` lists all"
+    _log.warning("damaged, and left out: %s", line)
+
+
+def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
+    """Returns the data of blocks, concatenated and padded, and the end offset of each.
+
+    A block that is missing, too large or not a BLOB is empty, and so is one that SQLite cannot read while it
+    can read others.
+
+    Args:
+      connection: in a read transaction.
+      ids: `[blocks]` rows of `block`.
+
+    Raises:
+      sqlite3.Error: if SQLite can read none.
+    """
+    wanted = ",".join(map(str, ids.tolist()))
+    try:
+        data, lengths, found = connection.execute(_BY_ID, (f"[{wanted}]", MAX_BLOCK_BYTES)).fetchone()
+    except sqlite3.DatabaseError:
+        return _one_by_one(connection, ids)
+    if found != wanted or not data:
+        return _one_by_one(connection, ids)
+    ends = np.cumsum(np.array(lengths.split(","), np.int64)) if wanted else np.zeros(0, np.int64)
+    if ends[-1] != len(data):
+        return _one_by_one(connection, ids)
+    return padded(data), ends
+
+
+def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
+    blocks: list[bytes] = []
+    failure: sqlite3.DatabaseError | None = None
+    for row in ids.tolist():
+        try:
+            found = connection.execute(_ONE, (row, MAX_BLOCK_BYTES)).fetchone()
+            blocks.append(found[0] if found else b"")
+        except sqlite3.DatabaseError as error:
+            failure = error
+            blocks.append(b"")
+    if failure is not None and not any(blocks):
+        raise failure
+    return joined(blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedBlocks:
+    """Blocks as they are stored; `decode` works on any thread.
+
+    Attributes:
+      spans: their origin, in order. dictionaries: those of each span, as stored.
+      data, ends: as `fetch` returns them.
+      path: of the file.
+    """
+
+    spans: list[Span]
+    dictionaries: list[bytes]
+    data: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    path: Path
+
+    def decode(self, on_corrupt: OnCorrupt | None = None) -> RecordBatch:
+        """Returns the records.
+
+        Raises:
+          CorruptRecordError: naming segment and block. `on_corrupt` is called with it instead, if given, and
+            the block is left out.
+        """
+        which = np.repeat(np.arange(len(self.spans)), [span.last - span.first for span in self.spans])
+
+        def refuse(i: int, reason: str) -> None:
+            span = self.spans[which[i]]
+            number = span.first + int(i - np.searchsorted(which, which[i]))
+            error = CorruptRecordError(f"{chunk_name(self.path, span.chunk, number)}: {reason}")
+            if on_corrupt is None:
+                raise error
+            on_corrupt(error)
+
+        return decode_stored(self.data, self.ends, self.dictionaries, which, refuse)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Blocks with the next records from a sort key on; any thread may decode them.
+
+    Attributes:
+      name: of the file, for messages.
+      start: the first sort key. following: the sort key of the next portion, None at the end.
+      fetched: the blocks of all segments, newest first.
+    """
+
+    name: str
+    start: int
+    following: int | None
+    fetched: FetchedBlocks
+
+    def records(self, on_unsound: OnCorrupt = passed_over) -> RecordBatch:
+        """Returns the newest versions of the records, in order; unsound ones are left out and reported.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        return take(*self.versions(on_unsound))
+
+    def versions(
+        self, on_unsound: OnCorrupt | None = passed_over, on_corrupt: OnCorrupt | None = None
+    ) -> tuple[RecordBatch, NDArray[np.int64]]:
+        """Returns all decoded records, and the indices of those that `records` would return, in order.
+
+        It is cheaper for a caller that needs few of the records. Without `on_unsound` unsound ones stay.
+        `on_corrupt`: as in `FetchedBlocks.decode`.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        batch = self.fetched.decode(on_corrupt)
+        keys = sort_keys(batch.words)
+        inside = keys >= np.uint64(self.start)
+        if self.following is not None:
+            inside &= keys < np.uint64(self.following)
+        places = np.nonzero(inside)[0]
+        keys = keys[places]
+        if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
+            places = places[newest_in_order(batch.words[places], keys)]
+        return batch, sound_places(batch, places, on_unsound, self.name) if on_unsound else places
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Blocks `first` to `last` (exclusive) of a chunk."""
+
+    chunk: Chunk
+    first: int
+    last: int
+
+
+class SegmentCursor:
+    """The blocks of one segment, in order."""
+
+    def __init__(self, catalog: Catalog, segment: Segment) -> None:
+        self._catalog = catalog
+        self._chunks = [chunk for chunk in segment.chunks if chunk.gone < chunk.blocks]
+        self._starts = np.cumsum([0, *(chunk.blocks - chunk.gone for chunk in self._chunks)])
+        keys = [catalog.index(chunk).keys[chunk.gone :] for chunk in self._chunks]
+        self.keys: U64s = np.concatenate([*keys, np.zeros(0, np.uint64)])
+
+    def blocks_below(self, pivot: int | None) -> int:
+        """Returns the number of first blocks that may hold a sort key below the pivot (None: all)."""
+        if pivot is None:
+            return len(self.keys)
+        return int(np.searchsorted(self.keys, np.uint64(pivot), "left"))
+
+    def spans(self, first: int, last: int) -> list[Span]:
+        """Returns blocks `first` to `last` (exclusive) of the segment as one span per chunk."""
+        found = []
+        at = max(0, int(np.searchsorted(self._starts, first, "right")) - 1)
+        while first < last and at < len(self._chunks):
+            chunk, start = self._chunks[at], int(self._starts[at])
+            end = min(last, int(self._starts[at + 1]))
+            offset = chunk.gone - start
+            found.append(Span(chunk, first + offset, end + offset))
+            first, at = end, at + 1
+        return found
+
+    def read(self, connection: sqlite3.Connection, count: int) -> RecordBatch:
+        """Returns the records of the first `count` blocks.
+
+        Raises:
+          CorruptRecordError: naming segment and block.
+        """
+        return fetch_spans(connection, self._catalog, self.spans(0, count)).decode()
+
+
+def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Span]) -> FetchedBlocks:
+    """Returns the blocks of spans as they are stored."""
+    ids = [np.arange(span.chunk.block_id(span.first), span.chunk.block_id(span.last)) for span in spans]
+    data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
+    dictionaries = [catalog.index(span.chunk).dictionary for span in spans]
+    return FetchedBlocks(spans, dictionaries, data, ends, catalog.path)
+
+
+def fetch_portion(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    cursors: Sequence[SegmentCursor],
+    start: int,
+    pivot: int | None,
+) -> Portion:
+    """Returns the blocks of some segments, newest first, from a sort key to another (None: the end)."""
+    spans = []
+    for cursor in cursors:  # the block before the first one from `start` on may reach into it
+        end = cursor.blocks_below(pivot)
+        spans += cursor.spans(max(0, cursor.blocks_below(start) - 1), end)
+    return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
+
+
+def first_chunks(
+    catalog: Catalog, segment: Segment, low: int | None, blocks: int, *, first: int = 0
+) -> Segment:
+    """Returns a segment with only those chunks from `first` on that a step needs.
+
+    These hold more than `blocks` blocks above the sort key `low` (None: any), or all the remaining ones.
+    """
+    last, found = first, 0
+    while last < len(segment.chunks) and found <= blocks:
+        chunk = segment.chunks[last]
+        keys = catalog.index(chunk).keys[chunk.gone :]
+        found += len(keys) if low is None else int((keys > np.uint64(low)).sum())
+        last += 1
+    return replace(segment, chunks=segment.chunks[first:last])
+
+
+def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None) -> int | None:
+    """Returns a sort key above `low` with about `blocks` blocks between them; None if there are no more.
+
+    Blocks that begin at or below `low` do not count; if they did, a window could end where it began. Only the
+    next blocks of each segment are examined, so that a step takes the same time in a file of any size.
+    """
+    nexts = []
+    for cursor in cursors:
+        first = 0 if low is None else int(np.searchsorted(cursor.keys, np.uint64(low), "right"))
+        nexts.append(cursor.keys[first : first + blocks + 1])
+    keys = np.concatenate(nexts)
+    return int(np.partition(keys, blocks)[blocks]) if len(keys) > blocks else None

@@ -1,0 +1,261 @@
+"""Transposition entries of fixed-depth searches and mate proofs: a table of buckets in memory.
+
+    keys  uint64, the graph's key of the position; 0: no entry
+    data  uint64, the entry: `transposition_layout.py` has the fields
+    ages  uint8, UNSAVED | the search that wrote or used the entry last
+
+    bucket  | place | place | place | place |   a key is in one of four; the least valuable entry is evicted
+
+A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
+mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of the file's
+format.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit.bundles import Bundle
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ZERO, U, ptr
+from ..jit.types import Items, int64, uint8, uint64
+from ..position.board_kernel import check_hash
+from ..position.values import LEAST_MATE
+from . import transposition_layout as layout
+from .transposition_layout import VALUE_BIAS
+
+# typed for kernels
+UPPER, LOWER, EXACT = int64(layout.UPPER), int64(layout.LOWER), int64(layout.EXACT)
+NO_TYPE, PV, CUT, ALL = (int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
+PROOF, MOST_CUT = int64(layout.PROOF), int64(layout.MOST_CUT)
+
+BUCKET = 4  # places that a position's entry may take
+UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
+
+# counters
+STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
+ENTRY_COUNTERS = 8
+
+
+class EntryArrays(Bundle):
+    """The arrays of a table of entries.
+
+    Attributes:
+      keys: uint64[S], S a power of two; 0: no entry. data: uint64[S]. ages: uint8[S].
+      counters: int64[ENTRY_COUNTERS]: entries | not in the file | replaced | replaced before they were in the
+        file | lookups that met another position of the same key | number of the current search, 1..127.
+    """
+
+    keys: Items[uint64]
+    data: Items[uint64]
+    ages: Items[uint8]
+    counters: Items[int64]
+    keys_size: int64
+
+
+def new_entries(places: int) -> EntryArrays:
+    """Returns an empty table of `places` entries, a power of two, at least BUCKET."""
+    counters = np.zeros(ENTRY_COUNTERS, np.int64)
+    counters[GENERATION] = 1
+    return EntryArrays(
+        keys=np.zeros(places, np.uint64),
+        data=np.zeros(places, np.uint64),
+        ages=np.zeros(places, np.uint8),
+        counters=counters,
+    )
+
+
+@inner
+def packed_entry(
+    value: int64, move: int64, depth: int64, bound: int64, kind: int64, cut: int64, check: uint64
+) -> uint64:
+    """Returns the data word of an entry."""
+    return (
+        U(int64(value) + VALUE_BIAS)
+        | (U(move) << U(layout.MOVE_AT))
+        | (U(depth) << U(layout.DEPTH_AT))
+        | (U(bound) << U(layout.BOUND_AT))
+        | (U(kind) << U(layout.TYPE_AT))
+        | (U(min(int64(cut), MOST_CUT)) << U(layout.CUT_AT))
+        | ((U(check) & U(layout.CHECK_MASK)) << U(layout.CHECK_AT))
+    )
+
+
+@inner
+def value_in(data: uint64) -> int64:
+    """Returns the value of an entry."""
+    return int64(data & U(layout.VALUE_MASK)) - VALUE_BIAS
+
+
+@inner
+def move_in(data: uint64) -> int64:
+    """Returns the best move of an entry, 0 if it has none."""
+    return int64((data >> U(layout.MOVE_AT)) & U(layout.MOVE_MASK))
+
+
+@inner
+def depth_in(data: uint64) -> int64:
+    """Returns the depth of an entry."""
+    return int64((data >> U(layout.DEPTH_AT)) & U(layout.DEPTH_MASK))
+
+
+@inner
+def bound_in(data: uint64) -> int64:
+    """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
+    return int64((data >> U(layout.BOUND_AT)) & U(layout.BOUND_MASK))
+
+
+@inner
+def type_in(data: uint64) -> int64:
+    """Returns the node type that was expected, NO_TYPE, PV, CUT or ALL."""
+    return int64((data >> U(layout.TYPE_AT)) & U(layout.TYPE_MASK))
+
+
+@inner
+def cut_in(data: uint64) -> int64:
+    """Returns the number of the move that caused the cutoff, 0 without one."""
+    return int64((data >> U(layout.CUT_AT)) & U(layout.CUT_MASK))
+
+
+@inner
+def proves_mate(value: int64, bound: int64) -> bool:
+    """Returns whether a value with its bound is a forced mate, for either side."""
+    if value >= LEAST_MATE:
+        return bound == LOWER or bound == EXACT
+    return value <= -LEAST_MATE and (bound == UPPER or bound == EXACT)
+
+
+@inner
+def check_in(data: uint64) -> uint64:
+    """Returns the check bits of an entry, uint64."""
+    return data >> U(layout.CHECK_AT)
+
+
+@inner
+def is_of(data: uint64, check: uint64) -> bool:
+    """Returns whether an entry with a position's key belongs to that position, by its check hash."""
+    return check_in(data) == (U(check) & U(layout.CHECK_MASK))
+
+
+@inner
+def bucket_of(E: EntryArrays, key: uint64) -> int64:
+    """Returns the first place of the bucket of a key."""
+    return int64((key ^ (key >> U(32))) & U(E.keys_size - 1)) & ~int64(BUCKET - 1)
+
+
+@inner
+def find_entry(E: EntryArrays, key: uint64, check: uint64) -> int64:
+    """Returns the place of a position's entry, -1 if there is none."""
+    at = bucket_of(E, key)
+    for i in range(at, at + BUCKET):
+        if E.keys[i] == key:
+            if is_of(E.data[i], check):
+                return int64(i)
+            E.counters[CLASHED] += 1
+    return int64(-1)
+
+
+@inner
+def _worth(E: EntryArrays, i: int64) -> int64:
+    """Returns the worth of a place, -1 if empty: proofs first, then entries of this search, then depth."""
+    if E.keys[i] == ZERO:
+        return int64(-1)
+    fresh = 256 if int64(E.ages[i]) & AGE == E.counters[GENERATION] else 0
+    return fresh + depth_in(E.data[i]) + (512 if depth_in(E.data[i]) == PROOF else 0)
+
+
+@inner
+def place_for(E: EntryArrays, key: uint64, check: uint64) -> int64:
+    """Returns the place of a position's entry; without one, the least valuable place of its bucket."""
+    found = find_entry(E, key, check)
+    if found >= 0:
+        return found
+    at = bucket_of(E, key)
+    least = int64(at)
+    for i in range(at + 1, at + BUCKET):
+        if _worth(E, int64(i)) < _worth(E, least):
+            least = int64(i)
+    return least
+
+
+@inner
+def put_entry(E: EntryArrays, at: int64, key: uint64, data: uint64, dirty: bool) -> None:
+    """Writes an entry to a place that `place_for` returned; ignores key 0."""
+    if key == ZERO:
+        return
+    counters = E.counters
+    if E.keys[at] == ZERO:
+        counters[STORED] += 1
+    elif E.keys[at] != key:
+        counters[REPLACED] += 1
+        if E.ages[at] & uint8(UNSAVED):
+            counters[LOST] += 1
+    if E.keys[at] != ZERO and E.ages[at] & uint8(UNSAVED):
+        counters[DIRTY_ENTRIES] -= 1
+    E.keys[at] = key
+    E.data[at] = data
+    E.ages[at] = uint8(counters[GENERATION] | (UNSAVED if dirty else 0))
+    if dirty:
+        counters[DIRTY_ENTRIES] += 1
+
+
+@kernel
+def enter(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
+    """Adds entries read from the file as clean; an existing entry stays if it is at least as deep.
+
+    Args:
+      keys, data: uint64[K].
+    """
+    for i in range(keys.size):
+        check = check_in(data[i])
+        at = place_for(E, keys[i], check)
+        if E.keys[at] != keys[i] or depth_in(E.data[at]) < depth_in(data[i]):
+            put_entry(E, at, keys[i], data[i], False)
+
+
+@kernel
+def look_up(E: EntryArrays, key: uint64, check: uint64) -> uint64:
+    """Returns the data word of a position's entry, 0 if there is none."""
+    at = find_entry(E, key, check)
+    return ZERO if at < 0 else E.data[at]
+
+
+@kernel
+def write(E: EntryArrays, key: uint64, data: uint64) -> None:
+    """Writes one entry and marks it dirty."""
+    put_entry(E, place_for(E, key, check_in(data)), key, data, True)
+
+
+@kernel
+def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> int64:
+    """Copies the dirty entries and marks them clean; returns their number.
+
+    Args:
+      keys, data: uint64, with room for `counters[DIRTY_ENTRIES]`.
+    """
+    found = int64(0)
+    for i in range(E.keys_size):
+        if E.ages[i] & uint8(UNSAVED):
+            keys[found] = E.keys[i]
+            data[found] = E.data[i]
+            E.ages[i] &= uint8(AGE)
+            found += 1
+    E.counters[DIRTY_ENTRIES] = 0
+    return found
+
+
+@kernel
+def touch_again(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
+    """Marks entries from `take_dirty` dirty again after saving failed, if they are still in the table."""
+    for i in range(keys.size):
+        at = find_entry(E, keys[i], check_in(data[i]))
+        if at >= 0 and not E.ages[at] & uint8(UNSAVED):
+            E.ages[at] |= uint8(UNSAVED)
+            E.counters[DIRTY_ENTRIES] += 1
+
+
+@kernel
+def check_of_words(words: NDArray[np.uint64]) -> uint64:
+    """Returns the check hash of a packed position, uint64[10]."""
+    return check_hash(ptr(words, 0))

@@ -1,1 +1,0 @@
-"""Transposition entries in the file: the pieces that saves append, and the runs that computed them."""

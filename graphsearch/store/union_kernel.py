@@ -1,0 +1,346 @@
+"""Merges two versions of a position's record; `docs/contributing/merging.md` explains the rules.
+
+Where each field comes from:
+
+    V, D, P, clock, evaluator   one evaluation, by `_better_evaluation`, whatever the order of the files
+    run                         of that evaluation; the smaller number if both have it
+    n, r, q                     edge by edge those of the larger n; then of the smaller r; then the old ones
+    proofs, bounds              of both; the old ones if they contradict each other
+
+So n of an edge and N of a record never fall, and a child has the visits that the edges of either file count.
+`old` is the version that counts if nothing else decides.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import adv, as_u32, zeros
+from ..jit.types import Pointer, float32, int64, uint8, uint16, uint32
+from ..position.board_kernel import PW, clock_of
+from .bounds_kernel import DRAWN, bounds_of, is_special, mate_kept, merged, no_tally, tallied, tightened
+from .record_kernel import (
+    BOUND_BITS,
+    LOWER_SHIFT,
+    UPPER_SHIFT,
+    Columns,
+    copy_edge,
+    copy_evaluation,
+    copy_whole,
+    lower_in,
+    put_empty,
+    upper_in,
+)
+
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+# indices of the counts of `unite`
+FRESH, CHANGED, BOTH, DIFFERENT, CONTRADICTIONS = range(5)
+COUNTS = 5
+NO_MATE = 1 << 20
+MOST_MOVES = 256
+
+
+# ------------------------------------------------------------------ evaluations
+@inner
+def _compared_codes(a: Columns, i: int64, b: Columns, j: int64) -> int64:
+    """Returns -1, 0 or 1 by the first P code that differs between two records with equally many codes."""
+    first, other = a.code_offsets[i], b.code_offsets[j]
+    for k in range(a.code_offsets[i + 1] - first):
+        if a.codes[first + k] != b.codes[other + k]:
+            return int64(-1) if a.codes[first + k] < b.codes[other + k] else int64(1)
+    return int64(0)
+
+
+@inner
+def _rank(a: Columns, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
+    """Returns the rank of an evaluation, the least first; its values decide only after that.
+
+    First comes one of the evaluator that the file is bound to, or of the rules; then one with a mate, the
+    shorter one first; then one at a lower clock, because its proof holds for more paths to the record.
+    """
+    evaluator = int64(a.evaluator[i])
+    mate = mate_kept(a.v[i], int64(a.d[i]))
+    return (
+        int64(0) if evaluator == bound or evaluator == 0 else int64(1),
+        int64(mate) if mate else int64(NO_MATE),
+        int64(clock_of(adv(a.words, PW * i))),
+        int64(evaluator),
+        int64(a.d[i]),
+    )
+
+
+@inner
+def _better_evaluation(a: Columns, i: int64, b: Columns, j: int64, bound: int64) -> int64:
+    """Returns -1 if the evaluation of `a` counts, 1 if that of `b`, 0 if they are the same.
+
+    The values break the last ties, so that the result does not depend on the order of the files.
+    """
+    x, y = _rank(a, i, bound), _rank(b, j, bound)
+    if x != y:
+        return int64(-1) if x < y else int64(1)
+    v, other = a.v[i], b.v[j]
+    if v != other:
+        return int64(-1) if v < other else int64(1)
+    return _compared_codes(a, i, b, j)
+
+
+@inner
+def _first_run(x: int64, y: int64) -> int64:
+    """Returns the smaller number of two runs; 0 is none."""
+    if x == 0 or y == 0:
+        return max(x, y)
+    return min(x, y)
+
+
+# ------------------------------------------------------------------ edges
+@inner
+def _with_proof(q: float32, d: int64, other_q: float32, other_d: int64) -> tuple[float32, int64, int64]:
+    """Returns q and draw field of an edge with another version's proof, and 1 if the two contradict.
+
+    The shorter of two mates counts. Two bounds on opposite sides of a draw make a draw.
+    """
+    if not is_special(other_q, other_d):
+        return q, d, int64(0)
+    low, high = bounds_of(other_q, other_d)
+    if is_special(q, d):
+        own_low, own_high = bounds_of(q, d)
+        if max(low, own_low) > min(high, own_high):
+            return q, d, int64(1)
+        if d <= DRAWN:
+            return q, min(d, other_d) if other_d < DRAWN else d, int64(0)
+    if other_d <= DRAWN:
+        return other_q, other_d, int64(0)
+    code = merged(q, other_d, d)
+    return min(max(q, float32(low)), float32(high)), code, int64(0)
+
+
+@inner
+def _counts_more(a: Columns, e: int64, b: Columns, f: int64) -> bool:
+    """Returns whether edge `f` of `b` takes precedence over edge `e` of `a`: by larger n, else smaller r."""
+    n, other = int64(a.n[e]), int64(b.n[f])
+    return other > n or (other == n and b.r[f] < a.r[e])
+
+
+@inner
+def _put_both(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
+    """Writes an edge that both versions have; returns 1 if they contradict each other."""
+    if _counts_more(a, e, b, f):
+        return _put_first(c, at, b, f, a, e)
+    return _put_first(c, at, a, e, b, f)
+
+
+@inner
+def _put_first(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
+    """Writes the edge of `a` with the proof of `b`; returns 1 if they contradict each other."""
+    copy_edge(c, at, a, e)
+    if b.n[f] == b.r[f]:
+        return int64(0)
+    q, d = a.q[e], int64(a.edge_d[e])
+    other_q, other_d = b.q[f], int64(b.edge_d[f])
+    if a.n[e] == a.r[e]:  # draws of the path only: a proof needs one visit to be the value of
+        if not is_special(other_q, other_d):
+            return int64(0)
+        c.r[at] = uint32(int64(a.n[e]) - 1)
+        q, d = other_q, other_d
+    q, d, clash = _with_proof(q, d, other_q, other_d)
+    c.q[at] = q
+    c.edge_d[at] = uint16(d)
+    return clash
+
+
+@inner
+def _fill_order(a: Columns, i: int64, order: Pointer[int64]) -> None:
+    """Fills `order` with the moves of a record in descending P, ties in canonical order."""
+    first = a.code_offsets[i]
+    moves = a.code_offsets[i + 1] - first
+    at = int64(0)
+    for code in range(63, 0, -1):
+        for j in range(moves):
+            if a.codes[first + j] == code:
+                order[at] = j
+                at += 1
+
+
+@inner
+def _fill_edges(a: Columns, i: int64, order: Pointer[int64], edges: Pointer[int64]) -> None:
+    """Fills `edges` with the edge of each move, -1 for none; `order`: scratch."""
+    _fill_order(a, i, order)
+    for j in range(a.code_offsets[i + 1] - a.code_offsets[i]):
+        edges[j] = -1
+    for k in range(a.edge_offsets[i + 1] - a.edge_offsets[i]):
+        edges[order[k]] = a.edge_offsets[i] + k
+
+
+@inner
+def _alike(a: Columns, i: int64, b: Columns, j: int64, c: Columns, at: int64) -> tuple[int64, int64]:
+    """Merges the edges of two versions with the same P, `a` winning ties; returns their end, and clashes."""
+    e, f = a.edge_offsets[i], b.edge_offsets[j]
+    ends, other_ends = a.edge_offsets[i + 1], b.edge_offsets[j + 1]
+    clashes = int64(0)
+    while e < ends or f < other_ends:
+        if f >= other_ends:
+            copy_edge(c, at, a, e)
+        elif e >= ends:
+            copy_edge(c, at, b, f)
+        else:
+            clashes += _put_both(c, at, a, e, b, f)
+        at, e, f = at + 1, e + 1, f + 1
+    return at, clashes
+
+
+@inner
+def _unlike(
+    a: Columns, i: int64, b: Columns, j: int64, w: Columns, k: int64, c: Columns, at: int64, x: Pointer[int64]
+) -> tuple[int64, int64]:
+    """Merges the edges of two versions with different P, in the order of record `k` of `w`; as `_alike`.
+
+    Args:
+      x: int64[3 * MOST_MOVES], scratch.
+    """
+    order, edges, others = x, adv(x, int64(MOST_MOVES)), adv(x, int64(2 * MOST_MOVES))
+    _fill_edges(a, i, order, edges)
+    _fill_edges(b, j, order, others)
+    _fill_order(w, k, order)
+    last, clashes = at, int64(0)
+    for place in range(w.code_offsets[k + 1] - w.code_offsets[k]):
+        e, f = edges[order[place]], others[order[place]]
+        if e >= 0 and f >= 0:
+            clashes += _put_both(c, at, a, e, b, f)
+        elif e >= 0:
+            copy_edge(c, at, a, e)
+        elif f >= 0:
+            copy_edge(c, at, b, f)
+        else:
+            put_empty(c, at)
+        at += 1
+        if c.n[at - 1]:
+            last = at
+    return last, clashes
+
+
+# ------------------------------------------------------------------ records
+@inner
+def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
+    """Returns flags with the bounds of both, and 0; if these contradict each other, `flags` and 1."""
+    lower = max(lower_in(flags), lower_in(other))
+    upper = min(upper_in(flags), upper_in(other))
+    if lower > upper:
+        return flags, int64(1)
+    bounds = int64(BOUND_BITS << LOWER_SHIFT | BOUND_BITS << UPPER_SHIFT)
+    return (flags & ~bounds) | ((lower + 1) << LOWER_SHIFT) | ((upper + 1) << UPPER_SHIFT), int64(0)
+
+
+@inner
+def _flags_of_edges(c: Columns, k: int64, flags: int64) -> int64:
+    """Returns flags tightened by the proofs of the edges of record `k`."""
+    begin, end = c.edge_offsets[k], c.edge_offsets[k + 1]
+    tally = no_tally()
+    for e in range(begin, end):
+        tally = tallied(tally, int64(c.n[e]) - int64(c.r[e]), c.q[e], int64(c.edge_d[e]))
+    return tightened(flags, tally, end - begin == c.code_offsets[k + 1] - c.code_offsets[k])
+
+
+@inner
+def _unite(
+    a: Columns, i: int64, b: Columns, j: int64, bound: int64, c: Columns, k: int64, x: Pointer[int64]
+) -> tuple[int64, int64]:
+    """Writes the union of record `i` of `a` and record `j` of `b` to place `k`.
+
+    Returns the result of `_better_evaluation`, and the number of contradictions.
+    """
+    how = _better_evaluation(a, i, b, j, bound)
+    if how > 0:
+        copy_evaluation(c, k, b, j)
+    else:
+        copy_evaluation(c, k, a, i)
+    if how == 0:
+        c.run[k] = uint32(_first_run(int64(a.run[i]), int64(b.run[j])))
+    if _compared_codes(a, i, b, j) == 0:
+        end, clashes = _alike(a, i, b, j, c, c.edge_offsets[k])
+    elif how > 0:
+        end, clashes = _unlike(a, i, b, j, b, j, c, c.edge_offsets[k], x)
+    else:
+        end, clashes = _unlike(a, i, b, j, a, i, c, c.edge_offsets[k], x)
+    c.edge_offsets[k + 1] = end
+    flags, clash = _united_flags(int64(a.flags[i]), int64(b.flags[j]))
+    if end > c.edge_offsets[k]:
+        flags = _flags_of_edges(c, k, flags)
+    c.flags[k] = uint8(flags)
+    return how, clashes + clash
+
+
+@inner
+def _is_same(a: Columns, i: int64, c: Columns, k: int64) -> bool:
+    """Returns whether two versions of a record are equal in every field."""
+    if a.words[PW * i + 8] != c.words[PW * k + 8] or as_u32(a.v)[i] != as_u32(c.v)[k] or a.d[i] != c.d[k]:
+        return False
+    if a.evaluator[i] != c.evaluator[k] or a.run[i] != c.run[k] or a.flags[i] != c.flags[k]:
+        return False
+    e, f = a.edge_offsets[i], c.edge_offsets[k]
+    edges = a.edge_offsets[i + 1] - e
+    if edges != c.edge_offsets[k + 1] - f or _compared_codes(a, i, c, k) != 0:
+        return False
+    for m in range(edges):
+        if a.n[e + m] != c.n[f + m] or a.r[e + m] != c.r[f + m]:
+            return False
+        if as_u32(a.q)[e + m] != as_u32(c.q)[f + m] or a.edge_d[e + m] != c.edge_d[f + m]:
+            return False
+    return True
+
+
+@kernel
+def unite(
+    old: Columns,
+    new: Columns,
+    places: Ints,
+    bound: int64,
+    out: Columns,
+    whence: Ints,
+    clashing: Flags,
+    counts: Ints,
+) -> int64:
+    """Writes the new and changed records of a union, in the order of `new`; returns their number.
+
+    A record of `new` that `old` lacks is copied. One that both have is written if the union differs from the
+    record in `old`.
+
+    Args:
+      old, new: `Columns`. places: for each of `new` the index of its position in `old`, -1 for none (`pair`).
+      bound: number of the evaluator that the file is bound to.
+      out: `Columns` with room for the records and codes of `new`, and as many edges as codes.
+      whence: int64 of the length of `places`, filled with the index in `new` of each record of `out`.
+      clashing: bool, one for each of `new`: set where proofs contradict each other.
+      counts: `[COUNTS]` int64, added to.
+    """
+    a, b, c = old, new, out
+    scratch = zeros(int64, 3 * MOST_MOVES)
+    k = int64(0)
+    for j in range(len(places)):
+        i = places[j]
+        if i < 0:
+            copy_whole(c, k, b, int64(j))
+            whence[k] = j
+            counts[FRESH] += 1
+            k += 1
+            continue
+        counts[BOTH] += 1
+        if a.code_offsets[i + 1] - a.code_offsets[i] != b.code_offsets[j + 1] - b.code_offsets[j]:
+            clashing[j] = True  # one of them is not a record of this position
+            counts[CONTRADICTIONS] += 1
+            continue
+        how, clashes = _unite(a, i, b, int64(j), bound, c, k, scratch)
+        counts[DIFFERENT] += how != 0
+        if clashes:
+            clashing[j] = True
+            counts[CONTRADICTIONS] += 1
+        if not _is_same(a, i, c, k):
+            counts[CHANGED] += 1
+            whence[k] = j
+            k += 1
+    return k

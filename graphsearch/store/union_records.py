@@ -1,0 +1,328 @@
+"""Merges the records of one file into another, in the sort order of both and in bounded memory.
+
+New and changed records are written as one new segment, newer than all others. Each transaction leaves a sound
+file, and a repeated step changes nothing, so an interrupted merge is simply repeated.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from heapq import nlargest
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import CorruptRecordError
+from ..position.board import fen_of, unpack
+from .block import sound_places
+from .index import Catalog
+from .ranking import visits_of
+from .record import RecordBatch, columns_of, newest_in_order, owned, sort_keys, take
+from .record_kernel import MAX_RUN
+from .rewrite import Rewrite
+from .segment import OnCorrupt, SegmentCursor, Span, fetch_spans
+from .store import Store
+from .union import Input, LeaveOut
+
+# ------------------------------------------------------------------ the records of the target file
+MOST_BLOCKS = 1024  # decoded at once: some 32,000 records
+
+U64s = NDArray[np.uint64]
+Places = NDArray[np.int64]
+
+
+class Present:
+    """The records of a file at the time of construction; later segments are ignored.
+
+    It reads only blocks that may have a requested record: one or two per segment for a record far from all
+    others, each block once for records close together.
+
+    Args:
+      on_unsound: called for each unsound record, which counts as missing.
+      translated: returns records with the numbers of another file.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        catalog: Catalog,
+        on_unsound: OnCorrupt,
+        translated: Callable[[RecordBatch], RecordBatch] = lambda batch: batch,
+    ) -> None:
+        self._connection = connection
+        self._catalog = catalog
+        self._translated = translated
+        self._cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
+        self._on_unsound = on_unsound
+
+    def overlaps(self, batch: RecordBatch) -> Iterator[tuple[RecordBatch, RecordBatch, Places]]:
+        """Yields records, in segment order, with the file's records around them, in bounded parts.
+
+        The third array has, for each record, the index of its position among those of the file, -1 for none.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        from .index_kernel import pair
+
+        keys = sort_keys(batch.words)
+        ranges = [_blocks(cursor.keys, keys) for cursor in self._cursors]
+        if sum(len(blocks) for blocks in ranges) > MOST_BLOCKS and len(batch) > 1:
+            middle = len(batch) // 2
+            yield from self.overlaps(batch.part(0, middle))
+            yield from self.overlaps(batch.part(middle, len(batch)))
+            return
+        spans = [
+            span
+            for cursor, blocks in zip(self._cursors, ranges, strict=True)
+            for some in np.split(blocks, np.nonzero(np.diff(blocks) > 1)[0] + 1)
+            if len(some)
+            for span in cursor.spans(int(some[0]), int(some[-1]) + 1)
+        ]
+        old, old_keys = self._newest(spans)
+        places = np.empty(len(batch), np.int64)
+        words = [owned(some.words, np.uint64).reshape(-1) for some in (old, batch)]
+        pair(words[0], old_keys, words[1], keys, places)
+        yield batch, old, places
+
+    def _newest(self, spans: list[Span]) -> tuple[RecordBatch, U64s]:
+        """Returns the newest versions of records in `spans`, newest segment first, and their sort keys."""
+        if not spans:
+            return RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64)
+        batch = fetch_spans(self._connection, self._catalog, spans).decode()
+        keys = sort_keys(batch.words)
+        places = np.arange(len(batch))
+        if not (keys[1:] > keys[:-1]).all():
+            places = newest_in_order(batch.words, keys)
+        places = sound_places(batch, places, self._on_unsound, str(self._catalog.path))
+        return self._translated(take(batch, places)), keys[places]
+
+
+def _blocks(firsts: U64s, keys: U64s) -> Places:
+    """Returns the blocks that may hold some ascending sort keys; `firsts`: first key of each block."""
+    lows = np.maximum(np.searchsorted(firsts, keys, "left") - 1, 0)
+    ends = np.searchsorted(firsts, keys, "right")
+    begins = np.maximum(lows, np.append(0, ends[:-1]))  # those before are listed already
+    counts = np.maximum(ends - begins, 0)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.repeat(begins, counts) + within, np.int64)
+
+
+# ------------------------------------------------------------------ the records of an input
+EXAMPLES = 5  # most visited positions to keep of each kind
+
+OnRecords = Callable[[int], object]
+_Seen = tuple[int, tuple[int, ...], int]  # N after, words, N before
+
+
+@dataclass(slots=True)
+class RecordCounts:
+    """Counts of an input's records by outcome.
+
+    Attributes:
+      records: sound records that were read. unsound: records left out, because their contents are impossible.
+      fresh: records of new positions. changed: records that change the record of a known position.
+      unchanged: the rest; nothing is written for them.
+      different: positions with two different evaluations, one in each file; one was chosen.
+      contradictions: positions with proofs in both files that cannot both be true.
+    """
+
+    records: int = 0
+    unsound: int = 0
+    fresh: int = 0
+    changed: int = 0
+    different: int = 0
+    contradictions: int = 0
+
+    @property
+    def unchanged(self) -> int:
+        """Number of records that add nothing."""
+        return self.records - self.fresh - self.changed
+
+
+@dataclass(slots=True)
+class Examples:
+    """The most visited positions of each kind, and the first contradictions."""
+
+    fresh: list[_Seen] = field(default_factory=list)
+    changed: list[_Seen] = field(default_factory=list)
+    contradictions: list[tuple[int, ...]] = field(default_factory=list)
+
+    def note(self, part: Part) -> None:
+        """Considers a part of the union."""
+        is_known, after = part.before >= 0, visits_of(part.out)
+        before = np.zeros(len(after), np.int64)
+        before[is_known] = visits_of(part.old)[part.before[is_known]]
+        for kind, chosen in ((self.fresh, ~is_known), (self.changed, is_known)):
+            places = np.nonzero(chosen)[0]
+            most = places[np.argsort(-after[places], kind="stable")][:EXAMPLES].tolist()
+            rows = ((int(after[i]), tuple(part.out.words[i].tolist()), int(before[i])) for i in most)
+            kind[:] = nlargest(EXAMPLES, [*kind, *rows], key=itemgetter(0))
+        for i in np.nonzero(part.clashing)[0][: EXAMPLES - len(self.contradictions)].tolist():
+            self.contradictions.append(tuple(part.new.words[i].tolist()))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Returns the positions of a kind, `fresh` or `changed`, with N before and after, largest N first."""
+        rows = sorted(getattr(self, kind), key=lambda row: (-row[0], row[1]))
+        return [
+            {"position": fen_of(unpack(words)), "before": before, "after": after}
+            for after, words, before in rows
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The union of two batches of records.
+
+    Attributes:
+      old, new: the batches. out: the records of `new` that are new or change one of `old`, in order.
+      before: `[out]` index of the old record that each is a new version of, -1 if it is new.
+      clashing: `[new]` where proofs contradict each other.
+      counts: as `unite` of `union_kernel.py` returns them.
+    """
+
+    old: RecordBatch
+    new: RecordBatch
+    out: RecordBatch
+    before: Places
+    clashing: NDArray[np.bool_]
+    counts: Places
+
+    @property
+    def fresh(self) -> int:
+        """Number of new records."""
+        return int((self.before < 0).sum())
+
+
+def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
+    """Returns a thread-safe function that translates records of an input to the target's numbers.
+
+    A run that the input does not list becomes unknown.
+
+    Raises:
+      CorruptRecordError: from that function, if a record has an evaluator that the input does not list.
+    """
+    runs = np.zeros(MAX_RUN + 1, np.uint32)
+    for old, new in one.numbers["run"].items():
+        runs[old] = new
+    evaluators = np.full(256, 255, np.uint8)
+    evaluators[0] = 0
+    for old, new in one.numbers["evaluator"].items():
+        evaluators[old] = new
+
+    def translated(batch: RecordBatch) -> RecordBatch:
+        found = evaluators[batch.evaluator]
+        if (found == 255).any():
+            number = int(batch.evaluator[found == 255][0])
+            raise CorruptRecordError(f"{one.name}: records are of evaluator {number}, which it does not list")
+        return replace(batch, run=runs[batch.run], evaluator=found)
+
+    return translated
+
+
+def batches(one: Input, counts: RecordCounts, leave_out: LeaveOut) -> Iterator[RecordBatch]:
+    """Yields the records of an input in order, with the target's numbers; leaves out unsound records.
+
+    Raises:
+      CorruptRecordError: at the first other damage.
+    """
+    translated = translator(one)
+    unsound: list[CorruptRecordError] = []
+    for batch in one.store.portions(lambda portion: translated(portion.records(unsound.append))):
+        counts.records += len(batch)
+        while unsound:
+            counts.unsound += 1
+            leave_out(str(unsound.pop()))
+        if len(batch):
+            yield batch
+
+
+def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> Part:
+    """Returns the union of two batches.
+
+    Args:
+      places: for each of `new` the index of its position in `old`, -1 for none.
+      bound: number of the evaluator that the file is bound to.
+    """
+    from .union_kernel import COUNTS, unite
+
+    codes = int(new.code_offsets[-1])
+    out = RecordBatch.room(len(new), codes, codes)
+    whence, clashing = np.empty(len(new), np.int64), np.zeros(len(new), bool)
+    counts = np.zeros(COUNTS, np.int64)
+    found = int(
+        unite(columns_of(old), columns_of(new), places, bound, columns_of(out), whence, clashing, counts)
+    )
+    return Part(old, new, out.part(0, found).copied(), places[whence[:found]], clashing, counts)
+
+
+def parts(batch: RecordBatch, present: Present, bound: int, total: RecordCounts) -> Iterator[Part]:
+    """Yields the union of some records with those of a file, in bounded parts.
+
+    Args:
+      bound: number of the evaluator that the file is bound to.
+    """
+    from .union_kernel import CHANGED, CONTRADICTIONS, DIFFERENT, FRESH
+
+    for new, old, places in present.overlaps(batch):
+        part = united(old, new, places, bound)
+        total.fresh += int(part.counts[FRESH])
+        total.changed += int(part.counts[CHANGED])
+        total.different += int(part.counts[DIFFERENT])
+        total.contradictions += int(part.counts[CONTRADICTIONS])
+        yield part
+
+
+def unite_records(
+    store: Store,
+    one: Input,
+    examples: Examples,
+    *,
+    on_records: OnRecords,
+    leave_out: LeaveOut,
+    in_step: Callable[[], object] = lambda: None,
+) -> RecordCounts:
+    """Merges the records of an input into a file that is open for writing; returns their counts.
+
+    It opens its own transactions.
+
+    Args:
+      on_records: called with the number of records read so far.
+      leave_out: called with a message for each unsound record.
+      in_step: called in every transaction that writes records.
+
+    Raises:
+      CorruptRecordError: if either file is damaged; records written before stay.
+      StoreError: if the file cannot be read or written.
+    """
+    counts = RecordCounts()
+    present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
+    work, first = Rewrite(store, in_step), not store.node_count  # in an empty file everything is new
+    for batch in batches(one, counts, leave_out):
+        for part in parts(batch, present, store.evaluator_number, counts):
+            if not first:
+                examples.note(part)
+            work.add(part.out, part.fresh)
+        on_records(counts.records)
+    work.flush()
+    return counts
+
+
+def add_records(store: Store, batch: RecordBatch) -> RecordCounts:
+    """Merges records, in segment order, into a file, in the open transaction; returns their counts.
+
+    They must have the file's numbers of runs and evaluators. An unsound record of the file counts as missing.
+
+    Raises:
+      CorruptRecordError: if the file is damaged.
+      StoreError: if it cannot be read or written.
+    """
+    counts = RecordCounts(records=len(batch))
+    present = Present(store.connection, store.catalog, lambda error: None)
+    found = [part.out for part in parts(batch, present, store.evaluator_number, counts)]
+    store.append_parts([part for part in found if len(part)], fresh=counts.fresh)
+    return counts

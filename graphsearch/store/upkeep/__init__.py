@@ -1,1 +1,0 @@
-"""Maintenance of a graph file: verify, salvage, compact, prune, backup."""

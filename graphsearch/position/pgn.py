@@ -424,7 +424,8 @@ class _Movetext:
 
     def _add(self, number: int, line: str) -> None:
         at, parts = 0, [" " if not self.lines and line.startswith("[") else ""]  # no tag for chess.pgn
-        if self._comment_line:
+        in_comment = self._comment_line
+        if in_comment:
             self._comment.append(line)
             at = _find("}", line, 0) + 1
             parts.append(line[:at])
@@ -443,7 +444,9 @@ class _Movetext:
                 parts.append(line[begin:at])
                 if at > len(line):
                     self._comment_line, self._comment = number, [line[begin:]]
-        self.lines.append((number, "".join(parts)))
+        text = "".join(parts)
+        if in_comment or not text.isspace():  # a blank line would end the game
+            self.lines.append((number, text))
 
     def _examined(self, number: int, text: str) -> str:
         """Returns the text between comments with the words replaced that could be moves."""

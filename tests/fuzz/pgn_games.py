@@ -26,7 +26,7 @@ SAME, JOINED, NOTHING = (
     "read whole, where chess.pgn stops at a blank line",
     "chess.pgn has an error",
 )
-OF_TAG = "chess.pgn takes a word of a tag for a move"
+OF_TAG = "chess.pgn takes a word of a tag for a move or a comment"
 BROKEN = "an error behind a blank line, where chess.pgn stops"
 REASONS = {
     "which is not a move": "a skipped word could be a move",
@@ -165,9 +165,9 @@ def _judged(game: ReadGame, expected: list[chess.Move], text: str) -> str:
 
 
 def _is_of_tag(text: str) -> bool:
-    """Returns whether the first move that `chess.pgn` reads stands in a line of tags."""
+    """Returns whether the first move or comment that `chess.pgn` reads stands in a line of tags."""
     for line in io.StringIO(text):
-        if any(match[1] for match in chess.pgn.MOVETEXT_REGEX.finditer(line)):
+        if any(match[1] or match[0][0] == "{" for match in chess.pgn.MOVETEXT_REGEX.finditer(line)):
             return line.lstrip(" \ufeff").startswith("[")
     return False
 

@@ -51,6 +51,7 @@ def line_of(game: ReadGame) -> str:
         ("1. e4 e5\n\n2. Nf3 Nc6\n\n{a comment}\n\n3. Bb5 1-0\n\n1. d4 d5\n", ["e4 e5 Nf3 Nc6 Bb5", "d4 d5"]),
         ("1. e4\n\ne5 2. Nf3 *", ["e4 e5 Nf3"]),
         ("1. e4 e5\n\n1. d4 d5\n", ["e4 e5", "d4 d5"]),
+        ("1. e4 e5\n)\n2. Nf3 *", ["e4 e5 Nf3"]),
         ("1. e4 e5 1-0 {behind it}\n{and this}\n\n1. d4 *", ["e4 e5", "d4"]),
         ("1. e4 e5 resigns\n\nsome prose\n\n1. d4 *", ["e4 e5", "d4"]),
         ('[Event "A"]\n\n\n\n1. e4 *\n', ["e4"]),

@@ -18,7 +18,7 @@ from graphsearch.book.growth import RootValue
 from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
 from graphsearch.book.status import RunRow, Status
 from graphsearch.book.status import status as status_of
-from graphsearch.book.todo import KINDS, MissingReply, Rivalry, Row, UnsearchedLeaf, book_names
+from graphsearch.book.todo import KINDS, Row, UnsearchedLeaf, book_names
 from graphsearch.book.todo import todo as find_work
 from graphsearch.book.why import Why
 from graphsearch.book.why import why as explain
@@ -259,9 +259,8 @@ def _drop_items(request: QueueRequest, texts: list[str]) -> None:
 EMPTY = {
     "leaves": "Every position of the book has been searched.",
     "gaps": "Every likely or popular reply has an answer.",
-    "bottlenecks": "No change of a few leaves can overturn the best move of a root.",
 }
-TODO_TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position", "Leaf", "Best", "Rival"), LEFT)
+TODO_TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position"), LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,8 +275,7 @@ class TodoRequest:
         str,
         option(
             "--kind KIND",
-            "leaves: positions not searched yet; gaps: likely or popular replies without an answer; "
-            "bottlenecks: the fewest leaves on which the best move of a root depends.",
+            "leaves: positions not searched yet; gaps: likely or popular replies without an answer.",
         ),
     ] = "leaves"
     lines: Lines = 20
@@ -291,7 +289,6 @@ class TodoRequest:
 @command(
     "graphsearch book todo white --store white.graph",
     "graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph",
-    "graphsearch book todo white --kind bottlenecks --json --store white.graph",
     views=True,
 )
 def todo(request: TodoRequest) -> None:
@@ -299,24 +296,17 @@ def todo(request: TodoRequest) -> None:
 
     Leaves come in the builder's order. Gaps are ranked by how likely the book reaches them: the product of
     the replies' shares of the imported games along the line (of P where fewer than 20 games are known), own
-    moves counting 1; own positions without a move are gaps too. A bottleneck is the smallest set of leaves
-    that, with other values, would make another move of a root as good as its best one; best moves outside the
-    book count as leaves of their positions. Among sets of equal size, the one whose values have to change
-    least comes first.
+    moves counting 1; own positions without a move are gaps too.
 
-    JSON: `items`; values are seen by the side to move at their position.
+    JSON: `items`, each with FEN, and the line from the root in UCI and in SAN.
     """
     kind, lines = _kind(request.kind, KINDS), request.lines
     found = find_work(request.store, request.name, kind, top=lines, min_games=request.min_games)
     say_if_unfinished(request.store)
-    for note in found.notes:
-        say(f"note: {note}")
     if request.json:
         print_json(found.as_dict())
     elif found.rows:
-        rows = [cells for row in found.rows for cells in _todo_cells(row)]
-        scored = [f"({heading()})"] if request.kind == "bottlenecks" else []
-        print_parts([*scored, Table(rows, TODO_TEXTS, spare=("Opening", "ECO"))])
+        print_parts([Table(map(_todo_cells, found.rows), TODO_TEXTS, spare=("Opening", "ECO"))])
     else:
         say(EMPTY[found.kind])
     if request.queue:
@@ -325,49 +315,25 @@ def todo(request: TodoRequest) -> None:
         say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
 
-def _todo_cells(row: Row) -> Iterator[dict[str, str]]:
-    """Yields the table rows of an item: one per leaf of a bottleneck, one for any other item."""
+def _todo_cells(row: Row) -> dict[str, str]:
+    target = row.target
+    position = detailed({"Position": target.position})
     if isinstance(row, UnsearchedLeaf):
-        yield {
-            **_lead(row.target.line or "start", row.target.position),
+        return {
+            "Line": target.line or "start",
+            **opening_cells(opening_at(target.position)),
+            **position,
             "Priority": "" if row.priority is None else f"{row.priority:.3f}",
-            "Ply": str(row.target.ply),
+            "Ply": str(target.ply),
         }
-    elif isinstance(row, MissingReply):
-        yield {
-            **_lead(
-                row.target.line if row.target.move else f"{row.target.line}, no move yet", row.target.position
-            ),
-            "Reach": f"{100 * row.reach:.2f}%",
-            "P": "" if row.p is None else f"{100 * row.p:.1f}%",
-            "Games": f"{row.games:,}" if row.games else "",
-        }
-    else:
-        yield from _bottleneck(row)
-
-
-def _lead(line: str, position: str) -> dict[str, str]:
-    """Returns the first columns of a row: the line, its opening, and with `--details` the position."""
-    return {"Line": line, **opening_cells(opening_at(position)), **detailed({"Position": position})}
-
-
-def _bottleneck(row: Rivalry) -> Iterator[dict[str, str]]:
-    head = {
-        "Best": row.best_san,
-        "Score": value_score(row.best_value, row.root),
-        "Rival": f"{row.rival_san} (outside)" if row.outside else row.rival_san,
-        "Its score": value_score(row.rival_value, row.root),
-        "Leaves": str(len(row.leaves)),
-        "Change": f"{row.change:.3f}",
+    return {
+        "Line": target.line if target.move else f"{target.line}, no move yet",
+        **opening_cells(opening_at(target.position)),
+        **position,
+        "Reach": f"{100 * row.reach:.2f}%",
+        "P": "" if row.p is None else f"{100 * row.p:.1f}%",
+        "Games": f"{row.games:,}" if row.games else "",
     }
-    if not row.leaves:
-        yield {"Leaf": "none: already as good"} | head
-    for leaf in row.leaves:
-        text = f"{leaf.target.line} (outside)" if leaf.target.move else leaf.target.line
-        here = leaf.target.position
-        values = {"Score here": value_score(leaf.value, here), "Score needed": value_score(leaf.needed, here)}
-        yield {"Leaf": text} | values | head
-        head = dict.fromkeys(head, "")
 
 
 MAX_ROOTS = 20  # roots in the output; JSON has all

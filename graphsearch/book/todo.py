@@ -1,4 +1,4 @@
-"""Candidates for the queue of a book, ranked: leaves, gaps (replies without an answer) and bottlenecks."""
+"""Candidates for the queue of a book, ranked: leaves, and gaps (replies without an answer)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from math import inf
 from operator import attrgetter, itemgetter
 from typing import Literal, get_args
 
-import chess
-
 from ..base.answer import Answer
 from ..base.errors import BookConfigError, InvalidParameterError
 from ..position.board import board_of, legal_moves
-from ..position.notation import numbered, ply_of
 from ..query.games import reply_share
 from ..store.store import Store
 from ..store.tables.books import asked, books
-from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .config import BOTH, is_own_turn, stored_config
 from .queue import NewItem
 from .rows import StoredBook, read_book
-from .tree import LEAF, OPEN, BookLine, Position, Ways
+from .tree import LEAF, OPEN, BookLine, Position
 
-Kind = Literal["leaves", "gaps", "bottlenecks"]
+Kind = Literal["leaves", "gaps"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MIN_P, MIN_GAMES = 0.05, 20  # least P or games of a gap
-MOST_CHANGE = 2.0  # of a value in [-1, 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +49,17 @@ class LinePosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(Answer):
-    """A row about one position or move."""
-
-    target: LinePosition
-
-    @property
-    def positions(self) -> tuple[LinePosition, ...]:
-        """The positions to search."""
-        return (self.target,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnsearchedLeaf(_Target):
+class UnsearchedLeaf(Answer):
     """A position without a search; `priority` is the builder's, the smaller the sooner; None: none."""
 
     json_keys = "priority *target"
 
+    target: LinePosition
     priority: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissingReply(_Target):
+class MissingReply(Answer):
     """A gap: a reply that the book lacks, or an own position without a move.
 
     Attributes:
@@ -87,52 +71,13 @@ class MissingReply(_Target):
 
     json_keys = "reach p games *target"
 
+    target: LinePosition
     reach: float
     p: float | None
     games: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedLeaf(_Target):
-    """A leaf of a bottleneck; values are seen by the side to move at its position."""
-
-    json_keys = "value needed *target"
-
-    value: float
-    needed: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rivalry(Answer):
-    """A bottleneck: at a root, `best` is better than `rival` while these leaves keep their values.
-
-    Attributes:
-      root: FEN. best, rival: UCI; the SANs have move numbers.
-      outside: whether the rival is a move outside the book.
-      best_value, rival_value: minimax, for the side to move at the root.
-      change: the sum of the necessary changes of the leaves' values.
-    """
-
-    json_keys = "root best best_value rival rival_value outside change leaves"
-
-    root: str
-    best: str
-    best_san: str
-    best_value: float
-    rival: str
-    rival_san: str
-    rival_value: float
-    outside: bool
-    change: float
-    leaves: tuple[ChangedLeaf, ...]
-
-    @property
-    def positions(self) -> tuple[LinePosition, ...]:
-        """The positions to search."""
-        return tuple(leaf.target for leaf in self.leaves)
-
-
-Row = UnsearchedLeaf | MissingReply | Rivalry
+Row = UnsearchedLeaf | MissingReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +86,6 @@ class Todo(Answer):
 
     Attributes:
       rows: the most urgent first.
-      notes: for the user.
     """
 
     json_keys = "book kind items=rows"
@@ -149,13 +93,11 @@ class Todo(Answer):
     book: str
     kind: Kind
     rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
 
     def items(self) -> list[NewItem]:
         """Returns the items for the queue in this order, each position or line once."""
         origin = f"todo: {self.kind}"
-        found = [target.item(origin) for row in self.rows for target in row.positions]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(row.target.item(origin) for row in self.rows))
 
 
 def book_names(path: str | os.PathLike[str]) -> list[str]:
@@ -176,17 +118,14 @@ def todo(
     top: int = 20,
     min_p: float = MIN_P,
     min_games: int = MIN_GAMES,
-    change: float = MOST_CHANGE,
 ) -> Todo:
     """Returns candidates for the queue of a book, read-only, even during a build.
 
     Args:
       name: of the book; None: the only one of the file.
       kind: `leaves`: positions without a search. `gaps`: likely or popular replies without an answer.
-        `bottlenecks`: the fewest leaves on which the choice of a root's move depends.
       top: largest number of rows; 0: all.
       min_p, min_games: of gaps, the least P or the least number of games of a reply.
-      change: of bottlenecks, the largest change of a leaf's value; 2 allows any value.
 
     Raises:
       InvalidParameterError: for an unknown book or kind, or a number out of range.
@@ -194,17 +133,13 @@ def todo(
     """
     if kind not in KINDS:
         raise InvalidParameterError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    if not 0 < change <= MOST_CHANGE:
-        raise InvalidParameterError(f"the change of a value must be above 0, at most 2, not {change:g}")
     if not 0 <= min_p <= 1 or min_games < 1 or top < 0:
         raise InvalidParameterError("P is from 0 to 1, games are 1 or more, rows 0 (all) or more")
     with Store.open(path, read_only=True) as store, store.snapshot():
         book = read_book(store, name)
         if kind == "leaves":
             return _leaves(book, top)
-        if kind == "gaps":
-            return _Gaps(store, book, min_p, min_games).found(top)
-        return _bottlenecks(book, change, top)
+        return _Gaps(store, book, min_p, min_games).found(top)
 
 
 def _line_position(
@@ -309,43 +244,3 @@ def _imported_games(store: Store, book: str) -> dict[str, dict[str, int]]:
     for key, move, number in asked(store, statement, (book,), *columns):
         found.setdefault(key, {})[move] = number
     return found
-
-
-def _bottlenecks(book: StoredBook, change: float, top: int) -> Todo:
-    found = find_bottlenecks(book.tree, change=change, top=top)
-    ways = {root: book.tree.shortest_ways([root]) for root in {row.root for row in found.rows}}
-    notes = []
-    if found.safe:
-        notes.append(f"{found.safe} rivals of a root's best move are out of reach, or need too many leaves")
-    if found.alone:
-        notes.append(f"{found.alone} roots have no two moves to compare")
-    rows = tuple(_rivalry(book, row, ways[row.root]) for row in found.rows)
-    return Todo(book.row.name, "bottlenecks", rows, tuple(notes))
-
-
-def _rivalry(book: StoredBook, row: Bottleneck, ways: Ways) -> Rivalry:
-    fen = book.tree.positions[row.root].fen
-    return Rivalry(
-        root=fen,
-        best=row.best.move,
-        best_san=numbered([row.best.san], ply_of(fen)),
-        best_value=row.best.value,
-        rival=row.rival.move,
-        rival_san=numbered([row.rival.san or _san(fen, row.rival.move)], ply_of(fen)),
-        rival_value=row.rival.value,
-        outside=row.rival.outside,
-        change=row.total,
-        leaves=tuple(_changed(book, change, ways) for change in row.changes),
-    )
-
-
-def _changed(book: StoredBook, change: Change, ways: Ways) -> ChangedLeaf:
-    position = book.tree.positions[change.position]
-    move = position.outside_move if change.outside else None
-    san = _san(position.fen, move) if move else None
-    target = _line_position(book, book.tree.line(change.position, ways), move, san)
-    return ChangedLeaf(target=target, value=change.value, needed=change.needed)
-
-
-def _san(fen: str, move: str) -> str:
-    return board_of(fen).san(chess.Move.from_uci(move))

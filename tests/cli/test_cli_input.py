@@ -576,7 +576,7 @@ WRONG = {  # exit code 2
     "book status --store bare.graph": "has no book; `book build` makes one",
     "book status --store hand.graph --book black": "has no book 'black'; it has 'white'",
     "book todo wihte --store hand.graph": "has no book 'wihte'; it has 'white'",
-    "book todo white --kind holes --store hand.graph": "leaves, gaps, bottlenecks",
+    "book todo white --kind holes --store hand.graph": "leaves, gaps",
     "evaluate nothing": "no file 'nothing'",
     "evaluate startpos --evaluator no-such": "no-such",
     "evaluate startpos --lines x": "--lines",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -128,39 +127,3 @@ def small_book() -> Handmade:
     book.link("d4", "d5", 0.5, -0.05)
     book.put("d4 d5", "leaf", 0.05, priority=None)
     return book
-
-
-def random_book(seed: int, *, transpose: bool, plies: int = 4) -> Handmade:
-    """Returns a book of few positions around random moves; without `transpose` it is a tree."""
-    rng = random.Random(seed)
-    book = Handmade(side="both")
-    book.root()
-    _grow(book, chess.Board(), rng, transpose, plies)
-    return book
-
-
-def _grow(book: Handmade, board: chess.Board, rng: random.Random, transpose: bool, plies: int) -> None:
-    value = round(rng.uniform(-0.9, 0.9), 1)
-    moves = ["e2e4", "d2d4", "g1f3", "e7e5", "d7d5", "g8f6"] if transpose else []
-    legal = [move for move in board.legal_moves if not moves or move.uci() in moves]
-    chosen = rng.sample(legal, min(len(legal), rng.choice([1, 2, 2, 3])))
-    if not plies or not chosen or rng.random() < 0.2 < plies / 10:
-        book.put_board(board, rng.choice(["leaf", "end"]), value if rng.random() < 0.9 else None)
-        return
-    outside = round(rng.uniform(-0.9, 0.9), 1) if rng.random() < 0.4 else None
-    other = next((move for move in board.legal_moves if move not in chosen), None)
-    if other is None or len(book.rows) > 12:
-        outside = None
-    book.put_board(
-        board,
-        "open",
-        value,
-        outside=outside,
-        outside_move=other.uci() if outside is not None and other else None,
-    )
-    for move in chosen:
-        after = board.copy(stack=False)
-        after.push(move)
-        book.link_board(board, board.san(move), round(rng.random(), 2), round(rng.uniform(-0.9, 0.9), 1))
-        if key_text(after) not in book.rows:
-            _grow(book, after, rng, transpose, plies - 1)

@@ -30,7 +30,7 @@ from graphsearch.solvers.alphabeta.search import (
 from graphsearch.solvers.mate import search as mates
 from graphsearch.solvers.mate.check import MateCheck, check_mate
 from graphsearch.solvers.mate.search import MateLimits, MateProgress, MateResult, MateSearch
-from graphsearch.solvers.nodetypes import MAX_NODES, Agreement, Classification, Rules, classify_file
+from graphsearch.solvers.nodetypes import Agreement, Classification, Rules, classify_file
 from graphsearch.store.entries import facts
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
@@ -509,10 +509,6 @@ def nodetypes(
     rules: Annotated[
         str, option("--rules RULES", "Whose expected types the table shows: garms or kannan.")
     ] = "garms",
-    nodes: Annotated[
-        int | None,
-        option("--nodes N", "Read at most N stored positions; 5,000,000 by default.", min=1),
-    ] = None,
     json: Json = False,
 ) -> int:
     """Count the PV, Cut and All nodes of stored searches; compare them with the minimal tree.
@@ -540,14 +536,11 @@ def nodetypes(
         found = classify_file(
             store,
             board,
-            max_nodes=nodes or MAX_NODES,
             on_progress=show,
             on_problem=lambda problem: say(f"damaged: {problem}"),
         )
     if found.ignored:
         say(f"note: {_entries(found.ignored)} of another evaluation ignored")
-    if not found.complete:
-        say(f"note: the limit of {count(found.nodes, 'position')} was reached; raise it with --nodes")
     print_answer(found, _types(found, rules), json=json)
     return fail(f"{store} is damaged; only its readable part was counted") if found.problems else 0
 
@@ -555,7 +548,7 @@ def nodetypes(
 def _types(found: Classification, rules: str) -> Iterator[Part]:
     yield found.position
     yield (
-        f"{count(found.nodes, 'stored position')}, {found.reached:,} of {_entries(found.entries)},"
+        f"{found.nodes:,} of {_entries(found.entries)},"
         f" {count(len(found.plies) - 1, 'ply', 'plies')} deep,"
         f" {found.branching:.1f} moves a position; {found.proven:,} proven"
     )

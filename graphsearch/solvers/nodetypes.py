@@ -1,10 +1,10 @@
-"""Node types of alpha-beta: two published sets of rules, counts in minimal trees, and the stored positions.
+"""Node types of alpha-beta: two published sets of rules, counts in minimal trees, and the stored entries.
 
 Both sets are in the chess programming wiki under "Node Types". Knuth and Moore numbered the types 1, 2, 3;
 the names PV, Cut and All are Marsland's and Popowich's. The leaves of a minimal tree: Knuth and Moore
 (1975), after Levin.
 
-The walk over the stored positions below one is breadth-first and works level by level and in bulk, so the
+The walk over the entries below a position is breadth-first and works level by level and in bulk, so the
 shortest line to a position decides its expected type; among several shortest lines PV takes precedence over
 Cut, and Cut over All. The first move of a position is its best move, or without one the first move in
 canonical order that leads to a stored position. The expected type of the start is the type of its bound, PV
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -28,18 +28,14 @@ from numpy.typing import NDArray
 from ..base.answer import Answer, picked
 from ..base.errors import UnknownPositionError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
-from ..position.board import POSITION_WORDS, fen_of, key_of, pack
-from ..position.fens import clocks_of
+from ..position.board import MAX_MOVES, fen_of, key_of, pack
 from ..position.values import LEAST_MATE
+from ..position.words import BLACK, BLACK_TO_MOVE, META
+from ..query.steps import legal_codes, positions_after
 from ..store import transposition_layout as layout
 from ..store.entries import load
-from ..store.index_kernel import FilterArrays, no_filter
-from ..store.reading import MAX_ASKED, Reader
-from ..store.record import TERMINAL_MASK, UNPROVEN, board_tables
-from ..store.record_kernel import LOWER_SHIFT, UPPER_SHIFT
 from ..store.store import Store
-from ..store.transposition import TYPES, check_of
-from .nodetypes_kernel import BEST, CAPTURE, CHECK, EntryIndex, index_entries, list_steps, new_steps
+from ..store.transposition import TYPES
 
 # ------------------------------------------------------------------------------------ theory
 PV, CUT, ALL = "pv", "cut", "all"
@@ -190,44 +186,19 @@ def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
 # ---------------------------------------------------------------------------------- the walk
 Words = NDArray[np.uint64]
 Codes = NDArray[np.uint8]
-Bounds = tuple[NDArray[np.int8], NDArray[np.int8]]
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Level = tuple[Numbers, Words]  # indices, `[R]`, and words, `[R, 10]`, of the positions at one distance
+OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
 
 PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
 NO_DISTANCE = (1 << 15) - 1  # of a node without a PV node above it
+UNSEEN = -1
+TYPE_OF_BOUND = np.array([layout.NO_TYPE, layout.ALL, layout.CUT, layout.PV], np.uint8)  # none, UPPER, LOWER
+LINE_SHIFT = 16
+STEP_ROWS = 4_000  # positions whose moves are listed at once: some 12 MB
 
-
-class RecordProofs:
-    """Proven results of a file's records; without a reader nothing is proven."""
-
-    def __init__(self, reader: Reader | None = None) -> None:
-        self._reader = reader
-
-    def filter(self) -> FilterArrays:
-        """Returns the filter for positions that may have a record."""
-        return self._reader.filter() if self._reader else no_filter()
-
-    def bounds(self, words: Words) -> Bounds:
-        """Returns the proven lower and upper results of positions, `[K, 10]`, at their clocks; else (-1, 1).
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
-        lower, upper = np.full(len(words), -1, np.int8), np.full(len(words), 1, np.int8)
-        for first in range(0, len(words) if self._reader else 0, MAX_ASKED):
-            assert self._reader is not None
-            found, records = self._reader.find(words[first : first + MAX_ASKED])
-            at = first + np.flatnonzero(found)
-            flags = records.flags.astype(np.int64)
-            lower[at], upper[at] = (flags >> LOWER_SHIFT & 3) - 1, (flags >> UPPER_SHIFT & 3) - 1
-            clocks = clocks_of(words[at])
-            late = (clocks > clocks_of(records.words)) & (flags & TERMINAL_MASK == 0)
-            for i in np.flatnonzero(late & (flags != UNPROVEN)).tolist():
-                lower[at[i]], upper[at[i]] = records.record(i).bounds_at(int(clocks[i]))
-        return lower, upper
-
-
-# A stored position. Types are 1 PV, 2 Cut, 3 All, 0 unknown. A numpy array of it has the entries first, then
-# proven records without an entry; the index of a position is its identity.
+# An entry. Types are 1 PV, 2 Cut, 3 All, 0 unknown.
 NODE = np.dtype(
     [
         ("ply", np.int16),  # plies from the start, UNSEEN before the walk reaches it
@@ -235,36 +206,29 @@ NODE = np.dtype(
         ("garms", np.uint8),  # type expected by the topology
         ("kannan", np.uint8),
         ("searched", np.uint8),  # type that the search itself expected
-        ("proven", np.bool_),  # whether it is a proof: a mate, or a result that a record proves
+        ("proven", np.bool_),  # whether it is a proof of a mate
         ("cut", np.uint8),  # number of the move that made the cut, from 1; 0 none
-        ("is_record", np.bool_),  # whether it has a record and no entry
         # plies to the nearest PV node (by its bound) on the deciding line; a start without a bound counts as
         # one; NO_DISTANCE if there is none
         ("distance", np.int16),
         ("line", np.int32),  # key that decides between lines: garms << 16 | distance
         ("moves", np.int16),  # number of legal moves
         ("stored", np.int16),  # number of those that lead to stored positions
-        ("best", np.int64),  # its best move, 0 without one
-        ("best_marks", np.uint8),  # marks of that move
+        ("best", np.uint16),  # its best move, 0 without one
+        ("is_noisy", np.bool_),  # whether that is a capture or a check
     ]
 )
 Nodes = Any  # np.recarray of NODE
 
 
-def _blank(count: int) -> Nodes:
-    """Returns positions that the walk has not reached."""
-    nodes = np.zeros(count, NODE).view(np.recarray)
-    nodes.ply, nodes.kannan, nodes.line = UNSEEN, 255, np.iinfo(np.int32).max
-    return nodes
-
-
-def _of_entries(data: Words) -> Nodes:
-    """Returns the positions of entries."""
+def _nodes_of(data: Words) -> Nodes:
+    """Returns the nodes of entries."""
     value = layout.values(data)
     bound = layout.bits_at(data, layout.BOUND_AT, layout.BOUND_MASK)
     wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
     loses = (value <= -LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.UPPER))
-    nodes = _blank(len(data))
+    nodes = np.zeros(len(data), NODE).view(np.recarray)
+    nodes.ply, nodes.kannan, nodes.line = UNSEEN, 255, np.iinfo(np.int32).max
     nodes.actual = TYPE_OF_BOUND[bound]
     nodes.searched = layout.bits_at(data, layout.TYPE_AT, layout.TYPE_MASK)
     nodes.proven = wins | loses
@@ -273,193 +237,105 @@ def _of_entries(data: Words) -> Nodes:
     return nodes
 
 
-def _of_records(lower: NDArray[np.int8], upper: NDArray[np.int8]) -> Nodes:
-    """Returns the positions of proven records."""
-    nodes = _blank(len(lower))
-    nodes.actual = np.where(lower == upper, PV_CODE, np.where(lower > -1, CUT_CODE, ALL_CODE))
-    nodes.proven = nodes.is_record = True
-    return nodes
-
-
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """The result of a walk.
-
-    Attributes:
-      nodes: the stored positions, the start first. entries: number of all entries. reached: number of those
-        found.
-      complete: False if the walk reached its limit.
-    """
-
-    nodes: Nodes
-    entries: int
-    reached: int
-    complete: bool
-
-
-MAX_NODES = 5_000_000
-STEP_ROOM = 1 << 17  # moves listed at once: 14 MB
-UNSEEN = np.int16(-1)
-TYPE_OF_BOUND = np.array(
-    [layout.NO_TYPE, layout.ALL, layout.CUT, layout.PV], np.uint8
-)  # none, UPPER, LOWER, EXACT
-_LINE_SHIFT = 16
-
-Numbers = NDArray[np.int64]
-Level = tuple[Numbers, Words]
-OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
-
-
-def walk(
-    board: chess.Board,
-    entries: EntryIndex,
-    proofs: RecordProofs | None = None,
-    *,
-    max_nodes: int = MAX_NODES,
-    on_progress: OnProgress | None = None,
-    step_room: int = STEP_ROOM,
-) -> Walked:
-    """Returns all stored positions that are reachable by legal moves through stored positions.
-
-    A position is stored if it has an entry, or a record that proves a result.
-
-    Args:
-      step_room: moves listed at once, 110 bytes each.
-
-    Raises:
-      UnknownPositionError: if the start is not stored.
-      InvalidPositionError: if it is not legal.
-    """
-    walking = _EntryWalk(entries, proofs or RecordProofs(), max_nodes, step_room)
-    level, ply = walking.start(board), 0
-    while len(level[0]):
-        if on_progress:
-            on_progress(walking.found, len(entries.keys), ply)
-        level, ply = walking.step(*level, ply), ply + 1
-    nodes = walking.nodes[walking.nodes.ply != UNSEEN]
-    nodes = nodes[np.argsort(nodes.ply, kind="stable")]
-    return Walked(nodes, len(entries.keys), int((~nodes.is_record).sum()), walking.complete)
-
-
-def _table(rules: Rules) -> Codes:
+def _expected_types(rules: Rules) -> Codes:
     """Returns the expected types by the parent's type and the arrival, `[4, 3]`."""
-    arrivals = (Arrival.FIRST, Arrival.CANDIDATE, Arrival.FURTHER)
-    rows = [[TYPES.index(expected(rules, kind, arrival)) for arrival in arrivals] for kind in KINDS]
+    rows = [[TYPES.index(expected(rules, kind, arrival)) for arrival in Arrival] for kind in KINDS]
     return np.array([[0, 0, 0], *rows], np.uint8)
 
 
-class _EntryWalk:
-    """A walk. A level is the identities, `[R]`, and words, `[R, 10]`, of the positions at one distance."""
+def walk(board: chess.Board, keys: Words, data: Words, *, on_progress: OnProgress | None = None) -> Nodes:
+    """Returns the entries that legal moves through entries reach from a position, by their ply.
 
-    def __init__(self, entries: EntryIndex, proofs: RecordProofs, max_nodes: int, step_room: int) -> None:
-        self._entries = entries
-        self._proofs = proofs
-        self._filter = proofs.filter()
-        self._max_nodes = max_nodes
-        self.nodes = _of_entries(entries.data)
-        self._records: dict[int, int] = {}  # key -> identity, -1 where nothing is proven
-        self._tables = _table(Rules.GARMS), _table(Rules.KANNAN)
-        self._steps = new_steps(step_room)
-        self.found = 0
-        self.complete = True
+    Args:
+      keys, data: `[K]`, the entries, each key once.
+
+    Raises:
+      UnknownPositionError: if the position has no entry.
+      InvalidPositionError: if it is not legal.
+    """
+    order = np.argsort(keys)
+    walking = _Walk(keys[order], _nodes_of(data[order]))
+    level, ply, found = walking.start(board), 0, 0
+    while len(level[0]):
+        found += len(level[0])
+        if on_progress:
+            on_progress(found, len(keys), ply)
+        level, ply = walking.step(level, ply), ply + 1
+    nodes = walking.nodes[walking.nodes.ply != UNSEEN]
+    return nodes[np.argsort(nodes.ply, kind="stable")]
+
+
+class _Walk:
+    def __init__(self, keys: Words, nodes: Nodes) -> None:
+        self._keys, self.nodes = keys, nodes
+        self._garms, self._kannan = _expected_types(Rules.GARMS), _expected_types(Rules.KANNAN)
 
     def start(self, board: chess.Board) -> Level:
         """Returns the first level: the start alone."""
         words = pack(board)[None]
-        at = self._entry_of(board)
-        if at < 0:
-            at = int(self._identities(np.array([key_of(board)], np.uint64), words)[0])
-        if at < 0:
+        at, is_stored = self._find(np.array([key_of(board)], np.uint64))
+        if not is_stored[0]:
             raise UnknownPositionError(
                 f"no fixed-depth search and no mate proof has left an entry of this position: {fen_of(board)}"
             )
-        node = self.nodes[at]
-        node.ply, self.found = 0, 1
+        node = self.nodes[at[0]]
+        node.ply = 0
         node.garms = node.kannan = node.actual or PV_CODE
         node.distance = 0 if node.garms == PV_CODE else NO_DISTANCE
-        return np.array([at]), words
+        return at, words
 
-    def _entry_of(self, board: chess.Board) -> int:
-        keys, key = self._entries.keys, np.uint64(key_of(board))
-        low, high = np.searchsorted(keys, key, "left"), np.searchsorted(keys, key, "right")
-        checks = layout.checks(self._entries.data[low:high])
-        fitting = np.flatnonzero(checks == np.uint64(check_of(board) & layout.CHECK_MASK))
-        return int(low + fitting[0]) if len(fitting) else -1
+    def _find(self, keys: Words) -> tuple[Numbers, Mask]:
+        """Returns the index of the entry of each key, and whether there is one."""
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return at, self._keys[at] == keys
 
-    def step(self, at: Numbers, words: Words, ply: int) -> Level:
+    def step(self, level: Level, ply: int) -> Level:
         """Completes the nodes of the level at a ply; returns the level below it."""
-        best, rows = self.nodes.best[at], len(at)
-        moves, marks = np.zeros(rows, np.int16), np.zeros(rows, np.uint8)
-        lower, upper = self._proofs.bounds(words)
-        self.nodes.proven[at] |= (lower > -1) | (upper < 1)
-        fresh: list[Level] = []
-        done = 0
-        words = np.ascontiguousarray(words).reshape(-1)
-        while done < rows:
-            done, listed = list_steps(
-                board_tables(), self._entries, self._filter, words, best, done, moves, marks, self._steps
-            )
-            fresh.append(self._take(at, ply, listed, marks))
-        self.nodes.moves[at], self.nodes.best_marks[at] = moves, marks
-        below = np.concatenate([identities for identities, _ in fresh])
+        at, words = level
+        parts = [
+            self._step(at[first : first + STEP_ROWS], words[first : first + STEP_ROWS], ply)
+            for first in range(0, len(at), STEP_ROWS)
+        ]
+        below = np.concatenate([part for part, _ in parts])
         line = self.nodes.line[below]
-        self.nodes.garms[below] = line >> _LINE_SHIFT
-        self.nodes.distance[below] = line & ((1 << _LINE_SHIFT) - 1)
-        return below, np.concatenate([words for _, words in fresh])
+        self.nodes.garms[below] = line >> LINE_SHIFT
+        self.nodes.distance[below] = line & ((1 << LINE_SHIFT) - 1)
+        return below, np.concatenate([part for _, part in parts])
 
-    def _take(self, level: Numbers, ply: int, listed: int, marks: Codes) -> Level:
-        """Updates counts and types with listed moves; returns the new identities, with their words."""
-        steps = self._steps
-        of, at, keys = steps.of[:listed], steps.at[:listed].copy(), steps.keys[:listed]
-        words = steps.words[: POSITION_WORDS * listed].reshape(-1, POSITION_WORDS)
-        unsure = at < 0
-        at[unsure] = self._identities(keys[unsure], words[unsure])
-        there = at >= 0
-        of, at, own, words = of[there], at[there], steps.marks[:listed][there], words[there]
-        np.add.at(self.nodes.stored, level[of], 1)
-        first = np.diff(of, prepend=-1) != 0
-        first = np.where(marks[of] & BEST, own & BEST, first).astype(bool)
-        arrival = np.where(first, 0, np.where(own & (CAPTURE | CHECK), 1, 2))
-        return self._meet(level[of], ply, at, arrival, words)
+    def _step(self, at: Numbers, words: Words, ply: int) -> Level:
+        """Makes the moves of some positions; returns the positions that are reached for the first time."""
+        counts, codes, marks = legal_codes(words)
+        is_move = np.arange(MAX_MOVES) < counts[:, None]
+        of, moves = np.nonzero(is_move)[0], codes[is_move]
+        children, keys = positions_after(words, of, moves)
+        theirs = BLACK - (words[of, META] & np.uint64(BLACK_TO_MOVE)).astype(np.int64)
+        rows = np.arange(len(of))
+        is_noisy = (children[rows, theirs] != words[of, theirs]) | (marks[is_move] > 0)
+        is_best = moves == self.nodes.best[at][of]
+        self.nodes.moves[at] = counts
+        self.nodes.is_noisy[at[of[is_best & is_noisy]]] = True
+        has_best = np.zeros(len(at), bool)
+        has_best[of[is_best]] = True
+        found, is_stored = self._find(keys)
+        of, found = of[is_stored], found[is_stored]
+        self.nodes.stored[at] = np.bincount(of, minlength=len(at))
+        is_first = np.where(has_best[of], is_best[is_stored], np.diff(of, prepend=-1) != 0)
+        arrival = np.where(is_first, 0, np.where(is_noisy[is_stored], 1, 2))  # in the order of `Arrival`
+        return self._meet(at[of], ply, found, arrival, children[is_stored])
 
     def _meet(self, parents: Numbers, ply: int, at: Numbers, arrival: Numbers, words: Words) -> Level:
-        """Types positions that are new or of the same ply; returns the new identities, with their words."""
+        """Types positions that are new or of the same ply; returns the new ones."""
         nodes = self.nodes
-        new = nodes.ply[at] == UNSEEN
-        identities, index = np.unique(at[new], return_index=True)
-        room = max(0, self._max_nodes - self.found)
-        if len(identities) > room:
-            self.complete = False
-            identities, index = identities[:room], index[:room]
-        self.found += len(identities)
-        nodes.ply[identities] = ply + 1
+        is_new = nodes.ply[at] == UNSEEN
+        new, index = np.unique(at[is_new], return_index=True)
+        nodes.ply[new] = ply + 1
         now = nodes.ply[at] == ply + 1
-        above, at, arrival, met = nodes[parents[now]], at[now], arrival[now], words[new][index]
-        garms = self._tables[0][above.garms, arrival].astype(np.int32)
+        above, child, way = nodes[parents[now]], at[now], arrival[now]
+        garms = self._garms[above.garms, way].astype(np.int32)
         distance = np.where(above.actual == PV_CODE, 0, above.distance).astype(np.int32) + 1
-        np.minimum.at(nodes.line, at, garms << _LINE_SHIFT | np.minimum(distance, NO_DISTANCE))
-        np.minimum.at(nodes.kannan, at, self._tables[1][above.kannan, arrival])
-        return identities, met
-
-    def _identities(self, keys: Words, words: Words) -> Numbers:
-        """Returns the identities of positions without an entry, -1 where no record proves anything."""
-        if not len(keys):
-            return np.zeros(0, np.int64)
-        each, index, back = np.unique(keys, return_index=True, return_inverse=True)
-        asked = [i for i, key in enumerate(each.tolist()) if key not in self._records]
-        if asked:
-            self._ask(each[asked], words[index[asked]])
-        found: Numbers = np.array([self._records[key] for key in each.tolist()], np.int64)[back]
-        return found
-
-    def _ask(self, keys: Words, words: Words) -> None:
-        """Looks up the proofs in the records of positions, and numbers the proven ones."""
-        lower, upper = self._proofs.bounds(words)
-        proven = (lower > -1) | (upper < 1)
-        numbers = np.where(proven, len(self.nodes) + np.cumsum(proven) - 1, -1)
-        self._records.update(zip(keys.tolist(), numbers.tolist(), strict=True))
-        more = _of_records(lower[proven], upper[proven])
-        self.nodes = np.concatenate([self.nodes, more]).view(np.recarray)
+        np.minimum.at(nodes.line, child, garms << LINE_SHIFT | np.minimum(distance, NO_DISTANCE))
+        np.minimum.at(nodes.kannan, child, self._kannan[above.kannan, way])
+        return new, words[is_new][index]
 
 
 # ----------------------------------------------------------- figures of the stored positions
@@ -467,7 +343,6 @@ HYATT = 0.9  # least share of the Cut nodes that the first move cuts (Hyatt)
 MAKE_ENTRIES = "graphsearch alphabeta POSITION --depth D --store FILE"
 
 Counts = dict[str, int]
-Mask = NDArray[np.bool_]
 OnProblem = Callable[[str], object]  # one line
 
 
@@ -504,11 +379,9 @@ class Classification:
 
     Attributes:
       position: FEN of the start. start: expected type of the start: by its bound, PV where it has none.
-      entries: number of the file's entries of the present evaluation. reached: number of those found.
-        ignored: number of entries of another evaluation.
-      problems: one line for each damaged entry or record. complete: False if the walk reached its limit.
-      records: number of positions with a proven record and no entry.
-      proven: number of positions with a proof, of a mate or of a result.
+      entries: number of the file's entries of the present evaluation. ignored: of another evaluation.
+      problems: one line for each damaged entry.
+      proven: number of positions with a proof of a mate.
       branching: mean legal moves of a position that has any.
       actual, leaves: positions by stored bound.
       agreement: of the actual types with those expected by `garms`, `kannan` and the `search` itself.
@@ -521,11 +394,8 @@ class Classification:
     position: str
     start: str
     entries: int
-    reached: int
     ignored: int
     problems: tuple[str, ...]
-    complete: bool
-    records: int
     proven: int
     branching: float
     actual: Counts
@@ -553,7 +423,7 @@ class Classification:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch lab nodetypes POSITION`."""
-        names = "position start entries reached ignored problems complete nodes records proven branching"
+        names = "position start entries ignored problems nodes proven branching"
         cuts = picked(self, "cuts first=first_cuts share=first_share")
         return {
             **picked(self, f"{names} actual leaves agreement"),
@@ -568,35 +438,27 @@ def classify_file(
     path: str | os.PathLike[str],
     board: chess.Board,
     *,
-    max_nodes: int = MAX_NODES,
     on_progress: OnProgress | None = None,
     on_problem: OnProblem | None = None,
 ) -> Classification:
-    """Classifies the positions that a graph file holds below one; a search may write the file meanwhile.
+    """Classifies the entries that a graph file holds below a position; a search may write it meanwhile.
 
-    `on_problem` receives each problem: damaged entries before the walk begins, damaged records after it.
+    `on_problem` receives each problem before the walk begins.
 
     Raises:
       InvalidPositionError: if the position is not legal.
       UnknownPositionError: if the file has no entries, or none of the position.
       StoreError: if the file cannot be read.
     """
-    with Store.open(path, read_only=True) as store, store.reader() as reader:
+    with Store.open(path, read_only=True) as store:
         loaded = load(store, BuiltinEvaluator().identity.digest)
-        _tell(loaded.problems, on_problem)
-        if not len(loaded.keys):
-            raise UnknownPositionError(_nothing(path, loaded.ignored, loaded.problems))
-        entries = index_entries(loaded.keys, loaded.data)
-        walked = walk(board, entries, RecordProofs(reader), max_nodes=max_nodes, on_progress=on_progress)
-        _tell(reader.problems, on_problem)
-        problems = (*loaded.problems, *reader.problems)
-    return classify(board, walked, ignored=loaded.ignored, problems=problems)
-
-
-def _tell(problems: Iterable[str], on_problem: OnProblem | None) -> None:
     if on_problem:
-        for problem in problems:
+        for problem in loaded.problems:
             on_problem(problem)
+    if not len(loaded.keys):
+        raise UnknownPositionError(_nothing(path, loaded.ignored, loaded.problems))
+    nodes = walk(board, loaded.keys, loaded.data, on_progress=on_progress)
+    return classify(board, nodes, len(loaded.keys), loaded.ignored, tuple(loaded.problems))
 
 
 def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) -> str:
@@ -608,10 +470,9 @@ def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) ->
 
 
 def classify(
-    board: chess.Board, walked: Walked, *, ignored: int = 0, problems: tuple[str, ...] = ()
+    board: chess.Board, nodes: Nodes, entries: int, ignored: int = 0, problems: tuple[str, ...] = ()
 ) -> Classification:
-    """Returns the figures of a finished walk."""
-    nodes = walked.nodes
+    """Returns the figures of the nodes of a walk."""
     is_leaf, known_cut = nodes.stored == 0, (nodes.actual == CUT_CODE) & (nodes.cut > 0)
     became = _became_all(nodes)
     start = TYPES[int(nodes.garms[0])]
@@ -621,12 +482,9 @@ def classify(
     return Classification(
         position=fen_of(board),
         start=start,
-        entries=walked.entries,
-        reached=walked.reached,
+        entries=entries,
         ignored=ignored,
         problems=problems,
-        complete=walked.complete,
-        records=_count(nodes.is_record),
         proven=_count(nodes.proven),
         branching=_mean_moves(nodes.moves) or 0.0,
         actual=_by_kind(nodes.actual),
@@ -653,8 +511,7 @@ def _became_all(nodes: Nodes) -> Mask:
 
     It includes a Cut node that a later move cut which is neither a capture nor a check.
     """
-    quiet = nodes.best_marks & (CAPTURE | CHECK) == 0
-    failed = (nodes.actual == ALL_CODE) | ((nodes.actual == CUT_CODE) & (nodes.cut > 1) & quiet)
+    failed = (nodes.actual == ALL_CODE) | ((nodes.actual == CUT_CODE) & (nodes.cut > 1) & ~nodes.is_noisy)
     found: Mask = (nodes.kannan == CUT_CODE) & failed
     return found
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import UnknownPositionError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
-from graphsearch.position.board import key_of, legal_moves, pack
+from graphsearch.position.board import key_of, legal_moves
 from graphsearch.position.values import MATE
+from graphsearch.solvers import nodetypes
 from graphsearch.solvers.nodetypes import (
     ALL,
     CUT,
@@ -24,9 +24,7 @@ from graphsearch.solvers.nodetypes import (
     NO_DISTANCE,
     PV,
     Arrival,
-    Bounds,
     Classification,
-    RecordProofs,
     Rules,
     Words,
     classify,
@@ -36,20 +34,18 @@ from graphsearch.solvers.nodetypes import (
     minimal_of,
     walk,
 )
-from graphsearch.solvers.nodetypes_kernel import EntryIndex, index_entries
 from graphsearch.store import entries as store_entries
 from graphsearch.store.store import Store
 from graphsearch.store.transposition import TYPES, Entry, EntryTable, encoded
-from graphsearch.store.transposition_layout import PROOF
 from tests.support.positions import after_line
 
 Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut
 
 
-def entries_of(table: EntryTable) -> EntryIndex:
-    """Returns the entries of a table in memory as columns for a walk."""
+def entries_of(table: EntryTable) -> tuple[Words, Words]:
+    """Returns the keys and data of the entries of a table in memory."""
     there = table.arrays.keys != 0
-    return index_entries(table.arrays.keys[there], table.arrays.data[there])
+    return table.arrays.keys[there], table.arrays.data[there]
 
 
 def table_of(puts: list[Put], start: str = chess.STARTING_FEN) -> EntryTable:
@@ -79,13 +75,12 @@ SMALL: list[Put] = [
 
 
 def classified(puts: list[Put]) -> Classification:
-    board = chess.Board()
-    return classify(board, walk(board, entries_of(table_of(puts))))
+    return classify(chess.Board(), walk(chess.Board(), *entries_of(table_of(puts))), len(puts))
 
 
 def test_a_small_tree_put_by_hand() -> None:
     found = classified(SMALL)
-    assert (found.nodes, found.entries, found.reached, found.complete) == (12, 12, 12, True)
+    assert (found.nodes, found.entries) == (12, 12)
     assert found.actual == {"pv": 3, "cut": 5, "all": 3, "unknown": 1}
     assert [ply.nodes for ply in found.plies] == [
         {"pv": 1, "cut": 0, "all": 0, "unknown": 0},
@@ -124,7 +119,7 @@ def test_distances_are_odd_for_cut_and_even_for_all_below_the_pv() -> None:
 
 def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counted_from_it() -> None:
     board = after_line("d4")
-    found = classify(board, walk(board, entries_of(table_of(SMALL))))
+    found = classify(board, walk(board, *entries_of(table_of(SMALL))), 12)
     # d4 is Cut, its first reply All, what follows Cut; below a PV start it would be PV all along
     assert (found.start, found.as_dict()["start"]) == ("cut", "cut")
     assert found.agreement["garms"].matrix == ((0, 0, 0), (0, 2, 0), (0, 0, 1))
@@ -136,7 +131,7 @@ def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counte
         (0, found.plies[1].moves, 0),
     ]
     board = after_line("h4")  # without a bound
-    assert classify(board, walk(board, entries_of(table_of(SMALL)))).start == "pv"
+    assert classify(board, walk(board, *entries_of(table_of(SMALL))), 12).start == "pv"
 
 
 # ------------------------------------------------------------------ against a walk position by position
@@ -217,7 +212,7 @@ def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, pla
         "8/P1k5/8/8/8/8/5K1p/8 b - - 74 90",
     ],
 )
-def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str) -> None:
+def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(fen)
     start = chess.Board(fen)
     boards = positions(start, 3, rng)[:600]
@@ -225,49 +220,15 @@ def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str) -> None:
     plain = plain_walk(start, entries)
     keys = np.array([key_of(board) for board in boards], np.uint64)
     data = np.array([encoded(entries[key_of(board)], board) for board in boards], np.uint64)
-    for room in (1 << 17, 2000):  # the moves of a level at once, or in portions
-        walked = walk(start, index_entries(keys, data), step_room=room)
-        nodes = walked.nodes
+    for rows in (nodetypes.STEP_ROWS, 7):  # the moves of a level at once, or in portions
+        monkeypatch.setattr(nodetypes, "STEP_ROWS", rows)
+        nodes = walk(start, keys, data)
         columns = (nodes.ply, nodes.garms, nodes.kannan, nodes.distance, nodes.moves, nodes.stored)
         assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == sorted(plain.values())
     proofs = sum(1 for key in plain if entries[key].mate_plies is not None)
-    assert (int(nodes.proven.sum()), walked.reached) == (proofs, len(plain))
+    assert (int(nodes.proven.sum()), len(nodes)) == (proofs, len(plain))
     for kind, bound in ((1, "exact"), (2, "lower"), (3, "upper"), (0, "")):
         assert (nodes.actual == kind).sum() == sum(entries[key].bound == bound for key in plain)
-
-
-def test_an_entry_of_another_position_with_the_same_key_is_not_taken() -> None:
-    board = chess.Board()
-    entry = Entry(0, 1, "exact", None, "pv", 0)
-    other = chess.Board("8/8/8/8/8/8/8/K1k5 w - - 0 1")
-    keys = np.array([key_of(board), key_of(board)], np.uint64)
-    wrong, right = encoded(entry, other), encoded(entry, board)
-    assert len(walk(board, index_entries(keys, np.array([wrong, right], np.uint64))).nodes) == 1
-    with pytest.raises(UnknownPositionError):
-        walk(board, index_entries(keys[:1], np.array([wrong], np.uint64)))
-
-
-class Told(RecordProofs):
-    """One proof for every position that is asked for."""
-
-    def __init__(self, lower: int, upper: int) -> None:
-        super().__init__()
-        self._lower, self._upper = lower, upper
-
-    def bounds(self, words: Words) -> Bounds:
-        return np.full(len(words), self._lower, np.int8), np.full(len(words), self._upper, np.int8)
-
-
-@pytest.mark.parametrize(("lower", "upper", "code"), [(1, 1, 1), (0, 0, 1), (0, 1, 2), (-1, 0, 3)])
-def test_a_proven_record_without_an_entry_counts_by_its_bounds(lower: int, upper: int, code: int) -> None:
-    board = chess.Board()
-    nothing = index_entries(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
-    nodes = walk(board, nothing, Told(lower, upper)).nodes
-    assert (nodes.actual.tolist(), nodes.proven.tolist(), nodes.is_record.tolist()) == (
-        [code],
-        [True],
-        [True],
-    )
 
 
 # ------------------------------------------------------------------ files
@@ -289,44 +250,6 @@ def write_entries(path: Path, evaluation: str) -> None:
 
 def test_a_file_is_classified_as_its_entries_are(entries_file: Path) -> None:
     assert classify_file(entries_file, chess.Board()).as_dict() == classified(SMALL).as_dict()
-
-
-def test_proven_records_of_a_file_are_found_beside_its_entries(tmp_path: Path) -> None:
-    path = tmp_path / "mate.graph"
-    start = chess.Board("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 0 1")
-    with Graph.open(path) as graph:
-        analyze(graph, start, Limits(visits=200), SearchParams())
-        table = graph.use_entries(1 << 20)
-        table.put(start, Entry(MATE - 1, PROOF, "exact", start.parse_san("Ra8#"), "pv", 0))
-    found = classify_file(path, start)
-    assert found.nodes > found.records >= 1
-    assert found.proven == found.nodes
-    assert found.plies[1].nodes["pv"] >= 1  # the mated position, exact
-    assert found.plies[0].nodes == {"pv": 1, "cut": 0, "all": 0, "unknown": 0}
-
-
-def test_proofs_in_bulk_are_those_of_each_record_at_every_clock(tmp_path: Path) -> None:
-    path = tmp_path / "mate.graph"
-    start = chess.Board("7k/8/5KR1/8/8/8/8/8 w - - 20 40")
-    with Graph.open(path) as graph:
-        analyze(graph, start, Limits(visits=300), SearchParams())
-    met = [start]
-    for first in start.legal_moves:
-        after = start.copy()
-        after.push(first)
-        met += [after, *(second for _, second in plain_children(after))]
-    boards = [board.copy() for board in met for _ in range(4)]
-    for board, clock in zip(boards, (0, 21, 70, 75) * len(met), strict=True):
-        board.halfmove_clock = clock
-    with Store.open(path, read_only=True) as store, store.reader() as reader:
-        lower, upper = RecordProofs(reader).bounds(np.array([pack(board) for board in boards], np.uint64))
-        records = [store.read(board) for board in boards]
-    wanted = [
-        record.bounds_at(board.halfmove_clock) if record else (-1, 1)
-        for record, board in zip(records, boards, strict=True)
-    ]
-    assert list(zip(lower.tolist(), upper.tolist(), strict=True)) == wanted
-    assert {(-1, -1), (1, 1), (-1, 1)} <= set(wanted)
 
 
 # ------------------------------------------------------------------ node types in theory

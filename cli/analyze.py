@@ -1,12 +1,12 @@
-"""`graphsearch analyze` and `watch`: searches of one position, of many, and of several in turn."""
+"""`graphsearch analyze`, `review` and `watch`: searches of one position, of many, and of several in turn."""
 
 from __future__ import annotations
 
 import sys
 import time as clocks
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,10 @@ import typer
 
 from graphsearch.base.errors import EvaluatorError, UnsavedError
 from graphsearch.base.limits import LINE, check_size
-from graphsearch.book.review.judging import GameReview, MoveReview
+from graphsearch.book.review.games import GameChoice, read_since
+from graphsearch.book.review.judging import GameReview, MoveReview, Player
+from graphsearch.book.review.review import ReviewReport, ReviewSettings
+from graphsearch.book.review.review import review as review_games
 from graphsearch.book.review.sets import (
     SetProgress,
     SetReport,
@@ -30,6 +33,7 @@ from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.evaluators.uci.program import find_program
 from graphsearch.exchange.output import check_target
+from graphsearch.exchange.sources import FileProgress
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.view import NodeView, Reader, view
 from graphsearch.position.board import MAX_MOVES, board_of
@@ -47,25 +51,26 @@ from graphsearch.solvers.mate.beside import MateFinder
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 
-from . import review
-from .commands import command
+from .commands import has_details
+from .exports import opened_target
+from .games import given_file, unpacked
 from .options import (
     STDIN,
-    EvaluatorOptions,
+    STDOUT,
     Json,
     LineOptions,
     Lines,
-    Param,
     PositionOptions,
-    Ram,
+    SearchOptions,
+    Side,
+    Since,
     StoreToMake,
     StoreToSave,
-    Time,
-    Workers,
+    WorkOptions,
     argument,
-    graph_ram,
     open_input,
     option,
+    side_of,
 )
 from .output import (
     ENDED_BY_READER,
@@ -77,6 +82,7 @@ from .output import (
     print_answer,
     print_json,
     print_parts,
+    problem_lines,
     say,
     say_clock,
     typed,
@@ -85,16 +91,14 @@ from .progress import compile_search, compiled, progress_display, titled_bar
 from .render import game_text, move_number, node_parts, numbered, opening_line, way_text
 from .signals import StopSignals
 from .tables import (
-    FILL,
     LEFT,
-    WHOLE,
+    RIGHT,
+    VIEW,
     Part,
     Table,
     clock,
     count,
     detail,
-    detailed,
-    heading,
     is_white,
     rate,
     score,
@@ -111,15 +115,7 @@ REASONS = {  # why a search ended before its limit
 }
 
 
-@command(
-    "graphsearch analyze first.graph --time 10",
-    'graphsearch analyze "1. e4 e5 2. Nf3" --visits 10k --json',
-    'graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000',
-    "graphsearch analyze first.graph games.pgn --game 2 --ply 30 --time 5m",
-    "graphsearch analyze first.graph games.pgn --all --visits 10k -o analyzed.pgn",
-    "graphsearch analyze first.graph positions.epd --time 10 -o solved.epd",
-    views=True,
-)
+@has_details
 def analyze(request: Request) -> int:
     """Search a position and print the best lines; with --store, resume from a graph file and save to it.
 
@@ -136,16 +132,26 @@ def analyze(request: Request) -> int:
     POSITION may be - for standard input: moves, a game in PGN, or positions as of an EPD file.
 
     JSON: of an EPD file one object for each position.
+
+    \b
+    Examples:
+      graphsearch analyze first.graph --time 10
+      graphsearch analyze "1. e4 e5 2. Nf3" --visits 10k --json
+      graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000
+      graphsearch analyze first.graph games.pgn --game 2 --ply 30 --time 5m
+      graphsearch analyze first.graph games.pgn --all --visits 10k -o analyzed.pgn
+      graphsearch analyze first.graph positions.epd --time 10 -o solved.epd
     """
     if request.position.position == STDIN and not request.every:
         request = from_stdin(request)
     if request.every or is_set(request):
         return analyze_many(request)
-    if request.workers is not None:
+    if request.search.workers is not None:
         raise typer.BadParameter("--workers searches several positions, with --all or an EPD file")
     if request.output:
         raise typer.BadParameter("-o writes games, with --all, or the lines of an EPD file")
-    request = replace(request, evaluator=request.evaluator.of_file(request.store))
+    chosen = request.search.evaluator.of_file(request.store)
+    request = replace(request, search=replace(request.search, evaluator=chosen))
     with StopSignals() as signals:
         try:
             result = _search(request, signals)
@@ -168,11 +174,11 @@ def stockfish_is_installed() -> bool:
 
 def _search(request: Request, signals: StopSignals) -> SearchResult:
     """Searches, saves everything and closes the file; returns the result."""
-    evaluator, options = request.evaluator.create(request.param or (), request.store)
+    asked = request.search
+    evaluator, options = asked.evaluator.create(asked.param or (), request.store)
     starts_file = request.store is not None and not request.store.exists()
     with closing(evaluator):
-        limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
-        params, board = SearchParams.from_options(options), request.position.board()
+        limits, params, board = asked.limits, SearchParams.from_options(options), request.position.board()
         say_clock(board)
         listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
         lines = None if request.json else request.lines or None  # a line takes a millisecond
@@ -184,11 +190,11 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             lines=lines,
             mates=MateFinder.within,
         )
-        with Graph.open(request.store, evaluator=evaluator, ram_bytes=graph_ram(request.ram)) as graph:
+        with Graph.open(request.store, evaluator=evaluator, ram_bytes=asked.ram_bytes) as graph:
             compile_search(evaluator, params, filed=request.store is not None, board=board)
             if not limits.as_dict() and not graph.evaluator.best_moves(board):
                 say("No limit is set; press Ctrl-C to stop.")
-            if starts_file and not request.evaluator.named and stockfish_is_installed():
+            if starts_file and not asked.evaluator.named and stockfish_is_installed():
                 say(STRONGER)
             signals.arm()
             with (
@@ -247,7 +253,7 @@ def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
     else:
         held = size(file_bytes(request.store))
         yield f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held})."
-    chosen = request.evaluator
+    chosen = request.search.evaluator
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:
         yield "Evaluated by the built-in evaluator; --evaluator selects another one."
     if request.store is not None:
@@ -291,7 +297,6 @@ def status_line(progress: Progress) -> str:
     return f"{counters}\n{'   '.join(memory)}"
 
 
-SET_KINDS = {"Line": LEFT, "Id": WHOLE, "Wanted": WHOLE, "Best": WHOLE, "Solved": LEFT, "PV": FILL}
 SET_SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
 
 
@@ -301,14 +306,8 @@ class Request:
 
     position: PositionOptions
     store: StoreToSave = None
-    visits: Annotated[int | None, option("--visits N", "Stop after N more visits of the position.")] = None
-    evaluations: Annotated[int | None, option("--evaluations N", "Stop after N evaluations.")] = None
-    time: Time = None
-    ram: Ram = None
-    workers: Workers = None
+    search: SearchOptions
     lines: Lines = 5
-    evaluator: EvaluatorOptions
-    param: Param = None
     every: Annotated[bool, option("--all", "Of a PGN file: every position of its games in turn.")] = False
     output: Annotated[
         str | None,
@@ -371,20 +370,22 @@ def analyze_many(request: Request) -> int:
         raise typer.BadParameter("--all needs a graph file to save to: --store FILE")
     if (position.moves, position.ply) != (None, None) or not Path(position.position).is_file():
         raise typer.BadParameter("--all needs a PGN file; --game K selects one of its games")
-    shared = {one.name for one in fields(review.Request)} & {one.name for one in fields(request)}
-    asked = review.Request(
-        **{name: getattr(request, name) for name in shared},
+    asked = ReviewRequest(
         file=position.position,
+        store=request.store,
+        search=request.search,
+        output=request.output,
         game=None if position.game is None else [position.game],
+        json=request.json,
     )
-    return review.run_review(asked, every=_game_parts)
+    return run_review(asked, every=_game_parts)
 
 
 def _game_parts(game: GameReview) -> Iterator[Part]:
     """Yields all moves of a game, values seen by White."""
     yield f"Game {game.number}, {game.player(True)} - {game.player(False)}"
-    yield from review.game_lines(game)
-    yield Table(map(_move_cells, game.moves), {"Move": WHOLE, "Best": WHOLE}, spare=("Visits", "Its score"))
+    yield from game_lines(game)
+    yield Table(map(_move_cells, game.moves), spare=("Visits", "Its score"))
     yield ""
 
 
@@ -392,11 +393,12 @@ def _move_cells(move: MoveReview) -> dict[str, str]:
     return {
         "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
         "Best": move.best_san,
-        "Its score": review.value_text(move.best_cp, move.best_mate, white=move.white),
-        "Score": review.value_text(move.cp, move.mate, white=move.white),
+        "Its score": value_text(move.best_cp, move.best_mate, white=move.white),
+        "Score": value_text(move.cp, move.mate, white=move.white),
         "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
         "Visits": f"{move.n:,}",
-        **detailed({"Q before": f"{move.best_q:+.3f}", "Q after": f"{move.q:+.3f}"}),
+        "Q before": f"{move.best_q:+.3f}",
+        "Q after": f"{move.q:+.3f}",
     }
 
 
@@ -415,14 +417,12 @@ def _analyze_set(request: Request) -> int:
     rows: list[SetRow] = []
     keep = (lambda row: print_json(row.as_dict())) if request.json else rows.append
     with ExitStack() as stack, StopSignals() as signals:
-        evaluator, params = compiled(
-            request.evaluator, request.param, request.store, stack, workers=request.workers
-        )
+        evaluator, params = compiled(request.search, request.store, stack)
         settings = SetSettings(
-            limits=review.limits_of(request.visits, request.evaluations, request.time),
+            limits=request.search.limits_each,
             params=params,
-            workers=request.workers,
-            pool=request.evaluator.pool,
+            workers=request.search.workers,
+            pool=request.search.evaluator.pool,
             output=output,
         )
         signals.arm()
@@ -432,13 +432,13 @@ def _analyze_set(request: Request) -> int:
             lines,
             settings,
             evaluator=evaluator,
-            ram_bytes=graph_ram(request.ram),
+            ram_bytes=request.search.ram_bytes,
             stop=signals.stop,
             on_progress=show,
             on_row=keep,
         )
     if not request.json:
-        print_parts([f"({heading()})", Table(map(_set_cells, rows), SET_KINDS, spare=SET_SPARE)])
+        print_parts([VIEW, Table(map(_set_cells, rows), {"Line": LEFT}, spare=SET_SPARE)])
     for line in _report_lines(request, report, skipped=len(problems), output=output):
         say(line)
     return signals.exit_code or (FAILED if problems else 0)
@@ -461,7 +461,8 @@ def _set_cells(row: SetRow) -> dict[str, str]:
         "Score": score(row.cp, row.mate, white=white),
         "Visits": f"{row.visits:,}",
         "Solved after": after,
-        **detailed({"Q": signed(row.q, white=white), "Spent": f"{row.evaluations:,}"}),
+        "Q": signed(row.q, white=white),
+        "Spent": f"{row.evaluations:,}",
         "PV": numbered(row.position, row.pv),
     }
 
@@ -484,10 +485,245 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
         yield NOT_SAVED
 
 
+# ---------------------------------------------------------------- reviews
+MAX_PLAYERS = 40
+PLAYER_SPARE = ("Opening", "Middlegame", "Endgame", "!", "Loss", "Games", "Moves", "Loss %")
+GameParts = Callable[[GameReview], Iterable[Part]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequest:
+    """The options of one call of `review`."""
+
+    file: Annotated[str, argument("FILE", "Games in PGN, plain, .gz or .zst; - for standard input.")]
+    store: StoreToMake
+    search: SearchOptions
+    output: Annotated[
+        str | None,
+        option(
+            "-o --output OUT",
+            "The annotated games, - for stdout; by default NAME-reviewed.pgn beside NAME.pgn.",
+        ),
+    ] = None
+    game: Annotated[
+        list[int] | None, option("--game K", "Only this game of the file. May be repeated.", min=1)
+    ] = None
+    player: Annotated[
+        str | None,
+        option(
+            "--player NAME",
+            "Only games of this player: every word of NAME is a part of the name, in any case.",
+        ),
+    ] = None
+    side: Side = None
+    since: Since = None
+    strip: Annotated[
+        bool, option("--strip", "Leave out the comments, variations and glyphs of the source.")
+    ] = False
+    json: Json = False
+
+
+@has_details
+def review(request: ReviewRequest) -> int:
+    """Search every position of games, each within the limits, and write what that says of their moves.
+
+    The annotated games have an evaluation of every move, ?!, ? and ?? for moves that lose 5, 10 and 15 % of
+    the expected score, ! for an only good move, the better line as a variation, and N for the first move that
+    no imported game has played. Both sides are judged, whatever --player says. A table has the accuracy, the
+    mean loss and the marks of every player.
+
+    A position that has its visits in the graph file, or had its evaluations or time, costs nothing, so games
+    that share moves share work, and after Ctrl-C or a kill the same command resumes. The games are written at
+    the end, whole. Broken games are reported with their lines and left out. Exit code 1 if the file cannot be
+    read, or none of its games can be reviewed.
+
+    JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
+
+    \b
+    Examples:
+      graphsearch review games.pgn --store first.graph --visits 400 -o reviewed.pgn
+      graphsearch review games.pgn --store first.graph --player "Carlsen" --since 2024 -o won.pgn
+    """
+    return run_review(request)
+
+
+def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int:
+    """Reviews games; returns the exit code.
+
+    `every`: makes the output of a game, which replaces the figures; then only a named file is written.
+    """
+    output = request.output or (default_output(request.file) if every is None else None)
+    if request.json and output == STDOUT:
+        raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
+    choice = GameChoice(
+        player=request.player or "",
+        color=side_of(request.side) or "",
+        since=None if request.since is None else read_since(request.since),
+        games=frozenset(request.game or ()),
+    )
+    games: list[GameReview] = []
+
+    def keep(game: GameReview) -> None:
+        if request.json or every or not games:
+            games.append(game)
+
+    given = given_file(request.file)
+    with ExitStack() as files:
+        evaluator, params = compiled(request.search, request.store, files)
+        settings = ReviewSettings(
+            limits=request.search.limits_each,
+            choice=choice,
+            pgn=files.enter_context(opened_target(output)) if output else None,
+            bare=request.strip,
+            params=params,
+            workers=request.search.workers,
+            pool=request.search.evaluator.pool,
+        )
+        signals = files.enter_context(StopSignals())
+        show = files.enter_context(titled_bar("Reading", _review_title))
+        if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
+            signals.arm()
+        with other_kernels_compiling():
+            report = review_games(
+                request.store,
+                given,
+                settings,
+                evaluator=evaluator,
+                ram_bytes=request.search.ram_bytes,
+                stop=signals.stop,
+                on_progress=show,
+                on_game=keep,
+            )
+    _print_review(request, report, games, table_wanted=output != STDOUT, every=every)
+    if report.stopped:
+        say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
+        say(f"Resume with: {command_text()}")
+        return signals.exit_code
+    if report.failed:
+        several = report.chosen > 1
+        chosen = f"none of the {report.chosen:,} chosen games can" if several else "the chosen game cannot"
+        return fail(f"{chosen} be reviewed")
+    return 0
+
+
+def default_output(name: str) -> str | None:
+    """Returns the default file of the annotated games; None for standard input.
+
+    >>> default_output("games/my.pgn"), default_output("my.pgn.zst"), default_output("-")
+    ('games/my-reviewed.pgn', 'my-reviewed.pgn', None)
+    """
+    if name == STDOUT:
+        return None
+    path = unpacked(name)
+    return str(path.with_name(f"{path.stem}-reviewed.pgn"))
+
+
+def _print_review(
+    request: ReviewRequest,
+    report: ReviewReport,
+    games: list[GameReview],
+    *,
+    table_wanted: bool,
+    every: GameParts | None,
+) -> None:
+    """Prints the report: data on stdout, messages on stderr."""
+    problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]
+    notes = [f"note: {report.name}: {note}" for note in report.notes]
+    for lines in (problems, notes):
+        for line in problem_lines(lines, len(lines)):
+            say(line)
+    if request.json:
+        found: dict[str, Any] = report.as_dict()
+        print_json(found | {"games": [game.as_dict() for game in games]})
+    elif table_wanted and every:
+        for game in games:
+            print_parts(every(game))
+    elif table_wanted and report.reviewed:
+        rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
+        print_parts([Table(rows, {"Opening": RIGHT}, spare=PLAYER_SPARE)])
+        if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
+            cells = [_moment_cells(move) for move in games[0].moves if move.glyph]
+            marked = Table(cells, spare=("Its score", "Better", "Loss %"))
+            print_parts(["", *game_lines(games[0]), marked])
+        unlisted = len(report.players.listed()) - MAX_PLAYERS
+        if unlisted > 0:
+            print(f"and {unlisted:,} more players; --json has all")
+        print()
+    for line in _review_lines(report):
+        print(line) if table_wanted and not request.json else say(line)
+
+
+def _review_title(now: FileProgress) -> str:
+    """Returns the title of the progress bar, which counts bytes, visits or games."""
+    pace = f", {rate(now.rate)} visits/s" if now.count else ""
+    return f"{now.stage} {now.name}{pace}"
+
+
+# ------------------------------------------------------------------ tables and lines
+
+
+def _player_cells(player: Player) -> dict[str, str]:
+    found = player.all
+    return {
+        "Player": player.name,
+        "Games": f"{player.games:,}",
+        "Moves": f"{found.moves:,}",
+        "Accuracy": _decimal(found.accuracy),
+        "Loss %": _decimal(found.mean_loss),
+        "Loss": "" if found.mean_loss_cp is None else f"{found.mean_loss_cp / 100:.2f}",
+        "??": str(found.blunders),
+        "?": str(found.mistakes),
+        "?!": str(found.inaccuracies),
+        "!": str(found.good),
+        **{phase.capitalize(): _decimal(of.accuracy) or "-" for phase, of in player.phases.items()},
+    }
+
+
+def _decimal(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def game_lines(game: GameReview) -> list[str]:
+    """Returns the lines with the opening of a game and the view of its scores."""
+    opening = [f"Opening: {game.opening}"] if game.opening else []
+    return [*opening, VIEW]
+
+
+def _moment_cells(move: MoveReview) -> dict[str, str]:
+    better = move.better if move.loss else ""
+    return {
+        "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
+        "Score": value_text(move.cp, move.mate, white=move.white),
+        "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
+        "Better": better,
+        "Its score": value_text(move.best_cp, move.best_mate, white=move.white) if better else "",
+    }
+
+
+def value_text(cp: int, mate: int | None, *, white: bool) -> str:
+    """Returns a score, given from White's view, in the shown view."""
+    if mate == 0:
+        return "mate"
+    shown = None if mate is None else round(mate if white else -mate)
+    return score(cp if white else -cp, shown, white=white)
+
+
+def _review_lines(report: ReviewReport) -> Iterator[str]:
+    """Yields the report line by line."""
+    skipped = f", {report.skipped:,} skipped" if report.skipped else ""
+    yield (
+        f"{count(report.reviewed, 'game')} reviewed{skipped}; {count(report.searched, 'position')} searched,"
+        f" {report.known:,} known before; {report.new_visits:,} visits, {report.evaluations:,} evaluations,"
+        f" {report.seconds:.1f} s"
+    )
+    if report.output is not None:
+        yield f"Written: {report.output}"
+
+
+# ---------------------------------------------------------------- several in turn
 MOST_ROOTS = 20  # of a file, if no position is named
 JSON_SECONDS = 5.0  # between two lines of JSON during a turn
 WATCH_FRAME_LINES = 3  # lines of the live display that are not roots
-WATCH_KINDS = {"Line": LEFT, "Best": WHOLE, "PV": FILL}
 WATCH_SPARE = ("PV", "Share", "Visits")
 
 
@@ -507,22 +743,11 @@ class WatchRequest:
         list[float] | None,
         option("--share X", "Share of the next position in the time, in their order; 1 by default."),
     ] = None
-    time: Time = None
-    evaluations: Annotated[
-        int | None, option("--evaluations N", "Stop after N evaluations in all.", min=1)
-    ] = None
-    ram: Ram = None
-    workers: Workers = None
-    evaluator: EvaluatorOptions
-    param: Param = None
+    work: WorkOptions
     json: Json = False
 
 
-@command(
-    'graphsearch watch first.graph "1. e4 e5" "1. d4" --share 2 --time 1h',
-    "graphsearch watch first.graph --json",
-    views=True,
-)
+@has_details
 def watch(request: WatchRequest) -> int:
     """Search several positions in turn, each for its share of the time, until a limit, or Ctrl-C.
 
@@ -532,12 +757,15 @@ def watch(request: WatchRequest) -> int:
 
     JSON: a line for the searched position after every turn, and every five seconds. `seconds` is the time
     that it had; `ended` says why it needs no more. Values are seen by the side to move.
+
+    \b
+    Examples:
+      graphsearch watch first.graph "1. e4 e5" "1. d4" --share 2 --time 1h
+      graphsearch watch first.graph --json
     """
     jobs = _jobs(request)
     with ExitStack() as stack, StopSignals() as signals:
-        evaluator, params = compiled(
-            request.evaluator, request.param, request.store, stack, workers=request.workers
-        )
+        evaluator, params = compiled(request.work, request.store, stack)
         signals.arm()
         watched = _Watch(request, [replace(job, params=params) for job in jobs], signals)
         parts = watched.run(evaluator)
@@ -596,27 +824,27 @@ class _Watch:
 
     def __init__(self, request: WatchRequest, jobs: list[SearchJob], signals: StopSignals) -> None:
         self._request, self._signals = request, signals
-        self._turns = Turns(jobs, round_seconds=min(ROUND_SECONDS, request.time or ROUND_SECONDS))
+        self._turns = Turns(jobs, round_seconds=min(ROUND_SECONDS, request.work.time or ROUND_SECONDS))
         self._began = self._printed = clocks.monotonic()
         self._read: Reader = lambda board: None
 
     def run(self, evaluator: Evaluator | EvaluatorSpec) -> list[Part]:
         """Searches until a limit, a signal, or until no position needs more; returns the final view."""
-        request, stop = self._request, self._signals.stop
+        request, work, stop = self._request, self._request.work, self._signals.stop
         with (
             progress_display(self._signals, lambda now: now.line, self._view) as show,
             open_searches(
                 request.store,
                 evaluator,
                 Control(on_progress=lambda now: self._show(show, now), stop=stop),
-                ram_bytes=graph_ram(request.ram),
-                workers=request.workers,
-                pool=request.evaluator.pool,
+                ram_bytes=work.ram_bytes,
+                workers=work.workers,
+                pool=work.evaluator.pool,
             ) as (graph, searches),
-            other_kernels_compiling() if request.workers is None else nullcontext(),
+            other_kernels_compiling() if work.workers is None else nullcontext(),
         ):
             self._read = graph.read
-            limits = Limits(seconds=request.time, evaluations=request.evaluations)
+            limits = Limits(seconds=work.time, evaluations=work.evaluations)
             for job, result in search_in_turns(searches, self._turns, stop, limits):
                 graph.save_soon()
                 if request.json:
@@ -624,7 +852,7 @@ class _Watch:
                 if searches.is_detached:
                     show(self._now(job.title, graph.node_count, result.evaluations / result.seconds))
             graph.flush()  # with all positions in the file's list, also those of the last seconds
-            return [f"({heading()})", self._table()]
+            return [VIEW, self._table()]
 
     def _show(self, show: Callable[[_Now], None], now: Progress) -> None:
         """Shows the progress of a search of this process."""
@@ -643,7 +871,7 @@ class _Watch:
 
     def _table(self, most: int | None = None) -> Table:
         """Returns a table of all positions, or of the first `most`."""
-        return Table(map(self._cells, self._turns.jobs[:most]), WATCH_KINDS, spare=WATCH_SPARE)
+        return Table(map(self._cells, self._turns.jobs[:most]), {"Line": LEFT}, spare=WATCH_SPARE)
 
     def _node(self, job: SearchJob, lines: int) -> NodeView | None:
         return view(self._read, job.board, lines=lines)
@@ -681,7 +909,7 @@ class _Watch:
         return cells | {
             "Score": score(cp_of(node.q), node.mate, white=white),
             "Visits": f"{node.visits:,}",
-            **detailed({"Q": signed(node.q, white=is_white(node.position))}),
+            "Q": signed(node.q, white=is_white(node.position)),
             "Best": best.san if best else "",
             "PV": numbered(node.position, sans_of(job.board, best.pv)) if best else "",
         }

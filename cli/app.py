@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
 
 from graphsearch.base.version import __version__
 
-from .commands import Command, Entry, command, example_text, group
+from .commands import HELP_NAMES, ProgramGroup, command
 from .options import option
 from .output import PROGRAM
 
@@ -39,7 +40,7 @@ Look
   serve              serve.serve         Explore a graph file in the browser.
 Games
   import             games.import_files  Import games, Polyglot books and positions into a graph file.
-  review             review.review       Review games: search every position, judge every move.
+  review             analyze.review      Review games: search every position, judge every move.
   games              games.games_of      Compare imported games with the search, or list them.
   players            games.players_of    List who played the imported games.
   prepare            games.prepare       List where an opponent's games leave your book.
@@ -100,59 +101,65 @@ _ABOUT = """Search chess positions into a graph stored in one file, and read it 
 
 A search can be stopped at any time and resumed from the same file.
 """
+EXAMPLES = """\b
+Examples:
+  graphsearch analyze first.graph --time 10
+  graphsearch show first.graph "1. e4 e5"
+  graphsearch store info first.graph"""
 
 
-def app(words: Sequence[str] | None = None) -> typer.Typer:
-    """Returns the program with the command of a command line only; with all if none is given.
-
-    If its words name none, all are listed, for help or for a shell, but none can be run.
-    """
-    sections = _sections("", words)
-    is_list = sum(map(len, sections.values())) > 1
-    program = group(
-        sections,
+def app(words: list[str] | None = None) -> TyperGroup:
+    """Returns the program. With a command line, only the command that it names is imported and can be run."""
+    commands = _commands("", words)
+    root = typer.Typer(
         name=PROGRAM,
-        add_completion=is_list or COMPLETE in os.environ,  # its options cost the start of a command
-        pretty_exceptions_enable=False,
-        epilog=example_text(
-            "graphsearch analyze first.graph --time 10",
-            'graphsearch show first.graph "1. e4 e5"',
-            "graphsearch store info first.graph",
-        ),
+        cls=ProgramGroup,
+        # its options cost the start of a command
+        add_completion=not words or words[0] not in commands or COMPLETE in os.environ,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings=HELP_NAMES,
+        epilog=EXAMPLES,
     )
-    program.callback(help=_ABOUT)(_root)
+    root.callback(help=_ABOUT)(_root)
+    program = typer.main.get_command(root)
+    assert isinstance(program, TyperGroup)
+    program.commands = commands
     return program
 
 
-def _sections(above: str, words: Sequence[str] | None) -> dict[str, dict[str, Entry]]:
-    """Returns what words name in a group (empty: the program), by heading; all of it if they name nothing."""
-    first = words[0] if words else ""
-    known = bool(first) and f"\n  {f'{above} {first}'.strip()} " in CONTENTS
-    sections: dict[str, dict[str, Entry]] = {}
+def _commands(above: str, words: list[str] | None) -> dict[str, Any]:
+    """Returns the commands of a group (empty: of the program) by name, in the order of `CONTENTS`."""
+    commands: dict[str, Any] = {}  # a TyperCommand or a ProgramGroup each
     heading = ""
     for line in CONTENTS.strip().splitlines():
         if not line.startswith(" "):
             heading = line.partition(": ")[2] if above else line
             continue
         path, place, summary = re.split("  +", line.strip(), maxsplit=2)
-        group_name, _, name = path.rpartition(" ")
-        if group_name == above and (name == first or not known):
-            rest = None if words is None else words[1:] if known else ()
-            declared = words is None or known
-            one = group(_sections(path, rest)) if place == "-" else _declared(place) if declared else _unread
-            sections.setdefault(heading, {})[name] = one, summary
-    return sections
-
-
-def _declared(place: str) -> Command:
-    module, _, name = place.partition(".")
-    found: Command = getattr(import_module(f".{module}", __package__), name)
-    return found
-
-
-@command()
-def _unread() -> None:
-    """Stands for a command whose module is not imported."""
+        group, _, name = path.rpartition(" ")
+        if group != above:
+            continue
+        shown: dict[str, Any] = {"short_help": summary, "rich_help_panel": heading or None}
+        if place == "-":
+            rest = words if words is None else words[1:] if words[:1] == [name] else []
+            commands[name] = ProgramGroup(
+                name=name,
+                commands=_commands(path, rest),
+                help=summary,
+                no_args_is_help=True,
+                rich_markup_mode=None,
+                context_settings=HELP_NAMES,
+                **shown,
+            )
+        elif words is None or words[:1] == [name]:
+            module, _, function = place.partition(".")
+            commands[name] = command(
+                getattr(import_module(f".{module}", __package__), function), name, **shown
+            )
+        else:
+            commands[name] = TyperCommand(name, **shown)
+    return commands
 
 
 def _print_version(wanted: bool) -> None:

@@ -26,7 +26,7 @@ from graphsearch.evaluators.factory import with_threads
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import holds_positions, legal_part, sans_of
 
-from .commands import command
+from .commands import has_details
 from .options import (
     Json,
     LineOptions,
@@ -50,15 +50,14 @@ from .render import numbered, opening_at, opening_cells, opening_line, value_sco
 from .signals import StopSignals
 from .tables import (
     LEFT,
-    WHOLE,
+    RIGHT,
+    VIEW,
     Part,
     Table,
     count,
-    detailed,
     duration,
-    heading,
+    is_detailed,
     is_white,
-    look,
     moment,
     signed,
 )
@@ -95,12 +94,6 @@ class QueueRequest:
     json: Json = False
 
 
-@command(
-    "graphsearch book queue first.graph",
-    'graphsearch book queue first.graph "1. d4 d5 2. c4"',
-    "graphsearch book queue first.graph games.pgn --game 2 --ply 12",
-    "graphsearch book queue first.graph --drop 1",
-)
 def queue_items(request: QueueRequest) -> int:
     """List the queue of a book; with POSITION, add to it; with --drop, remove from it.
 
@@ -112,6 +105,13 @@ def queue_items(request: QueueRequest) -> int:
     JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`); of what was added:
     `added` are the numbers of new items, `duplicates` already waited as item `id`, `problems` could not be
     read; of what was removed: `dropped` is their number, `left` no longer waited.
+
+    \b
+    Examples:
+      graphsearch book queue first.graph
+      graphsearch book queue first.graph "1. d4 d5 2. c4"
+      graphsearch book queue first.graph games.pgn --game 2 --ply 12
+      graphsearch book queue first.graph --drop 1
     """
     if request.positions and request.drop:
         raise typer.BadParameter("give positions to add or --drop, one of the two")
@@ -224,9 +224,8 @@ def _list_queue(request: QueueRequest) -> None:
     kind = _kind(request.kind, (*queue.STATES, ALL_STATES))
     chosen = next((known for known in queue.STATES if known == kind), None)
     found = list(queue.items(request.store, state=chosen, book=request.book))
-    texts = {"State": WHOLE, "Book": LEFT, "Added (UTC)": WHOLE, "From": LEFT, "Line": LEFT, "Note": LEFT}
     facts = {"items": [item.as_dict() for item in found]}
-    print_answer(facts, [Table(map(_item_cells, found), texts)], json=request.json)
+    print_answer(facts, [Table(map(_item_cells, found), {"Line": LEFT})], json=request.json)
     if not found and not request.json:
         say("The queue is empty." if chosen is None else f"No item is {chosen}.")
 
@@ -260,7 +259,6 @@ EMPTY = {
     "leaves": "Every position of the book has been searched.",
     "gaps": "Every likely or popular reply has an answer.",
 }
-TODO_TEXTS = dict.fromkeys(("Line", "ECO", "Opening", "Position"), LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,11 +284,7 @@ class TodoRequest:
     json: Json = False
 
 
-@command(
-    "graphsearch book todo white --store white.graph",
-    "graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph",
-    views=True,
-)
+@has_details
 def todo(request: TodoRequest) -> None:
     """List what a book needs next, the most urgent first; works while the book is built.
 
@@ -299,6 +293,11 @@ def todo(request: TodoRequest) -> None:
     moves counting 1; own positions without a move are gaps too.
 
     JSON: `items`, each with FEN, and the line from the root in UCI and in SAN.
+
+    \b
+    Examples:
+      graphsearch book todo white --store white.graph
+      graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph
     """
     kind, lines = _kind(request.kind, KINDS), request.lines
     found = find_work(request.store, request.name, kind, top=lines, min_games=request.min_games)
@@ -306,7 +305,7 @@ def todo(request: TodoRequest) -> None:
     if request.json:
         print_json(found.as_dict())
     elif found.rows:
-        print_parts([Table(map(_todo_cells, found.rows), TODO_TEXTS, spare=("Opening", "ECO"))])
+        print_parts([Table(map(_todo_cells, found.rows), {"Line": LEFT, "P": RIGHT})])
     else:
         say(EMPTY[found.kind])
     if request.queue:
@@ -317,19 +316,17 @@ def todo(request: TodoRequest) -> None:
 
 def _todo_cells(row: Row) -> dict[str, str]:
     target = row.target
-    position = detailed({"Position": target.position})
+    lead = {**opening_cells(opening_at(target.position)), "Position": target.position}
     if isinstance(row, UnsearchedLeaf):
         return {
             "Line": target.line or "start",
-            **opening_cells(opening_at(target.position)),
-            **position,
+            **lead,
             "Priority": "" if row.priority is None else f"{row.priority:.3f}",
             "Ply": str(target.ply),
         }
     return {
         "Line": target.line if target.move else f"{target.line}, no move yet",
-        **opening_cells(opening_at(target.position)),
-        **position,
+        **lead,
         "Reach": f"{100 * row.reach:.2f}%",
         "P": "" if row.p is None else f"{100 * row.p:.1f}%",
         "Games": f"{row.games:,}" if row.games else "",
@@ -374,10 +371,6 @@ class BuildRequest:
     json: Json = False
 
 
-@command(
-    "graphsearch book build white.toml --store books.graph --time 1h",
-    "graphsearch book build white.toml --store books.graph --forever --workers 4",
-)
 def build(request: BuildRequest) -> int:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
 
@@ -385,6 +378,11 @@ def build(request: BuildRequest) -> int:
     seconds are lost. Repeat the command to resume: no position is evaluated twice. BOOK.toml may be changed
     between two runs. Items of the queue (`book queue`) come first, including those added in the meantime.
     Several workers pay with engines and networks: `builtin` uses all cores in one process.
+
+    \b
+    Examples:
+      graphsearch book build white.toml --store books.graph --time 1h
+      graphsearch book build white.toml --store books.graph --forever --workers 4
     """
     from graphsearch.book.build import build as build_book
     from graphsearch.book.config import BuildSettings, read_config
@@ -414,15 +412,16 @@ def build(request: BuildRequest) -> int:
     return signals.exit_code
 
 
-@command(
-    "graphsearch book status --store books.graph",
-    "graphsearch book status --store books.graph --book white --json",
-    views=True,
-)
+@has_details
 def status(store: StoreOption, book: BookName = None, json: Json = False) -> None:
     """Print the progress of the books in a file: positions by ply, roots, runs and queue.
 
     The file is only read, even while a book is built; the output is what was last saved.
+
+    \b
+    Examples:
+      graphsearch book status --store books.graph
+      graphsearch book status --store books.graph --book white --json
     """
     found = status_of(store, book)
     say_if_unfinished(store)
@@ -433,20 +432,21 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
         if i:
             print()
         cells = (_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs)
-        runs = Table(cells, {"Started (UTC)": LEFT, "Ended": LEFT})
+        runs = Table(cells)
         print_parts([*_status_lines(item), "", runs])
 
 
-@command(
-    'graphsearch book why startpos --moves "1. d4" --store books.graph',
-    'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
-    views=True,
-)
+@has_details
 def why(store: StoreOption, position: PositionOptions, book: BookName = None, json: Json = False) -> int:
     """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
     `kept` marks a move that was added before and that the rules no longer admit: `export` leaves it out.
 
     If the book does not have the position, print where the game leaves the book and why; exit code 1.
+
+    \b
+    Examples:
+      graphsearch book why startpos --moves "1. d4" --store books.graph
+      graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json
     """
     board = position.board()
     found = explain(store, board, book)
@@ -519,7 +519,7 @@ def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
 
 
 def _position_lines(found: Why) -> list[str]:
-    lines = [f"{found.position}   key {found.key}" if look.details else found.position]
+    lines = [f"{found.position}   key {found.key}" if is_detailed() else found.position]
     lines += opening_line(opening_at(found.position))
     if not found.found:
         lines.append(f"Not in book {found.book}.")
@@ -538,7 +538,7 @@ def _position_lines(found: Why) -> list[str]:
     chosen = "its moves were chosen" if found.state == "open" else STATES[found.state]
     lines.append(f"Book {found.book}, ply {found.ply}: {times if found.searches else chosen}")
     lines.append(f"Line: {found.line or 'a root'}")
-    lines.append(f"Score: {value_score(found.value, found.position) or 'unknown'}   ({heading()})")
+    lines.append(f"Score: {value_score(found.value, found.position) or 'unknown'}   {VIEW}")
     if found.outside is not None:
         lines.append(
             f"Best outside the book: {found.outside_san} {value_score(found.outside, found.position)}"
@@ -565,13 +565,14 @@ def _verdicts_table(found: Why) -> Table:
                 "Score": value_score(move.value, found.position),
                 "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
                 "Visits": f"{move.n:,}",
-                **detailed({"P": f"{100 * move.p:.1f}%", "Value": signed(move.value, white=white)}),
+                "P": f"{100 * move.p:.1f}%",
+                "Value": signed(move.value, white=white),
                 "Games": f"{move.games:,}" if has_games else "",
                 "Run": str(since or ""),
                 "Why": verdict.reason,
             }
         )
-    return Table(rows, {"Move": WHOLE, "": WHOLE, "Why": LEFT})
+    return Table(rows)
 
 
 # ------------------------------------------------------------------ the progress of a build

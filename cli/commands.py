@@ -1,4 +1,4 @@
-"""Declares commands with their summary, examples and options, and parses their command lines.
+"""Makes commands of functions, and parses their command lines.
 
 A bundle is a frozen dataclass; its fields are options, `name: Annotated[type, typer.Option(...)] = default`,
 or bundles. A command takes a bundle as one parameter; Typer sees its options as if the command listed them
@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, getdoc, signature
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -30,10 +30,10 @@ from graphsearch.base.errors import (
 )
 from graphsearch.base.faults import watch_logs
 
-from .options import Details, View
+from .options import Details
 from .output import INTERRUPTED, PIPE_CLOSED, PROGRAM, failed, one_line, say
 from .settings import NAME, STORE_VARIABLE, settings
-from .tables import WHITE, looking
+from .tables import detailing
 
 ALSO = {"stats": "info", "check": "verify", "vacuum": "compact"}  # words of other programs
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -48,74 +48,39 @@ Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__
 
 
 _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
+Function = Callable[..., int | None]  # of a command; returns its exit code, None for 0
+_with_details: set[Function] = set()
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command.
+def has_details(function: Function) -> Function:
+    """Declares that a command has `--details`, for its tables."""
+    _with_details.add(function)
+    return function
 
-    Attributes:
-      function: takes its options and bundles, and returns its exit code, None for 0; its docstring is the
-        help text.
-      examples: command lines.
-      views: whether it has `--view` and `--details` for its tables.
+
+def command(function: Function, name: str, **shown: Any) -> TyperCommand:
+    """Returns the command of a function.
+
+    Its docstring is the help text; the examples at its end, in a paragraph of `\\b`, follow the options.
     """
-
-    function: Callable[..., int | None]
-    examples: tuple[str, ...]
-    views: bool
-
-    def add_to(self, app: typer.Typer, name: str, summary: str, heading: str | None) -> None:
-        """Adds the command to a group, under a heading of its help."""
-        app.command(
-            name,
-            cls=ProgramCommand,
-            context_settings=HELP_NAMES,
-            epilog=example_text(*self.examples),
-            short_help=summary,
-            rich_help_panel=heading,
-        )(with_options(self.function, views=self.views))
-
-
-def command(*examples: str, views: bool = False) -> Callable[[Callable[..., int | None]], Command]:
-    """Returns a decorator that declares a command; with `views`, it has `--view` and `--details`."""
-    return lambda function: Command(function, examples, views)
-
-
-Entry = tuple[Command | typer.Typer, str]  # a command or a group, with its line in the list of commands
-
-
-def group(sections: Mapping[str, Mapping[str, Entry]], **options: Any) -> typer.Typer:
-    """Returns a group of commands by name; help lists them in this order, under the headings."""
-    # plain help, not Rich's: it starts in half the time, and reads the same in a pipe
-    kind = type("SectionedGroup", (ProgramGroup,), {"headings": tuple(filter(None, sections))})
-    app = typer.Typer(
-        cls=kind,
-        no_args_is_help=True,
-        rich_markup_mode=None,
+    text, mark, examples = getdoc(function).partition("\b\nExample")  # type: ignore[union-attr] # each has one
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(
+        name,
+        cls=ProgramCommand,
         context_settings=HELP_NAMES,
-        **options,
-    )
-    for heading, entries in sections.items():
-        for own, (one, summary) in entries.items():
-            if isinstance(one, typer.Typer):
-                app.add_typer(one, name=own, help=summary, rich_help_panel=heading)
-            else:
-                one.add_to(app, own, summary, heading or None)
-    return app
-
-
-def example_text(*examples: str) -> str:
-    """Returns examples as the end of a help text; its first line, `\\b`, keeps the line breaks."""
-    title = "Example" if len(examples) == 1 else "Examples"
-    return "\n".join(["\b", f"{title}:", *(f"  {example}" for example in examples)])
+        help=text,
+        epilog=mark + examples,
+        **shown,
+    )(with_options(function))
+    made = typer.main.get_command(app)
+    assert isinstance(made, TyperCommand)
+    return made
 
 
 # ---------------------------------------------------------------- bundles
-def with_options(function: Callable[..., int | None], *, views: bool = False) -> Callable[..., None]:
+def with_options(function: Function) -> Callable[..., None]:
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
-
-    With `views`, it has `--view` and `--details` too, and prints by them.
 
     >>> from .options import LineOptions
     >>> def show(position: str, line: LineOptions) -> None:
@@ -129,12 +94,10 @@ def with_options(function: Callable[..., int | None], *, views: bool = False) ->
     function.__annotations__.pop("return", None)  # known to type checkers only
     hints = get_type_hints(function, include_extras=True)
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]
-
-    more = [("view", View, WHITE), ("details", Details, False)] if views else []
+    more = [("details", Details, False)] if function in _with_details else []
 
     def flat(**values: Any) -> None:
-        looks = looking(values.get("view"), details=values.get("details", False))
-        with looks, _without_leftover(values.get("store")):
+        with detailing(values.get("details", False)), _without_leftover(values.get("store")):
             code = function(**{name: _value(name, hint, values) for name, hint, _ in given})
             if code:
                 raise typer.Exit(code)
@@ -143,7 +106,7 @@ def with_options(function: Callable[..., int | None], *, views: bool = False) ->
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_numbered(hint))
         for name, hint, default in _options([*given, *more])
     ]
-    flat.__name__, flat.__doc__, flat.__annotations__ = function.__name__, function.__doc__, {}
+    flat.__annotations__ = {}
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined] # what inspect and Typer look for
     return flat
 
@@ -302,13 +265,7 @@ class ProgramCommand(ReadingValues, TyperCommand):
 
 
 class ProgramGroup(ReadingValues, TyperGroup):
-    """A command group that ends every failing command with one clear line and an exit code.
-
-    Attributes:
-      headings: of its help, in order.
-    """
-
-    headings: tuple[str, ...] = ()
+    """A command group that ends every failing command with one clear line and an exit code."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Returns the command that the first word names.
@@ -348,15 +305,14 @@ class ProgramGroup(ReadingValues, TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the commands under their headings."""
-        headings: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self.headings}
-        width = formatter.width - 6 - max(map(len, self.commands))
-        for name in self.list_commands(ctx):
-            one = self.commands[name]
-            row = (name, one.get_short_help_str(width))
+        longest = max(map(len, self.commands))
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for name, one in self.commands.items():
+            row = (name, one.get_short_help_str(formatter.width - 6 - longest))
             headings.setdefault(getattr(one, "rich_help_panel", None) or "Commands", []).append(row)
         for heading, found in headings.items():
             with formatter.section(heading):
-                formatter.write_dl(found, col_max=max(map(len, self.commands)) + 2)
+                formatter.write_dl(found, col_max=longest + 2)
 
 
 def _elsewhere(root: Any, word: str) -> str:

@@ -20,7 +20,7 @@ from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
 from graphsearch.store.file import real_path
 
-from .commands import command
+from .commands import has_details
 from .options import (
     ALL_LINES,
     AnyPositionOptions,
@@ -34,8 +34,6 @@ from .options import (
 from .output import print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import (
-    WAY,
-    WAY_SPARE,
     numbered,
     opening_at,
     opening_line,
@@ -46,30 +44,18 @@ from .render import (
     wdl,
 )
 from .tables import (
-    FILL,
-    LEFT,
-    WHOLE,
+    VIEW,
     Part,
     Table,
     count,
-    detailed,
-    heading,
     is_white,
     moment,
     score,
     signed,
 )
 
-TEXTS = WAY | {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE}
-SPARE = ("Position", "Opening", "Proven", "Visits before")
 
-
-@command(
-    "graphsearch diff sunday.graph first.graph",
-    "graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json",
-    "graphsearch diff first.graph --since last",
-    views=True,
-)
+@has_details
 def diff(
     store: StoreOption,
     other: Annotated[Path | None, argument("NEWER", "The newer graph file.")] = None,
@@ -112,6 +98,12 @@ def diff(
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
     file alone.
+
+    \b
+    Examples:
+      graphsearch diff sunday.graph first.graph
+      graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json
+      graphsearch diff first.graph --since last
     """
     top = lines or ALL_LINES
     if (other is None) == (since is None):
@@ -153,10 +145,10 @@ def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iter
         way_cells(ways.get(row.position), row.position) | _before_and_now(row.old, row.new, row.position)
         for row in found.roots
     ]
-    yield f"({heading()})"
+    yield VIEW
     for row in found.roots:
         yield _sentence(row, ways.get(row.position))
-    yield Table(rows, TEXTS, spare=SPARE, title="Roots")
+    yield Table(rows, title="Roots")
     yield _alone("New positions", found.come, ways)
     yield _alone("New proofs", found.proofs, ways, proven=True)
     yield from _books(file, books)
@@ -179,7 +171,7 @@ def _difference(found: Difference) -> Iterator[Part]:
         say(f"note: the files have different evaluators: {found.evaluators[0]} and {found.evaluators[1]}")
     changed = _counted(found.counts, found.cp)
     yield f"{count(found.both, 'common position')}: {found.same:,} the same; changed: {changed}"
-    yield f"({heading()})"
+    yield VIEW
     ways = routes(found.new, [row.position for row in found.changes] + [row.position for row in found.come])
     yield _changes(found.changes, ways)
     old_ways = routes(found.old, [row.position for row in found.gone])
@@ -205,7 +197,7 @@ def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Table:
         }
         for row in found
     ]
-    return Table(rows, TEXTS, spare=SPARE, title="Changed")
+    return Table(rows, title="Changed")
 
 
 def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dict[str, str]:
@@ -217,7 +209,7 @@ def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dic
         "Score": score(worth.cp, worth.mate, white=white),
         "Best": worth.best_san or "",
         "Visits": f"{worth.n:,}",
-        **detailed({"Q": signed(worth.q, white=white)}),
+        "Q": signed(worth.q, white=white),
     }
     return {name + when: text for name, text in cells.items()}
 
@@ -242,7 +234,7 @@ def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way], *, proven
         | ({"Proven": proven_result(row.worth.bounds, white=is_white(row.position))} if proven else {})
         for row in rows
     ]
-    return Table(cells, TEXTS, spare=SPARE, title=title)
+    return Table(cells, title=title)
 
 
 def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
@@ -261,18 +253,10 @@ def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
                 }
                 for row in book.changes
             ]
-            yield Table(rows, WAY | dict.fromkeys(("", "Move", "Rule", "Reason"), LEFT), spare=WAY_SPARE)
+            yield Table(rows)
 
 
-POINT_KINDS = {"Kind": LEFT, "Saved (UTC)": LEFT, "Best": LEFT, "Line": FILL}
-POINT_SPARE = ("Depth", "W D L")
-
-
-@command(
-    "graphsearch history first.graph",
-    'graphsearch history first.graph "1. e4 e5" --by run --json',
-    views=True,
-)
+@has_details
 def history(
     store: StoreOption,
     position: AnyPositionOptions,
@@ -290,6 +274,11 @@ def history(
     JSON: `points`, in the order of runs and of N, values seen by the side to move; `kind` and `evaluator` are
     null if the file does not list the run any more; `book` is null unless the values are those of a book;
     `evaluators` has their names.
+
+    \b
+    Examples:
+      graphsearch history first.graph
+      graphsearch history first.graph "1. e4 e5" --by run --json
     """
     if by not in ("save", "run"):
         raise typer.BadParameter(f"--by must be save or run, not {by!r}")
@@ -304,8 +293,8 @@ def history(
 def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) -> Iterator[Part]:
     yield from position_heading(store, found.position)
     yield from opening_line(opening_at(found.position))
-    yield f"({heading()})"
-    yield Table([_point_cells(point, found.position) for point in points], POINT_KINDS, spare=POINT_SPARE)
+    yield VIEW
+    yield Table([_point_cells(point, found.position) for point in points], spare=("Depth", "W D L"))
 
 
 def _point_cells(point: HistoryPoint, position: str) -> dict[str, str]:
@@ -317,7 +306,7 @@ def _point_cells(point: HistoryPoint, position: str) -> dict[str, str]:
         "Score": score(point.cp, None, white=white),
         "W D L": wdl(point.wdl, white=white),
         "Visits": f"{point.n:,}",
-        **detailed({"Q": signed(point.q, white=white)}),
+        "Q": signed(point.q, white=white),
         "Depth": "" if point.depth is None else str(point.depth),
         "Best": f"{point.best_san or ''}{' *' if point.changed else ''}",
         "Line": numbered(position, point.line),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import groupby, islice
 from typing import Annotated
@@ -15,21 +15,17 @@ from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.fens import TextLines
 from graphsearch.position.notation import holds_positions
 
-from .commands import command
+from .commands import has_details
 from .options import STDIN, EvaluatorOptions, Json, LineOptions, Param, argument, open_input
 from .output import FAILED, fail
-from .progress import Advance, progress_bar
+from .progress import progress_bar
 from .render import TERMINAL_NAMES, game_text, named, wdl
-from .tables import heading, is_white, look, score, signed
+from .tables import VIEW, is_detailed, is_white, score, signed
 
 TOP = 5  # priors that the text shows
 
 
-@command(
-    "graphsearch evaluate startpos",
-    "graphsearch evaluate positions.epd --json",
-    views=True,
-)
+@has_details
 def evaluate(
     *,
     positions: Annotated[
@@ -50,6 +46,11 @@ def evaluate(
     with its number; the others are evaluated, and the exit code is 1, as for a file without positions. A file
     may have any length: lines are read, evaluated on all cores and printed at the same time. A slow pipe's
     lines are answered one by one.
+
+    \b
+    Examples:
+      graphsearch evaluate startpos
+      graphsearch evaluate positions.epd --json
     """
     engine, others = evaluator.create(param or ())
     with closing(engine):
@@ -69,7 +70,7 @@ def _evaluate(engine: Evaluator, positions: list[str], *, json: bool) -> bool:
     for many, texts in groupby(positions, lambda text: text == STDIN or holds_positions(text)):
         if not many:
             boards = [LineOptions().board_after(text) for text in texts]
-            _answer(assess_boards(engine, boards), None, json=json, names=map(game_text, boards))
+            _answer(assess_boards(engine, boards), lambda *_: None, json=json, names=map(game_text, boards))
             continue
         for name in texts:
             before = bad
@@ -83,7 +84,7 @@ def _evaluate(engine: Evaluator, positions: list[str], *, json: bool) -> bool:
 
 def _answer(
     found: Iterable[Answers],
-    advance: Advance | None,
+    advance: Callable[[int, None], None],
     *,
     json: bool,
     names: Iterable[str] = (),
@@ -102,16 +103,15 @@ def _answer(
                 print(_text(assessment, next(lines, "")))
         sys.stdout.flush()
         done += len(answers)
-        if advance:
-            advance(done, None)
+        advance(done, None)
     return done
 
 
 def _text(a: Assessment, line: str) -> str:
     white = is_white(a.position)
-    worth = f"{score(a.cp, None, white=white)}   W D L {wdl(a.wdl, white=white)}   ({heading()})"
+    worth = f"{score(a.cp, None, white=white)}   W D L {wdl(a.wdl, white=white)}   {VIEW}"
     value = TERMINAL_NAMES.get(a.terminal) or worth
-    more = f"Q {signed(a.q, white=white)}" if look.details and a.terminal not in TERMINAL_NAMES else ""
+    more = f"Q {signed(a.q, white=white)}" if is_detailed() and a.terminal not in TERMINAL_NAMES else ""
     priors = "  ".join(f"{move} {100 * p:.1f}%" for move, p in islice(a.priors.items(), TOP))
     heads = named(line or a.position, a.position)
     return "\n  ".join(part for part in (*heads, value, more, priors) if part)

@@ -23,10 +23,9 @@ from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import export_site
 from graphsearch.position.pgn import read_games
 
-from .commands import command
 from .options import Depth, Json, LineOptions, OfBook, Side, StoreOption, argument, option, side_of
 from .output import fail, print_json, say, say_if_unfinished
-from .progress import progress_shown
+from .progress import progress_bar
 from .signals import StopSignals
 from .tables import count
 
@@ -104,11 +103,6 @@ class Request:
     json: Json = False
 
 
-@command(
-    "graphsearch export first.graph -o first.pgn --min-visits 10",
-    "graphsearch export first.graph -o white.bin --side white --max-moves 2 --weights q",
-    "graphsearch export first.graph --format site -o first-site",
-)
 def export(request: Request) -> int:
     """Write a graph, or a book in it, in the format of another program. The ending of OUT chooses it.
 
@@ -127,6 +121,12 @@ def export(request: Request) -> int:
     The moves of its .bin are weighted by value (--weights q), and lead from the game's start to the roots.
 
     JSON: `left_out` counts what was not written, by reason.
+
+    \b
+    Examples:
+      graphsearch export first.graph -o first.pgn --min-visits 10
+      graphsearch export first.graph -o white.bin --side white --max-moves 2 --weights q
+      graphsearch export first.graph --format site -o first-site
     """
     form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
     if form not in FORMATS:
@@ -141,7 +141,7 @@ def export(request: Request) -> int:
     admits = None if request.all or request.book is None else admitted_moves
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
     mixed = request.output == STDOUT and sys.stdout.isatty()  # a bar would mix in
-    progress = nullcontext() if mixed else progress_shown("Positions")
+    progress = nullcontext() if mixed else progress_bar("Positions")
     with StopSignals(), progress as show, opened_target(request.output) as target:
         if form == "site":
             report = export_site(

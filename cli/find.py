@@ -21,12 +21,12 @@ from graphsearch.query.source import opened
 from graphsearch.query.sql import MAX_HEAP_BYTES, json_value
 from graphsearch.query.sql import sql as ask
 
-from .commands import command
+from .commands import has_details
 from .options import Json, Lines, Side, StoreOption, Time, argument, option, side_of
 from .output import print_json, say, say_if_unfinished
 from .progress import progress_bar
 from .render import proven_result, way_text
-from .tables import count, heading, is_white, look, score
+from .tables import VIEW, count, is_detailed, is_white, score
 
 _Number = TypeVar("_Number", int, float)
 
@@ -103,12 +103,7 @@ def range_of(name: str, text: str | None, kind: type[_Number]) -> tuple[_Number 
     raise typer.BadParameter(f"{name} must be a range such as 2..10, not {text!r}")
 
 
-@command(
-    "graphsearch find first.graph --min-visits 100 --q 0.1.. --side white",
-    'graphsearch find first.graph --pieces "P<=7, p<=7" --lines 5',
-    "graphsearch find first.graph --bounds proven --lines 0 --json",
-    views=True,
-)
+@has_details
 def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json: Json = False) -> None:
     """List the most visited of the positions whose records meet all conditions.
 
@@ -118,6 +113,12 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json:
     A line to each position is shown where one is found soon; else its FEN.
 
     JSON: one object per position, on a line of its own; values are seen by the side to move.
+
+    \b
+    Examples:
+      graphsearch find first.graph --min-visits 100 --q 0.1.. --side white
+      graphsearch find first.graph --pieces "P<=7, p<=7" --lines 5
+      graphsearch find first.graph --bounds proven --lines 0 --json
     """
     filters = conditions.filters()
     say_if_unfinished(store)
@@ -154,7 +155,7 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
         finder = Finder(source, budget=WALKED_FIRST, at_once=READ_AT_ONCE)
         for number, row in enumerate(found, 1):
             if number == 1:
-                print(f"({heading()})")
+                print(VIEW)
                 print(f"{'Score':>7}  {'Visits':>12}  {'Best':<7}  {'Proven':<11}  Line")
             finder.budget += WALKED_EACH
             way = finder.way(board_of(row.position))
@@ -171,16 +172,11 @@ def _found_line(row: Found, way: Way | None) -> str:
     ply = "" if row.ply is None else f"  ply {row.ply}"
     root = way.start if way and not way.line else None  # with its own move number
     line = way_text(way, root or row.position)
-    fen = f"  {row.position}" if look.details and line not in (root, row.position) else ""
+    fen = f"  {row.position}" if is_detailed() and line not in (root, row.position) else ""
     worth = score(row.cp, None, white=white)
     return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{ply}{fen}"
 
 
-@command(
-    'graphsearch lab sql first.graph "SELECT san, move_n, move_q FROM position_moves LIMIT 5"',
-    'graphsearch lab sql first.graph "SELECT fen, n, cp(q) FROM top_position" --lines 3',
-    'graphsearch lab sql first.graph "SELECT record(position) AS record FROM root" --json',
-)
 def sql(
     statement: Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAIN.")],
     store: StoreOption,
@@ -198,6 +194,12 @@ def sql(
     A statement may work for --time seconds (0: no limit), hold 256 MiB, and make texts and BLOBs of 16 MiB.
 
     JSON: `columns` is the list of names, `rows` a list of lists of values; BLOBs are hex text.
+
+    \b
+    Examples:
+      graphsearch lab sql first.graph "SELECT san, move_n, move_q FROM position_moves LIMIT 5"
+      graphsearch lab sql first.graph "SELECT fen, n, cp(q) FROM top_position" --lines 3
+      graphsearch lab sql first.graph "SELECT record(position) AS record FROM root" --json
     """
     with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=MAX_HEAP_BYTES) as result:
         if json:

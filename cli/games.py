@@ -30,7 +30,7 @@ from graphsearch.store.file import real_path
 from graphsearch.store.store import Store
 from graphsearch.store.tables.games import imported
 
-from .commands import command
+from .commands import has_details
 from .find import range_of
 from .options import (
     ALL_LINES,
@@ -54,12 +54,10 @@ from .signals import StopSignals
 from .tables import (
     FILL,
     LEFT,
-    WHOLE,
+    VIEW,
     Part,
     Table,
     count,
-    detailed,
-    heading,
     is_white,
     score,
     seen,
@@ -73,12 +71,6 @@ ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
 NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
 
 
-@command(
-    "graphsearch import first.graph games.pgn",
-    "graphsearch import books.graph games.pgn --players",
-    "graphsearch import first.graph book.bin",
-    "graphsearch import games.graph games.pgn --players --variations --depth 40 --json",
-)
 def import_files(
     files: Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")],
     store: StoreToMake,
@@ -124,6 +116,13 @@ def import_files(
     JSON: for each of `files`, `taken` and `skipped` count all of it, `new_taken` and `new_skipped` only
     what is of this call; `players` counts games whose players were kept in this call; `problems` has the line
     and reason of everything broken.
+
+    \b
+    Examples:
+      graphsearch import first.graph games.pgn
+      graphsearch import books.graph games.pgn --players
+      graphsearch import first.graph book.bin
+      graphsearch import games.graph games.pgn --players --variations --depth 40 --json
     """
     forms = {form or _format(name) for name in files}
     form = forms.pop()
@@ -253,12 +252,7 @@ def import_title(now: FileProgress) -> str:
     return f"{now.stage} {now.name}{rate}"
 
 
-LIST_TEXTS = {
-    "White": FILL,
-    "Black": FILL,
-    "Opening": WHOLE,
-    **dict.fromkeys(("Date", "Result", "ECO", "Game"), LEFT),
-}
+LIST_KINDS = {"White": FILL, "Black": FILL, "Result": LEFT}
 LIST_SPARE = ("Event", "Opening", "Moves", "Elo W", "Elo B")
 DOWN = {"date", "white_elo", "black_elo", "plies"}  # the greatest first, unless a minus turns the order
 
@@ -342,7 +336,7 @@ def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -
 
 def _listed(found: ListedGames) -> Iterator[Part]:
     yield f"{count(found.total, 'game')} of {found.all_games:,}"
-    yield Table(map(_listed_cells, found.games), LIST_TEXTS, spare=LIST_SPARE)
+    yield Table(map(_listed_cells, found.games), LIST_KINDS, spare=LIST_SPARE)
     if found.total > len(found.games):
         say(f"note: {found.total - len(found.games):,} more games; --lines 0 lists them all")
 
@@ -376,15 +370,10 @@ def _games(found: Games) -> Iterator[Part]:
     decided = found.results.unknown > 0
     white = is_white(found.position)
     rows = [_game_cells(move, decided=decided, white=white) for move in found.moves]
-    yield Table(rows, {"Move": WHOLE}, spare=GAMES_SPARE)
+    yield Table(rows, spare=GAMES_SPARE)
 
 
-@command(
-    "graphsearch games first.graph",
-    "graphsearch games games.graph --list --player carlsen --opening B90 --elo 2500.. --since 2020",
-    'graphsearch games games.graph "1. e4 c5 2. Nf3" --list --result 0-1 -o lost.pgn',
-    views=True,
-)
+@has_details
 def games_of(
     store: StoreOption, position: AnyPositionOptions, wanted: ListOptions, json: Json = False
 ) -> None:
@@ -402,6 +391,12 @@ def games_of(
     JSON: `score`, `share` and `n_share` are in [0, 1]; values are seen by the side to move; unknown ones are
     null. With --list `total` counts the games that meet the conditions, and `ply` is where a game reaches the
     position.
+
+    \b
+    Examples:
+      graphsearch games first.graph
+      graphsearch games games.graph --list --player carlsen --opening B90 --elo 2500.. --since 2020
+      graphsearch games games.graph "1. e4 c5 2. Nf3" --list --result 0-1 -o lost.pgn
     """
     if wanted.listed:
         listed = _list_games(store, position.board(), wanted)
@@ -423,7 +418,7 @@ def _games_summary(found: Games) -> str:
         mean = f"{mean} of these {found.results.decided:,}" if mean else ""
     side = "White" if white else "Black"
     games = count(found.results.games, "game")
-    return f"{side} to move   {games}{unknown}{mean}{searched}   ({heading()})"
+    return f"{side} to move   {games}{unknown}{mean}{searched}   {VIEW}"
 
 
 def _result(mean: float, *, white: bool) -> float:
@@ -448,20 +443,15 @@ def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, st
         "Score": score(move.cp, None, white=white),
         "Visits": "" if move.n is None else f"{move.n:,}",
         "Share": _percent(None if move.n_share is None else 100 * move.n_share),
-        **detailed({"Q": signed(move.q, white=white)}),
+        "Q": signed(move.q, white=white),
         "Diff": signed(move.difference, white=white),
     }
 
 
 MinGames = Annotated[int, option("--min-games N", "Only moves that were played N times or more.", min=1)]
-PREPARE_TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": LEFT, "Answer": LEFT, "Last": LEFT}
 PREPARE_SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
 
-@command(
-    "graphsearch players games.graph",
-    "graphsearch players games.graph kasparov --json",
-)
 def players_of(
     store: StoreOption,
     name: Annotated[str, argument("NAME", "Part of a name; all players by default.")] = "",
@@ -474,6 +464,11 @@ def players_of(
     `graphsearch import --players` keeps who played. The view `played_games` has every game for SQL.
 
     JSON: `games` and `total` count all games and players of the file.
+
+    \b
+    Examples:
+      graphsearch players games.graph
+      graphsearch players games.graph kasparov --json
     """
     found = players(store, name, top=lines or ALL_LINES)
     if not found.rows:
@@ -491,12 +486,9 @@ def players_of(
         for row in found.rows
     ]
     title = f"{count(found.games, 'game')} of {count(found.total, 'player')}"
-    print_answer(found, [title, Table(rows, {"Player": FILL})], json=json)
+    print_answer(found, [title, Table(rows)], json=json)
 
 
-@command(
-    "graphsearch lab game games.graph 1:2",
-)
 def game_of(
     store: StoreOption,
     game: Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")],
@@ -508,6 +500,10 @@ def game_of(
     view `played_games` have the numbers of games.
 
     JSON: what the graph file keeps of the game, and its `text`.
+
+    \b
+    Example:
+      graphsearch lab game games.graph 1:2
     """
     source, _, number = game.partition(":")
     if not (source.isdecimal() and number.isdecimal() and len(game) < 40):
@@ -519,11 +515,7 @@ def game_of(
     print_answer(found, lines, json=json)
 
 
-@command(
-    'graphsearch prepare games.graph --player "Kasparov"',
-    "graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white -o carlsen.pgn",
-    views=True,
-)
+@has_details
 def prepare(
     store: StoreOption,
     player: Annotated[
@@ -554,6 +546,11 @@ def prepare(
 
     JSON: values and score are the player's; `games_here` are games in the position; `entered` games met a
     known position, in `left_by_other` the other side led out of it first, `stayed` ended inside.
+
+    \b
+    Examples:
+      graphsearch prepare games.graph --player "Kasparov"
+      graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white -o carlsen.pgn
     """
     check_target(output, store=real_path(store))
     with progress_bar("Following games") as show:
@@ -583,9 +580,9 @@ def _preparation(found: Preparation) -> Iterator[Part]:
     yield f"{names}{side}: {count(found.games, 'game')}, {found.entered:,} in {where}"
     yield (
         f"Left by the player: {found.left:,}   left by the other side before: {found.left_by_other:,}"
-        f"   ended inside: {found.stayed:,}   ({heading()})"
+        f"   ended inside: {found.stayed:,}   {VIEW}"
     )
-    yield Table(map(_departure_cells, found.moves), PREPARE_TEXTS, spare=PREPARE_SPARE)
+    yield Table(map(_departure_cells, found.moves), spare=PREPARE_SPARE)
     if found.total > len(found.moves):
         say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them all")
 
@@ -628,12 +625,11 @@ def _departure_cells(move: Departure) -> dict[str, str]:
 
 MinPassed = Annotated[int, option("--min-games N", "Only positions that N games or more passed.", min=1)]
 MinVisits = Annotated[int, option("--min-visits N", "Only positions with N visits or more.", min=1)]
-NOVELTY_TEXTS = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Best": WHOLE}
 NOVELTY_SPARE = ("Opening", "Share", "Points", "Visits", "Best", "ECO", "Of")
 
 
 def _novelties(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
-    yield f"{count(found.reached, 'position')} of games, {found.judged:,} of them searched   ({heading()})"
+    yield f"{count(found.reached, 'position')} of games, {found.judged:,} of them searched   {VIEW}"
     yield from problem_lines(found.problems, len(found.problems))
     liked = "Best by the search" if cp is None else f"Best by the search, or within {cp / 100:.2f}"
     known = "no game" if not games else f"at most {count(games, 'game')}"
@@ -644,14 +640,10 @@ def _novelties(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
         yield f"\n{title}: {'' if listed else 'none'}".rstrip()
         cells = map(_novelty_cells, listed)
         rows = [{name: text for name, text in row.items() if name not in omitted} for row in cells]
-        yield Table(rows, NOVELTY_TEXTS, spare=NOVELTY_SPARE)
+        yield Table(rows, spare=NOVELTY_SPARE)
 
 
-@command(
-    "graphsearch novelties games.graph",
-    "graphsearch novelties books.graph --book white --cp 15 --games 2 --json",
-    views=True,
-)
+@has_details
 def novelties(
     store: StoreOption,
     position: AnyPositionOptions,
@@ -681,14 +673,25 @@ def novelties(
 
     JSON: `reached` positions had enough games, `judged` of them enough visits; values are those of the side
     that moves.
+
+    \b
+    Examples:
+      graphsearch novelties games.graph
+      graphsearch novelties books.graph --book white --cp 15 --games 2 --json
     """
     if position.given and book is not None:
         raise typer.BadParameter("give a position or --book, one of the two")
     rules = Rules(games=games, cp=cp, min_games=min_games, min_visits=min_visits)
     board = None if book else position.board() or chess.Board()
     with progress_bar("Following games") as show:
-        shown = (lambda met: show(met, None)) if show else None
-        found = novelties_in(store, board, book=book, rules=rules, top=lines or ALL_LINES, on_progress=shown)
+        found = novelties_in(
+            store,
+            board,
+            book=book,
+            rules=rules,
+            top=lines or ALL_LINES,
+            on_progress=lambda met: show(met, None),
+        )
     print_answer(found, _novelties(found, games, cp), json=json, note=store)
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from .commands import command
 from .options import Json, argument
 from .output import print_answer
 from .settings import KEYS, NAME, Setting, settings, user_file
@@ -89,12 +88,14 @@ ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
 }
 
 
-@command(
-    "graphsearch help positions",
-    "graphsearch help show",
-)
 def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or a command.")] = None) -> None:
-    """Explain a topic; of a command, print its help. Without TOPIC, list the topics."""
+    """Explain a topic; of a command, print its help. Without TOPIC, list the topics.
+
+    \b
+    Examples:
+      graphsearch help positions
+      graphsearch help show
+    """
     words = topic or []
     if not words:
         print("\n".join(f"{name:<12}{about}" for name, about in sorted(ABOUT.items())))
@@ -114,13 +115,10 @@ def _view(found: Mapping[str, Setting]) -> Iterator[Part]:
         one = found.get(name, Setting(name, "", "default"))
         value = str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
         rows.append({"Setting": name, "Value": value or "-", "From": one.origin})
-    yield Table(rows, dict.fromkeys(("Setting", "Value", "From"), LEFT))
+    yield Table(rows, {"Value": LEFT})
     yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
 
 
-@command(
-    "graphsearch config",
-)
 def config(json: Json = False) -> None:
     """Print the defaults of options that hold in this folder, and where each is from.
 
@@ -135,6 +133,10 @@ def config(json: Json = False) -> None:
     before both for the graph file, and options of the command line before everything.
 
     JSON: `settings`, each with `value` and `origin`.
+
+    \b
+    Example:
+      graphsearch config
     """
     found = settings()
     facts = {"settings": {name: asdict(one) for name, one in found.items()}}

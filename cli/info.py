@@ -16,22 +16,17 @@ from graphsearch.store.info import StoreInfo
 from graphsearch.store.provenance import RootInfo, RunInfo
 from graphsearch.store.tables.games import GameSource
 
-from .commands import command
+from .commands import has_details
 from .options import Json, StoreOption
 from .output import print_answer
-from .render import WAY, bounded_score, way_cells
+from .render import bounded_score, way_cells
 from .tables import LEFT, Part, Table, count, is_white, moment, size
 
 MAX_ROWS = 20  # searches and roots in a table; JSON has all
-TEXTS = ("Kind", "Started (UTC)", "Limits", "Parameters", "Value", "Time", "State", "File", "Searched (UTC)")
-KINDS = dict.fromkeys(TEXTS, LEFT) | WAY
 SPARE = ("Position", "Opening", "Parameters", "Started (UTC)", "ECO", "Limits", "Time")
 
 
-@command(
-    "graphsearch store info first.graph",
-    views=True,
-)
+@has_details
 def info(store: StoreOption, json: Json = False) -> None:
     """Print what a graph file holds: nodes, bytes, evaluators, roots and every run.
 
@@ -41,6 +36,10 @@ def info(store: StoreOption, json: Json = False) -> None:
     counts what `graphsearch import` added, file by file in `sources`. `entries` counts transposition entries
     by evaluation, superseded ones included; `entry_runs` are the searches to a fixed depth and the mate
     proofs that left them.
+
+    \b
+    Example:
+      graphsearch store info first.graph
     """
     found = facts.info(store)
     print_answer(found, _info(found, store), json=json, note=store)
@@ -69,7 +68,7 @@ def _info(found: StoreInfo, store: Path) -> Iterator[Part]:
             last = f"the last {MAX_ROWS} of {len(total)}; --json has all"
             more = last if len(total) > MAX_ROWS else f"{len(total)}"
             yield ""
-            yield Table(rows, KINDS, spare=SPARE, title=f"{name} ({more})")
+            yield Table(rows, {"Value": LEFT}, spare=SPARE, title=f"{name} ({more})")
 
 
 def _summary(name: str, found: StoreInfo) -> str:

@@ -16,17 +16,12 @@ from graphsearch.position.rules_kernel import perft as count_leaves
 from graphsearch.position.tables import load_tables
 from graphsearch.search.results import SearchResult
 
-from .commands import command
 from .options import Json, LineOptions, Position, argument, option
 from .output import print_answer, say
 from .signals import interruptible
 from .tables import rate
 
 
-@command(
-    "graphsearch lab perft startpos 6",
-    'graphsearch lab perft startpos 5 --moves "e4 e5" --divide',
-)
 def perft(
     *,
     position: Position,
@@ -35,7 +30,13 @@ def perft(
     line: LineOptions,
     json: Json = False,
 ) -> None:
-    """Count the positions DEPTH plies below a position."""
+    """Count the positions DEPTH plies below a position.
+
+    \b
+    Examples:
+      graphsearch lab perft startpos 6
+      graphsearch lab perft startpos 5 --moves "e4 e5" --divide
+    """
     board = line.board_after(position)
     parts = interruptible(lambda: _count(board, depth, divide=divide))
     nodes = sum(parts.values())
@@ -69,10 +70,6 @@ FIGURES = {  # JSON name -> label in the table
 WAVE, BUILTIN_NODES = 1024, 100_000
 
 
-@command(
-    "graphsearch lab bench",
-    "graphsearch lab bench --json > figures.json",
-)
 def bench(
     *,
     nodes: Annotated[
@@ -80,7 +77,13 @@ def bench(
     ] = 1_000_000,
     json: Json = False,
 ) -> None:
-    """Measure the speed of a search per CPU-second, and the bytes of a node in memory and in the file."""
+    """Measure the speed of a search per CPU-second, and the bytes of a node in memory and in the file.
+
+    \b
+    Examples:
+      graphsearch lab bench
+      graphsearch lab bench --json > figures.json
+    """
     figures = interruptible(lambda: _measured(nodes))
     shown = {name: f"{n:.1f}" if name.endswith("_per_node") else rate(n) for name, n in figures.items()}
     print_answer(figures, [f"{FIGURES[name]:<50}{text:>10}" for name, text in shown.items()], json=json)

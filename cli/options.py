@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphsearch.evaluators import protocol
     from graphsearch.evaluators.factory import EvaluatorSpec
+    from graphsearch.search.params import Limits
     from graphsearch.store.provenance import EvaluatorIdentity
 
 
@@ -65,7 +66,8 @@ Param = Annotated[
     list[str] | None,
     option("--param NAME=VALUE", "A search parameter such as CPuct=2; `help parameters` lists them."),
 ]
-STDIN = "-"  # as the name of a file
+STDIN = STDOUT = "-"  # as the name of a file
+DEFAULT_VISITS = 1000  # of every position, if no limit is named
 ALL_LINES = 1 << 40  # for --lines 0, in functions that need a number
 
 
@@ -87,13 +89,6 @@ def _seconds(text: str | float) -> float:
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 Time = Annotated[
     float | None, option("--time TIME", "Stop after this time: 30 (seconds), 5m or 2h.", parser=_seconds)
-]
-TimeEach = Annotated[
-    float | None, option("--time TIME", "Most time for every position: 2 (seconds) or 1m.", parser=_seconds)
-]
-
-View = Annotated[
-    str, option("--view white|mover", "Whose view scores are: White's, or that of the side to move.")
 ]
 Details = Annotated[bool, option("--details", "All columns: N, P and Q, positions as FEN, counters.")]
 Ram = Annotated[
@@ -321,6 +316,49 @@ def _identity_of(file: Path) -> EvaluatorIdentity | None:
             return read_identity(connection)
     except GraphSearchError:  # the search says what is wrong
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOptions:
+    """How positions are searched: limits in all, memory, processes, evaluator and parameters."""
+
+    evaluations: Annotated[int | None, option("--evaluations N", "Stop after N evaluations.", min=1)] = None
+    time: Time = None
+    ram: Ram = None
+    workers: Workers = None
+    evaluator: EvaluatorOptions
+    param: Param = None
+
+    @property
+    def ram_bytes(self) -> int | None:
+        """The bytes of `--ram`, as `graph_ram`."""
+        return graph_ram(self.ram)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions(WorkOptions):
+    """The same, with a limit of visits."""
+
+    visits: Annotated[
+        int | None,
+        option(
+            "--visits N",
+            "Stop after N more visits of the position; of games and files: visits of each, 1,000 if no limit "
+            "is named.",
+        ),
+    ] = None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of one search."""
+        from graphsearch.search.params import Limits
+
+        return Limits(visits=self.visits, evaluations=self.evaluations, seconds=self.time)
+
+    @property
+    def limits_each(self) -> Limits:
+        """The limits of each of many positions: 1,000 visits without any."""
+        return self.limits if self.limits.as_dict() else replace(self.limits, visits=DEFAULT_VISITS)
 
 
 def open_input(name: str) -> AbstractContextManager[BinaryIO]:

@@ -9,9 +9,9 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .options import EvaluatorOptions
+from .options import WorkOptions
 from .output import console, drawn, say
 from .signals import StopSignals
 from .tables import Part
@@ -27,33 +27,27 @@ GLANCE_SECONDS = 0.2  # between two checks of other processes' progress
 
 
 class Advance(Protocol):
-    """Moves a bar, and changes its title if one is given; without a total the end is unknown."""
+    """Shows progress, and changes the title if one is given; without a total the end is unknown."""
 
     def __call__(self, done: int, total: int | None, title: str | None = None) -> None: ...  # noqa: D102
 
 
-class Amount(Protocol):
-    """The done part and the total of a task."""
-
-    @property
-    def done(self) -> int: ...  # noqa: D102
-    @property
-    def total(self) -> int: ...  # noqa: D102
-
-
-_Now = TypeVar("_Now", bound=Amount)
-
-
 @contextmanager
-def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | None]:
-    """Yields a function that moves a bar on stderr; None where there is no terminal.
+def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance]:
+    """Yields a function that shows progress on stderr: a bar on a terminal, elsewhere a line now and then.
 
     Args:
       title: text before the bar.
       streaming: the body prints data, which appears above a bar on the same terminal.
     """
     if not sys.stderr.isatty():
-        yield None
+        lines, begun, first = RareLines(), time.monotonic(), title
+
+        def say_sometimes(done: int, total: int | None, title: str | None = None) -> None:
+            of = f" of {total:,}" if total is not None else ""
+            lines.say(time.monotonic() - begun, f"{title or first}: {done:,}{of}")
+
+        yield say_sometimes
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -71,16 +65,10 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
 
 
 @contextmanager
-def progress_shown(title: str) -> Iterator[Advance]:
-    """Yields a function that shows progress on stderr: a bar on a terminal, elsewhere a line now and then."""
-    lines, begun, first = RareLines(), time.monotonic(), title
-
-    def say_sometimes(done: int, total: int | None, title: str | None = None) -> None:
-        of = f" of {total:,}" if total is not None else ""
-        lines.say(time.monotonic() - begun, f"{title or first}: {done:,}{of}")
-
-    with progress_bar(title) as bar:
-        yield bar or say_sometimes
+def titled_bar(first: str, title: Callable[[Any], str]) -> Iterator[Callable[[Any], None]]:
+    """Yields the same for progress with `done` and `total`; its title changes with the work."""
+    with progress_bar(first) as advance:
+        yield lambda now: advance(now.done, now.total, title(now))
 
 
 @contextmanager
@@ -95,11 +83,11 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
     from graphsearch.jit.compiler import count_compiled
     from graphsearch.jit.places import announced
 
+    if not sys.stderr.isatty():
+        yield False
+        return
+    announced()
     with progress_bar(f"Compiling the {purpose} kernels, once") as advance:
-        if advance is None:
-            yield False
-            return
-        announced()
         ended, before = Event(), count_compiled()
 
         def count_kernels() -> None:  # here and in other processes
@@ -116,12 +104,7 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
 
 
 def compiled(
-    chosen: EvaluatorOptions,
-    param: list[str] | None,
-    store: Path | None,
-    stack: ExitStack,
-    *,
-    workers: int | None = None,
+    work: WorkOptions, store: Path | None, stack: ExitStack
 ) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
     """Compiles the kernels; returns the evaluator and the parameters.
 
@@ -129,10 +112,10 @@ def compiled(
     """
     from graphsearch.search.params import SearchParams
 
-    if workers is not None:
-        spec, others = chosen.of_file(store).spec(param or ())
+    if work.workers is not None:
+        spec, others = work.evaluator.of_file(store).spec(work.param or ())
         return replace(spec, pool=None), SearchParams.from_options(others)
-    evaluator, others = chosen.create(param or (), store)
+    evaluator, others = work.evaluator.create(work.param or (), store)
     stack.enter_context(closing(evaluator))
     params = SearchParams.from_options(others)
     compile_search(evaluator, params, filed=store is not None)
@@ -149,13 +132,6 @@ def compile_search(
     if missing := kernels_missing(evaluator, filed=filed):
         with compile_bar("search", missing) as told:
             beside.compile_search(evaluator, params, filed=filed, told=told, board=board)
-
-
-@contextmanager
-def titled_bar(first: str, title: Callable[[_Now], str]) -> Iterator[Callable[[_Now], None] | None]:
-    """Yields a function that moves a bar whose title changes with the work; None without a terminal."""
-    with progress_bar(first) as advance:
-        yield None if advance is None else lambda now: advance(now.done, now.total, title(now))
 
 
 # without a terminal there is a line after 10 s, 20 s, 40 s, ... and then every 10 minutes
@@ -175,24 +151,14 @@ class RareLines:
             self._next = seconds + min(seconds, LONGEST_GAP_S)
 
 
-class Timed(Protocol):
-    """Progress with the seconds spent so far."""
-
-    @property
-    def seconds(self) -> float: ...  # noqa: D102
-
-
-_Timed = TypeVar("_Timed", bound=Timed)
-
-
 @contextmanager
 def progress_display(
     signals: StopSignals,
-    line: Callable[[_Timed], str],
-    view: Callable[[_Timed, int], Iterable[Part]] | None = None,
+    line: Callable[[Any], str],
+    view: Callable[[Any, int], Iterable[Part]] | None = None,
     *,
     least_gap_s: float = 0.0,
-) -> Iterator[Callable[[_Timed], None]]:
+) -> Iterator[Callable[[Any], None]]:
     """Yields a progress callback for the work; on a terminal it redraws one view in place, until a signal.
 
     Args:
@@ -214,7 +180,7 @@ def progress_display(
         if not is_drawing:
             live.stop()
 
-    def show(now: _Timed) -> None:
+    def show(now: Any) -> None:
         nonlocal is_drawing, last
         if signals.stop.is_set() or now.seconds - last < least_gap_s:
             return

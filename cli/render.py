@@ -17,19 +17,13 @@ from graphsearch.query.routes import Way, routes
 from graphsearch.store.ranking import LED_BY_VALUE_FROM, cautious_value
 
 from .tables import (
-    FILL,
-    MOVER,
-    WHOLE,
+    VIEW,
     Part,
     Table,
     count,
-    detailed,
-    heading,
     is_white,
-    look,
     moment,
     score,
-    seen,
     signed,
 )
 
@@ -55,7 +49,7 @@ def bounded_score(value: int | None, bound: str, *, white: bool = True) -> str:
     """
     if value is None:
         return ""
-    if seen(1, white=white) < 0:
+    if not white:
         bound = {"lower": "upper", "upper": "lower"}.get(bound, bound)
     mate = values.mate_moves(value)
     return SIGNS.get(bound, "") + score(values.centipawns(value) or 0, mate, white=white)
@@ -66,7 +60,7 @@ def wdl(shares: WDL | None, *, white: bool) -> str:
     if shares is None:
         return ""
     parts = rounded_shares(shares, 100)
-    return " ".join(f"{part:2}" for part in (parts if white or look.view == MOVER else parts[::-1]))
+    return " ".join(f"{part:2}" for part in (parts if white else parts[::-1]))
 
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
@@ -88,7 +82,8 @@ def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
         "Score": score(move.cp, move.mate, white=white),
         "W D L": wdl(move.wdl, white=white),
         "Visits": f"{move.n:,}",
-        **detailed({"P": f"{100 * move.p:.1f}%", "Q": signed(move.q, white=white)}),
+        "P": f"{100 * move.p:.1f}%",
+        "Q": signed(move.q, white=white),
         "Note": APART if move.apart else "",
         "Line": line_text(board, pv),
     }
@@ -141,12 +136,8 @@ def way_cells(way: Way | None, position: str) -> dict[str, str]:
     return {
         "Line": text,
         **opening_cells(way.opening if way else None),
-        **detailed({"Position": "" if text == position else position}),
+        "Position": "" if text == position else position,
     }
-
-
-WAY = {"Line": FILL, "ECO": WHOLE, "Opening": WHOLE, "Position": WHOLE}
-WAY_SPARE = ("Position", "Opening", "ECO")
 
 
 def opening_cells(opening: Opening | None) -> dict[str, str]:
@@ -186,7 +177,7 @@ def node_summary(node: NodeView) -> str:
     is_proven = node.bounds[0] == node.bounds[1]
     proven = f"   proven: {proven_result(node.bounds, white=white)}{mate}" if is_proven else ""
     chances = f"W D L {wdl(node.wdl, white=white)}"
-    return f"{side} to move   {worth}   {chances}   {count(node.visits, 'visit')}{proven}   ({heading()})"
+    return f"{side} to move   {worth}   {chances}   {count(node.visits, 'visit')}{proven}   {VIEW}"
 
 
 def proven_result(bounds: tuple[int, int], *, white: bool) -> str:
@@ -220,8 +211,7 @@ def node_parts(node: NodeView, multipv: int) -> Iterator[Part]:
     if node.moves:
         board = board_of(node.position)
         rows = [_cells(board, move) for move in node.moves[: multipv or None]]
-        kinds = {"Move": WHOLE, "Note": WHOLE, "Line": FILL}
-        yield Table(rows, kinds, spare=("Q", "P", "W D L"))
+        yield Table(rows)
         yield from filter(None, [lead_line(node)])
 
 

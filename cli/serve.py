@@ -17,16 +17,11 @@ from graphsearch.base.limits import UCI_LINE, decoded, size_text
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.writer import Writer
 
-from .commands import command
 from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, argument, graph_ram, option
 from .output import FAILED, say
 from .signals import StopSignals
 
 
-@command(
-    "graphsearch serve first.graph",
-    "graphsearch serve first.graph --read-only --no-browser --port 8000",
-)
 def serve(
     file: StoreOption,
     others: Annotated[
@@ -71,6 +66,11 @@ def serve(
     The address that is printed opens the page; it has a token that nobody else knows. The page may be closed
     at any time: searches that were started or queued go on until they are done, or until this command ends.
     Ctrl-C saves and ends it. Another program may search the file meanwhile; the page then only reads it.
+
+    \b
+    Examples:
+      graphsearch serve first.graph
+      graphsearch serve first.graph --read-only --no-browser --port 8000
     """
     try:
         from graphsearch.web.served_file import ServedFile, offered
@@ -103,10 +103,6 @@ def serve(
 COLLECTED = 2_000, 10, 10
 
 
-@command(
-    "graphsearch uci games.graph",
-    "graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB",
-)
 def uci(
     *,
     store: StoreToSave = None,
@@ -122,6 +118,11 @@ def uci(
     With a graph file the engine remembers every position it has searched, in any game or analysis, and
     continues from there. It ends at `quit`, at the end of stdin, at Ctrl-C and at SIGTERM, and saves each
     time.
+
+    \b
+    Examples:
+      graphsearch uci games.graph
+      graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB
     """
     given = {
         "Evaluator": evaluator.evaluator,

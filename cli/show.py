@@ -17,7 +17,7 @@ from graphsearch.query.pv import Lines as BestLines
 from graphsearch.query.tree import Branch, Tree
 from graphsearch.query.tree import tree as tree_in
 
-from .commands import command
+from .commands import has_details
 from .options import Depth, Json, Lines, PositionOptions, StoreOption, option
 from .output import fail, print_answer, say, speaks_unicode
 from .render import (
@@ -35,18 +35,15 @@ from .render import (
 )
 from .tables import (
     LEFT,
-    WHOLE,
+    VIEW,
     Part,
     Table,
     count,
     detail,
-    detailed,
-    heading,
+    is_detailed,
     is_white,
-    look,
     pawns,
     score,
-    seen_of_white,
     signed,
 )
 
@@ -54,11 +51,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
 
-@command(
-    "graphsearch show first.graph",
-    'graphsearch show first.graph "1. e4 e5" --json',
-    views=True,
-)
+@has_details
 def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> int:
     """Print the stored data of a position: its moves with their lines, imported games, the books that have
     it, and the note on it. Nothing is searched.
@@ -70,6 +63,11 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
     searched), null if the file does not know. `games` has the results of imported games by move; `books` each
     book's state, value and moves; `note` is its text, empty without one. A position that was not searched has
     only these and `position` and `key`.
+
+    \b
+    Examples:
+      graphsearch show first.graph
+      graphsearch show first.graph "1. e4 e5" --json
     """
     board = position.board()
     found = position_in(store, board, lines=MAX_MOVES)
@@ -87,10 +85,10 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
 
 def _position(found: Position, opening: Opening | None, lines: int) -> Iterator[Part]:
     yield board_text(found.position)
-    yield f"\n{found.position}" + (f"   key {found.key}" if look.details else "")
+    yield f"\n{found.position}" + (f"   key {found.key}" if is_detailed() else "")
     yield from opening_line(opening)
     if found.moves and found.origin:
-        yield f"{origin_line(found.origin)}\n" if look.details else ""
+        yield f"{origin_line(found.origin)}\n" if is_detailed() else ""
         yield from node_parts(found.moves.node, lines)
     if not found.moves:
         yield "not searched"
@@ -116,8 +114,6 @@ ENDS = {
     "length": "200 plies",
 }
 
-KINDS = {"ECO": WHOLE, "Opening": WHOLE, "Line": LEFT}
-
 By = Annotated[
     str,
     option(
@@ -132,10 +128,10 @@ def _lines(found: BestLines) -> Iterator[Part]:
     yield from opening_line(opening_at(found.position))
     if not found.lines:
         say("note: no move from this position was visited")
-    yield f"{count(found.visits, 'visit')}   ({heading()})"
+    yield f"{count(found.visits, 'visit')}   {VIEW}"
     rows = [_line_cells(found.position, line) for line in found.lines]
-    yield Table(rows, {"Note": WHOLE, **KINDS}, spare=("Opening", "ECO"))
-    for line in found.lines if look.details else ():
+    yield Table(rows, {"Line": LEFT})
+    for line in found.lines if is_detailed() else ():
         yield ""
         yield _steps(found.position, line.plies)
 
@@ -149,27 +145,24 @@ def _steps(position: str, steps: Iterable[LinePly]) -> Table:
         q = signed(step.q, white=board.turn)
         rows.append({"Move": f"{number} {step.san}", "Visits": f"{step.n:,}", "Q": q})
         board.push_uci(step.move)
-    return Table(rows, {"Move": LEFT})
+    return Table(rows)
 
 
 def _line_cells(position: str, line: Line) -> dict[str, str]:
     first, white = line.plies[0], is_white(position)
     cells = line_cells(position, [ply.san for ply in line.plies])
+    moves = cells.pop("Line")
     return {
         "Score": score(first.cp, first.mate, white=white),
         "W D L": wdl(wdl_from_q(first.q, first.draw), white=white),
         "Visits": f"{first.n:,}",
         "Note": APART if first.apart else "",
-        **{name: cells[name] for name in KINDS},
-        "Line": f"{cells['Line']} ({ENDS[line.end]})",
+        **cells,
+        "Line": f"{moves} ({ENDS[line.end]})",
     }
 
 
-@command(
-    "graphsearch lines first.graph --lines 3",
-    'graphsearch lines first.graph "1. e4 e5" --by value --json',
-    views=True,
-)
+@has_details
 def lines_of(
     store: StoreOption, position: PositionOptions, lines: Lines = 1, by: By = "visits", json: Json = False
 ) -> None:
@@ -179,6 +172,11 @@ def lines_of(
     JSON: values are seen by the side to move at POSITION, all along the line. `end` of a line is unvisited,
     unknown (not in the file), repetition, clock (50-move rule), checkmate, stalemate, dead (insufficient
     material) or length (200 plies); `last` is its last position.
+
+    \b
+    Examples:
+      graphsearch lines first.graph --lines 3
+      graphsearch lines first.graph "1. e4 e5" --by value --json
     """
     found = pv(store, position.board(), lines=lines or MAX_MOVES, by=by)
     print_answer(found, _lines(found), json=json, note=store)
@@ -193,11 +191,7 @@ def _tree(found: Tree, store: Path) -> Iterator[Part]:
     )
 
 
-@command(
-    "graphsearch tree first.graph --depth 3 --min-visits 20",
-    "graphsearch tree first.graph --depth 4 --max-moves 2 --json",
-    views=True,
-)
+@has_details
 def tree(
     store: StoreOption,
     position: PositionOptions,
@@ -221,6 +215,11 @@ def tree(
     JSON: `tree` is nested by `branches`; values are seen by the side that plays the move. For a position that
     is expanded elsewhere, `transposes_to` has the moves to that place. `hidden` counts the visited moves that
     are not followed.
+
+    \b
+    Examples:
+      graphsearch tree first.graph --depth 3 --min-visits 20
+      graphsearch tree first.graph --depth 4 --max-moves 2 --json
     """
     found = tree_in(
         store, position.board(), depth=3 if depth is None else depth, min_visits=min_visits, width=max_moves
@@ -235,7 +234,7 @@ def _drawing(found: Tree) -> Drawing:
     root = found.root
     name = _opening(root.position)
     worth = _worth(root, white=is_white(root.position))
-    drawing = Drawing(Text("  ".join(filter(None, (worth, name, f"({heading()})")))))
+    drawing = Drawing(Text("  ".join(filter(None, (worth, name, VIEW)))))
     stack = [(drawing, root, 0)]
     while stack:
         above, branch, level = stack.pop()
@@ -270,11 +269,7 @@ def _label(branch: Branch, before: Branch, root: str, level: int) -> str:
     return f"{text}  {arrow} {' '.join(branch.transposes_to) or 'the root'}"
 
 
-@command(
-    'graphsearch curve first.graph "1. e4 e5 2. Nf3 Nc6"',
-    "graphsearch curve first.graph games.pgn --game 2 --json",
-    views=True,
-)
+@has_details
 def curve_of(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
     """Print the values along a line or a game as a curve and as a table, from White's view.
 
@@ -283,6 +278,11 @@ def curve_of(store: StoreOption, position: PositionOptions, json: Json = False) 
     counts as at most ten pawns. Positions that the file does not hold are gaps.
 
     JSON: `points`, one per position, from White's view; unknown values are null.
+
+    \b
+    Examples:
+      graphsearch curve first.graph "1. e4 e5 2. Nf3 Nc6"
+      graphsearch curve first.graph games.pgn --game 2 --json
     """
     found = values(store, position.board())
     print_answer(found, _values(found), json=json, note=store)
@@ -291,7 +291,7 @@ def curve_of(store: StoreOption, position: PositionOptions, json: Json = False) 
 def _values(found: LineValues) -> Iterator[Part]:
     if found.unknown:
         say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
-    yield f"({heading()})"
+    yield VIEW
     most = max((abs(point.q) for point in found.points if point.q is not None), default=0.0)
     signs = ("\u2588", "\u2502") if speaks_unicode() else ("#", "|")
     rows = [
@@ -299,7 +299,7 @@ def _values(found: LineValues) -> Iterator[Part]:
         | {"Curve": "" if point.q is None else bar(point.q / max(most, LEAST_TOP), *signs)}
         for point in found.points
     ]
-    yield Table(rows, {"Move": LEFT, "Curve": WHOLE, "Best": LEFT})
+    yield Table(rows)
 
 
 def _point_cells(point: LinePoint) -> dict[str, str]:
@@ -307,11 +307,11 @@ def _point_cells(point: LinePoint) -> dict[str, str]:
     number = move_number(point.number, white=white)
     return {
         "Move": f"{number} {point.san}" if point.san else "(end)",
-        "Score": "" if point.cp is None else pawns(seen_of_white(point.cp, white=white)),
+        "Score": pawns(point.cp),
         "Visits": "not stored" if point.n is None else f"{point.n:,}",
         "Best": point.best_san or "",
         "Loss": "" if point.loss_cp is None else f"{point.loss_cp / 100:.2f}",
-        **detailed({"Q": "" if point.q is None else signed(seen_of_white(point.q, white=white))}),
+        "Q": signed(point.q),
     }
 
 

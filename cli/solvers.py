@@ -36,7 +36,6 @@ from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.transposition_layout import MOST_DEPTH
 
-from .commands import command
 from .options import (
     Json,
     LineOptions,
@@ -64,7 +63,7 @@ from .output import (
 from .progress import progress_bar, progress_display
 from .render import BY_CLOCK, TERMINAL_NAMES, bounded_score, line_text
 from .signals import StopSignals
-from .tables import FILL, LEFT, Part, Table, clock, count, heading, rate, size
+from .tables import LEFT, RIGHT, VIEW, Part, Table, clock, count, rate, size
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory, and of those of a search
 WHY = {
@@ -79,11 +78,6 @@ WHY = {
 
 
 # ---------------------------------------------------------------- mate
-@command(
-    'graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"',
-    'graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json',
-    "graphsearch mate positions.epd --time 10 -o solved.epd",
-)
 def mate(
     position: PositionOptions,
     within: Annotated[
@@ -117,6 +111,12 @@ def mate(
     no result. `mate` is in moves: negative if the side to move is mated, 0 for checkmate, null if none is
     proven. `pv` is the whole line, with best attack and longest defence; `shortest` tells whether no shorter
     mate exists; `excluded` is the number of moves within which neither side can force mate.
+
+    \b
+    Examples:
+      graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
+      graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json
+      graphsearch mate positions.epd --time 10 -o solved.epd
     """
     if time is None and visits is None:
         time = mates.DEFAULT_SECONDS
@@ -289,12 +289,6 @@ class AlphaBetaRequest:
         return wanted
 
 
-@command(
-    "graphsearch alphabeta startpos --depth 8 --store first.graph",
-    'graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json',
-    "graphsearch alphabeta startpos --depth 6 --window -50 50",
-    "graphsearch alphabeta first.graph --time 10",
-)
 def alphabeta(request: AlphaBetaRequest) -> int:
     """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
 
@@ -305,6 +299,13 @@ def alphabeta(request: AlphaBetaRequest) -> int:
     JSON: `value` is in thousandths of a pawn for the side to move; 100000 - n is a mate in n plies. One of
     `cp` and `mate` (in moves, negative if the side to move is mated) is null. `bound` is exact, lower (at
     least the value) or upper (at most). `known` is what the file knew.
+
+    \b
+    Examples:
+      graphsearch alphabeta startpos --depth 8 --store first.graph
+      graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json
+      graphsearch alphabeta startpos --depth 6 --window -50 50
+      graphsearch alphabeta first.graph --time 10
     """
     if (request.depth, request.time, request.nodes) == (None, None, None):
         raise typer.BadParameter("give a limit: --depth, --time or --nodes")
@@ -415,8 +416,7 @@ def per_cent(part: int, whole: int) -> str:
 
 
 def _iterations(rows: list[dict[str, str]]) -> Table:
-    spare = ("Cut-offs", "Hits", "Nodes/s", "First", "Time", "Nodes")
-    return Table(rows, {"Line": FILL}, spare=spare)
+    return Table(rows, spare=("Cut-offs", "Hits", "Nodes/s", "First", "Time", "Nodes"))
 
 
 def _iteration_row(board: chess.Board, found: DepthResult) -> dict[str, str]:
@@ -457,7 +457,7 @@ def _result_parts(result: AlphaBetaResult) -> Iterator[Part]:
             rows.append({"Depth": str(result.depth), "Score": worth, "Line": line_text(board, result.pv)})
         yield _iterations(rows)
     best = "" if result.move is None else f"bestmove {result.move.uci()}   "
-    value = f"score {worth} ({heading()})   " if worth else ""
+    value = f"score {worth} {VIEW}   " if worth else ""
     yield f"{best}{value}depth {result.depth}   nodes {counts.nodes:,}   {result.seconds:.1f} s"
     yield from _reuse(result)
     if counts.nodes:
@@ -491,10 +491,6 @@ MUCH = 10**7  # products of mean values of at least this, too
 LITTLE = 0.001  # smaller quotients are written as "less than"
 
 
-@command(
-    "graphsearch lab nodetypes startpos --store first.graph",
-    "graphsearch lab nodetypes startpos --store first.graph --rules kannan --json",
-)
 def nodetypes(
     *,
     position: Annotated[
@@ -521,6 +517,11 @@ def nodetypes(
 
     JSON: `agreement` has the matrix of expected and actual types, the share that agrees and Cohen's kappa;
     `plies` has the counts and the formulas.
+
+    \b
+    Examples:
+      graphsearch lab nodetypes startpos --store first.graph
+      graphsearch lab nodetypes startpos --store first.graph --rules kannan --json
     """
     names = [one.value for one in Rules]
     if rules not in names:
@@ -528,15 +529,10 @@ def nodetypes(
     board = line.board_after(position)
     say_if_unfinished(store)
     with progress_bar("Walking") as advance:
-
-        def show(found: int, entries: int, ply: int) -> None:
-            if advance:
-                advance(found, max(found, entries), f"Ply {ply}")
-
         found = classify_file(
             store,
             board,
-            on_progress=show,
+            on_progress=lambda found, entries, ply: advance(found, max(found, entries), f"Ply {ply}"),
             on_problem=lambda problem: say(f"damaged: {problem}"),
         )
     if found.ignored:
@@ -558,7 +554,7 @@ def _types(found: Classification, rules: str) -> Iterator[Part]:
             f"The start is {name} by its bound: that is expected of it, and the minimal tree is the one of"
             f" {'an' if name == 'All' else 'a'} {name} node."
         )
-    yield Table(
+    rows = [
         {
             "Ply": f"{ply.ply}",
             "Moves": "" if ply.moves is None else f"{ply.moves:.1f}",
@@ -570,7 +566,8 @@ def _types(found: Classification, rules: str) -> Iterator[Part]:
             "Times": ratio(ply.total, ply.measured.total),
         }
         for ply in found.plies
-    )
+    ]
+    yield Table(rows, {"PV": RIGHT})
     yield ""
     expected = f"Expected by {WHOSE[rules]}"
     rows = [

@@ -25,7 +25,7 @@ from graphsearch.store.salvage import salvage as rescue
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify as check
 
-from .commands import command
+from .commands import has_details
 from .options import EvaluatorOptions, Force, Json, Ram, StoreOption, argument, byte_count, graph_ram, option
 from .output import (
     FAILED,
@@ -39,22 +39,18 @@ from .output import (
     say_if_unfinished,
 )
 from .progress import titled_bar
-from .render import WAY, WAY_SPARE, way_cells
+from .render import way_cells
 from .signals import StopSignals
-from .tables import LEFT, Part, Table, count, size
+from .tables import Part, Table, count, size
 
 
 @contextmanager
-def _working(title: str) -> Iterator[Callable[..., None] | None]:
+def _working(title: str) -> Iterator[Callable[..., None]]:
     """Yields a progress display; SIGTERM ends the work like Ctrl-C, with every file closed."""
     with StopSignals(), titled_bar(title, _title) as show:
         yield show
 
 
-@command(
-    "graphsearch store compact first.graph",
-    "graphsearch store compact first.graph --min-visits 2",
-)
 def compact(
     store: StoreOption,
     min_visits: Annotated[
@@ -69,6 +65,11 @@ def compact(
 
     Ctrl-C or a kill does no harm; repeat the command to continue. A process that writes the file must end
     first.
+
+    \b
+    Examples:
+      graphsearch store compact first.graph
+      graphsearch store compact first.graph --min-visits 2
     """
     if min_visits is None:
         with _working("Compacting") as show:
@@ -84,9 +85,6 @@ def compact(
     print_answer(found, [f"{store}: {line}"], json=json)
 
 
-@command(
-    "graphsearch store backup first.graph copy.graph",
-)
 def backup(
     store: StoreOption,
     copy: Annotated[Path, argument("COPY", "The copy to write.")],
@@ -96,15 +94,16 @@ def backup(
     """Copy a graph file as it is now, even while a search writes it.
 
     The copy appears only when it is complete and on disk.
+
+    \b
+    Example:
+      graphsearch store backup first.graph copy.graph
     """
     with _working("Copying pages") as show:
         found = back_up(store, copy, force=force, on_progress=show)
     print_answer(found, [f"{copy}: {count(found.nodes, 'node')}, {size(found.bytes)}"], json=json, note=copy)
 
 
-@command(
-    "graphsearch store salvage first.graph rescued.graph",
-)
 def salvage(
     store: StoreOption,
     new: Annotated[Path, argument("NEW", "The new file to write.")],
@@ -119,6 +118,10 @@ def salvage(
 
     The damaged file is only read. For each position the newest surviving version is kept. What was lost is
     listed; a search on the new file evaluates it again.
+
+    \b
+    Example:
+      graphsearch store salvage first.graph rescued.graph
     """
     identity = None
     if evaluator:
@@ -156,11 +159,7 @@ class MergeRequest:
     json: Json = False
 
 
-@command(
-    "graphsearch store merge first.graph copy.graph -o both.graph",
-    "graphsearch store merge copy.graph --into first.graph --dry-run --json",
-    views=True,
-)
+@has_details
 def merge(request: MergeRequest) -> int:
     """Merge what several graph files know: records, searches, imports, books and proofs.
 
@@ -174,6 +173,11 @@ def merge(request: MergeRequest) -> int:
 
     JSON: `inputs` counts the records of each file that were new (`fresh`), `changed` and `unchanged`; `fresh`
     and `changed` are the most visited examples with N before and after; `problems` lists what was left out.
+
+    \b
+    Examples:
+      graphsearch store merge first.graph copy.graph -o both.graph
+      graphsearch store merge copy.graph --into first.graph --dry-run --json
     """
     wanted = merging.Wanted(
         keep=request.keep,
@@ -194,7 +198,7 @@ def merge(request: MergeRequest) -> int:
 
 
 def _merged(report: MergeReport) -> Iterator[Part]:
-    yield Table(map(_input, report.inputs), {"File": LEFT})
+    yield Table(map(_input, report.inputs))
     if not report.inputs:
         say(f"Nothing to add: no file but {report.path} itself is named.")
     for what, examples in (("new", report.examples.of("fresh")), ("changed", report.examples.of("changed"))):
@@ -232,7 +236,7 @@ def _examples(what: str, examples: list[dict[str, Any]], files: Iterable[str]) -
         | {"Visits before": f"{one['before']:,}", "Visits": f"{one['after']:,}"}
         for one in examples
     ]
-    return Table(rows, WAY, spare=WAY_SPARE, title=f"Most visited, {what}")
+    return Table(rows, title=f"Most visited, {what}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,10 +249,6 @@ class ReevaluateRequest:
     json: Json = False
 
 
-@command(
-    "graphsearch reevaluate sunday.graph --evaluator uniform",
-    "graphsearch reevaluate sunday.graph --evaluator uniform --ram 2GB --json",
-)
 def reevaluate(request: ReevaluateRequest) -> int:
     """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
 
@@ -256,6 +256,11 @@ def reevaluate(request: ReevaluateRequest) -> int:
     Ctrl-C saves; after a kill only some seconds are lost. Repeat the command to resume: no position is
     evaluated twice. Until it has finished, the file is marked, and other commands refuse to write to it. To
     return to the previous evaluator, repeat the command with that evaluator; its evaluations are made again.
+
+    \b
+    Examples:
+      graphsearch reevaluate sunday.graph --evaluator uniform
+      graphsearch reevaluate sunday.graph --evaluator uniform --ram 2GB --json
     """
     if not request.evaluator.named:
         raise typer.BadParameter("name the new evaluator: --evaluator NAME")
@@ -330,10 +335,6 @@ def _refreshed(found: RefreshReport) -> Iterator[Part]:
         say(f"The values have not settled after {count(found.sweeps, 'sweep')}; refresh again to continue.")
 
 
-@command(
-    "graphsearch lab refresh first.graph",
-    "graphsearch lab refresh first.graph --tolerance 0.0001 --json",
-)
 def refresh(
     store: StoreOption,
     tolerance: Annotated[
@@ -350,6 +351,11 @@ def refresh(
     Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
 
     It takes 80 bytes of memory a node.
+
+    \b
+    Examples:
+      graphsearch lab refresh first.graph
+      graphsearch lab refresh first.graph --tolerance 0.0001 --json
     """
     limit = None if ram is None else byte_count(ram)
     with titled_bar("Reading", _title) as show:
@@ -357,13 +363,14 @@ def refresh(
     print_answer(found, _refreshed(found), json=json)
 
 
-@command(
-    "graphsearch store verify first.graph --json",
-)
 def verify(store: StoreOption, json: Json = False) -> int:
     """Read a whole graph file, transposition entries included, and check the invariants of every record.
 
     Exit code 1 if anything is wrong.
+
+    \b
+    Example:
+      graphsearch store verify first.graph --json
     """
     if not os.path.lexists(store):
         raise MissingStoreError(f"{store} does not exist; check the name")

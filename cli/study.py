@@ -15,7 +15,7 @@ from graphsearch.book.study import repertoire, studies, survey
 from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 from graphsearch.store.store import Store
 
-from .commands import command
+from .commands import has_details
 from .exports import STDOUT, write_text
 from .games import given_file
 from .options import (
@@ -35,7 +35,7 @@ from .options import (
 from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
 from .progress import progress_bar
 from .render import numbered
-from .tables import LEFT, WHOLE, Part, Table, count, detail, heading, is_white, moment, score, signed
+from .tables import LEFT, RIGHT, VIEW, WHOLE, Part, Table, count, detail, is_white, moment, score, signed
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
@@ -64,25 +64,24 @@ def _print_imported(found: Any, lines: Iterator[str], *, json: bool) -> None:
 
 
 # ------------------------------------------------------------------ studies
-@command("graphsearch study list first.graph")
 def list_studies(store: StoreOption, json: Json = False) -> None:
     """List the studies of a graph file, with the number of their moves.
 
     JSON: `id` is the number in the page's addresses, `revision` grows with every change.
+
+    \b
+    Example:
+      graphsearch study list first.graph
     """
     found = studies.list_studies(store)
     rows = (
         {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)}
         for one in found.studies
     )
-    shown = Table(rows, {"Study": LEFT, "Changed (UTC)": WHOLE})
+    shown = Table(rows)
     print_answer(found, [shown if found.studies else "There are no studies."], json=json)
 
 
-@command(
-    "graphsearch study import first.graph game.pgn",
-    'graphsearch study import first.graph game.pgn --name "My game"',
-)
 def import_studies(
     file: PgnInput,
     store: StoreToMake,
@@ -97,17 +96,19 @@ def import_studies(
     is listed with its reason. The file can be searched meanwhile.
 
     JSON: `studies` were made; `left_out` has at most 1,000 reasons, `found` counts all.
+
+    \b
+    Examples:
+      graphsearch study import first.graph game.pgn
+      graphsearch study import first.graph game.pgn --name "My game"
     """
     with progress_bar("Reading games") as advance:
-        told = (lambda number: advance(number, None)) if advance else (lambda _: None)
-        found = studies.import_studies(_made(store), given_file(file), name=name, on_game=told)
+        found = studies.import_studies(
+            _made(store), given_file(file), name=name, on_game=lambda number: advance(number, None)
+        )
     _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies), json=json)
 
 
-@command(
-    'graphsearch study export first.graph "My game" -o game.pgn',
-    "graphsearch study export first.graph > all.pgn",
-)
 def export_studies(
     store: StoreOption,
     names: Annotated[list[str] | None, argument("NAME...", "Names of studies; all by default.")] = None,
@@ -117,6 +118,11 @@ def export_studies(
     """Write studies as PGN, with everything in them.
 
     JSON: `pgn` is the text.
+
+    \b
+    Examples:
+      graphsearch study export first.graph "My game" -o game.pgn
+      graphsearch study export first.graph > all.pgn
     """
     text = studies.export_studies(store, names or [])
     if json:
@@ -125,30 +131,35 @@ def export_studies(
         write_text(text, output, store)
 
 
-@command('graphsearch study rename first.graph "My game" "Round 3"')
 def rename_study(
     store: StoreOption, name: Name, new: Annotated[str, argument("NEW", "Its new name.")], json: Json = False
 ) -> None:
     """Rename a study.
 
     JSON: `id` and `name`.
+
+    \b
+    Example:
+      graphsearch study rename first.graph "My game" "Round 3"
     """
     found = studies.change_study(store, name, name=new)
     print_answer({"id": found.id, "name": found.name}, [f"{found.name}: renamed"], json=json)
 
 
-@command('graphsearch study delete first.graph "My game"')
 def delete_study(store: StoreOption, name: Name, json: Json = False) -> None:
     """Delete a study with all its moves.
 
     JSON: `id` and `name`.
+
+    \b
+    Example:
+      graphsearch study delete first.graph "My game"
     """
     found = studies.delete_study(store, name)
     print_answer({"id": found.id, "name": found.name}, [f"{found.name}: deleted"], json=json)
 
 
 # ------------------------------------------------------------------ notes
-@command('graphsearch note write first.graph "1. e4 c5" --text "Ask Ann about 2. c3"')
 def write_note(
     store: StoreOption,
     position: PositionOptions,
@@ -158,6 +169,10 @@ def write_note(
     """Write the note on a position, in place of the one that it has. The file can be searched meanwhile.
 
     JSON: as `note show`.
+
+    \b
+    Example:
+      graphsearch note write first.graph "1. e4 c5" --text "Ask Ann about 2. c3"
     """
     given = text
     if text == STDIN:
@@ -171,11 +186,14 @@ def write_note(
         print_json(studies.note_on(store, board).as_dict())
 
 
-@command('graphsearch note show first.graph "1. e4 c5"')
 def show_note(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
     """Print the note on a position, and the studies that reach it. Exit code 1 if there are none.
 
     JSON: `text` is empty without a note; `studies` have `id`, `name` and the number of the `move`.
+
+    \b
+    Example:
+      graphsearch note show first.graph "1. e4 c5"
     """
     found = studies.note_on(store, position.board())
     texts = [found.note.text] if found.note else []
@@ -184,11 +202,14 @@ def show_note(store: StoreOption, position: PositionOptions, json: Json = False)
     return 0 if has else fail(f"{store} has no note on {found.position}")
 
 
-@command('graphsearch note delete first.graph "1. e4 c5"')
 def delete_note(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
     """Delete the note on a position. Exit code 1 if there is none.
 
     JSON: `deleted`.
+
+    \b
+    Example:
+      graphsearch note delete first.graph "1. e4 c5"
     """
     board = position.board()
     known = studies.note_on(store, board).note is not None
@@ -199,18 +220,21 @@ def delete_note(store: StoreOption, position: PositionOptions, json: Json = Fals
     return 0 if known else fail(f"{store} has no note on {board.fen()}")
 
 
-@command("graphsearch note list first.graph")
 def list_notes(store: StoreOption, json: Json = False) -> None:
     """List the notes of a graph file, the last changed first.
 
     JSON: `notes`, each with the columns of the table `note` (`schema/store.md`).
+
+    \b
+    Example:
+      graphsearch note list first.graph
     """
     found = studies.list_notes(store)
     rows = (
         {"Changed (UTC)": moment(note.changed), "Position": note.fen, "Note": " ".join(note.text.split())}
         for note in found.notes
     )
-    shown = Table(rows, {"Changed (UTC)": WHOLE, "Position": WHOLE, "Note": LEFT})
+    shown = Table(rows, {"Position": WHOLE})
     print_answer(found, [shown if found.notes else "There are no notes."], json=json)
 
 
@@ -238,10 +262,6 @@ def _change(change: Change, store: Path, side: str, position: PositionOptions, *
     print_answer(found, [f"{found.side.capitalize()}'s repertoire: {done}"], json=json)
 
 
-@command(
-    'graphsearch repertoire add first.graph "1. e4 c5 2. Nf3" --side white',
-    "graphsearch repertoire add first.graph games.pgn --game 2 --ply 12 --side black",
-)
 def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
     """Add the moves of a line to the repertoire of a side: own moves, and the replies that they meet.
 
@@ -249,34 +269,41 @@ def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json:
     The file can be searched meanwhile.
 
     JSON: `added` and `removed` count moves, `moves` are all moves now.
+
+    \b
+    Examples:
+      graphsearch repertoire add first.graph "1. e4 c5 2. Nf3" --side white
+      graphsearch repertoire add first.graph games.pgn --game 2 --ply 12 --side black
     """
     _change(repertoire.add_line, store, side, position, json=json)
 
 
-@command('graphsearch repertoire remove first.graph "1. e4 c5 2. Nf3" --side white')
 def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
     """Remove the last move of a line from the repertoire of a side, with everything that only it reached.
 
     JSON: as `repertoire add`.
+
+    \b
+    Example:
+      graphsearch repertoire remove first.graph "1. e4 c5 2. Nf3" --side white
     """
     _change(repertoire.remove_move, store, side, position, json=json)
 
 
-@command("graphsearch repertoire import first.graph white.pgn --side white")
 def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json = False) -> None:
     """Add all lines of a PGN file to the repertoire of a side, variations included.
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
+
+    \b
+    Example:
+      graphsearch repertoire import first.graph white.pgn --side white
     """
     found = repertoire.import_file(_made(store), one_side(side), given_file(file))
     added = f"{count(found.added, 'move')} added, {count(found.moves, 'move')} now"
     _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]), json=json)
 
 
-@command(
-    "graphsearch repertoire export first.graph --side white -o white.pgn",
-    "graphsearch repertoire export first.graph --side white -o white.toml",
-)
 def export_repertoire(
     store: StoreOption,
     side: OneSide,
@@ -288,6 +315,11 @@ def export_repertoire(
     If OUT ends in .toml, it is a book: `book build` keeps to the repertoire and answers what it lacks.
 
     JSON: `text` of the file.
+
+    \b
+    Examples:
+      graphsearch repertoire export first.graph --side white -o white.pgn
+      graphsearch repertoire export first.graph --side white -o white.toml
     """
     wanted, target = one_side(side), Path(output)
     if target.suffix.lower() == TOML:
@@ -300,11 +332,7 @@ def export_repertoire(
         write_text(text, output, store)
 
 
-@command(
-    "graphsearch repertoire show first.graph --side white",
-    "graphsearch repertoire show first.graph --depth 6 --json",
-    views=True,
-)
+@has_details
 def show_repertoire(
     store: StoreOption, side: Side = None, depth: Depth = None, lines: Lines = 20, json: Json = False
 ) -> None:
@@ -317,6 +345,11 @@ def show_repertoire(
 
     JSON: `repertoires`, each with all `positions` and their `replies`; values are seen by the side that plays
     the move. `reach` is the probability of a line.
+
+    \b
+    Examples:
+      graphsearch repertoire show first.graph --side white
+      graphsearch repertoire show first.graph --depth 6 --json
     """
     wanted = side_of(side)
     found = [survey.survey(store, one) for one in ([wanted] if wanted else repertoire.SIDES)]
@@ -333,13 +366,11 @@ def show_repertoire(
 def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[Part]:
     facts = f"{count(found.own, 'own move')}, {count(found.moves - found.own, 'reply', 'replies')}"
     weak = count(len(found.weak), "weak spot")
-    yield f"{found.side.capitalize()}: {facts}; {count(len(found.gaps), 'gap')}, {weak}   ({heading()})"
+    yield f"{found.side.capitalize()}: {facts}; {count(len(found.gaps), 'gap')}, {weak}   {VIEW}"
     if found.moves:
         yield _drawing(found, depth)
-    yield Table(map(_gap, found.gaps[:lines]), {"Line": LEFT, "Reply": WHOLE}, title="Gaps")
-    yield Table(
-        map(_weak, found.weak[:lines]), {"Line": LEFT, "Move": WHOLE, "Best": WHOLE}, title="Weak spots"
-    )
+    yield Table(map(_gap, found.gaps[:lines]), {"Line": LEFT, "P": RIGHT}, title="Gaps")
+    yield Table(map(_weak, found.weak[:lines]), {"Line": LEFT}, title="Weak spots")
 
 
 def _gap(gap: Gap) -> dict[str, str]:

@@ -1,66 +1,42 @@
-"""Tables, and numbers as text: pawns from White's view, or from the mover's with `--view mover`."""
+"""Tables, and numbers as text: values in pawns, from White's view."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
-
-from graphsearch.base.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table as Drawing
 
-VIEWS = WHITE, MOVER = "white", "mover"
-
-
-@dataclass(slots=True)
-class Look:
-    """The display of values in this process: the view, and whether with all counters (`--details`)."""
-
-    view: str = WHITE
-    details: bool = False
-
-
-look = Look()
+VIEW = "(White's view)"
+_is_detailed = False
 
 
 @contextmanager
-def looking(view: str | None, *, details: bool) -> Iterator[None]:
-    """Shows values in a view inside the block; None changes nothing.
-
-    Raises:
-      InvalidParameterError: if it is none of `VIEWS`.
-    """
-    if view not in (None, *VIEWS):
-        raise InvalidParameterError(f"--view is {' or '.join(VIEWS)}, not {view!r}")
-    before = look.view, look.details
-    look.view, look.details = view or look.view, details or look.details
+def detailing(wanted: bool) -> Iterator[None]:
+    """Shows all columns and counters inside the block, if wanted (`--details`)."""
+    global _is_detailed
+    _is_detailed = wanted
     try:
         yield
     finally:
-        look.view, look.details = before
+        _is_detailed = False
 
 
-def heading() -> str:
-    """Returns the name of the shown view."""
-    return "White's view" if look.view == WHITE else "the mover's view"
+def is_detailed() -> bool:
+    """Returns whether all columns and counters are shown."""
+    return _is_detailed
 
 
 def seen(value: float, *, white: bool) -> float:
-    """Returns a value of the side to move, White or not, in the shown view.
+    """Returns a value of the side to move, White or not, from White's view.
 
     >>> seen(0.25, white=True), seen(0.25, white=False), seen(0.0, white=False)
     (0.25, -0.25, 0.0)
     """
-    return value if white or look.view == MOVER else 0.0 - value
-
-
-def seen_of_white(value: float, *, white: bool) -> float:
-    """Returns a value, given from White's view, in the shown view; `white`: whether White is to move."""
-    return seen(value if white else 0.0 - value, white=white)
+    return value if white else 0.0 - value
 
 
 def pawns(cp: float | None) -> str:
@@ -73,7 +49,7 @@ def pawns(cp: float | None) -> str:
 
 
 def score(cp: int | None, mate: int | None, *, white: bool) -> str:
-    """Returns the score of the side to move, White or not, in the shown view: `+0.31`, `#5`, `#-3`.
+    """Returns the score of the side to move, White or not, from White's view: `+0.31`, `#5`, `#-3`.
 
     >>> score(31, None, white=False), score(12800, 5, white=False), score(None, None, white=True)
     ('-0.31', '#-5', '')
@@ -84,7 +60,7 @@ def score(cp: int | None, mate: int | None, *, white: bool) -> str:
 
 
 def signed(q: float | None, *, white: bool = True) -> str:
-    """Returns a Q of the side to move with its sign and three decimals, in the shown view.
+    """Returns a Q of the side to move with its sign and three decimals, from White's view.
 
     >>> signed(0.25), signed(0.25, white=False), signed(-0.0001), signed(None)
     ('+0.250', '-0.250', '0.000', '')
@@ -102,21 +78,27 @@ def is_white(position: str) -> bool:
 
 def detail(text: str) -> str:
     """Returns a text with `--details`, else an empty one."""
-    return text if look.details else ""
-
-
-def detailed(cells: dict[str, str]) -> dict[str, str]:
-    """Returns the cells with `--details`, else none."""
-    return cells if look.details else {}
+    return text if _is_detailed else ""
 
 
 WIDEST = 60  # characters of text on one line, such as a name, so that a pipe's width has room for the rest
-LONG, SHORT, TIGHT = 56, 30, 8  # characters of a line for which spare text, spare numbers and others go
-NAME_ROOM = 20  # characters of a name for which they go
+ROOMY, TIGHT = 30, 8  # characters of a line for which spare columns and others go
 GAP = 3  # characters between two columns
-# kinds of columns: text that folds, text on one line, text that takes the width left over, numbers; a name
-# takes the width left over on a terminal, and is text on one line elsewhere
-LEFT, WHOLE, FILL, RIGHT, NAME = "left", "whole", "fill", "right", "name"
+# kinds of columns: text that folds, text on one line, text that takes the width left over, numbers
+LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
+KINDS = {  # of columns by name; others hold numbers
+    **dict.fromkeys(("Line", "PV", "Better", "Player"), FILL),
+    **dict.fromkeys(("", "Best", "Best before", "Curve", "ECO", "Id", "Move", "Opening", "Position"), WHOLE),
+    **dict.fromkeys(("Proven", "Reply", "State", "Wanted"), WHOLE),
+    **dict.fromkeys(
+        ("Added (UTC)", "Answer", "Book", "Changed (UTC)", "Date", "Ended", "File", "From"), LEFT
+    ),
+    **dict.fromkeys(("Game", "Kind", "Last", "Leaf", "Limits", "Note", "Parameters", "Reason"), LEFT),
+    **dict.fromkeys(("Rival", "Rule", "Saved (UTC)", "Searched (UTC)", "Setting", "Solved", "Study"), LEFT),
+    **dict.fromkeys(("Started (UTC)", "Why"), LEFT),
+}
+SPARE = "Position", "Opening", "Proven", "Depth", "Visits before", "Q", "P", "W D L", "ECO"
+DETAILS = {"P", "Position", "Q", "Q after", "Q before", "Spent", "Value"}  # columns for `--details`
 Row = Mapping[str, str]
 Part: TypeAlias = "str | Table | RenderableType"  # of a command's output for a person
 
@@ -129,19 +111,21 @@ class Table:
         rows: Iterable[Row],
         kinds: Mapping[str, str] | None = None,
         *,
-        spare: Sequence[str] = (),
+        spare: Sequence[str] = SPARE,
         title: str | None = None,
     ) -> None:
         """Initializes the table.
 
         Args:
           rows: cells by column.
-          kinds: of columns that hold no numbers.
+          kinds: of columns that are of another kind here than in `KINDS`, or no detail.
           spare: columns that a narrow terminal leaves out, the least important first; then it leaves out the
             last ones, never the first. A pipe shows all.
           title: text above the table.
         """
-        self.rows, self.kinds, self.spare, self.title = list(rows), kinds or {}, spare, title
+        self.rows, self.spare, self.title = list(rows), spare, title
+        self.kinds = KINDS | dict(kinds or {})
+        self._hidden = set() if _is_detailed else DETAILS - set(kinds or ())
 
     def drawn(self, width: int | None) -> Drawing:
         """Returns the table for a terminal of `width` columns; None for as wide as needed."""
@@ -153,15 +137,13 @@ class Table:
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             show_edge=False,
-            expand=width is not None and any(self.kinds.get(name) in (FILL, NAME) for name in names),
+            expand=width is not None and any(self.kinds.get(name) == FILL for name in names),
             title=self.title,
             title_justify="left",
             title_style="bold",
         )
         for name in names:
             kind = self.kinds.get(name, RIGHT)
-            if kind == NAME:
-                kind = FILL if width else WHOLE
             drawn.add_column(
                 name,
                 justify="right" if kind == RIGHT else "left",
@@ -177,7 +159,7 @@ class Table:
 
     def _names(self) -> list[str]:
         """Returns the columns with content in some row, in order."""
-        names = dict.fromkeys(name for row in self.rows for name in row)
+        names = dict.fromkeys(name for row in self.rows for name in row if name not in self._hidden)
         return [name for name in names if any(row.get(name) for row in self.rows)]
 
     def _fitting(self, width: int) -> list[str]:
@@ -190,12 +172,14 @@ class Table:
         }
 
         def fit(room: int) -> bool:
-            most = {LEFT: room, FILL: room, NAME: min(room, NAME_ROOM)}
-            widths = (min(widest[one], most.get(self.kinds.get(one, RIGHT), WIDEST)) for one in names)
+            widths = (
+                min(widest[one], room if self.kinds.get(one, RIGHT) in (LEFT, FILL) else WIDEST)
+                for one in names
+            )
             return sum(widths) + GAP * (len(names) - 1) <= width
 
         for name in self.spare:
-            if not fit(SHORT if self.kinds.get(name, RIGHT) == RIGHT else LONG):
+            if not fit(ROOMY):
                 names = [one for one in names if one != name]
         while len(names) > 1 and not fit(TIGHT):
             names.pop()

@@ -18,7 +18,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import typer.main
 
 from graphsearch.book.config import parse_config
 from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, EvaluatorSpec, check
@@ -147,7 +146,7 @@ def test_the_readme_begins_with_the_two_commands_that_everything_else_is_built_o
 def commands() -> dict[str, Any]:
     """Returns the commands of the program by name: `graphsearch store info`."""
     app = importlib.import_module("graphsearch.cli.app").app()
-    return dict(tool("command_reference").leaves("graphsearch", typer.main.get_command(app)))
+    return dict(tool("command_reference").leaves("graphsearch", app))
 
 
 def shown_commands() -> Iterator[tuple[Path, str]]:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer.main
-
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 HEAD = """\
 <!-- written by tools/command_reference.py -->
@@ -22,8 +20,7 @@ success, 1 for a failure, 2 for wrong use, 130 after Ctrl-C and 143 after SIGTER
 
 def reference() -> str:
     """Returns the page: every command with the first line of its help, under the headings of the help."""
-    app = importlib.import_module("graphsearch.cli.app").app()  # cli/, once the package is installed
-    root: Any = typer.main.get_command(app)
+    root: Any = importlib.import_module("graphsearch.cli.app").app()  # cli/, once the package is installed
     groups: dict[str, list[str]] = {}
     for path, command in leaves("graphsearch", root):
         words = path.removeprefix("graphsearch ")

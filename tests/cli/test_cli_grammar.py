@@ -18,7 +18,6 @@ from typing import Any
 
 import chess
 import pytest
-import typer.main
 
 from graphsearch.evaluators.factory import NAMES
 
@@ -42,7 +41,7 @@ def commands() -> dict[str, Any]:
         for word, part in command.commands.items():
             yield from walk(part, f"{words} {word}")
 
-    return dict(walk(typer.main.get_command(importlib.import_module("graphsearch.cli.app").app()), ""))
+    return dict(walk(importlib.import_module("graphsearch.cli.app").app(), ""))
 
 
 def options(command: Any) -> set[str]:

@@ -196,15 +196,12 @@ def test_a_table_says_if_the_first_move_is_not_the_most_visited(
     assert cli("show", path, "--json").json["moves"][0]["san"] == ("d4" if leads else "e4")
 
 
-def test_scores_are_whites_unless_the_movers_are_asked_for(cli: Cli, whole_file: Path) -> None:
+def test_scores_are_whites_and_those_of_json_the_movers(cli: Cli, whole_file: Path) -> None:
     """After 1. e4 e5, q is -0.15 for Black, who plays it: good for White."""
     words = ("show", whole_file, "e4", "--details", "--lines", "1")
-    white, mover = cli(*words).out, cli(*words, "--view", "mover").out
+    white = cli(*words).out
     assert "(White's view)" in white
-    assert "(the mover's view)" in mover
     assert "+0.150" in white
-    assert "-0.150" in mover
-    assert cli(*words, "--view", "sideways").code == 2
     assert cli(*words, "--json").json["moves"][0]["q"] == pytest.approx(-0.15), "JSON keeps the mover's"
 
 

@@ -1,8 +1,10 @@
 """Runs the main commands of an installed graphsearch, and prints what two systems must agree on as JSON.
 
-    python tools/smoke.py SAMPLES > here.json
+    python tools/smoke.py SAMPLES [KILLS] > here.json
 
-Times, dates and paths are left out; exported files are listed with a digest. SAMPLES: docs/samples.
+Times, dates and paths are left out; exported files are listed with a digest.
+
+SAMPLES: docs/samples. KILLS: of a process that writes, 20 if it is not given.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = [sys.executable, "-m", "graphsearch"]
-KILLS = 20
 FOLDER = "Größe und Übung"  # blanks and umlauts
 BOOK = """[book]
 side = "white"
@@ -101,7 +102,8 @@ def plain(data: bytes, folder: Path) -> str:
     """Returns output without what differs from run to run and from system to system."""
     text = data.decode("utf-8")
     for form in (str(folder), json.dumps(str(folder), ensure_ascii=False)[1:-1]):
-        text = text.replace(form + os.sep, "FOLDER/").replace(form, "FOLDER")
+        text = text.replace(form + os.sep * 2, "FOLDER/").replace(form + os.sep, "FOLDER/")
+        text = text.replace(form, "FOLDER")
     return VOLATILE.sub("#", text)
 
 
@@ -169,13 +171,13 @@ while True:
 """
 
 
-def kill_writers(folder: Path) -> str:
-    """Kills a process that writes, KILLS times; returns the first fault, or `sound`."""
+def kill_writers(folder: Path, kills: int) -> str:
+    """Kills a process that writes, again and again; returns the first fault, or `sound`."""
     from graphsearch.store.store import Store
     from graphsearch.store.verify import verify
 
     path, known = folder / "killed.graph", 0
-    for k in range(KILLS):
+    for k in range(kills):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
             for _ in range(1 + k % 3):
@@ -193,7 +195,7 @@ def kill_writers(folder: Path) -> str:
     return "sound"
 
 
-def main(samples: Path) -> None:
+def main(samples: Path, kills: int) -> None:
     """Runs everything in a new folder and prints it."""
     found: dict[str, Any] = {}
     engine = subprocess.list2cmdline(PROGRAM) if os.name == "nt" else shlex.join(PROGRAM)
@@ -224,10 +226,10 @@ def main(samples: Path) -> None:
         found["files"] = digests(folder)
         found["uci"] = talk(folder)
         found["serve"] = browse(folder)
-        found["killed"] = kill_writers(folder)
+        found["killed"] = kill_writers(folder, kills)
     sys.stdout.reconfigure(newline="\n")  # type: ignore[union-attr]
     print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else 20)

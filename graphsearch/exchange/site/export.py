@@ -271,7 +271,7 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
         report.moves += sum(len(row[MOVES]) for row in part)
         rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in part)
         text = f"graphsearchPart({number},[\n{rows}\n]);\n"
-        (data / f"{number}.js").write_text(text, encoding="ascii")
+        (data / f"{number}.js").write_bytes(text.encode())
     is_start = chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN
     roots = list(pages.roots())
     site = {
@@ -282,14 +282,14 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
         "positions": report.positions,
         "roots": [number for number, _ in roots],
     }
-    (data / "site.js").write_text(f"const SITE = {json.dumps(site)};\n", encoding="ascii")
+    (data / "site.js").write_bytes(f"const SITE = {json.dumps(site)};\n".encode())
     page = {
         "index.html": _page(site, roots),
         "site.css": f"{_shared('board.css')}\n{_own('site.css')}",
         "site.js": script(),
     }
     for name, text in page.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_bytes(text.encode())
 
 
 def _is_site(folder: Path) -> bool:

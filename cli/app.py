@@ -53,17 +53,14 @@ Books
   book todo          book.todo           List what a book needs next.
   book queue         book.queue_items    List, add and remove what a book searches first.
 Studies
-  study              -                   Studies: list, import, export, rename, delete.
+  study              -                   Studies: list, import, export.
   study list         study.list_studies  List the studies of a graph file.
   study import       study.import_studies  Make a study of each game of a PGN file.
   study export       study.export_studies  Write studies as PGN.
-  study rename       study.rename_study  Rename a study.
-  study delete       study.delete_study  Delete a study.
-  note               -                   Notes on positions: write, show, list, delete.
+  note               -                   Notes on positions: write, show, list.
   note write         study.write_note    Write the note on a position.
   note show          study.show_note     Print the note on a position.
   note list          study.list_notes    List the notes of a graph file.
-  note delete        study.delete_note   Delete the note on a position.
   repertoire         -                   Repertoires of White and of Black: show, add, remove, import, export.
   repertoire show    study.show_repertoire  Print a repertoire with its gaps and weak spots.
   repertoire add     study.add_line      Add a line to a repertoire.

@@ -44,7 +44,6 @@ STDIN = "-"
 GLYPHS = {6: "?!", 2: "?", 4: "??"}
 TOML = ".toml"
 
-Name = Annotated[str, argument("NAME", "Name of the study.")]
 OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
 
 
@@ -131,34 +130,6 @@ def export_studies(
         write_text(text, output, store)
 
 
-def rename_study(
-    store: StoreOption, name: Name, new: Annotated[str, argument("NEW", "Its new name.")], json: Json = False
-) -> None:
-    """Rename a study.
-
-    JSON: `id` and `name`.
-
-    \b
-    Example:
-      graphsearch study rename first.graph "My game" "Round 3"
-    """
-    found = studies.change_study(store, name, name=new)
-    print_answer({"id": found.id, "name": found.name}, [f"{found.name}: renamed"], json=json)
-
-
-def delete_study(store: StoreOption, name: Name, json: Json = False) -> None:
-    """Delete a study with all its moves.
-
-    JSON: `id` and `name`.
-
-    \b
-    Example:
-      graphsearch study delete first.graph "My game"
-    """
-    found = studies.delete_study(store, name)
-    print_answer({"id": found.id, "name": found.name}, [f"{found.name}: deleted"], json=json)
-
-
 # ------------------------------------------------------------------ notes
 def write_note(
     store: StoreOption,
@@ -166,7 +137,8 @@ def write_note(
     text: Annotated[str, option("--text TEXT", "The note; - reads it from standard input.")],
     json: Json = False,
 ) -> None:
-    """Write the note on a position, in place of the one that it has. The file can be searched meanwhile.
+    """Write the note on a position, in place of the one that it has; an empty text deletes that. The file can
+    be searched meanwhile.
 
     JSON: as `note show`.
 
@@ -178,10 +150,8 @@ def write_note(
     if text == STDIN:
         given = sys.stdin.buffer.read(LINE.most + 1).decode("utf-8", "replace")
     check_size(len(given.encode()), LINE, "the note")
-    if not given.strip():
-        raise typer.BadParameter("the note is empty; `note delete` deletes one")
     board = position.board()
-    studies.write_note(store, board, given)
+    studies.write_note(store, board, given.strip() and given)
     if json:
         print_json(studies.note_on(store, board).as_dict())
 
@@ -200,24 +170,6 @@ def show_note(store: StoreOption, position: PositionOptions, json: Json = False)
     print_answer(found, [*texts, *(f"in the study {name}" for _, name, _ in found.studies)], json=json)
     has = found.note or found.studies
     return 0 if has else fail(f"{store} has no note on {found.position}")
-
-
-def delete_note(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
-    """Delete the note on a position. Exit code 1 if there is none.
-
-    JSON: `deleted`.
-
-    \b
-    Example:
-      graphsearch note delete first.graph "1. e4 c5"
-    """
-    board = position.board()
-    known = studies.note_on(store, board).note is not None
-    if known:
-        studies.write_note(store, board, "")
-    if json:
-        print_json({"deleted": known})
-    return 0 if known else fail(f"{store} has no note on {board.fen()}")
 
 
 def list_notes(store: StoreOption, json: Json = False) -> None:

@@ -1,16 +1,15 @@
-"""`graphsearch help` and `config`: shared rules, and settings."""
+"""`graphsearch help`: shared rules, settings and parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from .options import Json, argument
-from .output import print_answer
-from .settings import KEYS, NAME, Setting, settings, user_file
+from .options import argument
+from .output import print_parts
+from .settings import KEYS, NAME, STORE_VARIABLE, Setting, settings, user_file
 from .tables import LEFT, Part, Table
 
 TOPICS = {
@@ -67,28 +66,39 @@ not found, or a file without a usable game or position; 2 wrong use, a missing f
 }
 
 
-def _page(topic: str) -> str:
-    if topic == "settings":
-        rows = "\n".join(f"  {name:<12}{text}" for name, (_, text) in KEYS.items())
-        return (
-            f"{NAME} sets defaults of options. The nearest one from this folder upwards holds, then\n"
-            f"{user_file()}. `graphsearch config` prints what holds here, and why.\n\n{rows}"
-        )
-    if topic == "parameters":
-        from graphsearch.search.params import SearchParams
+def _parameters() -> str:
+    from graphsearch.search.params import SearchParams
 
-        rows = "\n".join(f"  {name} = {value}" for name, value in SearchParams().as_dict().items())
-        return f"--param NAME=VALUE sets one of these; docs/search.md explains them. Defaults:\n\n{rows}"
-    return TOPICS[topic][1]
+    rows = "\n".join(f"  {name} = {value}" for name, value in SearchParams().as_dict().items())
+    return f"--param NAME=VALUE sets one of these; docs/search.md explains them. Defaults:\n\n{rows}"
+
+
+def _settings() -> Iterator[Part]:
+    """Yields the settings with the values that hold in this folder, each with its file or variable."""
+    yield (
+        f"{NAME} sets defaults of options by lines such as `threads = 8`. The nearest one\n"
+        f"from this folder upwards holds, then {user_file()}.\n"
+        f"The variable {STORE_VARIABLE} comes before both for the graph file, and options of the\n"
+        "command line before everything. Here hold:\n"
+    )
+    found = settings()
+    rows = []
+    for name, (_, text) in KEYS.items():
+        one = found.get(name, Setting(name, "-", "default"))
+        value = str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
+        rows.append({"Setting": name, "": text, "Value": value, "From": one.origin})
+    yield Table(rows, {"Value": LEFT})
 
 
 ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
-    "settings": "defaults in graphsearch.toml",
+    "settings": "defaults in graphsearch.toml, and what holds here",
     "parameters": "the names that --param takes",
 }
 
 
-def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or a command.")] = None) -> None:
+def help_on(
+    topics: Annotated[list[str] | None, argument("TOPIC...", "A topic or a command.")] = None,
+) -> None:
     """Explain a topic; of a command, print its help. Without TOPIC, list the topics.
 
     \b
@@ -96,48 +106,19 @@ def help_on(topic: Annotated[list[str] | None, argument("TOPIC...", "A topic or 
       graphsearch help positions
       graphsearch help show
     """
-    words = topic or []
+    words = topics or []
     if not words:
         print("\n".join(f"{name:<12}{about}" for name, about in sorted(ABOUT.items())))
         print("\n`graphsearch help COMMAND` is `graphsearch COMMAND --help`.")
         return
-    if words[0] in ABOUT:
-        print(_page(words[0]))
-        return
-    from . import main
+    first = words[0]
+    if first in TOPICS:
+        print(TOPICS[first][1])
+    elif first == "settings":
+        print_parts(_settings())
+    elif first == "parameters":
+        print(_parameters())
+    else:
+        from . import main
 
-    raise typer.Exit(main([*words, "--help"]))
-
-
-def _view(found: Mapping[str, Setting]) -> Iterator[Part]:
-    rows = []
-    for name in KEYS:
-        one = found.get(name, Setting(name, "", "default"))
-        value = str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
-        rows.append({"Setting": name, "Value": value or "-", "From": one.origin})
-    yield Table(rows, {"Value": LEFT})
-    yield f"\nSettings are read from the nearest {NAME}, then from {user_file()}."
-
-
-def config(json: Json = False) -> None:
-    """Print the defaults of options that hold in this folder, and where each is from.
-
-    graphsearch.toml may set store, evaluator, ram, threads, syzygy and color:
-
-    \b
-      store = "books.graph"
-      evaluator = "nnue:stockfish"
-      threads = 8
-
-    The nearest one from this folder upwards holds, then the user's. The variable GRAPHSEARCH_STORE comes
-    before both for the graph file, and options of the command line before everything.
-
-    JSON: `settings`, each with `value` and `origin`.
-
-    \b
-    Example:
-      graphsearch config
-    """
-    found = settings()
-    facts = {"settings": {name: asdict(one) for name, one in found.items()}}
-    print_answer(facts, _view(found), json=json)
+        raise typer.Exit(main([*words, "--help"]))

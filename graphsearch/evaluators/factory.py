@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,7 +71,7 @@ class EvaluatorSpec:
 
     def describe(self) -> str:
         """Returns the names of the evaluators, such as `lc0:net.pb.gz + uci:stockfish`."""
-        return " + ".join(_parts(self).values())
+        return " + ".join(_names(self).values())
 
 
 def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None) -> Evaluator:
@@ -93,16 +94,16 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
     spec = which
     if isinstance(spec, str):
         spec = EvaluatorSpec(evaluator=spec, options=tuple((options or {}).items()))
-    if spec.syzygy is None:
-        return _made(spec)
-    from .tablebase import Syzygy, TablebaseEvaluator
+    with ExitStack() as stack:  # if a part fails, those before it are closed
+        tables = None
+        if spec.syzygy is not None:
+            from .tablebase import Syzygy, TablebaseEvaluator
 
-    tables = Syzygy(spec.syzygy)
-    try:
-        return TablebaseEvaluator(_made(spec), tables)
-    except BaseException:
-        tables.close()
-        raise
+            tables = Syzygy(spec.syzygy)
+            stack.callback(tables.close)
+        made = _pooled(spec) if spec.pool is not None or (_workers(spec) or 1) > 1 else _here(spec)
+        stack.pop_all()
+    return made if tables is None else TablebaseEvaluator(made, tables)
 
 
 def check(spec: EvaluatorSpec) -> None:
@@ -114,40 +115,44 @@ def check(spec: EvaluatorSpec) -> None:
       UnknownEvaluatorError: if a name is unknown.
       InvalidParameterError: if an evaluator does not have an option, or a value is out of range.
     """
-    if spec.pool is not None:
-        check_pool(spec.pool)
-        _, spec = _without_workers(spec)
-    for role, options in _shares(spec).items():
-        _arguments(_kind(_parts(spec)[role]), options)
+    check_pool(spec.pool)
+    _workers(spec)
+    for kind, _, options in _parts(spec).values():
+        _arguments(kind, options)
 
 
-def _made(spec: EvaluatorSpec) -> Evaluator:
-    """Makes the evaluator of a specification, without tablebases."""
-    if spec.pool is not None:
-        return _in_pool(spec, spec.pool)
+def _here(spec: EvaluatorSpec) -> Evaluator:
+    """Makes an evaluator in this process, without tablebases."""
     made = list[Evaluator]()
-    with ExitStack() as stack:  # if the second part fails, the first is closed
-        for role, options in _shares(spec).items():
-            made.append(_part(_parts(spec)[role], options, role))
+    with ExitStack() as stack:
+        for part, (kind, name, given) in _parts(spec).items():
+            unused = {POLICY: VALUE_OPTIONS, VALUE: POLICY_OPTIONS, BOTH: ()}[part]
+            options = {option: value for option, value in given.items() if option not in unused}
+            source = name if kind is _KINDS["FILE.py"] else name.partition(":")[2]
+            make = getattr(import_module(f"..{kind.module}", __name__), kind.name)
+            role = {"part": part} if kind.passes_on else {}
+            made.append(make(*filter(None, [source]), **_arguments(kind, options), **role))
             stack.callback(made[-1].close)
         stack.pop_all()
     return made[0] if len(made) == 1 else CombinedEvaluator(*made)
 
 
-def _in_pool(spec: EvaluatorSpec, pool: str) -> Evaluator:
+def _pooled(spec: EvaluatorSpec) -> Evaluator:
     """Returns a pool whose workers each have the whole evaluator, both parts if there are two."""
-    from .pool import PooledEvaluator
+    from .pool import PART_SECONDS, PooledEvaluator
 
-    given, inner = _without_workers(spec)
-    workers = given or cores()
-    check(inner)  # before any worker starts
-    make = partial(create, with_threads(inner, threads_per_worker(workers, pool)))
-    return PooledEvaluator(make, workers, pool, timeout=_timeout(*_parts(spec).values()))
+    check(spec)  # before any worker starts
+    workers = _workers(spec) or cores()
+    has_timeout = any(kind is _KINDS["uci"] for kind, _, _ in _parts(spec).values())  # of its own
+    timeout = inf if has_timeout else PART_SECONDS
+    return PooledEvaluator(_maker(spec, workers, spec.pool), workers, spec.pool, timeout=timeout)
 
 
-def _timeout(*names: str) -> float | None:
-    """Returns the timeout of a pool: none for an engine, which has its own."""
-    return float("inf") if any(_kind(name) is _KINDS["uci"] for name in names) else None
+def _maker(spec: EvaluatorSpec, workers: int, pool: str | None) -> Callable[[], Evaluator]:
+    """Returns the function that makes the evaluator in one of so many workers."""
+    options = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
+    inner = replace(spec, options=options, syzygy=None, pool=None)
+    return partial(create, with_threads(inner, threads_per_worker(workers, pool)))
 
 
 def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
@@ -164,22 +169,19 @@ def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
 
     check_pool(pool)
     check(spec)
-    given, _ = _without_workers(spec)
-    if spec.pool is not None or (given or 1) > 1:
+    if spec.pool is not None or (_workers(spec) or 1) > 1:
         raise InvalidParameterError(
             "the searches and their evaluator cannot both have workers: leave out those of the evaluator"
         )
-    return Crew(partial(create, with_threads(spec, threads_per_worker(workers, pool))), workers, pool)
+    return Crew(_maker(spec, workers, pool), workers, pool)
 
 
-def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
-    """Returns the number of workers, None if not given, and the specification for each worker."""
+def _workers(spec: EvaluatorSpec) -> int | None:
+    """Returns the number of workers, None if not given."""
     numbers = [text for name, text in spec.options if name.lower() == WORKERS]
     if len(numbers) > 1:
         raise InvalidParameterError(f"the option {WORKERS} is given twice")
-    workers = int(_WORKERS(WORKERS, numbers[0])) if numbers else None
-    rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
-    return workers, replace(spec, options=rest, syzygy=None, pool=None)
+    return int(read.whole(1, MAX_WORKERS)(WORKERS, numbers[0])) if numbers else None
 
 
 def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
@@ -189,27 +191,12 @@ def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
       UnknownEvaluatorError: if a name is unknown.
       InvalidParameterError: if no evaluator has an option.
     """
-    _, bare = _without_workers(spec)
-    missing = [
-        role
-        for role, options in _shares(bare).items()
-        if "threads" in _kind(_parts(spec)[role]).options and "threads" not in options
-    ]
-    more = tuple(("threads" if role == BOTH else f"{role}.threads", str(threads)) for role in missing)
+    more = tuple(
+        ("threads" if part == BOTH else f"{part}.threads", str(threads))
+        for part, (kind, _, options) in _parts(spec).items()
+        if "threads" in kind.options and "threads" not in options
+    )
     return replace(spec, options=spec.options + more)
-
-
-def _parts(spec: EvaluatorSpec) -> dict[Part, str]:
-    """Returns the evaluator name of each part."""
-    rest = DEFAULT if spec.evaluator is None else spec.evaluator
-    if spec.policy is None and spec.value is None:
-        return {BOTH: rest}
-    if None not in (spec.policy, spec.value, spec.evaluator):
-        raise InvalidParameterError("give an evaluator, or a policy and a value, not all three")
-    return {
-        POLICY: rest if spec.policy is None else spec.policy,
-        VALUE: rest if spec.value is None else spec.value,
-    }
 
 
 # -------------------------------------------------------------------- kinds
@@ -218,8 +205,7 @@ class _Kind:
     """A kind of evaluator.
 
     Attributes:
-      module, name: of its class, or of a function that makes one. options: the readers of its own options,
-        besides `workers`.
+      module, name: of its class, or of a function that makes one. options: the readers of its own options.
       passes_on: whether it passes other options on: to a program, or to a class of the user.
     """
 
@@ -228,8 +214,11 @@ class _Kind:
     options: Mapping[str, Reader]
     passes_on: bool = False
 
+    def option(self, name: str) -> str | None:
+        """Returns an option's name as this kind spells it, None if it has no such option of its own."""
+        return {own.lower(): own for own in self.options}.get(name.lower())
 
-_WORKERS = read.whole(1, MAX_WORKERS)
+
 _KINDS = {
     "builtin": _Kind("builtin.evaluator", "BuiltinEvaluator", read.BUILTIN),
     "uniform": _Kind("uniform", "UniformEvaluator", {"threads": read.THREADS}),
@@ -242,28 +231,13 @@ _KINDS = {
 
 def _kind(name: str) -> _Kind:
     kind, colon, rest = name.partition(":")
-    if _is_class(name):
+    path, _, of = name.rpartition(":")
+    if path.endswith(".py") and of.isidentifier():
         return _KINDS["FILE.py"]
     needs_more = any(known.startswith(f"{kind}:") for known in NAMES)
     if kind not in _KINDS or needs_more != bool(rest) or (colon and not needs_more):
         raise UnknownEvaluatorError(f"unknown evaluator {name!r}; known are {', '.join(NAMES)}")
     return _KINDS[kind]
-
-
-def _is_class(name: str) -> bool:
-    path, _, of = name.rpartition(":")
-    return path.endswith(".py") and of.isidentifier()
-
-
-def plain(name: str, options: tuple[tuple[str, Value], ...], part: Part) -> Evaluator:
-    """Makes an evaluator in this process; workers call it."""
-    kind, unused = _kind(name), {POLICY: VALUE_OPTIONS, VALUE: POLICY_OPTIONS, BOTH: ()}[part]
-    given = {option: value for option, value in options if option not in unused}
-    arguments = _arguments(kind, given) | ({"part": part} if kind.passes_on else {})
-    source = name if _is_class(name) else name.partition(":")[2]
-    make = getattr(import_module(f"..{kind.module}", __name__), kind.name)
-    made: Evaluator = make(*filter(None, [source]), **arguments)
-    return made
 
 
 def _arguments(kind: _Kind, options: Options) -> dict[str, Any]:
@@ -307,76 +281,69 @@ def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
     return accepted(made)
 
 
-def _part(name: str, options: Options, part: Part) -> Evaluator:
-    """Makes the evaluator of a part, in worker processes if its option `workers` is above 1."""
-    workers = int(options.pop(WORKERS, 1))
-    if workers == 1:
-        return plain(name, tuple(options.items()), part)
-    from .pool import PooledEvaluator
-
-    if "threads" in _kind(name).options:
-        options.setdefault("threads", threads_per_worker(workers))
-    return PooledEvaluator(
-        partial(plain, name, tuple(options.items()), part), workers, timeout=_timeout(name)
-    )
-
-
 # ------------------------------------------------------------------ options
-def _shares(spec: EvaluatorSpec) -> dict[Part, Options]:
-    """Returns the values of the options of each part.
+def _names(spec: EvaluatorSpec) -> dict[Part, str]:
+    """Returns the evaluator's name of each part."""
+    rest = DEFAULT if spec.evaluator is None else spec.evaluator
+    if spec.policy is None and spec.value is None:
+        return {BOTH: rest}
+    if None not in (spec.policy, spec.value, spec.evaluator):
+        raise InvalidParameterError("give an evaluator, or a policy and a value, not all three")
+    return {
+        POLICY: rest if spec.policy is None else spec.policy,
+        VALUE: rest if spec.value is None else spec.value,
+    }
+
+
+def _parts(spec: EvaluatorSpec) -> dict[Part, tuple[_Kind, str, Options]]:
+    """Returns kind, name and option values of each part.
 
     Raises:
       UnknownEvaluatorError: if a name is unknown.
       InvalidParameterError: if no part has an option, several have it, it is given twice, or has a bad value.
     """
-    kinds = {role: _kind(name) for role, name in _parts(spec).items()}
-    shares: dict[Part, Options] = {role: {} for role in kinds}
+    found: dict[Part, tuple[_Kind, str, Options]] = {
+        part: (_kind(name), name, {}) for part, name in _names(spec).items()
+    }
+    kinds = {part: kind for part, (kind, _, _) in found.items()}
     for given, text in spec.options:
-        role, name = _addressed(given, kinds)
-        known = _own(name, kinds[role]) or (name if kinds[role].passes_on else None)
+        if given.lower() == WORKERS:  # of the whole
+            continue
+        part, name = _addressed(given, kinds)
+        kind, _, options = found[part]
+        known = kind.option(name) or (name if kind.passes_on else None)
         if known is None:
-            raise InvalidParameterError(_unknown(name, spec, kinds if name == given else {role: kinds[role]}))
-        if known.lower() in {other.lower() for other in shares[role]}:
+            where, exist = "", {WORKERS, *(own for one in kinds.values() for own in one.options)}
+            if name != given:
+                where, exist = f"{part} part of the ", set(kind.options)
+            raise InvalidParameterError(
+                f"the {where}evaluator {spec.describe()} has no option {name}; it has"
+                f" {', '.join(sorted(exist, key=str.lower))}"
+            )
+        if known.lower() in {other.lower() for other in options}:
             raise InvalidParameterError(f"the option {known} is given twice")
-        readers = {**kinds[role].options, WORKERS: _WORKERS}
-        shares[role][known] = readers.get(known, read.word)(known, text)
-    return shares
+        options[known] = kind.options.get(known, read.word)(known, text)
+    return found
 
 
 def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
     """Returns the part that an option is for, and its name without the prefix."""
     prefix, _, name = given.partition(".")
-    for role in (POLICY, VALUE):
-        if prefix == role and name:
-            if role not in kinds:
-                raise InvalidParameterError(f"there is no {role} part that could take the option {given}")
-            return role, name
-    owners = _owners(given, kinds)
+    for part in (POLICY, VALUE):
+        if prefix == part and name:
+            if part not in kinds:
+                raise InvalidParameterError(f"there is no {part} part that could take the option {given}")
+            return part, name
+    owners = [part for part, kind in kinds.items() if kind.option(given)]
+    for part, options in ((POLICY, POLICY_OPTIONS), (VALUE, VALUE_OPTIONS)):
+        if len(owners) > 1 and given.lower() in {option.lower() for option in options}:
+            return part, given
     if len(owners) > 1:
         raise InvalidParameterError(
             f"both parts have an option {given}: write {POLICY}.{given} or {VALUE}.{given}"
         )
+    owners = owners or [part for part, kind in kinds.items() if kind.passes_on] or list(kinds)
     return owners[0], given
-
-
-def _owners(name: str, kinds: Mapping[Part, _Kind]) -> list[Part]:
-    """Returns the parts with an option of their own, else those that pass it on, else any one part."""
-    own = [role for role, kind in kinds.items() if _own(name, kind)]
-    for role, options in ((POLICY, POLICY_OPTIONS), (VALUE, VALUE_OPTIONS)):
-        if len(own) > 1 and name.lower() in {option.lower() for option in options}:
-            return [role]
-    return own or [role for role, kind in kinds.items() if kind.passes_on] or list(kinds)[:1]
-
-
-def _own(name: str, kind: _Kind) -> str | None:
-    """Returns an option's name as a kind spells it, None if it has no such option of its own."""
-    return {own.lower(): own for own in (*kind.options, WORKERS)}.get(name.lower())
-
-
-def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> str:
-    where = "" if BOTH in kinds or len(kinds) > 1 else f"{next(iter(kinds))} part of the "
-    exist = sorted({option for kind in kinds.values() for option in (*kind.options, WORKERS)}, key=str.lower)
-    return f"the {where}evaluator {spec.describe()} has no option {name}; it has {', '.join(exist)}"
 
 
 def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:

@@ -11,12 +11,11 @@ evaluate portions of a batch at once; results do not depend on the number of thr
 from __future__ import annotations
 
 import threading
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cached_property
-from queue import SimpleQueue
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,66 +28,51 @@ from ..position.tables import load_tables
 from .batch_kernel import BEGIN, END
 from .protocol import EXTERNAL, NO_WEIGHTS, Evaluation, Evaluator, PositionBatch
 
-Work = Callable[[int, int], None]  # called with the numbers of a portion and of the thread
+Work = Callable[[int], None]  # called with the number of a portion
 
 
 class BatchTask:
-    """The portions of one batch in progress."""
+    """The portions of one batch in progress: of other threads, and of the one that waits for the result."""
 
-    def __init__(self, work: Work, portions: int) -> None:
-        """Makes a task without working on it yet."""
+    def __init__(self, work: Work, portions: int, threads: ThreadPoolExecutor | None, helpers: int) -> None:
+        """Starts to work on the portions with some helping threads."""
         self._work = work
         self._portions = iter(range(portions))  # shared: each portion goes to one thread
-        self._open, self._helpers = portions, 0  # portions not yet done, threads in `help`
-        self._changed = threading.Condition()
-        self._error: BaseException | None = None
+        self._helpers: list[Future[None]] = []
+        if threads is not None:
+            self._helpers = [threads.submit(self._work_off) for _ in range(min(helpers, portions))]
 
-    def help(self, thread: int) -> None:
-        """Works on portions until none is left to start; for threads other than the caller's."""
-        self._count(helpers=1)
+    def _work_off(self) -> None:
         try:
-            self._work_off(thread)
-        finally:
-            self._count(helpers=-1)
-
-    def _work_off(self, thread: int) -> None:
-        for portion in self._portions:
-            try:
-                self._work(portion, thread)
-            except BaseException as error:
-                self._error = self._error or error
-                self._drop()
-            self._count(done=1)
-
-    def done(self) -> bool:
-        """Returns whether all portions are done."""
-        return not self._open
+            for portion in self._portions:
+                self._work(portion)
+        except BaseException:
+            self._drop()
+            raise
 
     def result(self) -> None:
-        """Works on portions, then waits until all are done; raises the error of the first failed portion."""
-        self._work_off(0)
-        with self._changed:
-            self._changed.wait_for(self.done)
-        if self._error:
-            raise self._error
+        """Works on portions, then waits until all are done; raises the error of a failed portion."""
+        try:
+            self._work_off()
+        finally:
+            started = self._join()
+        for helper in started:
+            helper.result()
 
     def cancel(self) -> None:
-        """Drops the portions that have not started, and waits for the other threads.
-
-        It does not wait until all are done: Ctrl-C may have interrupted the caller after taking a portion.
-        """
+        """Drops the portions that have not started, and waits for the other threads."""
         self._drop()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._helpers)
-
-    def _count(self, *, done: int = 0, helpers: int = 0) -> None:
-        with self._changed:
-            self._open -= done
-            self._helpers += helpers
-            self._changed.notify_all()
+        self._join()
 
     def _drop(self) -> None:
-        self._count(done=sum(1 for _ in self._portions))
+        for _ in self._portions:
+            pass
+
+    def _join(self) -> list[Future[None]]:
+        """Waits for the helpers that have started, and returns them; the others are not needed any more."""
+        started = [helper for helper in self._helpers if not helper.cancel()]
+        wait(started)
+        return started
 
 
 class EvaluationThreads:
@@ -103,51 +87,26 @@ class EvaluationThreads:
     def __init__(self, count: int) -> None:
         """Makes a team of `count` threads, at least 1, including the caller's; starts none yet."""
         self.count = count
-        self._tasks: SimpleQueue[BatchTask | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._finalizer = weakref.finalize(self, _end, self._tasks, self._threads)
+        self._threads: ThreadPoolExecutor | None = None
 
     def begin(self, work: Work, portions: int) -> BatchTask:
         """Starts a task on the threads and returns it; `BatchTask.result` works on it, too.
 
         Args:
-          work: called on any thread with the number of a portion and of the thread, which is below `count`
-            and 0 for the caller's. Concurrent calls have different thread numbers.
+          work: called on any of the threads with the number of a portion.
           portions: number of portions.
         """
-        task = BatchTask(work, portions)
-        if not self._threads and self._finalizer.alive:
-            self._start()
-        for _ in self._threads[:portions]:
-            self._tasks.put(task)
-        return task
+        if self._threads is None and self.count > 1:
+            # kernels that run as plain Python compute hashes, which wrap around
+            start = partial(np.seterr, over="ignore")
+            self._threads = ThreadPoolExecutor(self.count - 1, "graphsearch-evaluation", start)
+        return BatchTask(work, portions, self._threads, self.count - 1)
 
     def close(self) -> None:
         """Ends the threads after their current portions. A second call does nothing."""
-        self._finalizer()
-
-    def _start(self) -> None:
-        for number in range(1, self.count):
-            name = f"graphsearch-evaluation-{number}"
-            thread = threading.Thread(target=_serve, args=(self._tasks, number), name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
-
-
-def _serve(tasks: SimpleQueue[BatchTask | None], number: int) -> None:
-    np.seterr(over="ignore")  # for kernels that run as plain Python: hashes wrap around
-    while (task := tasks.get()) is not None:
-        task.help(number)
-        del task  # it refers to the evaluator
-
-
-def _end(tasks: SimpleQueue[BatchTask | None], threads: list[threading.Thread]) -> None:
-    for _ in threads:
-        tasks.put(None)
-    for thread in threads:
-        if thread is not threading.current_thread():
-            thread.join()
-    threads.clear()
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
 
 
 PORTION = 8  # positions in a portion; a batch of 256 has 32 portions, and taking one costs 4 us
@@ -246,7 +205,7 @@ class Filler:
         self._evaluator = evaluator
         self._arrays = arrays
         self.call = self._new_call()
-        self._calls: dict[int, Call] = {0: self.call}  # by thread
+        self._calls: dict[int, Call] = {threading.get_ident(): self.call}  # by thread
         self._count = 0
 
     def begin(self, count: int) -> BatchTask:
@@ -260,7 +219,8 @@ class Filler:
         fixed = load_tables(), evaluator.weights, *self._arrays, scratch, float(evaluator.temperature)
         return Call(kernel.call, *fixed, 0, 0)
 
-    def _fill(self, portion: int, thread: int) -> None:
+    def _fill(self, portion: int) -> None:
+        thread = threading.get_ident()
         call = self._calls.get(thread) or self._calls.setdefault(thread, self._new_call())
         begin = portion * PORTION
         call.bound.words[BEGIN] = begin

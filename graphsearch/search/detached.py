@@ -42,7 +42,7 @@ from ..store.provenance import EvaluatorIdentity
 from ..store.record import RecordBatch, identities
 from ..store.store import Store
 from ..store.writing import in_order
-from ..workers.calls import STOPPING
+from ..workers.executor import STOPPING
 from .job import Control, SearchJob
 from .loop import search
 from .results import SearchResult
@@ -148,7 +148,7 @@ class DetachedSearches(Generic[Tag]):
     def __init__(self, graph: Graph, crew: Crew, control: Control, *, ram_bytes: int | None = None) -> None:
         """`ram_bytes`: of all workers together; None: what their machines have."""
         self._graph, self._crew, self.control = graph, crew, control
-        self.count = crew.workers.count
+        self.count = crew.count
         self._ram_bytes = ram_bytes and ram_bytes // self.count
         self._running: dict[Future[DetachedResult], Tag] = {}
         self._longest = inf  # seconds of a search so far; inf before the first has ended
@@ -182,7 +182,8 @@ class DetachedSearches(Generic[Tag]):
         job = replace(job, run=job.run or self._run, lists=False, hurry=False)
         wanted = DetachedJob(job=job, known=known, evaluator=number, ram_bytes=self._ram_bytes)
         name = f"the search of {fen_of(job.board)}"
-        given = self._crew.give(search_detached, wanted, seconds=self._allowance, name=name)
+        seconds = max(LEAST_SECONDS, SLACK * self._longest)  # the limits of a job are alike
+        given = self._crew.ask(search_detached, wanted, seconds=seconds, name=name)
         self._running[given] = tag
 
     def _begin_run(self, job: SearchJob, store: Store) -> None:
@@ -197,10 +198,6 @@ class DetachedSearches(Generic[Tag]):
     def finish(self) -> None:
         """Writes the end of the run of jobs without one."""
         self._graph.call(partial(self._note_run, finished=True))
-
-    def _allowance(self, first: bool) -> float:
-        """Returns the seconds after which a worker counts as hung; the limits of a job are alike."""
-        return max(LEAST_SECONDS, SLACK * self._longest)
 
     def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Yields the searches that end within some seconds, after merging their records into the file.
@@ -221,7 +218,7 @@ class DetachedSearches(Generic[Tag]):
 
     def stop(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Stops all searches; yields those that end within some seconds, as `finished` does."""
-        self._crew.workers.stop()
+        self._crew.stop()
         until = time.monotonic() + seconds
         while self._running and (left := until - time.monotonic()) > 0:
             yield from self.finished(left)
@@ -246,7 +243,7 @@ def open_searches(
       path: None keeps the graph in memory; with workers, in a temporary file.
       evaluator: the caller closes an Evaluator; workers need a specification.
       control: of the searches of this process. ram_bytes: of the graph, or of all workers together.
-      workers: number of processes that search, in `pool` (`workers.executor.workers_for`); None: this one.
+      workers: number of processes that search, in `pool` (`workers.executor.site_of`); None: this one.
 
     Raises:
       InvalidParameterError, EvaluatorError, StoreError: as `Graph.open`, `factory.crew_of`.
@@ -261,8 +258,8 @@ def open_searches(
         if not isinstance(evaluator, EvaluatorSpec):
             raise InvalidParameterError("each worker makes its own evaluator: give an EvaluatorSpec")
         crew = crew_of(evaluator, workers, pool)
-        stack.callback(crew.leave)
-        identity = EvaluatorIdentity.from_json(crew.start().identity)
+        stack.callback(crew.close)
+        identity = EvaluatorIdentity.from_json(crew.describe().identity)
         if path is None:
             path = Path(stack.enter_context(TemporaryDirectory())) / "searched.graph"
         store = Store.open(path, identity=identity, create=True)

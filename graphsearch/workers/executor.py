@@ -4,14 +4,18 @@
       ^                   | dies, or is killed because it hangs
       +----- again -------+---- the third in a row over one call ----> an error in the Future
 
-Each worker runs one call at a time, and has a thread here that waits for the result. `workers_for` says where
-the workers run.
+Each worker runs one call at a time, and has a thread here that waits for the result. `site_of` says where the
+workers run. An error is sent as text and becomes an exception again at the receiver: exceptions with
+arguments of their own cannot be unpickled, and a worker that sent one would look dead.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
+import platform
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, InvalidStateError
@@ -20,24 +24,83 @@ from functools import partial
 from math import inf
 from typing import Any, Protocol
 
-from ..base.errors import EvaluatorError, GraphSearchError, InvalidParameterError
+from ..base import errors
+from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError, InvalidParameterError
 from ..base.system import cores
 from ..base.version import __version__
-from .calls import Failure, WorkerLostError, failure_of, guarded, require_version
 
 LOCAL, RAY = "local", "ray"
+SAME_VERSION = "install the same version of graphsearch on all machines"
 MOST_LOST = 3  # workers in a row over one call, or at their start
 LEAVING_SECONDS = 5.0  # for the last call of each worker
 
 
-class Worker(Protocol):
-    """A process that runs calls; it is never restarted: the executor starts another one.
+# ---------------------------------------------------------- in a worker
+class WorkerLostError(Exception):
+    """Raised if a worker has ended; the message says how."""
+
+
+STOPPING = threading.Event()  # of this process: the owner wants calls to end soon; as the `stop` of a search
+
+
+def require_version(version: str) -> None:
+    """Raises EvaluatorError unless this worker has the owner's version of graphsearch."""
+    if version != __version__:
+        raise EvaluatorError(f"it has graphsearch {__version__}, this machine has {version}; {SAME_VERSION}")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception.
 
     Attributes:
-      pid: of the process; 0 if it is on another machine.
+      kind: name of a class of `graphsearch.base.errors`. text: its message. place: host name and process.
+      trace: the traceback of an unexpected exception.
     """
 
-    pid: int
+    kind: str
+    text: str
+    place: str = ""
+    trace: str = ""
+
+    def as_error(self, *, placed: bool = False) -> GraphSearchError:
+        """Returns the exception, with the place in its text if `placed`.
+
+        >>> Failure("EvaluatorError", "no such network", "pc, process 7").as_error(placed=True)
+        EvaluatorError('no such network (pc, process 7)')
+        """
+        kind: type[GraphSearchError] = getattr(errors, self.kind)
+        text = f"{self.text} ({self.place})" if placed and self.place else self.text
+        return EvaluatorDefectError(text, self.trace) if self.trace else kind(text)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Returns the message for an exception in this process.
+
+    >>> failure_of(ZeroDivisionError("division by zero")).text
+    'the evaluator failed: ZeroDivisionError: division by zero'
+    """
+    place = f"{platform.node()}, process {os.getpid()}"
+    if not isinstance(error, GraphSearchError):
+        trace = "".join(traceback.format_exception(error))
+        text = f"the evaluator failed: {type(error).__name__}: {error}"
+        return Failure(EvaluatorDefectError.__name__, text, place, trace)
+    ours = next(base for base in type(error).__mro__ if base.__module__ == errors.__name__)
+    trace = error.trace if isinstance(error, EvaluatorDefectError) else ""
+    return Failure(ours.__name__, str(error), place, trace)
+
+
+def guarded(call: Callable[[], Any]) -> Any:
+    """Returns the result of a call, or its Failure; SystemExit too: the caller needs the reason."""
+    try:
+        return call()
+    except BaseException as error:
+        return failure_of(error)
+
+
+# ---------------------------------------------------------- the owner of the workers
+class Worker(Protocol):
+    """A process that runs calls; it is never restarted: the executor starts another one."""
 
     def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
         """Returns the result of a call there.
@@ -48,7 +111,7 @@ class Worker(Protocol):
         """
 
     def stop(self) -> None:
-        """Makes `calls.STOPPING` true there."""
+        """Sets `STOPPING` there."""
 
     def kill(self) -> None:
         """Ends the process at once."""
@@ -77,16 +140,13 @@ class Site(Protocol):
         """Releases all resources, when no worker is needed any more."""
 
 
-Allowance = Callable[[bool], float]  # seconds of a call; whether it is the worker's first
-
-
 @dataclass(eq=False)
 class _Call:
     """A call; `name` is for messages, `lost` the workers in a row that have ended over it."""
 
     function: Callable[[], Any]
     future: Future[Any]
-    seconds: Allowance
+    seconds: float
     name: str
     lost: int = 0
 
@@ -97,13 +157,11 @@ class _Seat:
 
     Attributes:
       worker: None: the next call starts one. call: under way. is_ready: whether the worker runs calls.
-      answers: number of its results.
     """
 
     worker: Worker | None = None
     call: _Call | None = None
     is_ready: bool = False
-    answers: int = 0
 
 
 class Workers(Executor):
@@ -136,16 +194,14 @@ class Workers(Executor):
             while len(self._seats) < self.count:
                 self._add_seat()
 
-    def give(
-        self, call: Callable[[], Any], *, seconds: Allowance = lambda first: inf, name: str = "a call"
-    ) -> Future[Any]:
+    def give(self, call: Callable[[], Any], *, seconds: float = inf, name: str = "a call") -> Future[Any]:
         """Returns the future result of a call.
 
         The future has the GraphSearchError that the call raises, an EvaluatorDefectError for another
         exception, or an EvaluatorError if three workers in a row end over it, or none can be started.
 
         Args:
-          seconds: returns the seconds after which its worker counts as hung, and is replaced.
+          seconds: after which its worker counts as hung, and is replaced.
           name: for messages.
         """
         found = _Call(call, Future(), seconds, name)
@@ -161,7 +217,7 @@ class Workers(Executor):
         return found.future
 
     def stop(self) -> None:
-        """Asks calls under way to end soon, with what they have; `calls.STOPPING` says so there."""
+        """Asks calls under way to end soon, with what they have; `STOPPING` is set there."""
         with self._changed:
             for seat in self._seats:
                 if seat.worker is not None:
@@ -237,7 +293,7 @@ class Workers(Executor):
             if self._is_over:
                 return
             try:
-                seat.worker, seat.answers = self._site.start(), 0
+                seat.worker = self._site.start()
                 if self._is_over:  # `close` may not have seen it
                     return
                 answer = seat.worker.run(greeting, self._site.patience)
@@ -261,18 +317,17 @@ class Workers(Executor):
     def _run(self, seat: _Seat, call: _Call) -> None:
         """Runs a call and settles its future; if the worker is lost, the call waits again."""
         assert seat.worker is not None
-        seconds, how, found = call.seconds(not seat.answers), "", None
+        how, found = "", None
         try:
-            found = seat.worker.run(partial(guarded, call.function), seconds)
+            found = seat.worker.run(partial(guarded, call.function), call.seconds)
         except TimeoutError:
-            how = f"a worker did not answer within {seconds:.0f} s"
+            how = f"a worker did not answer within {call.seconds:.0f} s"
         except WorkerLostError as lost:
             how = str(lost)
         except Exception as error:  # the call cannot be sent
             found = failure_of(error)
         with self._changed:
             seat.call = None
-            seat.answers += 1
             if how:
                 self._lose(seat)
                 self._give_again(call, how)
@@ -339,24 +394,18 @@ def threads_per_worker(workers: int, pool: str | None = None) -> int:
     return max(1, cores() // workers) if pool in (None, LOCAL) else 1
 
 
-def workers_for(
-    pool: str | None, count: int, *, cpus: int = 1, last: Callable[[], Any] | None = None
-) -> Workers:
-    """Returns the workers of a pool: `local`, `ray` or `ray:ADDRESS`.
-
-    Args:
-      cpus: with Ray, CPUs of a machine to reserve for each worker.
-      last: as for `Workers`.
+def site_of(pool: str | None, count: int) -> Site:
+    """Returns the place of `count` workers of a pool: `local`, `ray` or `ray:ADDRESS`.
 
     Raises:
       InvalidParameterError: if there is no such pool.
-      EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
+      EvaluatorError: if Ray is not installed, or there is no such cluster.
     """
     check_pool(pool)
     if pool in (None, LOCAL):
         from .process import LocalSite
 
-        return Workers(count, LocalSite(threads_per_worker(count)), last)
+        return LocalSite(threads_per_worker(count))
     from .ray_workers import RaySite
 
-    return Workers(count, RaySite(str(pool).partition(":")[2], count, cpus=cpus), last)
+    return RaySite(str(pool).partition(":")[2], count)

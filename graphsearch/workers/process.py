@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
 from ..base.system import SIGNALS, end_at_once, signals_blocked, unblock_signals, wait_for_process
-from .calls import STOPPING, StopFlag, WorkerLostError, failure_of
+from .executor import STOPPING, WorkerLostError, failure_of
 
 ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
 
@@ -142,11 +142,11 @@ class LocalWorker:
 
     def __init__(self, threads: int) -> None:
         """Starts it; `starting` describes the errors."""
-        with starting() as context:  # the first semaphore starts a process that tracks them
-            self._stop = context.Event()
-        work = partial(run_calls, self._stop)
+        with starting() as context:
+            stop, self._stop = context.Pipe(duplex=False)
+        work = partial(run_calls, stop)
         self._process, self._pipe = start_process(work, name="graphsearch worker", threads=threads)
-        self.pid = self._process.pid or 0
+        stop.close()
 
     def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
         """Returns the result of a call in the process."""
@@ -160,17 +160,28 @@ class LocalWorker:
         raise TimeoutError
 
     def stop(self) -> None:
-        """Makes `calls.STOPPING` true there."""
-        self._stop.set()
+        """Sets `executor.STOPPING` there."""
+        with contextlib.suppress(OSError):
+            self._stop.send(True)
 
     def kill(self) -> None:
         """Ends the process at once."""
         self._process.kill()
 
 
-def run_calls(stop: StopFlag, pipe: Pipe) -> None:
-    """Runs calls from a pipe and sends their results, in a worker's process."""
-    STOPPING.flag = stop
+def run_calls(stop: Pipe, pipe: Pipe) -> None:
+    """Runs calls from a pipe and sends their results, in a worker's process.
+
+    Args:
+      stop: the pipe for a message that sets `STOPPING`.
+    """
+
+    def await_stop() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            stop.recv()
+            STOPPING.set()
+
+    threading.Thread(target=await_stop, name="graphsearch-stop", daemon=True).start()
     while True:
         try:
             found = pipe.recv()()

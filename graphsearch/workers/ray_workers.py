@@ -18,7 +18,7 @@ from typing import Any
 
 from ..base.errors import EvaluatorError, InvalidParameterError, MissingPackageError
 from ..base.system import SIGNALS
-from .calls import SAME_VERSION, STOPPING, WorkerLostError
+from .executor import SAME_VERSION, STOPPING, WorkerLostError
 from .process import end_with_parent
 
 
@@ -26,8 +26,6 @@ class WorkerActor:
     """A worker in a process of Ray. It runs one call, and `stop` beside it."""
 
     def __init__(self) -> None:
-        self._stop = threading.Event()
-        STOPPING.flag = self._stop
         end_with_parent()  # Ray leaves running actors behind when it is killed
 
     def run(self, call: Callable[[], Any]) -> Any:
@@ -36,7 +34,7 @@ class WorkerActor:
 
     def stop(self) -> None:
         """Asks the call under way to end soon."""
-        self._stop.set()
+        STOPPING.set()
 
 
 class RaySite:
@@ -45,23 +43,17 @@ class RaySite:
     patience = 120.0
     advice = f"`ray status` says what the cluster has and who uses it; {SAME_VERSION}"
 
-    def __init__(self, address: str, workers: int, *, cpus: int = 1) -> None:
-        """Joins a cluster, or starts one on this machine; `executor.workers_for` describes the arguments.
+    def __init__(self, address: str, workers: int) -> None:
+        """Joins a cluster, or starts one on this machine, with a CPU for each worker.
 
         Raises:
-          EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
+          EvaluatorError: if Ray is not installed, or there is no such cluster.
         """
         self._ray = import_ray()
-        self._connection = RayConnection(self._ray, address, workers * cpus)
+        self._connection = RayConnection(self._ray, address, workers)
         self.is_remote = self._connection.is_shared
-        most = max(_cpus_of_machines(self._ray), default=0)
-        if cpus > max(1, most):  # a machine with one may join later
-            self._connection.leave()
-            raise EvaluatorError(
-                f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most}"
-            )
         options: dict[str, Any] = {
-            "num_cpus": cpus, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"
+            "num_cpus": 1, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"
         }  # fmt: skip
         if self.is_remote:
             options["runtime_env"] = {"env_vars": ENVIRONMENT}
@@ -79,16 +71,8 @@ class RaySite:
         self._connection.leave()
 
 
-def _cpus_of_machines(ray: Any) -> list[int]:
-    """Returns the CPUs of each machine that has any."""
-    cpus = (int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
-    return [count for count in cpus if count]
-
-
 class RayWorker:
     """An actor; see `executor.Worker`."""
-
-    pid = 0
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray, self._actor = ray, actor
@@ -104,7 +88,7 @@ class RayWorker:
             raise WorkerLostError(f"a worker of Ray has ended: {line_of(cause)}") from None
 
     def stop(self) -> None:
-        """Makes `calls.STOPPING` true there."""
+        """Sets `executor.STOPPING` there."""
         self._actor.stop.remote()
 
     def kill(self) -> None:
@@ -125,11 +109,6 @@ ENVIRONMENT = {
 }
 
 NEW = "local"  # Ray's name for a new cluster, which ends with the program
-
-HTTP2_PREFACE = (
-    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
-)  # RFC 9113, empty SETTINGS
-SETTINGS = 4  # the type of frame that a server begins with; byte 3 of it
 
 
 class RayConnection:
@@ -246,18 +225,14 @@ def _handlers_kept() -> Iterator[None]:
 
 
 def _probed(address: str) -> str:
-    """Returns the address if something there speaks HTTP/2, as a Ray cluster does."""
+    """Returns the address if something there answers."""
     host, _, port = address.rpartition(":")
     if not host or "/" in address or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidParameterError(f"the address of a Ray cluster is HOST:PORT or auto, not {address!r}")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), PROBE_SECONDS) as connection:
-            connection.sendall(HTTP2_PREFACE)
-            found = connection.recv(9)
+        socket.create_connection((host.strip("[]"), int(port)), PROBE_SECONDS).close()
     except OSError as error:
         raise EvaluatorError(f"no Ray cluster answers at {address}: {error.strerror or error}") from None
-    if len(found) < 4 or found[3] != SETTINGS:
-        raise EvaluatorError(f"what answers at {address} is no Ray cluster; its port is usually 6379")
     return address
 
 

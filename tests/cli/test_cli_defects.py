@@ -32,7 +32,7 @@ from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.jit import places
 from graphsearch.search import loop
 from graphsearch.store.store import Store
-from graphsearch.workers.calls import Failure, failure_of
+from graphsearch.workers.executor import Failure, failure_of
 from graphsearch.workers.process import Child, Handlers
 from tests.conftest import ROOT, Cli, Outcome
 from tests.support.pools import until

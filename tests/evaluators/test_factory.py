@@ -128,9 +128,7 @@ def test_priors_come_from_one_and_values_from_the_other() -> None:
 
 
 def test_a_pools_workers_have_both_parts() -> None:
-    spec = EvaluatorSpec(
-        policy="uniform", value="builtin", pool="local", options=(("workers", "1"), ("value.workers", "1"))
-    )
+    spec = EvaluatorSpec(policy="uniform", value="builtin", options=(("workers", "2"),))
     made, expected = create(spec), create(EvaluatorSpec(policy="uniform", value="builtin"))
     assert isinstance(made, PooledEvaluator)
     assert made.identity == expected.identity
@@ -165,17 +163,15 @@ def test_an_option_goes_to_the_part_that_has_it() -> None:
     made = combined(policy="builtin", value="uniform", options=(("policytemperature", "2"),))
     assert made.policy.temperature == 2.0
     wrong = EvaluatorSpec(policy="uniform", value="builtin", options=(("policy.PolicyTemperature", "2"),))
-    with pytest.raises(
-        InvalidParameterError, match=r"the policy part of .* no option .*; it has threads, workers$"
-    ):
+    with pytest.raises(InvalidParameterError, match=r"the policy part of .* no option .*; it has threads$"):
         create(wrong)
     made = combined(policy="builtin", value="builtin", options=(("policy.policytemperature", "3"),))
     assert (made.policy.temperature, made.value.temperature) == (3.0, 1.0)
 
 
 def test_an_option_that_both_parts_have_must_say_whose() -> None:
-    with pytest.raises(InvalidParameterError, match=r"write policy\.workers or value\.workers"):
-        create(EvaluatorSpec(policy="builtin", value="builtin", options=(("workers", "2"),)))
+    with pytest.raises(InvalidParameterError, match=r"write policy\.threads or value\.threads"):
+        create(EvaluatorSpec(policy="builtin", value="builtin", options=(("threads", "2"),)))
     made = combined(policy="builtin", value="builtin", options=(("PolicyTemperature", "2"),))
     assert (made.policy.temperature, made.value.temperature) == (2.0, 1.0)
     with pytest.raises(InvalidParameterError, match="there is no policy part"):

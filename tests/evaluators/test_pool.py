@@ -189,7 +189,6 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"pool": "cluster"}, "the pool must be local, ray or ray:ADDRESS"),
     ({"pool": "ray:"}, "the pool must be local, ray or ray:ADDRESS"),
     ({"timeout": 0.0}, "timeout must be above 0"),
-    ({"cpus": 0}, "cpus must be at least 1"),
 )
 
 

@@ -34,15 +34,15 @@ def batch_of(count: int) -> PositionBatch:
 
 
 def test_what_a_portion_raises_reaches_the_caller_and_later_jobs_are_done() -> None:
-    threads, done = EvaluationThreads(3), []
+    threads, done = EvaluationThreads(3), list[int]()
 
-    def fail(portion: int, thread: int) -> None:
+    def fail(portion: int) -> None:
         if portion == 2:
             raise MemoryError("a portion failed")
 
     with pytest.raises(MemoryError, match="a portion failed"):
         threads.begin(fail, 100).result()
-    threads.begin(lambda portion, thread: done.append(portion), 10).result()
+    threads.begin(done.append, 10).result()
     assert len(done) == 10
     threads.close()
 
@@ -50,7 +50,7 @@ def test_what_a_portion_raises_reaches_the_caller_and_later_jobs_are_done() -> N
 def test_a_cancelled_job_waits_for_what_was_begun_and_begins_nothing_more() -> None:
     threads, may_end, begun, ended = EvaluationThreads(2), threading.Event(), threading.Event(), []
 
-    def work(portion: int, thread: int) -> None:
+    def work(portion: int) -> None:
         begun.set()
         assert may_end.wait(60)
         ended.append(portion)

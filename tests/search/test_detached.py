@@ -138,7 +138,7 @@ def log(tmp_path: Path) -> Path:
 def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = None) -> Any:
     """Returns a graph, its searches and their crew, with an evaluator of the tests."""
     crew = Crew(oracle, workers, pool)
-    identity = EvaluatorIdentity.from_json(crew.start().identity)
+    identity = EvaluatorIdentity.from_json(crew.describe().identity)
     store = Store.open(path, identity=identity, create=True)
     graph = Graph.over(store, AbsentEvaluator(identity), in_file=True)
     return graph, DetachedSearches[str](graph, crew, Control()), crew
@@ -157,7 +157,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path
     assert not is_alive(int(once.read_text()))
     assert all(visits_after(graph, move) >= 100 for move in FIRST)
     graph.close()
-    crew.leave()
+    crew.close()
     held(tmp_path / "a.graph")
 
 
@@ -171,7 +171,7 @@ def test_a_worker_that_hangs_is_replaced_and_its_position_searched(
     assert (tmp_path / "once").exists()
     assert all(visits_after(graph, move) >= 20 for move in FIRST)
     graph.close()
-    crew.leave()
+    crew.close()
 
 
 SCRIPT = """
@@ -221,5 +221,5 @@ def test_searches_run_on_a_ray_cluster(log: Path, tmp_path: Path, monkeypatch: p
         assert all(visits_after(graph, move) >= 50 for move in FIRST[:2])
         graph.close()
     finally:
-        crew.leave()
+        crew.close()
     held(tmp_path / "a.graph")

@@ -151,8 +151,8 @@ def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
 
 def all_ready(pool: PooledEvaluator) -> None:
     """Waits until every worker can be called; on a busy machine one may do all before another begins."""
-    workers = pool._crew.workers
-    until(lambda: sum(seat.is_ready for seat in workers._seats) == workers.count)
+    crew = pool._crew
+    until(lambda: sum(seat.is_ready for seat in crew._seats) == crew.count)
 
 
 def in_the_middle(condition: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:

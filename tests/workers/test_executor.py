@@ -13,8 +13,7 @@ import pytest
 
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.workers import executor
-from graphsearch.workers.calls import WorkerLostError
-from graphsearch.workers.executor import Workers, workers_for
+from graphsearch.workers.executor import WorkerLostError, Workers, site_of
 from graphsearch.workers.process import Child, Handlers, Pipe
 
 from ..conftest import ROOT
@@ -33,8 +32,6 @@ class Puppet:
 
     `ok` runs it, `end` loses the worker, `hang` takes too long, and `wait` waits until the worker is killed.
     """
-
-    pid = 0
 
     def __init__(self, script: Iterable[str]) -> None:
         self.script = iter(script)
@@ -117,21 +114,17 @@ def test_a_worker_that_starts_late_holds_no_call(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "__version__", "0.0.0")
-    stage = Stage()
+    stage, plain = Stage(), Puppet.run
+
+    def run(self: Puppet, call: Callable[[], Any], seconds: float = inf) -> Any:
+        with pytest.MonkeyPatch.context() as there:
+            there.setattr(executor, "__version__", "0.0.0")
+            return plain(self, call)
+
+    monkeypatch.setattr(Puppet, "run", run)
     with Workers(1, stage) as workers, pytest.raises(EvaluatorError, match="install the same version"):
         result(workers.submit(pow, 2, 3))
     assert stage.all[0].killed.is_set()
-
-
-def test_a_call_gets_the_seconds_of_its_worker_and_errors_arrive() -> None:
-    asked: list[bool] = []
-    with Workers(1, Stage()) as workers:
-        for _ in range(2):
-            future = workers.give(divide, seconds=lambda first: asked.append(first) or 1.0)  # type: ignore[func-returns-value]
-            with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
-                result(future)
-    assert asked == [True, False]
 
 
 def test_at_the_end_the_idle_make_a_last_call_and_calls_under_way_fail() -> None:
@@ -156,7 +149,7 @@ class Unpicklable:
 
 
 def test_a_process_runs_calls_and_survives_what_cannot_be_sent() -> None:
-    with workers_for(None, 1) as workers:
+    with Workers(1, site_of(None, 1)) as workers:
         for call in (partial(pow, Unpicklable(), 3), Unpicklable):
             with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
                 result(workers.submit(call))

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import groupby, islice
+from json import dumps
 from typing import Annotated
 
 import typer
 
-from graphsearch.evaluators.assess import Answers, Assessment, assess_boards, assess_lines
+from graphsearch.evaluators.assess import Assessment, assess_boards, assess_lines
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.fens import TextLines
 from graphsearch.position.notation import holds_positions
@@ -83,7 +84,7 @@ def _evaluate(engine: Evaluator, positions: list[str], *, json: bool) -> bool:
 
 
 def _answer(
-    found: Iterable[Answers],
+    found: Iterable[list[Assessment]],
     advance: Callable[[int, None], None],
     *,
     json: bool,
@@ -96,11 +97,8 @@ def _answer(
     """
     done, lines = 0, iter(names)
     for answers in found:
-        if json:
-            print(answers.json_lines(), end="")
-        else:
-            for assessment in answers.assessments():
-                print(_text(assessment, next(lines, "")))
+        for assessment in answers:
+            print(dumps(assessment.as_dict()) if json else _text(assessment, next(lines, "")))
         sys.stdout.flush()
         done += len(answers)
         advance(done, None)

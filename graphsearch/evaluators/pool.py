@@ -17,7 +17,7 @@ import numpy as np
 from ..base.errors import EvaluatorError, InvalidParameterError
 from ..position.board import fen_of, unpack
 from ..store.provenance import EvaluatorIdentity
-from ..workers.executor import LOCAL, Workers, site_of
+from ..workers.executor import LOCAL, Site, Workers, check_pool, threads_per_worker
 from .options import MAX_WORKERS
 from .protocol import Evaluation, Evaluator, PositionBatch, check_shapes
 
@@ -110,6 +110,23 @@ def compiled_once(purpose: str) -> Iterator[None]:
 
 
 # ---------------------------------------------------------- in the process that searches
+def site_of(pool: str | None, count: int) -> Site:
+    """Returns the place of `count` workers of a pool: `local`, `ray` or `ray:ADDRESS`.
+
+    Raises:
+      InvalidParameterError: if there is no such pool.
+      EvaluatorError: if Ray is not installed, or there is no such cluster.
+    """
+    check_pool(pool)
+    if pool in (None, LOCAL):
+        from ..workers.process import LocalSite
+
+        return LocalSite(threads_per_worker(count))
+    from ..workers.ray_workers import RaySite
+
+    return RaySite(str(pool).partition(":")[2], count)
+
+
 class Crew(Workers):
     """Workers that have the same evaluator."""
 

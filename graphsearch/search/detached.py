@@ -243,7 +243,7 @@ def open_searches(
       path: None keeps the graph in memory; with workers, in a temporary file.
       evaluator: the caller closes an Evaluator; workers need a specification.
       control: of the searches of this process. ram_bytes: of the graph, or of all workers together.
-      workers: number of processes that search, in `pool` (`workers.executor.site_of`); None: this one.
+      workers: number of processes that search, in `pool` (`evaluators.pool.site_of`); None: this one.
 
     Raises:
       InvalidParameterError, EvaluatorError, StoreError: as `Graph.open`, `factory.crew_of`.

@@ -13,7 +13,7 @@ import numpy as np
 from ..base.errors import CapacityError, StoreError, UnsavedError, check_argument
 from ..base.system import cores
 from ..evaluators.inside import inside, purpose_of
-from ..evaluators.lines import LINE_PLIES
+from ..evaluators.protocol import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph
 from ..graph.saving import Work, flush_nodes

@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluators.lines import LINE_PLIES
+from ..evaluators.protocol import LINE_PLIES
 from ..graph.arena_kernel import (
     FIRST_NOTE,
     MOST_NOTES,

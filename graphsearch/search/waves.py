@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError
 from ..base.system import address_of_yield
 from ..evaluators.inside import BatchArrays, BatchTask, Filler, inside
-from ..evaluators.lines import Lines
-from ..evaluators.protocol import UNIFORM, Evaluator, PositionBatch
+from ..evaluators.protocol import UNIFORM, Evaluator, Lines, PositionBatch
 from ..evaluators.protocol import answer as ask
 from ..graph import arena_kernel
 from ..graph.arena_kernel import (
@@ -282,7 +281,7 @@ class Walkers:
             except KeyboardInterrupt:
                 continue
 
-    def _walk(self, number: int, thread: int) -> None:
+    def _walk(self, number: int) -> None:
         """Makes visits with one of the waves until no turns are left, or the caller has to act."""
         w = self._waves[number]
         filters = self._held[0] if self._held else self._graph.pager.filter()

@@ -4,7 +4,7 @@
       ^                   | dies, or is killed because it hangs
       +----- again -------+---- the third in a row over one call ----> an error in the Future
 
-Each worker runs one call at a time, and has a thread here that waits for the result. `site_of` says where the
+Each worker runs one call at a time, and has a thread here that waits for the result. A `Site` says where the
 workers run. An error is sent as text and becomes an exception again at the receiver: exceptions with
 arguments of their own cannot be unpickled, and a worker that sent one would look dead.
 """
@@ -392,20 +392,3 @@ def threads_per_worker(workers: int, pool: str | None = None) -> int:
     (1, 1)
     """
     return max(1, cores() // workers) if pool in (None, LOCAL) else 1
-
-
-def site_of(pool: str | None, count: int) -> Site:
-    """Returns the place of `count` workers of a pool: `local`, `ray` or `ray:ADDRESS`.
-
-    Raises:
-      InvalidParameterError: if there is no such pool.
-      EvaluatorError: if Ray is not installed, or there is no such cluster.
-    """
-    check_pool(pool)
-    if pool in (None, LOCAL):
-        from .process import LocalSite
-
-        return LocalSite(threads_per_worker(count))
-    from .ray_workers import RaySite
-
-    return RaySite(str(pool).partition(":")[2], count)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 
 import chess
 import pytest
 
 from graphsearch.evaluators import assess as module
-from graphsearch.evaluators.assess import Answers, assess, assess_boards
+from graphsearch.evaluators.assess import assess, assess_boards
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.position.board import fen_of, legal_moves, terminal_kind, unpack
@@ -33,7 +32,7 @@ def boards() -> list[chess.Board]:
 
 @pytest.mark.parametrize("size", [1, 64])
 def test_every_position_gets_its_own_answer_in_order(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(module, "FIRST_CHUNK", size)
+    monkeypatch.setattr(module, "OUTSIDE_BATCH", size)
     evaluator = HashEvaluator()
     for board, found in zip(boards(), assess(evaluator, boards()), strict=True):
         assert found.position == fen_of(board)
@@ -55,14 +54,3 @@ def test_positions_are_taken_as_they_are_needed() -> None:
 
     found = list(itertools.islice(assess_boards(create("uniform"), endless()), 5))
     assert len(found) == 5
-
-
-def written(answers: Answers) -> str:
-    """Returns the lines of the answers as Python writes them."""
-    return "".join(f"{json.dumps(assessment.as_dict())}\n" for assessment in answers.assessments())
-
-
-def test_lines_of_json_are_those_of_the_assessments_byte_for_byte() -> None:
-    found = list(assess_boards(HashEvaluator(), boards()))
-    assert "".join(answers.json_lines() for answers in found) == "".join(map(written, found))
-    assert sum(map(len, found)) == len(boards())

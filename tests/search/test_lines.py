@@ -14,9 +14,8 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.assess import assess
 from graphsearch.evaluators.factory import CombinedEvaluator
-from graphsearch.evaluators.lines import LINE_PLIES, Lines
 from graphsearch.evaluators.pool import PooledEvaluator
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.protocol import LINE_PLIES, Evaluation, Lines, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import key_of, pack
 from graphsearch.search.params import GATHERERS

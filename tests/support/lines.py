@@ -8,8 +8,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.lines import Lines
-from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, Lines, PositionBatch
 from graphsearch.position.board import key_of_words, unpack
 from graphsearch.store.provenance import EvaluatorIdentity
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from graphsearch.base.errors import EvaluatorError
+from graphsearch.evaluators.pool import site_of
 from graphsearch.workers import executor
-from graphsearch.workers.executor import WorkerLostError, Workers, site_of
+from graphsearch.workers.executor import WorkerLostError, Workers
 from graphsearch.workers.process import Child, Handlers, Pipe
 
 from ..conftest import ROOT

@@ -49,7 +49,7 @@ from ...position.words import (
     STANDARD_ROOK_FILES,
     WHITE,
 )
-from ..lines import LINE_PLIES, Lines
+from ..protocol import LINE_PLIES, Lines
 from .policy import POLICY_SIZE, policy_moves
 from .weights import CLASSICAL_INPUT
 

@@ -1,24 +1,25 @@
-"""Starts, queries and ends one engine process with python-chess's `chess.engine`, on its own event loop.
+"""Starts, queries and ends one engine process.
 
     UciEngine -> uci, uciok, setoption ..., isready, readyok
     search    -> [ucinewgame, isready, readyok,] position, go -> the lines with a score, and the move
 
-python-chess parses every `info` line into moves and objects; with 30 lines per depth this takes as long as
-the engine's search. So we turn its parsing off: `Channel` keeps the lines as text, and `scores.py` parses
-only the few that count.
+Threads read what the engine prints. python-chess's client parses every `info` line into moves and objects;
+with 30 lines per depth this takes as long as the engine's search. So the lines stay text here, and
+`scores.py` parses only the few that count.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
+import queue
+import re
 import signal
+import subprocess
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import chess
 import chess.engine
@@ -38,90 +39,10 @@ LAST_WORDS = 3  # lines of stderr that an error shows
 
 Options = Mapping[str, chess.engine.Option]  # that an engine declares, by name
 Configure = Callable[[Options], chess.engine.ConfigMapping]  # returns the options to set
-_T = TypeVar("_T")
-
-log = logging.getLogger(__name__)
-for _name in (__name__, "chess.engine"):  # output outside the protocol does not concern the user
-    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class EngineFailureError(Exception):
     """An engine's failure; the message completes a sentence that begins with the engine's name."""
-
-
-class Channel(chess.engine.UciProtocol):
-    """python-chess's protocol, extended to keep the engine's `info` lines as text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self.last_words: deque[str] = deque(maxlen=LAST_WORDS)
-        self.found: asyncio.Future[tuple[list[str], str]] | None = None
-        self.exited = asyncio.Event()
-
-    async def search(self, board: chess.Board, limit: chess.engine.Limit, **options: Any) -> list[str]:
-        """Returns the lines with a score of one search; EngineFailureError if its move is illegal."""
-        self.lines.clear()
-        found = self.found = self.loop.create_future()
-        try:
-            await self.analysis(board, limit, info=chess.engine.INFO_NONE, **options)
-            lines: list[str]
-            lines, best = await found
-        finally:
-            if found.done() and not found.cancelled():
-                found.exception()  # retrieve it, or asyncio warns if something else failed first
-        with contextlib.suppress(ValueError):
-            if board.parse_uci(best.lower()):  # the null move is none
-                return lines
-        raise EngineFailureError(f"answered the move {best!r}, which is not legal")
-
-    def line_received(self, line: str) -> None:
-        """Keeps a line with a score; a `bestmove` line completes the result."""
-        if " score " in line:
-            self.lines.append(line.strip())
-        elif line.lstrip().startswith("bestmove") and self.found and not self.found.done():
-            words = line.split()
-            self.found.set_result((list(self.lines), words[1] if len(words) > 1 else ""))
-
-    def error_line_received(self, line: str) -> None:
-        """Keeps the last lines of stderr."""
-        if line.strip():
-            self.last_words.append(line.strip()[:200])
-
-    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        """Reads output; fails the search if the engine prints more than MOST_BYTES without a newline."""
-        super().pipe_data_received(fd, data)
-        if len(self.buffer[fd]) > MOST_BYTES:
-            self.buffer[fd].clear()
-            self._fail("printed a line of more than a megabyte")
-
-    def process_exited(self) -> None:
-        """Records the end of the process, and kills its child processes, which may keep its pipes open."""
-        self.exited.set()
-        assert self.transport is not None
-        end_group(self.transport.get_pid())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Fails the pending result."""
-        super().connection_lost(exc)
-        self._fail(self.ending())
-
-    def _fail(self, what: str) -> None:
-        if self.found and not self.found.done():
-            self.found.set_exception(EngineFailureError(what))
-
-    def ending(self) -> str:
-        """Describes how the process ended, with its last lines on stderr."""
-        code = self.returncode.result() if self.returncode.done() else None
-        if code is None:
-            how = "ended"
-        elif code >= 0:
-            how = f"ended with code {code}"
-        else:
-            known = {int(number): number.name for number in signal.Signals}
-            how = f"died of {known.get(-code, f'signal {-code}')}"
-        words = "; ".join(self.last_words)
-        return f"{how} ({words})" if words else how
 
 
 class UciEngine:
@@ -143,136 +64,217 @@ class UciEngine:
         Raises:
           EngineFailureError: if the program cannot be started, is no UCI engine, or does not become ready.
         """
-        self._game: object = object()
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(_note)
-        self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
-        self._thread.start()
-        self._changing, self._is_over = threading.Lock(), False
-        self._channel: Channel | None = None
+        pipe = subprocess.PIPE
         try:
-            command = ending_with_parent(program.command)
-            self._transport, self._channel = self._await(Channel.popen(command, **own_group()))
-            self._handshake(self._channel, max(seconds, HANDSHAKE_SECONDS))
-            self.name = self._channel.id.get("name", program.path.name)
-            self.options: Options = dict(self._channel.options)
-            multi = self.options.get("MultiPV")
-            self.most_lines = 1 if multi is None else multi.max or 1
-            self.process = self._transport.get_pid()
-            self._configure(self._channel, configure(self.options))
+            self._process = subprocess.Popen(  # noqa: S603
+                ending_with_parent(program.command), stdin=pipe, stdout=pipe, stderr=pipe, **own_group()
+            )
         except OSError as error:
-            self.kill()
             raise EngineFailureError(f"cannot be started: {error.strerror or error}") from None
+        self.process = self._process.pid
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None at the end
+        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._fault = ""
+        self._values: dict[str, object] = {}  # of options, where they are not the default
+        self._is_new_game = True
+        works = (self._read_output, self._read_errors, self._await_end)
+        self._threads = [threading.Thread(target=w, name="graphsearch-uci", daemon=True) for w in works]
+        for thread in self._threads:
+            thread.start()
+        try:
+            self.name, self.options = program.path.name, dict[str, chess.engine.Option]()
+            self._handshake(max(seconds, HANDSHAKE_SECONDS))
+            multi = self._declared("MultiPV")
+            self.most_lines = 1 if multi is None else multi.max or 1
+            self._configure(configure(self.options))
         except BaseException:
             self.kill()
             raise
 
-    def _await(self, work: Coroutine[Any, Any, _T], seconds: float | None = None) -> _T:
-        """Returns the result of a coroutine; TimeoutError if it takes longer."""
-        with self._changing:
-            if self._is_over:
-                work.close()
-                raise EngineFailureError("was closed")
-            future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise EngineFailureError("was closed") from None
+    # ---------------------------------------------------------- threads
+    def _read_output(self) -> None:
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline(MOST_BYTES):
+            if len(line) == MOST_BYTES:
+                self._fault = "printed a line of more than a megabyte"
+                break
+            self._lines.put(line.decode(errors="replace").strip())
+        self._lines.put(None)
 
-    def _handshake(self, channel: Channel, seconds: float) -> None:
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        while line := self._process.stderr.readline(MOST_BYTES):
+            if words := line.decode(errors="replace").strip():
+                self._last_words.append(words[:200])
+
+    def _await_end(self) -> None:
+        """Waits for the end of the process, and kills its child processes, which may keep its pipes open."""
+        self._process.wait()
+        end_group(self.process)
+
+    # ---------------------------------------------------------- the protocol
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # it has ended; its answer says how
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+
+    def _hear(self, word: str, seconds: float, keep: str = "") -> list[str]:
+        """Returns the lines with the text `keep`, up to the next that begins with a word, and that one.
+
+        Raises:
+          TimeoutError: if it does not come within some seconds.
+          EngineFailureError: if the engine ends; the message says how.
+        """
+        found: deque[str] = deque(maxlen=KEPT_LINES)
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                line = self._lines.get(timeout=left)
+            except queue.Empty:
+                break
+            if line is None:
+                self._lines.put(None)  # for the next call
+                raise EngineFailureError(self._ending())
+            if line.split(None, 1)[:1] == [word]:
+                return [*found, line]
+            if keep in line:
+                found.append(line)
+        raise TimeoutError
+
+    def _ending(self) -> str:
+        """Describes how the process ended, with its last lines on stderr."""
+        if self._fault:
+            return self._fault
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(QUIT_SECONDS)
+        code = self._process.returncode
+        if code is None:
+            how = "ended"
+        elif code >= 0:
+            how = f"ended with code {code}"
+        else:
+            known = {int(number): number.name for number in signal.Signals}
+            how = f"died of {known.get(-code, f'signal {-code}')}"
+        self._threads[1].join(QUIT_SECONDS)  # it reads stderr
+        words = "; ".join(self._last_words)
+        return f"{how} ({words})" if words else how
+
+    def _handshake(self, seconds: float) -> None:
+        self._say("uci")
         try:
-            self._await(channel.initialize(), seconds)
+            lines = self._hear("uciok", seconds)
         except TimeoutError:
             raise EngineFailureError(
                 f"is not a UCI engine: it did not answer `uci` within {seconds:.0f} seconds"
             ) from None
-        except chess.engine.EngineTerminatedError:
-            raise EngineFailureError(f"is not a UCI engine: it {channel.ending()}") from None
-        except chess.engine.EngineError as error:
-            raise EngineFailureError(f"declared an invalid option: {error}") from None
+        except EngineFailureError as failed:
+            raise EngineFailureError(f"is not a UCI engine: it {failed}") from None
+        for line in lines:
+            if line.startswith("id name "):
+                self.name = line.removeprefix("id name ").strip()
+            elif line.startswith("option name "):
+                option = parse_option(line)
+                self.options[option.name] = option
 
-    def _configure(self, channel: Channel, options: chess.engine.ConfigMapping) -> None:
+    def _configure(self, options: chess.engine.ConfigMapping) -> None:
+        for name, value in {"UCI_AnalyseMode": True, **options}.items():
+            self._set(name, value)
+        self._say("isready")
         try:
-            self._await(channel.configure(options), READY_SECONDS)
-            self._await(channel.ping(), READY_SECONDS)
+            self._hear("readyok", READY_SECONDS)
         except TimeoutError:
             raise EngineFailureError(f"was not ready within {READY_SECONDS:.0f} seconds") from None
-        except chess.engine.EngineTerminatedError:
-            raise EngineFailureError(f"{channel.ending()} when its options were set") from None
-        except chess.engine.EngineError as error:
-            raise EngineFailureError(f"did not accept its options: {error}") from None
-        # python-chess compares its target before every search: leave no defaults in it
-        for name in [name for name in channel.target_config if name not in options]:
-            del channel.target_config[name]
+        except EngineFailureError as failed:
+            raise EngineFailureError(f"{failed} when its options were set") from None
+
+    def _declared(self, name: str) -> chess.engine.Option | None:
+        return {own.lower(): option for own, option in self.options.items()}.get(name.lower())
+
+    def _set(self, name: str, value: object) -> None:
+        """Sets an option, if the engine has it and has another value."""
+        option = self._declared(name)
+        if option is None or self._values.get(option.name, option.default) == value:
+            return
+        self._values[option.name] = value
+        text = str(value).lower() if isinstance(value, bool) else value
+        self._say(f"setoption name {option.name} value {text}")
 
     def new_game(self) -> None:
         """Makes the next search send `ucinewgame` first, so that the engine clears its state."""
-        self._game = object()
+        self._is_new_game = True
 
-    def search(
-        self, board: chess.Board, limit: chess.engine.Limit, *, seconds: float, lines: int = 1
-    ) -> list[str]:
+    def search(self, board: chess.Board, limit: str, *, seconds: float, lines: int = 1) -> list[str]:
         """Searches a position; returns the `info` lines with a score, in order.
 
         Args:
-          board: the position, without a move stack.
-          limit: of the search. seconds: timeout. lines: MultiPV.
+          board: the position; its moves are not sent.
+          limit: of the search, as `go` takes it, such as `depth 6`. seconds: timeout. lines: MultiPV.
 
         Raises:
           EngineFailureError: if the engine hangs, ends, or returns an illegal move; the caller must kill it.
         """
-        assert self._channel is not None
+        until = time.monotonic() + seconds
         try:
-            return self._await(self._channel.search(board, limit, multipv=lines, game=self._game), seconds)
+            for name, value in (("Ponder", False), ("MultiPV", lines)):
+                self._set(name, value)
+            if self._is_new_game:
+                self._is_new_game = False
+                self._say("ucinewgame\nisready")
+                self._hear("readyok", seconds)
+            self._set("UCI_Chess960", board.chess960)
+            self._say(f"position fen {board.fen(shredder=board.chess960, en_passant='fen')}\ngo {limit}")
+            *found, last = self._hear("bestmove", until - time.monotonic(), keep=" score ")
         except TimeoutError:
-            what, hint = f"depth {limit.depth}", ""
-            if limit.nodes is not None:
-                what, hint = f"nodes {limit.nodes}", " (some engines want depth=)"
-            raise EngineFailureError(f"did not answer `go {what}` within {seconds:g} seconds{hint}") from None
-        except chess.engine.EngineTerminatedError:
-            raise EngineFailureError(self._channel.ending()) from None
-        except chess.engine.EngineError as error:
-            raise EngineFailureError(f"failed: {error}") from None
+            hint = " (some engines want depth=)" if limit.startswith("nodes") else ""
+            raise EngineFailureError(
+                f"did not answer `go {limit}` within {seconds:g} seconds{hint}"
+            ) from None
+        best = "".join(last.split()[1:2])
+        with contextlib.suppress(ValueError):
+            if board.parse_uci(best.lower()):  # the null move is none
+                return found
+        raise EngineFailureError(f"answered the move {best!r}, which is not legal")
 
+    # ---------------------------------------------------------- the end
     def quit(self) -> None:
         """Sends `quit`, then kills the engine if it does not end."""
-        if self._channel is not None:
-            with contextlib.suppress(TimeoutError, OSError, chess.engine.EngineError, EngineFailureError):
-                self._await(self._channel.quit(), QUIT_SECONDS)
+        self._say("quit")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(QUIT_SECONDS)
         self.kill()
 
     def kill(self) -> None:
-        """Kills the engine and its child processes, and ends the thread. A second call does nothing."""
-        with self._changing:
-            if self._is_over:
-                return
-            self._is_over = True
-        ended = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        with contextlib.suppress(Exception):
-            ended.result(3 * KILL_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(KILL_SECONDS)
-        if not self._thread.is_alive():
-            self._loop.close()
-
-    async def _end(self) -> None:
-        """Ends the process, then what still waits for it."""
-        if (channel := self._channel) is not None:
-            if not channel.exited.is_set():  # after the exit its process id may be reused
-                end_group(self._transport.get_pid())
-            with contextlib.suppress(TimeoutError):  # an earlier `close` would reap it: asyncio would warn
-                await asyncio.wait_for(channel.exited.wait(), KILL_SECONDS)
-            self._transport.close()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(channel.returncode), KILL_SECONDS)
-        waiting = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        """Kills the engine and its child processes. A second call does nothing."""
+        if self._process.poll() is None:  # after the exit its process id may be reused
+            end_group(self.process)
+        for thread in self._threads:
+            thread.join(KILL_SECONDS)
+        if not any(thread.is_alive() for thread in self._threads):
+            with contextlib.suppress(OSError):  # what could not be written
+                self._process.__exit__(None, None, None)
 
 
-def _note(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    log.debug("%s", context.get("message"), exc_info=context.get("exception"))
+def parse_option(line: str) -> chess.engine.Option:
+    """Parses a line in which an engine declares an option.
+
+    Raises:
+      EngineFailureError: if the line is invalid.
+
+    >>> parse_option("option name Skill Level type spin default 20 min 0 max 20").max
+    20
+    """
+    name, _, rest = line.removeprefix("option name ").partition(" type ")
+    kind, *parts = re.split(r"\s(default|min|max|var)(?=\s|$)", rest)
+    fields = [(word, text.strip()) for word, text in zip(parts[::2], parts[1::2], strict=True)]
+    given = dict(fields)
+    try:
+        least, most = (int(given[word]) if word in given else None for word in ("min", "max"))
+        choices = [text for word, text in fields if word == "var"]
+        found = chess.engine.Option(name.strip(), kind.strip(), None, least, most, choices)
+        return replace(found, default=found.parse(given.get("default", "")))
+    except (ValueError, chess.engine.EngineError) as error:
+        raise EngineFailureError(f"declared an invalid option: {error}") from None
 
 
 def failure(program: Program, what: str) -> EvaluatorError:

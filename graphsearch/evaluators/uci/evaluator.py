@@ -188,11 +188,7 @@ class UciEvaluator(Evaluator):
     def _value(self, engine: UciEngine, board: chess.Board, moves: Moves) -> WDL:
         if self._part == "policy":
             return NEUTRAL
-        limit = (
-            chess.engine.Limit(nodes=self._nodes)
-            if not self._depth
-            else chess.engine.Limit(depth=self._depth)
-        )
+        limit = f"depth {self._depth}" if self._depth else f"nodes {self._nodes}"
         score = self._score(engine, board, limit)
         if score is None and len(moves) == 1:  # some engines play a forced move without a search
             score = self._after(engine, board, moves[0], limit)
@@ -200,16 +196,13 @@ class UciEvaluator(Evaluator):
             raise EngineFailureError("gave no score")
         return wdl_of(score)
 
-    def _score(self, engine: UciEngine, board: chess.Board, limit: chess.engine.Limit) -> Score | None:
+    def _score(self, engine: UciEngine, board: chess.Board, limit: str) -> Score | None:
         return last_score(engine.search(board, limit, seconds=self._timeout))
 
-    def _after(
-        self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: chess.engine.Limit
-    ) -> Score:
+    def _after(self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: str) -> Score:
         """Returns the score of a move: by the rules if it ends the game, else by a search after it."""
         child = board.copy(stack=False)
         child.push(move)
-        child.clear_stack()
         if (kind := terminal_kind(child)) != NOT_TERMINAL:
             return MATES if kind == CHECKMATE else DRAWS
         score = self._score(engine, child, limit)
@@ -227,10 +220,10 @@ class UciEvaluator(Evaluator):
             return np.full(len(moves), 1 / len(moves))
         scores = dict[str, Score]()
         if len(moves) <= engine.most_lines:
-            limit = chess.engine.Limit(depth=self._policy_depth)
+            limit = f"depth {self._policy_depth}"
             found = engine.search(board, limit, seconds=self._timeout, lines=len(moves))
             scores = scores_by_move(found, len(moves))
-        limit = chess.engine.Limit(depth=max(1, self._policy_depth - 1))
+        limit = f"depth {max(1, self._policy_depth - 1)}"
         q = [policy_q(scores.get(move.uci()) or self._after(engine, board, move, limit)) for move in moves]
         return softmax(np.array(q), self._temperature)
 

@@ -10,15 +10,12 @@ from typing import Annotated
 import typer
 
 from graphsearch.book.why import BookChanges, changes, changes_since
-from graphsearch.exchange.games_export import export_diff
-from graphsearch.exchange.output import check_target
 from graphsearch.query.diff import Alone, Change, Difference, RootChange, RootThen, Since, Worth
 from graphsearch.query.diff import diff as compare
 from graphsearch.query.diff import since as changes_of_file
 from graphsearch.query.history import History, HistoryPoint
 from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
-from graphsearch.store.file import real_path
 
 from .commands import has_details
 from .options import (
@@ -26,7 +23,6 @@ from .options import (
     AnyPositionOptions,
     Json,
     Lines,
-    LinesOutput,
     StoreOption,
     argument,
     option,
@@ -82,7 +78,6 @@ def diff(
         int,
         option("--min-visits N", "With --since: list new proofs of positions with N visits or more.", min=1),
     ] = 10,
-    output: LinesOutput = None,
     json: Json = False,
 ) -> None:
     """List the positions whose best move, value, bounds or visits differ between two graph files.
@@ -109,19 +104,14 @@ def diff(
     if (other is None) == (since is None):
         raise typer.BadParameter("name a second graph file, or a moment with --since")
     if other is None:
-        if output or kind:
-            raise typer.BadParameter("-o and --kind compare two files")
+        if kind:
+            raise typer.BadParameter("--kind compares two files")
         _since(store, str(since), top=top, min_visits=min_visits, json=json)
         return
-    check_target(output, store=real_path(other), source=real_path(store))
     chosen = {} if not kind else {"what": tuple(kind)}
     with progress_bar("Comparing") as advance:
         found = compare(store, other, cp=cp, top=top, on_progress=advance, **chosen)
     books = changes(store, other, top=top)
-    if output and not found.changes:
-        say(f"note: there is no line to write; {output} was not changed")
-    elif output:
-        say(f"{output}: {count(export_diff(found, output), 'game')}")
     for path in (store, other):
         say_if_unfinished(path)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}

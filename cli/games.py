@@ -37,7 +37,6 @@ from .options import (
     AnyPositionOptions,
     Json,
     Lines,
-    LinesOutput,
     OfBook,
     Side,
     Since,
@@ -532,7 +531,9 @@ def prepare(
     by: Annotated[
         str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
     ] = "games",
-    output: LinesOutput = None,
+    output: Annotated[
+        Path | None, option("-o --output OUT", "Also write the lines to this PGN file.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
@@ -614,8 +615,8 @@ def _departure_cells(move: Departure) -> dict[str, str]:
         "Line": f"{_begin(move.start)}{cells['Line']}",
         "Score": score(worth.cp, None, white=is_white(move.position)),
         "Cost": "" if worth.cost_cp is None else f"{worth.cost_cp / 100:.2f}",
-        "Best": worth.best or "",
-        "Answer": worth.answer or "",
+        "Best": worth.best_san or "",
+        "Answer": move.answer or "",
         "Games": f"{move.games:,}",
         "Of": f"{move.games_here:,}",
         "Result": "" if move.score is None else f"{100 * move.score:.0f}%",

@@ -60,7 +60,6 @@ Since = Annotated[
     str | None, option("--since DATE", "Only games of this date or later: 2024, 2024-05 or 2024-05-17.")
 ]
 Lines = Annotated[int, option("--lines K", "Lines to print; 0 for all.", min=0)]
-LinesOutput = Annotated[Path | None, option("-o --output OUT", "Also write the lines to this PGN file.")]
 Force = Annotated[bool, option("--force", "Overwrite an existing file; merge: also if the disk may be full.")]
 Param = Annotated[
     list[str] | None,

@@ -1,4 +1,4 @@
-"""Exports answers: listed games as PGN or CSV, changed lines and preparations as PGN, other rows as CSV."""
+"""Exports answers: listed games as PGN or CSV, preparations as PGN, other rows as CSV."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from pathlib import Path
 import chess
 import chess.pgn
 
-from ..base.errors import GraphSearchError
 from ..position.board import board_of
-from ..query.diff import Difference, Worth
 from ..query.game_list import ListedGames
 from ..query.prepare import Departure, Preparation
-from ..query.pv import pv
 from ..store.file import real_path
 from ..store.store import Store
 from .kept_games import text_of_game
 from .output import Target, new_output
-from .pgn_writing import pgn_text
 
 
 def export_games(path: str | os.PathLike[str], found: ListedGames, target: Target, *, form: str) -> int:
@@ -97,51 +93,6 @@ def _cell(value: object) -> object:
     return value
 
 
-# ------------------------------------------------------------------ lines that changed between two files
-MOST_PLIES = 20  # of a line
-
-
-def export_diff(found: Difference, target: Target) -> int:
-    """Writes a game for each listed position that changed; returns the number of games.
-
-    Each game begins with the position. The main line comes from the newer file, the variation from the older
-    one; comments give N, centipawns for White and proven results of both.
-
-    Raises:
-      ExportError: if the file cannot be written.
-      StoreError: if one of the graph files cannot be read.
-    """
-    with new_output(target, store=real_path(found.new)) as out:
-        for change in found.changes:
-            game = chess.pgn.Game()
-            game.setup(board_of(change.position))
-            for when, path, worth in (("now", found.new, change.new), ("before", found.old, change.old)):
-                _add_line(game, path, f"{when}: {_worth_text(worth, game.turn())}")
-            headers = {"Event": f"changed: {', '.join(change.what)}", "Newer": Path(found.new).name}
-            headers |= {"Older": Path(found.old).name, "Result": "*", "SetUp": "1", "FEN": change.position}
-            out.write(f"{pgn_text(game, headers)}\n".encode())
-    return len(found.changes)
-
-
-def _add_line(game: chess.pgn.Game, path: str, comment: str) -> None:
-    """Adds the best line of a file with a comment on its first move, unless that move is there already."""
-    try:
-        lines = pv(path, game.board()).lines
-    except GraphSearchError:
-        return
-    moves = [chess.Move.from_uci(ply.move) for ply in lines[0].plies[:MOST_PLIES]] if lines else []
-    if moves and game.has_variation(moves[0]):
-        game.variation(moves[0]).comment += f" {comment}"
-    elif moves:
-        game.add_variation(moves[0], comment=comment).add_line(moves[1:])
-
-
-def _worth_text(worth: Worth, turn: chess.Color) -> str:
-    us, them = ("White", "Black") if turn else ("Black", "White")
-    bounds = {(1, 1): [us, "wins"], (0, 0): ["draw"], (-1, -1): [them, "wins"]}.get(worth.bounds, [])
-    return " ".join([f"N {worth.n:,}, {worth.cp if turn else -worth.cp:+d} cp", *bounds])
-
-
 # ------------------------------------------------------------------ preparations
 def write_lines(path: str | os.PathLike[str], found: Preparation, target: Target) -> int:
     """Writes the moves of a preparation, one game per start position; returns the number of games.
@@ -183,6 +134,6 @@ def _comment(move: Departure) -> str:
     score += f", {move.unknown} without a result" if move.unknown else ""
     worth = move.worth
     cost = "" if worth.cost_cp is None else f"; costs {worth.cost_cp} cp"
-    best = f"; best {worth.best}" if worth.best and worth.best != move.san else ""
-    answer = f"; answer {worth.answer}" if worth.answer else ""
+    best = f"; best {worth.best_san}" if worth.best_san and worth.best_san != move.san else ""
+    answer = f"; answer {move.answer}" if move.answer else ""
     return f"{move.games} of {move.games_here} games{score}{cost}{best}{answer}"

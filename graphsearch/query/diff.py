@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from heapq import heappush, heappushpop
 from itertools import groupby
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import chess
 import numpy as np
@@ -165,23 +165,14 @@ def diff(
 
 
 # ------------------------------------------------------------------ both files in step
-@dataclass(slots=True)
-class _Records:
-    """Records with their sort keys and values, sharing one index."""
+class _Records(NamedTuple):
+    """Records with their sort keys, sharing one index."""
 
     batch: RecordBatch
     keys: NDArray[np.uint64]
 
-    @property
-    def last(self) -> int:
-        return int(self.keys[-1])
-
-    def below(self, key: int) -> tuple[_Records, _Records | None]:
-        """Splits the records at a sort key: those up to it, and the others, None if there are none."""
-        end = int(np.searchsorted(self.keys, np.uint64(key), "right"))
-        size = len(self.batch)
-        rest = None if end == size else _Records(self.batch.part(end, size), self.keys[end:])
-        return _Records(self.batch.part(0, end), self.keys[:end]), rest
+    def part(self, first: int, end: int) -> _Records:
+        return _Records(self.batch.part(first, end), self.keys[first:end])
 
 
 def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
@@ -192,18 +183,18 @@ def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
     held = [next(stream, None) for stream in streams]
     nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))
     while there := [records for records in held if records is not None]:
-        end = min(records.last for records in there)
+        least = min(records.keys[-1] for records in there)
         now = [nothing, nothing]
         for k, records in enumerate(held):
             if records is not None:
-                now[k], rest = records.below(end)
-                held[k] = rest if rest is not None else next(streams[k], None)
+                end, size = int(np.searchsorted(records.keys, least, "right")), len(records.keys)
+                now[k] = records.part(0, end)
+                held[k] = records.part(end, size) if end < size else next(streams[k], None)
         yield now[0], now[1]
 
 
 # ------------------------------------------------------------------ values
-@dataclass(frozen=True, slots=True)
-class _Values:
+class _Values(NamedTuple):
     """Values of some records, `[R]` each; `best`: the best move in canonical order, -1 if none is known."""
 
     visits: Ints

@@ -103,7 +103,6 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
     if record is None:
         return LinePoint(**point)
     q, judged = for_white(board, node_mean(record)[0]), judge(source, board, move)
-    best = judged.best
     return LinePoint(
         **point,
         n=record.visits,
@@ -111,8 +110,8 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
         cp=cp_of(q),
         played_n=judged.n if move else None,
         played_q=None if judged.q is None else for_white(board, judged.q),
-        best=best.move.uci() if best else None,
-        best_san=board.san(best.move) if best else None,
+        best=judged.best.uci() if judged.best else None,
+        best_san=judged.best_san,
         best_q=None if judged.best_q is None else for_white(board, judged.best_q),
         loss=judged.cost,
         loss_cp=judged.cost_cp,
@@ -120,19 +119,32 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Answer):
     """A move beside the best one by the records before and after them, seen by the side that plays it.
 
     Attributes:
       n: edge N of the move, 0 without visits; None if the position has no record.
       q: its value (`worth_of`); None if it is not known.
-      best, best_q: the best move by `store.ranking`, and its value; None without visits.
+      best, best_san, best_q: the best move by `store.ranking`, and its value; None without visits.
     """
+
+    json_keys = "n q cp best=best_san best_q best_cp cost cost_cp"
 
     n: int | None
     q: float | None
-    best: Step | None
+    best: chess.Move | None
+    best_san: str | None
     best_q: float | None
+
+    @property
+    def cp(self) -> int | None:
+        """The value in centipawns; None if it is not known."""
+        return None if self.q is None else cp_of(self.q)
+
+    @property
+    def best_cp(self) -> int | None:
+        """The value of the best move in centipawns; None if it is not known."""
+        return None if self.best_q is None else cp_of(self.best_q)
 
     @property
     def cost(self) -> float | None:
@@ -142,19 +154,20 @@ class Judged:
     @property
     def cost_cp(self) -> int | None:
         """The same in centipawns (`loss_of`)."""
-        return None if self.q is None or self.best_q is None else loss_of(cp_of(self.best_q), cp_of(self.q))
+        return None if self.cp is None or self.best_cp is None else loss_of(self.best_cp, self.cp)
 
 
 def judge(source: Records, board: chess.Board, move: chess.Move | None) -> Judged:
     """Returns a legal move beside the best one; without a move only the best one."""
     record = source.read(board)
     steps = steps_of(record, board) if record else []
-    best = steps[0] if steps else None
+    best = steps[0].move if steps else None
     return Judged(
         n=None if record is None else next((step.edge.n for step in steps if step.move == move), 0),
         q=worth_of(source, board, move, steps) if move else None,
         best=best,
-        best_q=worth_of(source, board, best.move, steps) if best else None,
+        best_san=board.san(best) if best else None,
+        best_q=worth_of(source, board, best, steps) if best else None,
     )
 
 

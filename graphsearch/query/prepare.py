@@ -15,10 +15,9 @@ from ..base.dates import date_text, read_date
 from ..base.errors import InvalidParameterError
 from ..position.board import decode_move, fen_of, key_text
 from ..position.notation import sans_of
-from ..position.values import cp_of
 from ..store.tables import books as book_tables
 from ..store.tables.games import GameRow, games_of
-from .line import judge
+from .line import Judged, judge
 from .players import named
 from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
@@ -43,12 +42,13 @@ class Departure(Answer):
       games, wins, draws, losses, unknown: games with this move, results for the player.
       games_here: games that continued from this position.
       last: date of the latest game with the move, None if unknown. source, number: that game.
-      worth: stored values of the move, and the best answer.
+      worth: stored values of the move.
+      answer: the best reply, in SAN; None if the position after the move has no visits.
     """
 
     json_keys = (
         "position start line move san games wins draws losses unknown games_here last source number score"
-        " *worth"
+        " *worth answer"
     )
 
     position: str
@@ -65,7 +65,8 @@ class Departure(Answer):
     last: str | None
     source: int
     number: int
-    worth: Worth
+    worth: Judged
+    answer: str | None
 
     @property
     def score(self) -> float | None:
@@ -307,7 +308,7 @@ class _Walk:
             source.read_ahead({key_text(board): board for board in asked})
             for departing in some:
                 departure = self._departure(source, *departing)
-                if self._is_of_book or departure.worth.best != departure.san:
+                if self._is_of_book or departure.worth.best_san != departure.san:
                     self.left[list(departing[-1].games)] = True
                     found += [departure] if departure.games >= least else []
         return found
@@ -322,7 +323,9 @@ class _Walk:
     def _departure(
         self, source: RecordSource, board: chess.Board, move: chess.Move, here: int, met: _Met
     ) -> Departure:
-        start, last = board.root(), self._games[met.last]
+        start, last, child = board.root(), self._games[met.last], after(board, move)
+        behind = source.read(child)
+        answers = steps_of(behind, child) if behind else []
         wins, draws, losses, unknown = met.results
         return Departure(
             position=fen_of(board),
@@ -339,47 +342,6 @@ class _Walk:
             last=last.date,
             source=last.source,
             number=last.number,
-            worth=worth_of(source, board, move),
+            worth=judge(source, board, move),
+            answer=child.san(answers[0].move) if answers else None,
         )
-
-
-# ------------------------------------------------------------------ the value of a move
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
-    """A move's value by the records before and after it, seen by the side that plays it.
-
-    Attributes:
-      n: its edge N, 0 without visits; None if the position has no record.
-      q, cp: value of its edge, else minus the value of the position after it; None if neither is known.
-      best, best_q, best_cp: the best move in SAN, and its value; None without visits.
-      cost, cost_cp: loss against the best move, at least 0; None if a value is missing.
-      answer: the best reply, in SAN; None if the position after it has no visits.
-    """
-
-    n: int | None
-    q: float | None
-    cp: int | None
-    best: str | None
-    best_q: float | None
-    best_cp: int | None
-    cost: float | None
-    cost_cp: int | None
-    answer: str | None
-
-
-def worth_of(source: RecordSource, board: chess.Board, move: chess.Move) -> Worth:
-    """Returns the stored values of a legal move."""
-    found, child = judge(source, board, move), after(board, move)
-    behind = source.read(child)
-    answers = steps_of(behind, child) if behind else []
-    return Worth(
-        n=found.n,
-        q=found.q,
-        cp=None if found.q is None else cp_of(found.q),
-        best=board.san(found.best.move) if found.best else None,
-        best_q=found.best_q,
-        best_cp=None if found.best_q is None else cp_of(found.best_q),
-        cost=found.cost,
-        cost_cp=found.cost_cp,
-        answer=child.san(answers[0].move) if answers else None,
-    )

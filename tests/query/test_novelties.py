@@ -273,13 +273,13 @@ def test_moves_that_leave_the_graph_are_those_counted_by_hand(made: Made, color:
 def test_the_cost_is_that_of_the_stored_values(made: Made) -> None:
     found = prepare(made.path, ["Bob"], min_visits=200, top=None, by="cost")
     assert any(move.worth.cost for move in found.moves)
-    assert all(move.worth.best != move.san for move in found.moves)
+    assert all(move.worth.best_san != move.san for move in found.moves)
     for move in found.moves:
         edges = made.nodes[chess.Board(move.position).epd()]
         best = max(edges.values())[1]
         if move.san in edges:
             assert move.worth.cost == pytest.approx(max(0.0, best - edges[move.san][1]), abs=1e-6)
-        assert move.worth.best == max(edges, key=lambda san: edges[san])
+        assert move.worth.best_san == max(edges, key=lambda san: edges[san])
         assert after_line(" ".join(move.line)).epd() == chess.Board(move.position).epd()
 
 

@@ -30,7 +30,6 @@ from ..position.rules_kernel import ROOM
 from ..position.words import KINGS, PAWNS, BoardTable, Position
 
 BEGIN, END, MOST_MOVES, INPUTS = range(4)  # fields of a game, in: its text; plies
-FIRST, COUNT, OUTPUTS = range(3)  # out: index of its first position; moves, ODD if odd
 ODD = -1
 
 # a parsed move: bits 0-2 kind of piece | 3-6 file from + 1 | 7-10 rank from + 1 | 11-16 square to
@@ -214,7 +213,7 @@ def replay_games(
     Args:
       T: the table of `position/tables.py`. text: with 8 zero bytes at the end.
       starts: uint64[G * 10], first positions, not Chess960. games: int64[G * INPUTS].
-      found: int64[G * OUTPUTS], filled.
+      found: int64[G], filled: number of positions of each game, 0 of an odd one.
       positions: uint64[P * 10], filled; P is at least the sum of size of the text // 2 + 2 of all games.
       keys: uint64[P], filled.
       codes: uint16[P], numbers: uint8[P], filled: each move, and its number in canonical order; the last of
@@ -222,11 +221,10 @@ def replay_games(
     """
     t, x, listed, at = ptr(T, 0), ptr(text, 0), zeros(uint16, ROOM), int64(0)
     for g in range(len(games) // INPUTS):
-        game, out = ptr(games, INPUTS * g), ptr(found, OUTPUTS * g)
+        game = ptr(games, INPUTS * g)
         first, start = ptr(positions, PW * at), ptr(starts, PW * g)
         for i in range(PW):
             first[i] = start[i]
         k, c, n = ptr(keys, at), ptr(codes, at), ptr(numbers, at)
-        out[FIRST] = at
-        out[COUNT] = _replay_game(t, x, game, first, k, c, n, listed)
-        at += out[COUNT] + 1
+        found[g] = _replay_game(t, x, game, first, k, c, n, listed) + 1
+        at += found[g]

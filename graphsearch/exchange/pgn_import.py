@@ -112,7 +112,7 @@ class PlayedBlock:
 
     Attributes:
       games: their facts.
-      firsts, counts: `[G]`: index of each game's first position in the arrays, and number of its moves.
+      sizes: `[G]`: number of positions of each game, one more than its moves; 0 for one that is not replayed.
       plies: `[G]`: half-moves before each game's first position, by its move number.
       positions: `[P, 10]`, before every move and at the end of each game. keys: `[P]`.
       codes, numbers: `[P]`: the move from each position, and its number in canonical order; 0 at the end of
@@ -120,8 +120,7 @@ class PlayedBlock:
     """
 
     games: Sequence[Facts]
-    firsts: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
     plies: NDArray[np.int64]
     positions: Words
     keys: NDArray[np.uint64]
@@ -129,15 +128,15 @@ class PlayedBlock:
     numbers: NDArray[np.uint8]
 
     def part(self, first: int, end: int) -> PlayedBlock:
-        """Returns some of the games; the position arrays are shared."""
-        at = slice(first, end)
-        games = self.games[at], self.firsts[at], self.counts[at], self.plies[at]
-        return PlayedBlock(*games, self.positions, self.keys, self.codes, self.numbers)
+        """Returns some of the games."""
+        rows = slice(int(self.sizes[:first].sum()), int(self.sizes[:end].sum()))
+        columns = (self.positions[rows], self.keys[rows], self.codes[rows], self.numbers[rows])
+        return PlayedBlock(self.games[first:end], self.sizes[first:end], self.plies[first:end], *columns)
 
     def moves(self, game: int) -> bytes:
         """Returns the canonical numbers of a game's moves, one byte each."""
-        first = int(self.firsts[game])
-        return self.numbers[first : first + int(self.counts[game])].tobytes()
+        end = int(self.sizes[: game + 1].sum())
+        return self.numbers[end - int(self.sizes[game]) : end - 1].tobytes()
 
 
 # ------------------------------------------------------------------ regular games
@@ -239,7 +238,7 @@ class BlockReader:
         """Yields the waiting games: replayed, or as text if the kernel does not find a move."""
         games, self._waiting = self._waiting, []
         block = _replay(games, self._max_ply)
-        for is_odd, run in groupby(range(len(games)), key=lambda i: block.counts[i] == kernel.ODD):
+        for is_odd, run in groupby(range(len(games)), key=lambda i: block.sizes[i] == 0):
             first, *others = run
             if not is_odd:
                 yield block.part(first, first + len(others) + 1)
@@ -301,7 +300,7 @@ class BlockReader:
 
 
 def _replay(games: Sequence[_Regular], max_ply: int | None) -> PlayedBlock:
-    """Returns replayed games; `counts` is ODD for those that the kernel cannot replay."""
+    """Returns replayed games, without positions of those that the kernel cannot replay."""
     ends = np.cumsum([len(game.words) + 1 for game in games], dtype=np.int64)
     text = np.frombuffer(b"\n".join([*(game.words for game in games), bytes(8)]), np.uint8)
     plies = np.array([game.ply for game in games], np.int64)
@@ -310,14 +309,14 @@ def _replay(games: Sequence[_Regular], max_ply: int | None) -> PlayedBlock:
     rows = np.stack([begins, ends - 1, most], axis=1).reshape(-1)
     starts = np.array([game.start for game in games], np.uint64).reshape(-1)
     room = len(text) // 2 + 2 * len(games)
-    found = np.empty((len(games), kernel.OUTPUTS), np.int64)
+    sizes = np.empty(len(games), np.int64)
     positions, keys = np.empty((room, POSITION_WORDS), np.uint64), np.empty(room, np.uint64)
     codes, numbers = np.empty(room, np.uint16), np.empty(room, np.uint8)
     if games:
-        places = found.reshape(-1), positions.reshape(-1)
-        kernel.replay_games(board_tables(), text, starts, rows, *places, keys, codes, numbers)
-    facts, first, count = [game.facts for game in games], found[:, kernel.FIRST], found[:, kernel.COUNT]
-    return PlayedBlock(facts, first, count, plies, positions, keys, codes, numbers)
+        flat = positions.reshape(-1)
+        kernel.replay_games(board_tables(), text, starts, rows, sizes, flat, keys, codes, numbers)
+    block = PlayedBlock([game.facts for game in games], sizes, plies, positions, keys, codes, numbers)
+    return block.part(0, len(games))  # without the room at the end
 
 
 # ------------------------------------------------------------------ games of chess.pgn
@@ -363,11 +362,9 @@ def _walk(
 
 
 def _played(lines: Sequence[tuple[chess.Board, list[chess.Move]]], facts: Sequence[Facts]) -> PlayedBlock:
-    words, codes, counts, plies = list[Words](), list[int](), list[int](), list[int]()
+    words, codes = list[Words](), list[int]()
     for start, moves in lines:
         board = start.copy(stack=False)
-        counts.append(len(moves))
-        plies.append(start.ply())
         words.append(pack(board))
         for move in moves:
             codes.append(encode_move(move))
@@ -375,22 +372,12 @@ def _played(lines: Sequence[tuple[chess.Board, list[chess.Move]]], facts: Sequen
             words.append(pack_checked(board))
         codes.append(0)
     positions = np.array(words, np.uint64).reshape(-1, POSITION_WORDS)
-    moved = np.array(codes, np.uint16)
-    numbers = np.zeros(len(moved), np.uint8)
-    if len(moved):
-        numbers = np.argmax(legal_codes(positions)[1] == moved[:, None], axis=1).astype(np.uint8)
-    sizes = np.array(counts, np.int64)
     keys = np.array([key_of_words(row) for row in positions], np.uint64)
-    return PlayedBlock(
-        facts,
-        np.cumsum(sizes + 1) - sizes - 1,
-        sizes,
-        np.array(plies, np.int64),
-        positions,
-        keys,
-        moved,
-        numbers,
-    )
+    moved = np.array(codes, np.uint16)
+    numbers = np.argmax(legal_codes(positions)[1] == moved[:, None], axis=1).astype(np.uint8)
+    sizes = np.array([len(moves) + 1 for _, moves in lines], np.int64)
+    plies = np.array([start.ply() for start, _ in lines], np.int64)
+    return PlayedBlock(facts, sizes, plies, positions, keys, moved, numbers)
 
 
 # ------------------------------------------------------------------ counts of a transaction
@@ -406,8 +393,9 @@ class Tally:
 
     def __init__(self, games_at_once: int = GAMES_AT_ONCE) -> None:
         self._games_at_once = games_at_once
-        self._blocks: list[_Rows] = []
-        self._games = self._rows = self._numbers = 0
+        self._blocks: list[PlayedBlock] = []
+        self._results: list[int] = []
+        self._games = self._rows = 0
 
     @property
     def is_full(self) -> bool:
@@ -416,91 +404,65 @@ class Tally:
 
     def add(self, block: PlayedBlock, results: Sequence[int]) -> None:
         """Counts games, each (position, move) of a game once; results: each game's column."""
-        if not block.games:
-            return
-        rows = _rows_of(block, np.array(results, np.int64), self._numbers)
-        self._blocks.append(rows)
-        self._numbers += len(block.games)
-        self._rows += len(rows.keys)
-        self._games += sum(result != VARIATIONS for result in results)
+        if block.games:
+            self._blocks.append(block)
+            self._results += results
+            self._rows += len(block.keys)
+            self._games += sum(result != VARIATIONS for result in results)
 
     def write(self, store: Store) -> None:
         """Adds the counts to the tables of the file, sorted by key."""
         if self._blocks:
-            tables.add_games(store, *_table_rows(self._blocks))
+            tables.add_games(store, *_table_rows(self._blocks, np.array(self._results, np.int64)))
 
 
-class _Rows(NamedTuple):
-    """Concatenated positions of games, `[P]` each.
-
-    Attributes:
-      words: `[P, 10]`. games: number of the game. ends: whether the game ends there, without a move.
-    """
-
-    keys: NDArray[np.uint64]
-    words: NDArray[np.uint64]
-    codes: NDArray[np.uint16]
-    plies: NDArray[np.int64]
-    games: NDArray[np.int64]
-    results: NDArray[np.int64]
-    ends: NDArray[np.bool_]
-
-
-def _rows_of(block: PlayedBlock, results: NDArray[np.int64], number: int) -> _Rows:
-    """Returns the positions of the games of a block; number: of the first game."""
-    sizes = block.counts + 1
-    step = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    at = np.repeat(block.firsts, sizes) + step
-    return _Rows(
-        block.keys[at],
-        block.positions[at],
-        block.codes[at],
-        np.repeat(block.plies, sizes) + step,
-        np.repeat(np.arange(number, number + len(sizes)), sizes),
-        np.repeat(results, sizes),
-        step == np.repeat(block.counts, sizes),
-    )
-
-
-def _table_rows(blocks: Sequence[_Rows]) -> tuple[Iterator[PositionRow], Iterator[MoveRow]]:
+def _table_rows(
+    blocks: Sequence[PlayedBlock], results: NDArray[np.int64]
+) -> tuple[Iterator[PositionRow], Iterator[MoveRow]]:
     """Returns the rows of positions and of moves, both sorted by key.
 
     The FEN of a position comes from its first occurrence with the fewest half-moves.
+
+    Args:
+      results: the column of each game.
     """
-    rows = _Rows(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
-    castling = castling_of(rows.words)
-    order = np.lexsort((rows.plies, castling, rows.keys))
-    keys, castling = rows.keys[order], castling[order]
-    first = np.concatenate(([True], (keys[1:] != keys[:-1]) | (castling[1:] != castling[:-1])))
+    sizes, begins, positions, keys, codes = (
+        np.concatenate([getattr(block, name) for block in blocks])
+        for name in ("sizes", "plies", "positions", "keys", "codes")
+    )
+    games = np.repeat(np.arange(len(sizes)), sizes)
+    step = np.arange(len(keys)) - (np.cumsum(sizes) - sizes)[games]
+    plies, castling = begins[games] + step, castling_of(positions)
+    order = np.lexsort((plies, castling, keys))
+    sorted_keys, castling = keys[order], castling[order]
+    first = np.concatenate(([True], (sorted_keys[1:] != sorted_keys[:-1]) | (castling[1:] != castling[:-1])))
     of = np.empty(len(keys), np.int64)
     of[order] = np.cumsum(first) - 1
-    chosen = order[first]
-    words, plies = rows.words[chosen], rows.plies[chosen]
+    words, plies = positions[order[first]], plies[order[first]]
     texts = key_texts(words)
-    positions = zip(texts, fens(words, plies.tolist()), plies.tolist(), strict=True)
-    places, codes, counts = _count_moves(rows, of)
-    uci, (sans, _) = uci_names(), names_of(words, places, codes)
+    moved = np.flatnonzero(step < sizes[games] - 1)
+    places, of_moves, counts = _count_moves(of[moved], codes[moved], games[moved], results[games[moved]])
+    uci, (sans, _) = uci_names(), names_of(words, places, of_moves)
     moves = zip(
         [texts[place] for place in places.tolist()],
-        [uci[code] for code in codes.tolist()],
+        [uci[code] for code in of_moves.tolist()],
         sans.astype(str).tolist(),
         *counts.T.tolist(),
         strict=True,
     )
-    return positions, moves
+    return zip(texts, fens(words, plies.tolist()), plies.tolist(), strict=True), moves
 
 
 def _count_moves(
-    rows: _Rows, of: NDArray[np.int64]
+    of: NDArray[np.int64], codes: NDArray[np.uint16], games: NDArray[np.int64], results: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int64]]:
     """Returns the distinct moves: position and code, `[M]` each, and games by column, `[M, COLUMNS]`.
 
-    A game counts once for a move that it repeats.
+    A game counts once for a move that it repeats. The arguments are those of every move of every game.
     """
-    at = np.flatnonzero(~rows.ends)
-    steps = of[at] << 16 | rows.codes[at].astype(np.int64)
-    order = np.lexsort((rows.games[at], steps))
-    steps, games, results = steps[order], rows.games[at][order], rows.results[at][order]
+    steps = of << 16 | codes.astype(np.int64)
+    order = np.lexsort((games, steps))
+    steps, games, results = steps[order], games[order], results[order]
     new = np.concatenate(([True], steps[1:] != steps[:-1]))[: len(steps)]
     once = new | np.concatenate(([True], games[1:] != games[:-1]))[: len(steps)]
     group = np.cumsum(new) - 1
@@ -701,11 +663,11 @@ def result_of(game: Facts) -> tuple[int, bool]:
 # ------------------------------------------------------------------ rows of kept games
 def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> Iterator[IndexRow]:
     """Yields the index rows of games of a block; numbers: (index in the block, number in the file) pairs."""
-    parts = key_parts(played.keys)
+    parts, ends = key_parts(played.keys), np.cumsum(played.sizes)
     places = opening_places(played.positions[:, KEY])
     for i, number in numbers:
-        first = int(played.firsts[i])
-        end = first + int(played.counts[i]) + 1
+        end = int(ends[i])
+        first = end - int(played.sizes[i])
         named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
         opening = opening_names()[places[first + named[-1]]] if len(named) else None
         yield IndexRow(number, opening, parts[first:end].tobytes())

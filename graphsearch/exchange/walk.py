@@ -1,6 +1,6 @@
 """The positions of an export in batches of thousands, as columns: from a walk, or from a scan of the file.
 
-A walk goes over a selection breadth first. It keeps some 130 bytes in memory for each position met; records
+A walk goes over a selection breadth first. It keeps some 300 bytes in memory for each position met; records
 are read when their positions are visited. The moves are those visited by a search, or those of a book, which
 has its own values, and may have positions that are not in the graph.
 """
@@ -38,7 +38,7 @@ from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes
 from ..store.apart import ApartMoves, known_edges_of
 from ..store.ranking import visits_of
 from ..store.reading import Reader
-from ..store.record import IDENTITY_WORDS, TERMINAL_MASK, UNPROVEN, RecordBatch, identities, keys_of, take
+from ..store.record import IDENTITY_WORDS, TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
 from ..store.store import Store
 from ..store.tables.books import asked
 from .output import ExportReport
@@ -94,14 +94,14 @@ _IDENTITY = np.dtype((np.void, 8 * IDENTITY_WORDS))
 
 
 class Met:
-    """Positions numbered from 1 in the order in which they were met; found by a hash table of their keys.
+    """Positions numbered from 1 in the order in which they were met.
 
     Clocks up to 75 do not distinguish positions; each keeps the clock with which it was met.
     """
 
     def __init__(self) -> None:
         self._words = Growing(np.uint64, POSITION_WORDS)
-        self._table = np.zeros(1 << 12, np.int64)
+        self._ids: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._words)
@@ -120,51 +120,14 @@ class Met:
         Returns:
           Their ids, `[M]`, 0 for one that is neither known nor new; indices of the new ones, in order.
         """
-        ids = self._find(words)
-        unknown = np.flatnonzero(ids == 0)
-        marks: list[Any] = identities(words[unknown]).view(_IDENTITY).ravel().tolist()  # bytes
-        may_be_new = [True] * len(unknown) if follow is None else follow[unknown].tolist()
-        met: dict[bytes, int] = {}
-        new, last = [], len(self)
-        for k, mark, is_wanted in zip(unknown.tolist(), marks, may_be_new, strict=True):
-            if is_wanted and mark not in met:
-                last += 1
-                met[mark] = last
+        marks: list[Any] = identities(words).view(_IDENTITY).ravel().tolist()  # bytes
+        ids, new = self._ids, []
+        for k in range(len(marks)) if follow is None else np.flatnonzero(follow).tolist():
+            if marks[k] not in ids:
+                ids[marks[k]] = len(ids) + 1
                 new.append(k)
-        ids[unknown] = [met.get(mark, 0) for mark in marks]
-        self._add(words[new])
-        return ids, np.array(new, np.int64)
-
-    def _find(self, words: Words) -> Ints:
-        """Returns the id of each position, 0 for one not met."""
-        table, found = self._table, np.zeros(len(words), np.int64)
-        marks, places = identities(words), self._places(words)
-        rest = np.arange(len(words))
-        while len(rest):
-            ids = table[places[rest]]
-            rest, ids = rest[ids > 0], ids[ids > 0]
-            equal = (identities(self.words[ids - 1]) == marks[rest]).all(1)
-            found[rest[equal]] = ids[equal]
-            rest = rest[~equal]
-            places[rest] = (places[rest] + 1) % len(table)
-        return found
-
-    def _add(self, words: Words) -> None:
-        """Adds positions to the table, which stays at least half empty."""
-        first = len(self)
-        self._words.add(words)
-        if 2 * len(self) > len(self._table):
-            first, self._table = 0, np.zeros(4 * len(self), np.int64)
-        table, places = self._table, self._places(self.words[first:])
-        rest = np.arange(len(places))
-        while len(rest):
-            free = rest[table[places[rest]] == 0]
-            table[places[free]] = first + 1 + free  # of several for one place, the last stays
-            rest = rest[table[places[rest]] != first + 1 + rest]
-            places[rest] = (places[rest] + 1) % len(table)
-
-    def _places(self, words: Words) -> Ints:
-        return np.asarray(keys_of(words) % np.uint64(len(self._table)), np.int64)
+        self._words.add(words[new])
+        return np.array([ids.get(mark, 0) for mark in marks], np.int64), np.array(new, np.int64)
 
 
 # ------------------------------------------------------------------ moves and positions

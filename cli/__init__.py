@@ -15,11 +15,10 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from graphsearch.base.system import SIGNALS, address_limit
+from graphsearch.base.system import SIGNALS
 
 # until a garbage collection: a start makes 100,000 that stay; collecting them took 50 ms
 YOUNG_OBJECTS = 200_000
-LEAST_ADDRESSES = 400 << 20  # Python, NumPy and the compiler's library
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -36,8 +35,6 @@ def main(args: Sequence[str] | None = None) -> int:
         try:
             if args is None:
                 _fill_streams()
-                if not _has_room():
-                    return 1
                 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's `&`
                     signal.signal(signal.SIGINT, signal.default_int_handler)
                 gc.set_threshold(YOUNG_OBJECTS, 20, 50)
@@ -80,24 +77,6 @@ def _fill_streams() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # a file may have any name, and a terminal any encoding
         is_utf8 = sys.stdout.encoding.lower().replace("_", "-") == "utf-8"
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
-
-
-def _has_room() -> bool:
-    """Returns whether the process has enough address space to start; prints a message if not.
-
-    NumPy's library reserves some per core, and kills the process with a signal if it gets none.
-    """
-    limit = address_limit()
-    if limit is None:
-        return True
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if limit >= LEAST_ADDRESSES:
-        return True
-    _tell(
-        f"the process may have {limit >> 20} MiB of addresses, and takes {LEAST_ADDRESSES >> 20} to start;"
-        " raise the limit (see `ulimit -v`)"
-    )
-    return False
 
 
 def _execute(words: list[str]) -> int:

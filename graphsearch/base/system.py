@@ -58,16 +58,6 @@ def peak_memory() -> int:
     return kib[0] << 10 if kib else int(getattr(info, "peak_wset", info.rss))
 
 
-def address_limit() -> int | None:
-    """Returns the bytes of addresses that this process may have (`ulimit -v`), None without a limit."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
-
-
 @cache
 def _quota() -> int:
     """Returns the number of cores whose time a container gets, rounded up; 0: no limit."""

@@ -133,10 +133,6 @@ def test_a_thread_that_works_uses_seconds(both: str, monkeypatch: pytest.MonkeyP
     assert system.thread_seconds(threading.get_ident()) > before
 
 
-def test_address_space_has_a_limit_only_where_there_are_such_limits(elsewhere: None) -> None:
-    assert system.address_limit() is None
-
-
 def test_reserved_memory_is_zeros_and_keeps_what_is_written_before_released_pages(both: str) -> None:
     memory = system.reserved(1 << 20)
     memory[0], memory[-1] = 1, 2

@@ -722,7 +722,6 @@ def _review_lines(report: ReviewReport) -> Iterator[str]:
 
 # ---------------------------------------------------------------- several in turn
 MOST_ROOTS = 20  # of a file, if no position is named
-JSON_SECONDS = 5.0  # between two lines of JSON during a turn
 WATCH_FRAME_LINES = 3  # lines of the live display that are not roots
 WATCH_SPARE = ("PV", "Share", "Visits")
 
@@ -755,8 +754,8 @@ def watch(request: WatchRequest) -> int:
     leaves its time to the others. Positions share all that they find, and everything is saved to the file.
     With --workers, K positions have their turns at once; what a turn finds is saved when it ends.
 
-    JSON: a line for the searched position after every turn, and every five seconds. `seconds` is the time
-    that it had; `ended` says why it needs no more. Values are seen by the side to move.
+    JSON: a line for the searched position after every turn. `seconds` is the time that it had; `ended` says
+    why it needs no more. Values are seen by the side to move.
 
     \b
     Examples:
@@ -825,7 +824,7 @@ class _Watch:
     def __init__(self, request: WatchRequest, jobs: list[SearchJob], signals: StopSignals) -> None:
         self._request, self._signals = request, signals
         self._turns = Turns(jobs, round_seconds=min(ROUND_SECONDS, request.work.time or ROUND_SECONDS))
-        self._began = self._printed = clocks.monotonic()
+        self._began = clocks.monotonic()
         self._read: Reader = lambda board: None
 
     def run(self, evaluator: Evaluator | EvaluatorSpec) -> list[Part]:
@@ -858,8 +857,6 @@ class _Watch:
         """Shows the progress of a search of this process."""
         if (job := self._turns.next()) is not None:
             show(self._now(job.title, now.nodes, now.evaluations_per_s))
-            if self._request.json and clocks.monotonic() - self._printed >= JSON_SECONDS:
-                self._print(job)
 
     # ------------------------------------------------------------ output
     def _now(self, title: str, nodes: int, speed: float) -> _Now:
@@ -878,7 +875,6 @@ class _Watch:
 
     def _print(self, job: SearchJob) -> None:
         """Prints the state of a job as a line of JSON."""
-        self._printed = clocks.monotonic()
         node = self._node(job, 1)
         best = node.moves[0] if node and node.moves else None
         print_json(

@@ -14,11 +14,10 @@ import typer
 
 from graphsearch.base.errors import CapacityError, InvalidPositionError, UnsavedError, UnusableFileError
 from graphsearch.base.limits import open_file, text_lines
-from graphsearch.exchange.epd_import import annotated, is_solved, read_epd
-from graphsearch.exchange.output import check_target, new_output
+from graphsearch.exchange.epd_import import is_solved, read_epd
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import terminal_kind
-from graphsearch.position.notation import holds_positions, read_fen_lines, sans_of
+from graphsearch.position.notation import holds_positions, read_fen_lines
 from graphsearch.solvers.alphabeta.search import (
     AlphaBetaProgress,
     AlphaBetaResult,
@@ -90,13 +89,6 @@ def mate(
         bool,
         option("--check", "Play the mate out against every defence, using only the rules of python-chess."),
     ] = False,
-    output: Annotated[
-        Path | None,
-        option(
-            "-o --output OUT",
-            "Of a file of positions: also write its lines to this EPD file, with dm and pv.",
-        ),
-    ] = None,
     json: Json = False,
 ) -> int:
     """Find the shortest mate in a position by proof-number search, for either side.
@@ -116,18 +108,13 @@ def mate(
     Examples:
       graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
       graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json
-      graphsearch mate positions.epd --time 10 -o solved.epd
+      graphsearch mate positions.epd --time 10
     """
     if time is None and visits is None:
         time = mates.DEFAULT_SECONDS
     limits = MateLimits(visits=visits, seconds=time, moves=within)
-    if output is not None:
-        if not holds_positions(position.position):
-            raise typer.BadParameter("-o writes the lines of a file of positions; name one")
-        check_target(output, store=store, source=Path(position.position))
     tried, found, bad = 0, 0, 0
     solved: list[bool] = []
-    lines: list[str] = []
     with StopSignals("Stopping: finding the proven line...\n") as signals:
         for line, text, board in _problems(position):
             if signals.stop.is_set():
@@ -141,9 +128,8 @@ def mate(
             found += result.mate is not None
             more: dict[str, object] = {}
             if line:
-                as_given, written = _judged(line, text, result)
+                as_given = _judged(line, text, result)
                 solved += [] if as_given is None else [as_given]
-                lines.append(written)
                 more = {"line": line, "solved": as_given}
             if json:
                 print_json(result.as_dict() | more | ({"checked": checked.as_dict()} if checked else {}))
@@ -155,10 +141,6 @@ def mate(
         raise UnusableFileError(f"{position.position} has no positions")
     if solved:
         say(f"solved: {sum(solved):,} of {len(solved):,}")
-    if output is not None:
-        with new_output(output, store=store) as out:
-            out.write("".join(f"{line}\n" for line in lines).encode())
-        say(f"{output}: {count(len(lines), 'position')}")
     if store is None and found and not json:
         say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
     return signals.exit_code or (FAILED if bad else 0)
@@ -175,18 +157,12 @@ def _problems(position: PositionOptions) -> Iterator[tuple[int, str, chess.Board
                 yield number, text.strip(), board
 
 
-def _judged(number: int, text: str, result: MateResult) -> tuple[bool | None, str]:
-    """Returns whether a result solves a line, None if the line names no result, and the line with the mate.
-
-    Operations that cannot be read are reported and stay in the line.
-    """
-    board, operations, faults = read_epd(text)
+def _judged(number: int, text: str, result: MateResult) -> bool | None:
+    """Returns whether a result solves a line, None if the line names no result; reports unread operations."""
+    _, operations, faults = read_epd(text)
     for fault in faults:
         fail(f"line {number}: {fault}")
-    mate = str(result.mate) if result.mate is not None and result.mate > 0 else None
-    pv = " ".join(sans_of(board, list(result.pv)))
-    solved = is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)
-    return solved, annotated(text, {"dm": mate, "pv": pv})
+    return is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)
 
 
 def _search_mate(

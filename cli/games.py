@@ -68,6 +68,10 @@ if TYPE_CHECKING:
 
 ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
 NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
+READS = (
+    "import reads games (.pgn), Polyglot books (.bin) and positions (.epd, .fen), also as .gz or .zst;"
+    " --format says which, if the ending does not"
+)
 
 
 def import_files(
@@ -123,60 +127,32 @@ def import_files(
       graphsearch import first.graph book.bin
       graphsearch import games.graph games.pgn --players --variations --depth 40 --json
     """
-    forms = {form or _format(name) for name in files}
+    forms = {form or ENDINGS.get(_ending(name), "pgn") for name in files}
     form = forms.pop()
     if forms or form not in NOUNS:
         raise typer.BadParameter("give files of one format, or name it: --format pgn, polyglot or epd")
     if form != "pgn" and (variations or players or depth is not None):
         raise typer.BadParameter("--variations, --players and --depth are options of PGN files")
+    if files.count(STDIN) > 1:
+        raise typer.BadParameter("standard input (-) can be given only once")
+    given = [given_file(name) for name in files]
+    work: Callable[..., list[FileReport]]
     if form == "pgn":
         from graphsearch.exchange.pgn_import import import_pgn
 
-        work: Callable[..., list[FileReport]] = partial(
-            import_pgn, variations=variations, max_ply=depth, players=players
-        )
+        work = partial(import_pgn, variations=variations, max_ply=depth, players=players)
     elif form == "polyglot":
         from graphsearch.exchange.polyglot import import_polyglot as work
     else:
         from graphsearch.exchange.epd_import import import_epd as work
-    return _import(files, store, work, NOUNS[form], again=again, json=json)
-
-
-def _format(name: str) -> str:
-    """Returns the format of a file by its ending; PGN for standard input and other endings.
-
-    >>> _format("book.bin"), _format("games.pgn.zst"), _format("-")
-    ('polyglot', 'pgn', 'pgn')
-    """
-    return ENDINGS.get(unpacked(name).suffix.lower(), "pgn")
-
-
-def unpacked(name: str) -> Path:
-    """Returns the path of a file without the ending of its compression."""
-    path = Path(name)
-    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
-
-
-def _import(
-    files: list[str],
-    store: Path,
-    work: Callable[..., list[FileReport]],
-    noun: str,
-    *,
-    again: bool,
-    json: bool,
-) -> int:
-    given = [given_file(name) for name in files]
-    if files.count("-") > 1:
-        raise typer.BadParameter("standard input (-) can be given only once")
     with (
         StopSignals("Stopping: saving the import...\n") as signals,
         titled_bar("Reading", import_title) as show,
     ):
-        if "-" not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
+        if STDIN not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
             signals.arm()
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
-    left = files[len(reports) :]
+    left, noun = files[len(reports) :], NOUNS[form]
     if json:
         with Store.open(store, read_only=True) as opened:
             found = imported(opened).as_dict()
@@ -184,6 +160,8 @@ def _import(
         print_json({"store": str(store), "files": [r.as_dict() for r in reports], "not_read": left, **found})
     for report in reports:
         _say_problems(report, noun)
+        if report.failed and report.name != STDIN and _ending(report.name) not in ENDINGS:
+            say(f"note: {report.name} was read as {form}; {READS}")
         if not json and not report.error:
             print(_import_summary(report, noun))
     if signals.stop.is_set() and (left or any(report.state == "stopped" for report in reports)):
@@ -191,6 +169,21 @@ def _import(
         say(f"Saved: {number_of(taken, noun)}. Repeat the command to resume.")
         return signals.exit_code
     return FAILED if any(report.failed for report in reports) else 0
+
+
+def _ending(name: str) -> str:
+    """Returns the ending of a file's name, below that of its compression.
+
+    >>> _ending("book.BIN"), _ending("games.pgn.zst"), _ending("-")
+    ('.bin', '.pgn', '')
+    """
+    return unpacked(name).suffix.lower()
+
+
+def unpacked(name: str) -> Path:
+    """Returns the path of a file without the ending of its compression."""
+    path = Path(name)
+    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
 def number_of(number: int, noun: str) -> str:

@@ -238,6 +238,18 @@ def test_the_graph_leaves_addresses_for_what_is_loaded_later() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", ["first.csv", "first.txt.gz"])
+def test_a_kind_of_file_that_import_does_not_read_is_told_what_it_reads(
+    cli: Cli, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / name
+    data = b"position,n\nstartpos,5\n"
+    file.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    for words in ([], ["--format", "epd"]):
+        done = cli("import", tmp_path / "new.graph", file, "--again", *words).ends(1)
+        assert "games (.pgn), Polyglot books (.bin) and positions (.epd, .fen)" in done.err
+
+
 # ------------------------------------------------------------------ what comes in from outside
 HUGE_LINE = 1_200_000_000
 BOMB = 256 << 20  # bytes of a line: its file is refused by how far it unpacks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from graphsearch.solvers.alphabeta.search import (
 from graphsearch.solvers.mate import search as mates
 from graphsearch.solvers.mate.check import MateCheck, check_mate
 from graphsearch.solvers.mate.search import MateLimits, MateProgress, MateResult, MateSearch
-from graphsearch.solvers.nodetypes import Agreement, Classification, Rules, classify_file
+from graphsearch.solvers.nodetypes import Agreement, Classification, classify_file
 from graphsearch.store.entries import facts
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
@@ -37,13 +36,11 @@ from graphsearch.store.transposition_layout import MOST_DEPTH
 
 from .options import (
     Json,
-    LineOptions,
     PositionOptions,
     Ram,
     StoreOption,
     StoreToSave,
     Time,
-    argument,
     byte_count,
     option,
 )
@@ -62,7 +59,7 @@ from .output import (
 from .progress import progress_bar, progress_display
 from .render import BY_CLOCK, TERMINAL_NAMES, bounded_score, line_text
 from .signals import StopSignals
-from .tables import LEFT, RIGHT, VIEW, Part, Table, clock, count, rate, size
+from .tables import RIGHT, VIEW, Part, Table, clock, count, rate, size
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory, and of those of a search
 WHY = {
@@ -462,31 +459,13 @@ def _reuse(result: AlphaBetaResult) -> Iterator[str]:
 # ---------------------------------------------------------------- node types
 NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
 WHOSE = {"garms": "Garms", "kannan": "Kannan", "search": "the search"}
-LARGE = 10**15  # counts of at least this are written in powers of ten
-MUCH = 10**7  # products of mean values of at least this, too
-LITTLE = 0.001  # smaller quotients are written as "less than"
 
 
-def nodetypes(
-    *,
-    position: Annotated[
-        str,
-        argument(
-            "POSITION",
-            "Where to start: startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
-        ),
-    ],
-    store: StoreOption,
-    line: LineOptions,
-    rules: Annotated[
-        str, option("--rules RULES", "Whose expected types the table shows: garms or kannan.")
-    ] = "garms",
-    json: Json = False,
-) -> int:
+def nodetypes(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
     """Count the PV, Cut and All nodes of stored searches; compare them with the minimal tree.
 
     The stored positions below POSITION get their types from the bounds of their entries (exact: PV, lower:
-    Cut, upper: All). The table compares these with the types expected by the published rules of Onno
+    Cut, upper: All). These are compared with the types expected by the published rules of Onno
     Garms and of Pradu Kannan, and by the search itself. The shortest line to a position decides its expected
     type; among equal lines PV comes before Cut, and Cut before All. The start is expected to have the type of
     its own bound, or PV without one. Exit code 1 if the file is damaged.
@@ -497,12 +476,9 @@ def nodetypes(
     \b
     Examples:
       graphsearch lab nodetypes startpos --store first.graph
-      graphsearch lab nodetypes startpos --store first.graph --rules kannan --json
+      graphsearch lab nodetypes "1. e4" --store first.graph --json
     """
-    names = [one.value for one in Rules]
-    if rules not in names:
-        raise typer.BadParameter(f"must be {' or '.join(names)}, not {rules}", param_hint="--rules")
-    board = line.board_after(position)
+    board = position.board()
     say_if_unfinished(store)
     with progress_bar("Walking") as advance:
         found = classify_file(
@@ -513,11 +489,11 @@ def nodetypes(
         )
     if found.ignored:
         say(f"note: {_entries(found.ignored)} of another evaluation ignored")
-    print_answer(found, _types(found, rules), json=json)
+    print_answer(found, _types(found), json=json)
     return fail(f"{store} is damaged; only its readable part was counted") if found.problems else 0
 
 
-def _types(found: Classification, rules: str) -> Iterator[Part]:
+def _types(found: Classification) -> Iterator[Part]:
     yield found.position
     yield (
         f"{found.nodes:,} of {_entries(found.entries)},"
@@ -537,25 +513,16 @@ def _types(found: Classification, rules: str) -> Iterator[Part]:
             **{NAMES[kind]: f"{ply.nodes[kind]:,}" for kind in NAMES},
             "No bound": f"{ply.nodes['unknown']:,}" if found.actual["unknown"] else "",
             "Leaves": f"{sum(ply.leaves.values()):,}",
-            "Minimal Cut": number(ply.measured.cut),
-            "Minimal All": number(ply.measured.all),
-            "Times": ratio(ply.total, ply.measured.total),
+            "Minimal Cut": f"{ply.measured.cut:,.1f}",
+            "Minimal All": f"{ply.measured.all:,.1f}",
+            "Times": f"{ply.total / ply.measured.total:.2f}" if ply.measured.total else "",
         }
         for ply in found.plies
     ]
     yield Table(rows, {"PV": RIGHT})
     yield ""
-    expected = f"Expected by {WHOSE[rules]}"
-    rows = [
-        {expected: NAMES[kind]}
-        | {f"found {NAMES[other]}": f"{n:,}" for other, n in zip(NAMES, row, strict=True)}
-        for kind, row in zip(NAMES, found.agreement[rules].matrix, strict=True)
-    ]
-    yield Table(rows, {expected: LEFT})
     for name, agreement in found.agreement.items():
         yield f"Expected by {WHOSE[name]}: {_agreement(agreement)}"
-    yield ""
-    yield from _facts(found)
 
 
 def _agreement(agreement: Agreement) -> str:
@@ -563,46 +530,3 @@ def _agreement(agreement: Agreement) -> str:
         return "no position to compare"
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.3f}"
     return f"{100 * agreement.share:.1f} % of {count(agreement.nodes, 'node')} agree{kappa}"
-
-
-def _facts(found: Classification) -> Iterator[str]:
-    if found.first_share is None:
-        yield "Cut by the first move: unknown, no stored entry records a cut"
-    else:
-        share = f"{100 * found.first_share:.1f} %"
-        yield f"Cut by the first move: {share} of {count(found.cuts, 'Cut node')} (Hyatt: more than 90 %)"
-    if found.became_all:
-        became = f"{count(found.became_all, 'Cut node')} became All when the candidates failed"
-        was = "was" if found.became_rightly == 1 else "were"
-        yield f"Kannan: {became}, {found.became_rightly:,} {was} found All"
-    else:
-        yield "Kannan: no Cut node became All"
-    cut = f"odd for {found.cut_odd:,} of {count(found.cut_placed, 'Cut node')}" if found.cut_placed else ""
-    even = f"even for {found.all_even:,} of {count(found.all_placed, 'All node')}" if found.all_placed else ""
-    if cut or even:
-        yield f"Distance from the PV: {', '.join(filter(None, (cut, even)))}"
-
-
-def number(value: float) -> str:
-    """Returns a count, exact if it is an integer of moderate size.
-
-    >>> number(5119999), number(39.4), number(40**12), number(49635491602486.3)
-    ('5,119,999', '39.4', '1.7e+19', '5.0e+13')
-    """
-    if value == math.inf:
-        return "infinite"
-    if value >= (LARGE if isinstance(value, int) else MUCH):
-        return f"{float(value):.1e}" if math.log10(value) < 300 else f"10^{round(math.log10(value))}"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
-
-
-def ratio(part: float, whole: float) -> str:
-    """Returns a quotient in two or three digits, empty if there is none.
-
-    >>> ratio(3, 2), ratio(1, 250), ratio(1, 10**12), ratio(1, 0)
-    ('1.50', '0.004', '<0.001', '')
-    """
-    if not whole:
-        return ""
-    found = part / whole
-    return f"{found:,.2f}" if found >= 0.1 else f"{found:.3f}" if found >= LITTLE else f"<{LITTLE}"

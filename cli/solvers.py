@@ -242,14 +242,6 @@ class AlphaBetaRequest:
     store: StoreToSave = None
     time: Time = None
     nodes: Annotated[int | None, option("--nodes N", "Stop after N nodes, quiescence included.")] = None
-    window: Annotated[
-        tuple[float, float] | None,
-        option(
-            "--window A B",
-            "Alpha and beta of the last iteration, in centipawns for the side to move, rounded to 0.1; "
-            "values outside are only known to be at most A or at least B.",
-        ),
-    ] = None
     ram: Ram = None
     json: Json = False
 
@@ -277,14 +269,12 @@ def alphabeta(request: AlphaBetaRequest) -> int:
     Examples:
       graphsearch alphabeta startpos --depth 8 --store first.graph
       graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json
-      graphsearch alphabeta startpos --depth 6 --window -50 50
       graphsearch alphabeta first.graph --time 10
     """
     if (request.depth, request.time, request.nodes) == (None, None, None):
         raise typer.BadParameter("give a limit: --depth, --time or --nodes")
     limits = DepthLimits(
         depth=MOST_DEPTH if request.depth is None else request.depth,
-        window=_thousandths(request.window),
         nodes=request.nodes,
         seconds=request.time,
     )
@@ -301,27 +291,6 @@ def alphabeta(request: AlphaBetaRequest) -> int:
         for line in _epilogue(request.store, result):
             say(line)
         return signals.exit_code
-
-
-def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
-    """Returns a window in thousandths of a pawn.
-
-    Raises:
-      typer.BadParameter: if its bounds are not finite, or equal after rounding.
-    """
-    if window is None:
-        return None
-    if not all(abs(bound) < 1e9 for bound in window):  # nan fails too
-        raise typer.BadParameter(
-            f"--window {window[0]:g} {window[1]:g}: both bounds must be finite numbers of centipawns"
-        )
-    alpha, beta = round(10 * window[0]), round(10 * window[1])
-    if window[0] < window[1] and alpha == beta:
-        raise typer.BadParameter(
-            f"--window {window[0]:.10g} {window[1]:.10g}: both bounds round to {alpha / 10:g}; they must"
-            " differ by at least 0.1 centipawns"
-        )
-    return alpha, beta
 
 
 def _searched(

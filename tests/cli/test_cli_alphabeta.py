@@ -76,13 +76,6 @@ def test_one_file_serves_both_searches(cli: Cli, tmp_path: Path) -> None:
     assert cli("show", "startpos", "--store", path, "--json").json["visits"] == 200
 
 
-def test_a_window_is_given_in_centipawns(cli: Cli) -> None:
-    outcome = cli("alphabeta", "startpos", "--depth", 3, "--window", -900, -800, "--json")
-    assert (outcome.json["window"], outcome.json["bound"]) == ([-9000, -8000], "lower")
-    text = cli("alphabeta", "startpos", "--depth", 3, "--window", 800, 900).out
-    assert "score <=" in text
-
-
 @pytest.mark.parametrize(
     ("fen", "words"),
     [

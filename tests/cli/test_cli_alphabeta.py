@@ -12,7 +12,6 @@ import chess
 import pytest
 
 from graphsearch.graph.graph import Graph
-from graphsearch.graph.saving import EntryReport, GraphEntries
 from graphsearch.jit.places import COMPILING
 from graphsearch.store.transposition import Entry
 
@@ -126,22 +125,6 @@ def test_too_little_memory_names_the_option(cli: Cli, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Graph, "use_entries", fail)
     said = "--ram 512MB: not enough memory for a table of this size"
     cli("alphabeta", "startpos", "--depth", 1, "--ram", "512MB").ends(1, said)
-
-
-@pytest.mark.parametrize(("left_out", "is_said"), [(4, False), (500, True)])
-def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: int, is_said: bool
-) -> None:
-    path = tmp_path / "a.graph"
-    assert cli("alphabeta", "startpos", "--depth", 1, "--store", path).code == 0
-
-    def load(entries: GraphEntries, *_: object) -> None:
-        entries.report = EntryReport(loaded=5000, left_out=left_out)
-
-    monkeypatch.setattr(GraphEntries, "_load", load)
-    outcome = cli("alphabeta", "startpos", "--depth", 1, "--store", path, "--json")
-    assert ("A larger --ram" in outcome.err) == is_said
-    assert outcome.json["entries"]["left_out"] == left_out
 
 
 # ------------------------------------------------------------------ mate
@@ -282,14 +265,3 @@ def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -
         assert "of the entries is damaged: checksum" in lines[0]
         assert lines[-1] == f"graphsearch: {entries_file} is damaged; only its readable part was counted"
     assert (done.json["nodes"], len(done.json["problems"])) == (4, 1)
-
-
-def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, small_graph: Path) -> None:
-    done = cli("lab", "nodetypes", "startpos", "--store", small_graph)
-    assert (done.code, done.out) == (1, "")
-    assert "has no entries; graphsearch alphabeta" in done.err
-    done = cli("lab", "nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
-    assert (done.code, done.out) == (1, "")
-    assert "no fixed-depth search and no mate proof has left an entry" in done.err
-    assert cli("lab", "nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 2
-    assert cli("lab", "nodetypes", "8/8 w", "--store", entries_file).code == 2

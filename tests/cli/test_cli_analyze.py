@@ -69,15 +69,6 @@ def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> Non
     assert cli(*words[1:], "--json").json["visits"] == 100
 
 
-def test_the_game_before_the_position_counts_for_repetitions(cli: Cli) -> None:
-    back_and_forth = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"
-    data = cli(
-        "analyze", "startpos", "--moves", back_and_forth, "--visits", 400, "--evaluator", "uniform", "--json"
-    ).json
-    by_move = {move["move"]: move for move in data["moves"]}
-    assert by_move["f6g8"]["q"] == 0  # the start position for the third time
-
-
 @pytest.mark.parametrize(
     ("fen", "word"),
     [
@@ -314,14 +305,6 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 9)
     assert [move["san"] for move in found["games"][0]["moves"]] == ["f3", "e5", "g4", "Qh4#"]
     assert {player["name"] for player in found["players"]} == {"A", "B"}
-
-
-def test_a_game_without_marked_moves_has_no_empty_table(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "quiet.pgn").write_text("1. e4 *\n")
-    asked = ("--store", tmp_path / "a.graph", "--visits", 10)
-    outcome = cli("review", tmp_path / "quiet.pgn", *asked, "-o", tmp_path / "out.pgn").ends(0)
-    assert "Accuracy" in outcome.out
-    assert "Its value" not in outcome.out
 
 
 def test_a_name_of_many_kilobytes_takes_no_figure_off_the_table(cli: Cli, games: Path) -> None:

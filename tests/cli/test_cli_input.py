@@ -118,17 +118,6 @@ def test_a_count_may_have_a_k_or_an_m_behind_it(cli: Cli, text: str, visits: int
     assert visits <= limit["nodes"] < visits + 5000
 
 
-def test_every_option_that_counts_takes_a_k(cli: Cli) -> None:
-    """A count of another type would be refused for its text, not for the position."""
-    for command, options in (
-        ("analyze", ("--visits", "--evaluations", "--lines", "--threads")),
-        ("mate", ("--visits",)),
-        ("alphabeta", ("--nodes",)),
-    ):
-        for option in options:
-            assert_refused(cli(command, "no-such-file", option, "1k"), 2, "no file 'no-such-file'")
-
-
 @pytest.mark.parametrize("text", ["1.5", "0.0001k", "10kk", "k", "1e5", "-1k", "9" * 50, "1.k"])
 def test_what_is_no_count_is_refused(cli: Cli, text: str) -> None:
     cli("analyze", "startpos", "--visits", text).ends(2, "--visits")

@@ -216,15 +216,6 @@ def test_lists_lead_with_moves_and_openings(cli: Cli, whole_file: Path) -> None:
     assert "C44 King's Knight Opening: Normal Variation" in cli("show", whole_file, "e4 e5 Nf3 Nc6").out
 
 
-def test_what_changed_most_in_most_visits_comes_first(cli: Cli, whole_file: Path, tmp_path: Path) -> None:
-    newer = graph_file(
-        tmp_path / "new.graph",
-        LINES | {"d4": {"d5": (29, 0.6)}, "Nf3": {"e5": (1, 0.9)}, "e4 e5": {"Nf3": (39, -0.2)}},
-    )
-    rows = [line for line in cli("diff", whole_file, newer).out.splitlines() if line.startswith("1. ")]
-    assert [row.split("  ")[0] for row in rows[:2]] == ["1. d4", "1. e4 e5"]
-
-
 # ------------------------------------------------------------------ on a terminal
 def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_stdout(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -234,9 +225,3 @@ def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_st
     for word in ("Move", "W D L", "Line", "nodes ", "visits/s ", "evaluations/s ", "depth "):
         assert word in shown
     assert json.loads(capsys.readouterr().out)["bestmove"]
-
-
-def test_few_columns_are_enough(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("analyze", "startpos", "--visits", "500")
-    assert "Move" in on_a_terminal(monkeypatch, [words], columns=20, streams=["stderr"])
-    assert "\x1b" not in capsys.readouterr().out

@@ -55,16 +55,6 @@ class FilterOptions:
         ),
     ] = None
     side: Side = None
-    in_games: Annotated[bool, option("--in-games", "Occurred in an imported game.")] = False
-    book: Annotated[str | None, option("--book NAME", "In the book of this name; any for any book.")] = None
-    plies: Annotated[
-        str | None,
-        option(
-            "--plies MIN..MAX",
-            "Half-moves from the start, the fewest over all imported games and books; others have no ply "
-            "and are not found.",
-        ),
-    ] = None
 
     def filters(self) -> Filters:
         """Returns the filters of the query.
@@ -73,7 +63,6 @@ class FilterOptions:
           InvalidParameterError: for pieces, bounds or a side that cannot be read.
         """
         least_q, most_q = range_of("--q", self.q, float)
-        least_ply, most_ply = range_of("--plies", self.plies, int)
         side = side_of(self.side)
         return Filters(
             min_n=self.min_visits,
@@ -82,17 +71,13 @@ class FilterOptions:
             bounds=self.bounds,
             pieces=() if self.pieces is None else read_pieces(self.pieces),
             side=side and side[0],
-            in_games=self.in_games,
-            in_book="" if self.book == "any" else self.book,
-            min_ply=least_ply,
-            max_ply=most_ply,
         )
 
 
 def range_of(name: str, text: str | None, kind: type[_Number]) -> tuple[_Number | None, _Number | None]:
     """Returns the ends of a range, None for an open one; `name`: the option.
 
-    >>> range_of("--q", "-0.2..0.3", float), range_of("--elo", "2500..", int), range_of("--plies", "7", int)
+    >>> range_of("--q", "-0.2..0.3", float), range_of("--elo", "2500..", int), range_of("--elo", "7", int)
     ((-0.2, 0.3), (2500, None), (7, 7))
     """
     low, dots, high = (text or "..").partition("..")
@@ -107,8 +92,8 @@ def range_of(name: str, text: str | None, kind: type[_Number]) -> tuple[_Number 
 def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json: Json = False) -> None:
     """List the most visited of the positions whose records meet all conditions.
 
-    The whole file is read once; --lines 0 lists all as they are read, in the order of the file. A record has
-    no ply, since many lines may lead to it: --plies uses the tables of imported games and of books.
+    The whole file is read once; --lines 0 lists all as they are read, in the order of the file. For positions
+    of imported games and books ask their tables by `lab sql`; `record(fen)` reads the records.
 
     A line to each position is shown where one is found soon; else its FEN.
 
@@ -131,8 +116,6 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json:
         say(f"There are more than {count(number, 'position')}; --lines 0 lists all.")
     elif not json:
         say(count(number, "position"))
-    if not number and (filters.min_ply, filters.max_ply) != (None, None):
-        say("note: --plies finds positions of imported games and of books only; others have no ply")
 
 
 def _print_json(found: Iterable[Found]) -> int:
@@ -169,12 +152,11 @@ def _found_line(row: Found, way: Way | None) -> str:
     opening = ""
     if way and way.opening:  # its name does not fit on a terminal
         opening = f"  ({way.opening.eco if sys.stdout.isatty() else way.opening})"
-    ply = "" if row.ply is None else f"  ply {row.ply}"
     root = way.start if way and not way.line else None  # with its own move number
     line = way_text(way, root or row.position)
     fen = f"  {row.position}" if is_detailed() and line not in (root, row.position) else ""
     worth = score(row.cp, None, white=white)
-    return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{ply}{fen}"
+    return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{fen}"
 
 
 def sql(

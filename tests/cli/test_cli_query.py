@@ -78,7 +78,6 @@ def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
         ["--bounds", "won"],
         ["--q", "0.5..0.2"],
         ["--q", "nan"],
-        ["--plies", "x..2"],
         ["--side", "green"],
     ):
         outcome = cli("find", *wrong, "--store", file).ends(2)

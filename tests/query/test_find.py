@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from graphsearch.query.parents import parents
 from graphsearch.query.routes import transpositions
 from graphsearch.store.ranking import best_move, node_mean
 from graphsearch.store.record import NodeRecord
-from tests.conftest import ROOT, Cli
+from tests.conftest import ROOT
 
 from ..graph.sweeps.test_refresh import Records, records_of
 from ..store.records import filled, random_records
@@ -100,7 +99,6 @@ def test_a_position_is_told_as_its_record_has_it(file: Path) -> None:
         assert key_of(chess.Board(row.position)) == key_of(board)
         assert (row.n, row.q, row.bounds) == (record.visits, node_mean(record)[0], record.bounds)
         assert row.best_move == (board.san(best) if best else None)
-        assert row.ply is None
 
 
 def test_what_is_found_streams(file: Path) -> None:
@@ -112,7 +110,7 @@ def test_what_is_found_streams(file: Path) -> None:
     assert seen[-1] == (number, number)
 
 
-@pytest.mark.parametrize("filters", [Filters(), Filters(max_q=0.0), Filters(min_ply=0)])
+@pytest.mark.parametrize("filters", [Filters(), Filters(max_q=0.0)])
 def test_a_limit_takes_the_most_visited_positions(any_file: Path, filters: Filters) -> None:
     everything = list(find(any_file, filters))
     by_visits = sorted(everything, key=lambda row: -row.n)  # equal ones stay in the order of the file
@@ -128,54 +126,6 @@ def test_what_was_found_before_a_fault_is_yielded(file: Path) -> None:
     assert len([next(rows) for _ in range(3)]) == 3
     with pytest.raises(KeyError):
         next(rows)
-
-
-def add_games(path: Path, *rows: tuple[str, str, int]) -> None:
-    """Enters positions into the tables of games: (table, SAN moves, ply)."""
-    with sqlite3.connect(path) as db:
-        for table, line, ply in rows:
-            board = after_line(line)
-            key = f"{key_of(board):016x}"
-            if table == "game_position":
-                db.execute("INSERT INTO game_position VALUES (?, ?, ?)", (key, board.fen(), ply))
-            else:
-                db.execute(
-                    "INSERT OR IGNORE INTO book VALUES (?, ?, 'both', '', '', '')",
-                    (1 + (table == "b"), table),
-                )
-                db.execute(
-                    "INSERT INTO book_position (book, key, fen, ply, state, book_run)"
-                    " VALUES (?, ?, ?, ?, 'leaf', 1)",
-                    (1 + (table == "b"), key, board.fen(), ply),
-                )
-    db.close()
-
-
-def found_fens(path: Path, filters: Filters) -> dict[str, int | None]:
-    return {" ".join(row.position.split()[:2]): row.ply for row in find(path, filters)}
-
-
-def test_games_and_books_tell_ply_and_membership(file: Path) -> None:
-    add_games(
-        file,
-        ("game_position", "", 0),
-        ("game_position", "e4", 1),
-        ("game_position", "a4 a5 h4 h5", 4),
-        ("a", "e4", 3),
-        ("b", "d4 d5", 2),
-    )
-    start, e4 = (
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w",
-        "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b",
-    )
-    d4d5 = "rnbqkbnr/ppp1pppp/8/3p4/3P4/8/PPP1PPPP/RNBQKBNR w"
-    assert found_fens(file, Filters(in_games=True)) == {start: 0, e4: 1}, "only what is in the graph too"
-    assert found_fens(file, Filters(in_book="")) == {e4: 1, d4d5: 2}
-    assert found_fens(file, Filters(in_book="a")) == {e4: 1}
-    assert found_fens(file, Filters(min_ply=1, max_ply=1)) == {e4: 1}
-    assert found_fens(file, Filters(min_ply=1)) == {e4: 1, d4d5: 2}
-    with pytest.raises(InvalidParameterError, match="no book 'c'; there are a, b"):
-        list(find(file, Filters(in_book="c")))
 
 
 @pytest.mark.parametrize(
@@ -225,12 +175,3 @@ def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(cycli
         board = records[key][0]
         found = {(key_of(chess.Board(p.position)), p.move) for p in parents(cyclic, board).parents if p.n}
         assert found == ways[key], board.fen()
-
-
-def test_plies_on_a_searched_graph_say_why_nothing_is_found(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    cli("analyze", "startpos", "--visits", 20, "--store", path)
-    found = cli("find", path, "--plies", "0..3")
-    assert (found.code, found.out) == (0, "")
-    assert "--plies finds positions of imported games and of books only" in found.err
-    assert "--plies" not in cli("find", path, "--min-visits", 1000).err

@@ -15,7 +15,6 @@ import pytest
 from graphsearch.base.errors import CorruptRecordError, GraphSearchError, StoreError
 from graphsearch.book.status import status
 from graphsearch.position.board import unpack
-from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
 from graphsearch.store.backup import backup
@@ -123,7 +122,6 @@ ASKED: tuple[Callable[[Path], object], ...] = (
     info,
     status,
     compact,
-    lambda path: list(find(path, Filters(in_games=True))),
     lambda path: games(path, chess.Board()),
     lambda path: backup(path, path.with_name("back.graph"), force=True),
 )

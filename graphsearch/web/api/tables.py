@@ -73,10 +73,6 @@ class FindWanted(Wanted):
     bounds: Literal["win", "draw", "loss", "proven"] | None = None
     pieces: Words | None = None
     side: Literal["w", "b"] | None = None
-    in_games: bool = False
-    book: Name | None = None
-    min_ply: Ply | None = None
-    max_ply: Ply | None = None
 
 
 class SqlWanted(Wanted):
@@ -154,8 +150,7 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
 
 def _filters(wanted: FindWanted) -> Filters:
     pieces = read_pieces(wanted.pieces) if wanted.pieces else ()
-    same = wanted.model_dump(exclude={"limit", "pieces", "book"})
-    return Filters(pieces=pieces, in_book=wanted.book, **same)
+    return Filters(pieces=pieces, **wanted.model_dump(exclude={"limit", "pieces"}))
 
 
 def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:

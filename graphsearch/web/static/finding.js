@@ -12,9 +12,9 @@ const QUESTIONS = {
   find: {
     title: "Positions by their record",
     fields: [["min_n", "Visits at least"], ["max_n", "Visits at most"], ["min_q", "Q of the mover at least"], ["max_q", "at most"], ["bounds", "Proven", ["", "proven", "win", "draw", "loss"]],
-      ["side", "To move", ["", "w", "b"]], ["pieces", "Pieces", "P<=4, q=0 or KRPkrp"], ["book", "In the book"], ["in_games", "In games", ["", "yes"]], ["limit", "Rows"]],
+      ["side", "To move", ["", "w", "b"]], ["pieces", "Pieces", "P<=4, q=0 or KRPkrp"], ["limit", "Rows"]],
     ask: (given) => ask("find", given),
-    rows: (found) => [["Line", "ECO", "Score", "Best", "Visits", "Proven", "Ply"], found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position), row.ply])],
+    rows: (found) => [["Line", "ECO", "Score", "Best", "Visits", "Proven"], found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position)])],
     note: (found) => (found.complete ? "" : "The file is large; these are the results of 20 seconds."),
   },
   transpositions: {

@@ -17,7 +17,8 @@ from ..base.errors import UnknownPositionError, check_least
 from ..position.board import check, fen_of, key_text
 from ..store.ranking import node_mean
 from ..store.tables.books import book_named, book_node, book_steps
-from .source import Records, RecordSource, after, key_after, plain_key, records_of, steps_of
+from .source import Records, RecordSource, after, records_of, steps_of
+from .steps import keys_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +159,10 @@ def _of_graph(source: Records) -> Look:
         record = source.read(board)
         if record is None:
             return None
-        plain = plain_key(board)
+        steps = steps_of(record, board)
+        keys = keys_after(board, [step.move for step in steps])
         ways = [
-            _Way(step.move, key_after(board, plain, step.move), step.edge.n, step.edge.value)
-            for step in steps_of(record, board)
+            _Way(step.move, key, step.edge.n, step.edge.value) for step, key in zip(steps, keys, strict=True)
         ]
         return _Known(record.visits, node_mean(record)[0], ways)
 
@@ -177,11 +178,13 @@ def _of_book(source: RecordSource, name: str) -> Look:
         found = book_node(source.store, number, key)
         if found is None:
             return None
-        plain, ways = plain_key(board), []
-        for step in book_steps(source.store, number, key):
-            move = chess.Move.from_uci(step.move)
-            if board.is_legal(move):
-                ways.append(_Way(move, key_after(board, plain, move), step.n, step.value))
+        steps = [
+            (move, step)
+            for step in book_steps(source.store, number, key)
+            if board.is_legal(move := chess.Move.from_uci(step.move))
+        ]
+        keys = keys_after(board, [move for move, _ in steps])
+        ways = [_Way(move, key, step.n, step.value) for (move, step), key in zip(steps, keys, strict=True)]
         n, value = found
         record = source.read(board)
         if record:  # the record has moves that the book has not searched yet

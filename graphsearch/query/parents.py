@@ -19,6 +19,7 @@ from itertools import product
 
 import chess
 import numpy as np
+from chess.polyglot import zobrist_hash
 
 from ..base.answer import Answer
 from ..base.errors import InvalidPositionError
@@ -38,7 +39,7 @@ from ..position.values import cp_of
 from ..position.words import KEY
 from ..store.ranking import edge_of
 from ..store.record import Edge
-from .source import RecordSource, opened, plain_key
+from .source import RecordSource, opened
 
 # ------------------------------------------------------------------ moves taken back
 _PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
@@ -99,7 +100,7 @@ def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
         return False
     child = before.copy(stack=False)
     child.push(move)
-    return child.board_fen() == board.board_fen() and plain_key(child) == plain_key(board)
+    return child.board_fen() == board.board_fen() and zobrist_hash(child) == zobrist_hash(board)
 
 
 def candidates(board: chess.Board) -> Iterator[Predecessor]:
@@ -148,14 +149,14 @@ def _without_state(board: chess.Board) -> Iterator[Unmade]:
         piece = board.piece_type_at(square)
         assert piece is not None
         if piece == chess.PAWN:
-            yield from _pawn_unmoves(board, mover, square)
+            yield from _pawn_unmoves(board, square)
         else:
             for origin in chess.scan_forward(board.attacks_mask(square) & ~board.occupied):
                 move = chess.Move(origin, square)
                 yield _taken_back(board, move, piece), move, True
-                yield from _with_captures(board, origin, square, piece)
+                yield from _with_captures(board, move, piece)
             if piece in _PROMOTED and chess.square_rank(square) == (7 if mover else 0):
-                yield from _unpromotions(board, mover, square, piece)
+                yield from _pawn_unmoves(board, square, piece)
     yield from _uncastlings(board, mover)
 
 
@@ -174,58 +175,36 @@ def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int 
     return before
 
 
-def _with_captures(
-    board: chess.Board, origin: int, square: int, piece: int, promotion: int | None = None
-) -> Iterator[Unmade]:
-    """Yields a move to `square` taken back, for every man that it may have captured."""
+def _with_captures(board: chess.Board, move: chess.Move, piece: int) -> Iterator[Unmade]:
+    """Yields a move taken back for every man that it may have captured."""
     for captured in _CAPTURED:
-        if captured != chess.PAWN or 0 < chess.square_rank(square) < 7:
-            move = chess.Move(origin, square, promotion)
+        if captured != chess.PAWN or 0 < chess.square_rank(move.to_square) < 7:
             yield _taken_back(board, move, piece, captured), move, False
 
 
-def _pawn_unmoves(board: chess.Board, mover: chess.Color, square: int) -> Iterator[Unmade]:
+def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None) -> Iterator[Unmade]:
+    """Yields the moves of a pawn to a square, which became `promotion` there, taken back."""
+    mover, rank = not board.turn, chess.square_rank(square)
+    if rank == (1 if mover else 6):  # the first rank of pawns
+        return
     back = -8 if mover else 8
-    origin, rank = square + back, chess.square_rank(square)
-    first = 1 if mover else 6  # the first rank of pawns
-    if rank == first:
-        return
-    if not board.occupied & chess.BB_SQUARES[origin]:
-        yield _taken_back(board, chess.Move(origin, square), chess.PAWN), chess.Move(origin, square), False
-        twice = origin + back
-        if rank == (3 if mover else 4) and not board.occupied & chess.BB_SQUARES[twice]:
-            yield _taken_back(board, chess.Move(twice, square), chess.PAWN), chess.Move(twice, square), False
-    for origin in _capture_origins(board, mover, square):
-        yield from _with_captures(board, origin, square, chess.PAWN)
-        if rank == (5 if mover else 2):
-            yield from _un_en_passant(board, mover, origin, square)
-
-
-def _capture_origins(board: chess.Board, mover: chess.Color, square: int) -> Iterator[int]:
-    """Yields the empty squares from which a pawn captures on a square."""
-    sources = chess.BB_PAWN_ATTACKS[not mover][square]
-    return chess.scan_forward(sources & ~board.occupied)
-
-
-def _un_en_passant(board: chess.Board, mover: chess.Color, origin: int, square: int) -> Iterator[Unmade]:
-    taken = square + (-8 if mover else 8)
-    double = square + (8 if mover else -8)  # first square of the taken pawn
-    if board.occupied & (chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]):
-        return
-    move = chess.Move(origin, square)
-    before = _taken_back(board, move, chess.PAWN)
-    before.set_piece_at(taken, chess.Piece(chess.PAWN, not mover))
-    before.ep_square = square
-    yield before, move, False
-
-
-def _unpromotions(board: chess.Board, mover: chess.Color, square: int, piece: int) -> Iterator[Unmade]:
-    origin = square + (-8 if mover else 8)
-    if not board.occupied & chess.BB_SQUARES[origin]:
-        move = chess.Move(origin, square, piece)
+    steps = [back, 2 * back] if rank == (3 if mover else 4) else [back]
+    for step in steps:
+        if board.occupied & chess.BB_SQUARES[square + step]:
+            break
+        move = chess.Move(square + step, square, promotion)
         yield _taken_back(board, move, chess.PAWN), move, False
-    for origin in _capture_origins(board, mover, square):
-        yield from _with_captures(board, origin, square, chess.PAWN, piece)
+    for origin in chess.scan_forward(chess.BB_PAWN_ATTACKS[not mover][square] & ~board.occupied):
+        move = chess.Move(origin, square, promotion)
+        yield from _with_captures(board, move, chess.PAWN)
+        taken, double = square + back, square - back  # of a pawn captured en passant, and its first square
+        if rank == (5 if mover else 2) and not board.occupied & (
+            chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]
+        ):
+            before = _taken_back(board, move, chess.PAWN)
+            before.set_piece_at(taken, chess.Piece(chess.PAWN, not mover))
+            before.ep_square = square
+            yield before, move, False
 
 
 def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[Unmade]:
@@ -367,36 +346,20 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
 
 def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
     """Returns the candidates that are stored and have a legal move to the position."""
+    packed = [pack_checked(candidate.board) for candidate in tried]
+    at_clocks = [(i, clock) for i, candidate in enumerate(tried) for clock in candidate.clocks]
+    words = np.array([packed[i] for i, _ in at_clocks], np.uint64).reshape(-1, POSITION_WORDS)
+    terms = {clock: clock_term(clock) for _, clock in at_clocks}
+    asked = words[:, KEY] ^ np.array([terms[clock] for _, clock in at_clocks], np.uint64)
     found = []
-    for candidate, clocks in _filtered(source, tried):
-        if not leads_to(candidate, board):
-            continue
-        for clock in clocks:
+    for hit in np.flatnonzero(source.store.may_hold(words, asked)).tolist():
+        candidate, clock = tried[at_clocks[hit][0]], at_clocks[hit][1]
+        if leads_to(candidate, board):
             before = candidate.board.copy(stack=False)
             before.halfmove_clock = clock
             edge = _edge_in(source, before, candidate.move)
-            if edge:
-                found.append(edge)
+            found += [edge] if edge else []
     return found
-
-
-def _filtered(source: RecordSource, tried: Sequence[Predecessor]) -> list[tuple[Predecessor, list[int]]]:
-    """Returns the candidates that the file may hold, each with its possible clocks."""
-    packed = [pack_checked(candidate.board) for candidate in tried]
-    words = np.array(packed, np.uint64).reshape(-1, POSITION_WORDS)
-    places: list[int] = []
-    clocks: list[int] = []
-    for place, candidate in enumerate(tried):
-        places += [place] * len(candidate.clocks)
-        clocks += candidate.clocks
-    which = np.array(places, np.int64)
-    terms = {clock: clock_term(clock) for clock in set(clocks)}
-    asked = words[which, KEY] ^ np.array([terms[clock] for clock in clocks], np.uint64)
-    hits = np.nonzero(source.store.may_hold(words[which], asked))[0]
-    kept: dict[int, list[int]] = {}
-    for hit in hits.tolist():
-        kept.setdefault(places[hit], []).append(clocks[hit])
-    return [(tried[place], those) for place, those in kept.items()]
 
 
 def _edge_in(source: RecordSource, before: chess.Board, move: chess.Move) -> ParentEdge | None:

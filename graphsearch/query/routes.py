@@ -20,7 +20,8 @@ from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from ..store.ranking import node_mean
 from .parents import ParentEdge, Predecessor, candidates, stored
-from .source import RecordSource, after, key_after, opened, plain_key, roots_of, steps_of
+from .source import RecordSource, after, opened, roots_of, steps_of
+from .steps import keys_after
 
 WALKED = 200  # positions read for all lines together, the most visited ones first
 TAKEN_BACK = 60  # most moves taken back for one line; the rest of it is known
@@ -141,9 +142,9 @@ class Explored:
         if record is None:
             return True
         self.read += 1
-        plain = plain_key(board)
-        for move, edge, _ in steps_of(record, board):
-            key = key_after(board, plain, move)
+        steps = steps_of(record, board)
+        keys = keys_after(board, [step.move for step in steps])
+        for (move, edge, _), key in zip(steps, keys, strict=True):
             child = self.met.get(key)
             if child is None:
                 child = Met(None, met, move)

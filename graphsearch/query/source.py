@@ -17,14 +17,11 @@ from ..base.deadline import check_time
 from ..base.errors import UnknownPositionError, UnsoundRecordError
 from ..position.board import (
     board_of,
-    castling_fields,
     check,
-    clock_term,
     fen_of,
     key_text,
     legal_moves,
     pack_checked,
-    text_of_key,
 )
 from ..store.apart import ApartMoves
 from ..store.ranking import has_best_move, known_edges, proof_at, ranking
@@ -262,55 +259,3 @@ def repeats_from(board: chess.Board) -> set[str]:
         walk.pop()
         seen.add(walk.epd())
     return seen
-
-
-_RANDOM = chess.polyglot.POLYGLOT_RANDOM_ARRAY
-_TURN = _RANDOM[780]
-
-
-def _man(piece: int, white: bool, square: int) -> int:
-    return _RANDOM[64 * (2 * (piece - 1) + white) + square]
-
-
-def plain_key(board: chess.Board) -> int:
-    """Returns the Polyglot key of a position, which ignores the clock."""
-    return chess.polyglot.zobrist_hash(board)
-
-
-def _opens_en_passant(board: chess.Board, move: chess.Move) -> bool:
-    """Returns whether a pawn move goes two squares, beside a pawn of the other side."""
-    if abs(move.to_square - move.from_square) != 16:
-        return False
-    skipped = (move.from_square + move.to_square) // 2
-    theirs = board.pawns & board.occupied_co[not board.turn]
-    return bool(chess.BB_PAWN_ATTACKS[board.turn][skipped] & theirs)
-
-
-def key_after(board: chess.Board, plain: int, move: chess.Move) -> str:
-    """Returns `key_text` of the position after a legal move, from the Polyglot key of this one.
-
-    It takes a tenth of the time of making the move.
-
-    >>> start = chess.Board()
-    >>> key_after(start, plain_key(start), chess.Move.from_uci("e2e4"))
-    '823c9b50fd114196'
-    """
-    origin, target = chess.BB_SQUARES[move.from_square], chess.BB_SQUARES[move.to_square]
-    special = (
-        move.promotion
-        or board.kings & origin
-        or board.castling_rights & (origin | target)
-        or (board.ep_square is not None and board.has_pseudo_legal_en_passant())
-        or (board.pawns & origin and _opens_en_passant(board, move))
-    )
-    if special:
-        return key_text(after(board, move))
-    piece = board.piece_type_at(move.from_square)
-    assert piece is not None
-    key = plain ^ _man(piece, board.turn, move.from_square) ^ _man(piece, board.turn, move.to_square) ^ _TURN
-    captured = board.piece_type_at(move.to_square)
-    if captured:
-        key ^= _man(captured, not board.turn, move.to_square)
-    elif piece != chess.PAWN:
-        key ^= clock_term(min(board.halfmove_clock + 1, 255))
-    return text_of_key(key, castling_fields(board) if board.chess960 else 0)

@@ -9,7 +9,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import MAX_MOVES, MOVE_CODES, POSITION_WORDS, encode_move
+from ..position.board import MAX_MOVES, MOVE_CODES, POSITION_WORDS, encode_move, pack_checked
+from ..position.fens import key_texts
 from ..position.rules_kernel import MATE
 from ..position.rules_kernel import list_moves as _list_moves
 from ..position.rules_kernel import make_steps as _make_steps
@@ -58,6 +59,16 @@ def positions_after(
     where, moves = np.array(of, np.int64), np.array(codes, np.uint16)
     _make_steps(board_tables(), flat, where, moves, children.reshape(-1), keys)
     return children, keys
+
+
+def keys_after(board: chess.Board, moves: Sequence[chess.Move]) -> list[str]:
+    """Returns `key_text` of the positions after legal moves.
+
+    >>> keys_after(chess.Board(), [chess.Move.from_uci("e2e4")])
+    ['823c9b50fd114196']
+    """
+    words = pack_checked(board).reshape(1, -1)
+    return key_texts(positions_after(words, [0] * len(moves), [encode_move(move) for move in moves])[0])
 
 
 def uci_of(code: int) -> str:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import chess
+import numpy as np
 
 from ..base.answer import Answer
 from ..base.errors import check_least
-from ..position.board import fen_of, key_text
+from ..position.board import encode_move, fen_of, key_text, pack, unpack
+from ..position.fens import fens, key_texts
 from ..position.values import cp_of
 from ..store.ranking import ApartEdge, node_mean
 from ..store.record import NodeRecord
-from .source import Records, after, key_after, mate_of, plain_key, records_of, steps_of
+from .source import Records, Step, mate_of, records_of, steps_of
+from .steps import Words, names_of, positions_after
 
 DEPTH = 3  # default
 SHARE = 50  # a move is followed if it has the position's N divided by this; default
@@ -122,10 +126,10 @@ def tree(
 
 
 class Expansion(NamedTuple):
-    """A branch with its position, the key of that, and the line to it in SAN."""
+    """A branch with its position, packed, the key of that, and the line to it in SAN."""
 
     branch: Branch
-    board: chess.Board
+    words: Words
     key: str
     line: tuple[str, ...]
 
@@ -144,11 +148,13 @@ class _Growing:
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         q, _ = node_mean(record)
         root = Branch(None, None, record.visits, None, q, cp_of(q), None, fen_of(board))
-        level = [Expansion(root, board.copy(stack=False), key_text(board), ())]
-        while level:
-            if len(level[0].line) < self._depth:
-                self._source.read_ahead({one.key: one.board for one in level if one.key not in self._places})
-            level = [below for expansion in level for below in self._expand(*expansion)]
+        level = [Expansion(root, pack(board), key_text(board), ())]
+        for depth in range(self._depth + 1):
+            there = level if depth < self._depth else []
+            boards = {one.key: unpack(one.words.tolist()) for one in there if one.key not in self._places}
+            self._source.read_ahead(boards)
+            expanded = [(one, self._expand(one, boards)) for one in level]
+            level = _grown([(one, steps) for one, steps in expanded if steps], board.ply() + depth + 1)
         return Tree(
             depth=self._depth,
             min_visits=self._least,
@@ -158,35 +164,54 @@ class _Growing:
             root=root,
         )
 
-    def _expand(self, branch: Branch, board: chess.Board, key: str, line: tuple[str, ...]) -> list[Expansion]:
-        """Adds a branch's moves; returns them with their positions and lines."""
+    def _expand(self, one: Expansion, boards: Mapping[str, chess.Board]) -> list[tuple[Step, int | None]]:
+        """Returns the moves to follow from a position, each with its moves to a proven mate.
+
+        Args:
+          boards: of the level's positions that are new, by key; none at the tree's depth.
+        """
+        branch, _, key, line = one
         if key in self._places:
             branch.transposes_to = self._places[key]
             self._transpositions += 1
             return []
-        self._places[key] = line
-        record = self._source.read(board, key) if len(line) < self._depth else None
-        if record is None:
+        self._places[key], board = line, boards.get(key)
+        record = None if board is None else self._source.read(board, key)
+        if board is None or record is None:
             return []
         branch.visits = record.visits
         steps = steps_of(record, board)
         followed = [step for step in steps if step.edge.n >= self._least][: self._width]
         branch.hidden = len(steps) - len(followed)
-        found, plain = [], plain_key(board)
-        for step in followed:
-            move, edge, p = step
-            child, san = after(board, move), board.san(move)
-            grown = Branch(
-                move=move.uci(),
-                san=san,
-                n=edge.n,
-                p=p,
-                q=edge.value,
-                cp=cp_of(edge.value),
-                mate=mate_of(step, board),
-                position=fen_of(child),
-                apart=isinstance(edge, ApartEdge),
-            )
-            branch.branches.append(grown)
-            found.append(Expansion(grown, child, key_after(board, plain, move), (*line, san)))
-        return found
+        return [(step, mate_of(step, board)) for step in followed]
+
+
+def _grown(
+    expanded: Sequence[tuple[Expansion, Sequence[tuple[Step, int | None]]]], ply: int
+) -> list[Expansion]:
+    """Adds moves to branches; returns the positions after them, which are at a ply."""
+    if not expanded:
+        return []
+    words = np.array([one.words for one, _ in expanded])
+    moves = [(i, *step) for i, (_, steps) in enumerate(expanded) for step in steps]
+    of = np.array([i for i, *_ in moves], np.int64)
+    codes = np.array([encode_move(step.move) for _, step, _ in moves], np.uint16)
+    children, sans = positions_after(words, of, codes)[0], names_of(words, of, codes)[0].astype(str).tolist()
+    facts = zip(moves, sans, fens(children, [ply] * len(moves)), key_texts(children), children, strict=True)
+    found = []
+    for (i, (move, edge, p), mate), san, fen, key, child in facts:
+        before = expanded[i][0]
+        grown = Branch(
+            move=move.uci(),
+            san=san,
+            n=edge.n,
+            p=p,
+            q=edge.value,
+            cp=cp_of(edge.value),
+            mate=mate,
+            position=fen,
+            apart=isinstance(edge, ApartEdge),
+        )
+        before.branch.branches.append(grown)
+        found.append(Expansion(grown, child, key, (*before.line, san)))
+    return found

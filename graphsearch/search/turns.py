@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from threading import Event
-from typing import Any
 
 from ..position.board import fen_of
 from .detached import STOP_SECONDS, Searches
@@ -29,15 +28,6 @@ class Turns:
         self.round = round_seconds
         self._had: dict[str, float] = {}  # seconds divided by the share, by position and moves
         self._ended: dict[str, str] = {}  # why it needs no more search
-
-    def replace(self, jobs: Sequence[SearchJob]) -> None:
-        """Replaces the jobs; a new one begins level with the one that has had the least time."""
-        level = min((self._had.get(_key(job), 0.0) for job in self.jobs), default=0.0)
-        known = {_key(job) for job in self.jobs}
-        self.jobs = tuple(jobs)
-        kept = {_key(job): self._had.get(_key(job), level) for job in jobs}
-        self._had = {key: had if key in known else level for key, had in kept.items()}
-        self._ended = {}  # a search that has nothing to do ends at once
 
     def next(self, running: Iterable[SearchJob] = ()) -> SearchJob | None:
         """Returns the job with the least time for its share, without those running; None if none is left."""
@@ -76,19 +66,6 @@ class Turns:
         self._had[key] = self._had.get(key, 0.0) + seconds / job.share
         if reason not in UNFINISHED:
             self._ended[key] = reason
-
-    def as_list(self) -> list[dict[str, Any]]:
-        """Returns the jobs for the page."""
-        return [
-            {
-                "title": job.title,
-                "position": fen_of(job.board),
-                "share": job.share,
-                "seconds": round(self.had(job), 1),
-                "ended": self.ended(job),
-            }
-            for job in self.jobs
-        ]
 
 
 def search_in_turns(

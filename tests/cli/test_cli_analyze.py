@@ -206,6 +206,21 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
 
 
 # ------------------------------------------------------------------ watch
+def test_positions_take_turns_by_their_shares() -> None:
+    board = chess.Board()
+    board.push_uci("e2e4")
+    turns = Turns([SearchJob(board=chess.Board()), SearchJob(board=board, share=3.0)])
+    had = [0.0, 0.0]
+    for _ in range(40):
+        now = turns.next()
+        assert now is not None
+        seconds = turns.seconds(now)
+        assert seconds is not None
+        had[turns.jobs.index(now)] += seconds
+        turns.count(now, seconds, "time")
+    assert had[1] == pytest.approx(3 * had[0], rel=0.1)
+
+
 MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
 
 

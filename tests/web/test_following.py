@@ -9,8 +9,6 @@ import chess
 import pytest
 
 from graphsearch.graph.view import show
-from graphsearch.search.job import SearchJob
-from graphsearch.search.turns import Turns
 from graphsearch.store.store import Store
 
 from .client import Client, until
@@ -38,28 +36,6 @@ def stopped(client: Client) -> None:
     job = running(client)
     client.post("queue", action="stop", number=job["number"])
     until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
-
-
-# ------------------------------------------------------------ turns
-def root(*moves: str, share: float = 1.0) -> SearchJob:
-    board = chess.Board()
-    for move in moves:
-        board.push_uci(move)
-    return SearchJob(board=board, title=" ".join(moves), share=share)
-
-
-def test_roots_take_turns_by_their_shares() -> None:
-    one, two = root(), root("e2e4", share=3.0)
-    turns = Turns([one, two])
-    had = {"": 0.0, "e2e4": 0.0}
-    for _ in range(40):
-        now = turns.next()
-        assert now is not None
-        seconds = turns.seconds(now)
-        assert seconds is not None
-        had[now.title] += seconds
-        turns.count(now, seconds, "time")
-    assert had["e2e4"] == pytest.approx(3 * had[""], rel=0.1)
 
 
 # ------------------------------------------------------------ memory
@@ -98,7 +74,7 @@ def test_a_running_search_answers_from_its_memory(
 
 def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, small_graph: Path) -> None:
     for line in ("e2e4", "a2a4 h7h5"):
-        client.post("follow", roots=[{"line": line}], threads=1)
+        client.post("follow", line=line, threads=1)
         until(lambda: root_visits(client) > FEWER_VISITS, "visits")
     until(lambda: "h5" in running(client)["title"], "the second root")
     until(lambda: root_visits(client) > FEWER_VISITS, "its visits")
@@ -108,13 +84,11 @@ def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, s
 
 
 def test_a_wrong_root_is_refused(client: Client) -> None:
-    assert client.post("follow", roots=[]).status == 400
-    assert client.post("follow", roots=[{"searchmoves": "e5"}]).status == 400
-    assert client.post("follow", roots=[{"share": 0}]).status == 400
+    assert client.post("follow", searchmoves="e5").status == 400
 
 
 # ------------------------------------------------------------ the page
-def test_the_search_goes_where_the_board_goes_in_turn_with_the_watch_list(page: Page) -> None:
+def test_the_search_goes_where_the_board_goes(page: Page) -> None:
     page.open()
     client = page.client
     page.search_with_one_thread()
@@ -135,18 +109,6 @@ def test_the_search_goes_where_the_board_goes_in_turn_with_the_watch_list(page: 
     page.click("#follow")
     until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
     page.has("#follow:not(:checked)")
-    page.view("search")
-    page.click("#watch-here")
-    page.drag("d2", "d4")
-    page.reaches("d4")
-    page.click("#follow")
-    found = until(lambda: running(client)["facts"].get("roots"), "the roots")
-    assert [one["title"] for one in found] == ["1. d4", "the start position"]
-    page.driver.refresh()
-    page.view("search")
-    page.has(".watch-list tbody tr", 1)  # the list is kept
-    page.click(".watch-list tbody button")
-    until(lambda: len(running(client)["facts"].get("roots", [1, 2])) == 1, "one root")
     assert page.errors() == []
 
 

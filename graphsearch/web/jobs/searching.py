@@ -1,4 +1,4 @@
-"""The searches of the page: of a position, of all positions of a line, of several positions in turn.
+"""The searches of the page: of a position, of all positions of a line, of the position on the board.
 
 The graph stays open between two searches of a process, so a repeated search of a position continues where it
 ended.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import chess
 from pydantic import Field
 
 from ...base.answer import picked
-from ...position.board import board_of, fen_of
+from ...position.board import board_of
 from ...position.notation import read_moves
 from ...search.job import Control, OnProgress, SearchJob, limits_after
 from ...search.params import Limits
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
     from ...graph.view import NodeView, Reader
     from ...search.results import Progress, SearchResult
 
-MOST_FOLLOWED = 50  # roots
 MOST_SECONDS = 10**9
 MOST_NAMED = 5  # moves in the title of a search
-IDLE_SECONDS = 0.03  # between two looks at the server's messages while no root needs a search
+IDLE_SECONDS = 0.03  # between two looks at the server's messages while the position needs no search
 UPDATE_SECONDS = 0.2  # least time between two progress reports
 LONGEST_SECONDS = 0.6  # most time between two updates of the numbers, plus the wait for the next progress
 SHARE = 0.005  # of a search's time spent on reports
@@ -65,7 +65,7 @@ class RootWanted(GivenPosition):
         names = [board.san(move) for move in moves[:MOST_NAMED]]
         return f"{name_of(board)}, {word} {' '.join([*names, *['...'][: len(moves) - len(names)]])}"
 
-    def job(self, settings: Settings, limits: Limits, share: float = 1.0) -> SearchJob:
+    def job(self, settings: Settings, limits: Limits) -> SearchJob:
         """Returns the search of the position."""
         from ...solvers.mate.beside import MateFinder
 
@@ -77,7 +77,6 @@ class RootWanted(GivenPosition):
             searchmoves=self.listed(board),
             mates=MateFinder.within,
             title=self.name(),
-            share=share,
         )
 
 
@@ -264,76 +263,36 @@ class GameSearchTask(RootWanted, Settings, Task):
         return {"stage": "done", "reason": reason, "positions": len(boards), **reports.totals}
 
 
-class FollowedRoot(RootWanted):
-    """A position to search in turn with others."""
-
-    share: Annotated[float, Field(ge=0.01, le=1000)] = 1.0
-
-
-class FollowTask(Settings, Task):
-    """A search of some roots in turn, until it is stopped; another such task replaces them."""
+class FollowTask(RootWanted, Settings, Task):
+    """A search of a position until it is stopped; another such task replaces it."""
 
     word = "follow"
     is_kept = False
-    roots: Annotated[list[FollowedRoot], Field(min_length=1, max_length=MOST_FOLLOWED)]
-
-    def jobs(self) -> tuple[SearchJob, ...]:
-        """Returns the searches of the roots, each once."""
-        distinct: dict[tuple[str, tuple[chess.Move, ...]], SearchJob] = {}
-        for root in self.roots:
-            job = root.job(self, Limits(), root.share)
-            distinct.setdefault((fen_of(job.board), job.searchmoves), job)
-        return tuple(distinct.values())
 
     def title(self, place: Place) -> str:
-        """Returns the name of the first root."""
+        """Returns the position's name."""
         self.check(place)
-        return f"follow {self.jobs()[0].title}"
+        return f"follow {self.job(self, Limits()).title}"
 
     def run(self, work: Work) -> dict[str, Any]:
-        """Searches the roots in turn until the end."""
+        """Searches the position, and those that replace it, until the end."""
+        from ...search.loop import search
+
         with opened(self, work) as graph:
-            return _Follower(self, graph, work).run()
-
-
-class _Follower:
-    def __init__(self, task: FollowTask, graph: Graph, work: Work) -> None:
-        from ...search.turns import Turns
-
-        self._task, self._graph, self._work = task, graph, work
-        self._turns = Turns(task.jobs())
-        self._reports = Reports(graph.read, work)
-
-    def run(self) -> dict[str, Any]:
-        from ...search.detached import OwnSearches
-        from ...search.turns import search_in_turns
-
-        work, reports = self._work, self._reports
-        searches = OwnSearches[Any](self._graph, reports.control(work.turn, self._show))
-        while not work.stop.is_set():
-            work.turn.clear()  # before the roots are read, so that new ones end the search
-            if work.stop.is_set():
-                break
-            if work.task is not self._task and isinstance(work.task, FollowTask):
-                self._task = work.task
-                self._turns.replace(self._task.jobs())
-            for _, result in search_in_turns(searches, self._turns, work.turn, Limits()):
-                reports.count(result)
-                self._graph.save_soon()
-            if not work.turn.is_set():
-                self._rest()
-        self._graph.flush()  # with all roots in the file's list, also those of the last seconds
+            reports = Reports(graph.read, work)
+            while not work.stop.is_set():
+                work.turn.clear()  # before the task is read, so that a new one ends the search
+                if work.stop.is_set():
+                    break
+                task = work.task if isinstance(work.task, FollowTask) else self
+                job = replace(task.job(task, Limits()), hurry=True, lines=0)
+                reports.facts = {"title": f"follow {job.title}"}
+                reports.count(search(graph, job, reports.control(work.turn)))
+                graph.save_soon()
+                if not work.turn.is_set():
+                    work.send({"stage": "resting"})
+                while not work.turn.wait(IDLE_SECONDS):  # for another position: this one needs no more search
+                    work.answer(graph.read)
+                    graph.save_soon()
+            graph.flush()  # with all roots in the file's list, also those of the last seconds
         return {"stage": "done", "reason": "stop", **reports.totals}
-
-    def _show(self, now: Progress) -> None:
-        """Reports a search of the root that has its turn."""
-        if (job := self._turns.next()) is not None:
-            self._reports.facts = {"title": f"follow {job.title}", "roots": self._turns.as_list()}
-            self._reports.show(now)
-
-    def _rest(self) -> None:
-        """Waits for other roots: the current ones need no more search."""
-        self._work.send({"stage": "resting", "roots": self._turns.as_list()})
-        while not self._work.turn.wait(IDLE_SECONDS):
-            self._work.answer(self._graph.read)
-            self._graph.save_soon()

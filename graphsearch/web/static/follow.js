@@ -1,16 +1,14 @@
-// The search that goes where the board goes, the watch list beside it, and the moves that searches may take.
+// The search that goes where the board goes, and the moves that searches may take.
 
 import { send } from "./api.js";
-import { h, put, table } from "./dom.js";
+import { h, put } from "./dom.js";
 import { keysOf, showMenu } from "./menu.js";
 import { rowItems } from "./repertoire_row.js";
-import { here, on, played, state, tell, whenKnown } from "./state.js";
+import { here, on, state, tell, whenKnown } from "./state.js";
 
 const REST_MS = 120; // for which the board rests before the search comes
-const COLUMNS = ["Position", "Share", "Searched", "Remove"];
 
 const limits = new Map(); // moves that are searched, by FEN: { only, moves }
-let watched = [];         // the watch list: { root, line, title, share }
 let settings = () => ({});
 let timer = 0;
 let goesThere = false; // whether the search goes to the position that is awaited
@@ -57,21 +55,14 @@ export function limitNote(sanOf) {
 
 // ------------------------------------------------------------ the search
 const fail = (error) => tell("error", error);
-const words = (sans) => sans.slice(-3).join(" ") || "start";
-
-function roots() {
-  const board = state.look.over ? [] : [{ ...here(), searchmoves: searchedMoves() }];
-  return [...board, ...watched.map(({ root, line, share }) => ({ root, line, share }))];
-}
 
 // where the search goes from now on
 export function follow() {
   clearTimeout(timer);
   if (!state.look) { whenKnown(follow); return; } // a page that has just been opened
-  const all = roots();
-  if (!all.length) return;
+  if (state.look.over) return;
   const { evaluator, threads, ram, params } = settings();
-  send("follow", { roots: all, evaluator, threads, ram, params }).catch(fail);
+  send("follow", { ...here(), searchmoves: searchedMoves(), evaluator, threads, ram, params }).catch(fail);
 }
 
 export function followNot() {
@@ -101,37 +92,6 @@ export function followSwitch(given) {
 
 export const toggleFollow = () => { if (isFollowing()) followNot(); else follow(); };
 
-// ------------------------------------------------------------ the watch list
-const storeName = () => `watched ${state.file?.name}`;
-on("facts", () => { try { watched = JSON.parse(localStorage.getItem(storeName()) || "[]"); } catch { watched = []; } });
-
-function keep() {
-  try { localStorage.setItem(storeName(), JSON.stringify(watched)); } catch { /* storage is off */ }
-  tell("watched");
-  if (isFollowing()) follow();
-}
-
-export function watch(move = null, san = "") {
-  const line = [...played(), move].filter(Boolean).join(" ");
-  if (watched.some((one) => one.root === state.root && one.line === line)) return;
-  const sans = [...state.look.line.map((step) => step.san), san].filter(Boolean);
-  watched.push({ root: state.root, line, title: words(sans), share: 1 });
-  keep();
-}
-
-export function watchList(host) {
-  const known = job()?.facts.roots || [];
-  const rows = watched.map((one, k) => {
-    const facts = known[known.length - watched.length + k];
-    const share = h("input", { type: "number", min: 0.1, max: 100, step: "any", value: one.share, "aria-label": `Share of ${one.title}`, "data-focus": `share ${k}`, onchange: () => { one.share = Math.min(100, Math.max(0.1, Number(share.value) || 1)); keep(); } });
-    return [h("span", { text: one.title }), share, facts ? `${Math.round(facts.seconds)} s${facts.ended ? `, ${facts.ended}` : ""}` : "–",
-      h("button", { type: "button", text: "Remove", "aria-label": `Remove ${one.title}`, onclick: () => { watched.splice(k, 1); keep(); } })];
-  });
-  put(host, h("p", { class: "note", text: "The board has one share of the time; each of these has its own." }),
-    table(COLUMNS, rows, { caption: "Positions that are searched in turn with the board", empty: "No other positions." }),
-    h("button", { type: "button", id: "watch-here", text: "Watch this position", onclick: () => watch() }));
-}
-
 // ------------------------------------------------------------ what a row of the moves offers
 export function movesMenu(host, play) {
   const item = (text, act) => h("button", { type: "button", role: "menuitem", text, onclick: () => { host.hidePopover(); try { act(); } catch (error) { fail(error); } } });
@@ -143,7 +103,6 @@ export function movesMenu(host, play) {
       item(`Search here: after ${san}`, () => { goesThere = play(move); }),
       item(isLeftOut(move) && !limit.only ? "Take this move again" : "Exclude this move", () => limitTo(false, move, !(limit && !limit.only && limit.moves.has(move)))),
       item(isOnly ? "Not only this move" : limit?.only ? "Only these moves, and this one" : "Only this move", () => limitTo(true, move, !isOnly)),
-      item(`Watch the position after ${san}`, () => watch(move, san)),
       ...rowItems(move).map(([text, act]) => item(text, act)));
     showMenu(host, button);
   };

@@ -99,7 +99,7 @@ function rowOf(row, columns, all) {
     p: () => percent(row.p),
     games: () => row.games && gamesCell(row.games),
     book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
-    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, watch, repertoire", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
+    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, repertoire", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
   };
   return h("tr", {
     class: isLeftOut(row.move) ? "left-out" : null,

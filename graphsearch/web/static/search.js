@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { bytes, clock, count, h, percent, points, put, short } from "./dom.js";
-import { followSwitch, searchedMoves, watchList } from "./follow.js";
+import { followSwitch, searchedMoves } from "./follow.js";
 import { here, on, state, wholeLine } from "./state.js";
 
 const READS = ["export", "compare"]; // kinds of tasks that run beside one that writes
@@ -94,11 +94,10 @@ export const searchView = {
   make(host, { toast }) {
     const act = (work) => work.catch((error) => toast(error.message));
     const queue = h("div", { class: "queue" });
-    const list = h("div", { class: "watch-list" });
-    const draw = () => { drawQueue(queue, act); if (!list.contains(document.activeElement)) watchList(list); };
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), !state.file?.read_only && [h("h2", { text: "Watch list" }), list], h("h2", { text: "Queue" }),
+    const draw = () => drawQueue(queue, act);
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), h("h2", { text: "Queue" }),
       h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other. The file keeps it when graphsearch serve ends." }), queue);
-    return { show() { form(); draw(); }, on: { queue: draw, watched: () => watchList(list), facts() { form(); draw(); } } };
+    return { show() { form(); draw(); }, on: { queue: draw, facts() { form(); draw(); } } };
   },
 };
 

@@ -15,7 +15,7 @@ const VIEWS = [
   ["review", "Review", [later("review", "Review", () => import("./review.js"))]],
   ["file", "File", [later("files", "Import and export", () => import("./files.js")), later("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./finding.js")), later("sql", "SQL", () => import("./finding.js")), later("diff", "Compare", () => import("./comparing.js"))]],
 ];
-const NEWS = ["position", "news", "lines", "live", "beat", "queue", "watched", "file", "facts"];
+const NEWS = ["position", "news", "lines", "live", "beat", "queue", "file", "facts"];
 
 export function views(bar, tabs, panel, hands) {
   let current = null;

@@ -39,7 +39,7 @@ PAGES = (
     "/api/file",
     "/api/events",
 )
-CHANGING = ("search", "search-game", "follow", "build", "import/pgn", "export", "queue", "sql", "read")
+CHANGING = ("search", "follow", "build", "import/pgn", "export", "queue", "sql", "read")
 
 
 def test_nobody_comes_in_without_the_token(serve: Serve, small_graph: Path) -> None:
@@ -221,7 +221,7 @@ def test_the_end_of_a_server_tells_of_no_defect(
 def test_read_only_pages_read_and_export_and_nothing_else(serve: Serve, small_graph: Path) -> None:
     client = serve(small_graph, read_only=True)
     client.enter()
-    for path in ("search", "search-game", "build", "import/pgn"):
+    for path in ("search", "follow", "build", "import/pgn"):
         answer = client.post(path)
         assert (answer.status, "read-only" in answer.error) == (400, True)
     assert client.get("position").status == 200

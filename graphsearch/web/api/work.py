@@ -26,7 +26,7 @@ from ..jobs.files import (
     ReviewTask,
     file_name,
 )
-from ..jobs.searching import FollowTask, GameSearchTask, SearchTask
+from ..jobs.searching import FollowTask, SearchTask
 from ..jobs.task import Task
 from ..jobs.task_queue import DONE, QueuedTask
 from ..served_file import ServedFile
@@ -143,7 +143,6 @@ def _queue(served: ServedFile, order: Order) -> dict[str, Any]:
 ROUTES = [
     task("/api/search", SearchTask),
     post("/api/follow", FollowTask, lambda served, it: served.queue.follow(it).as_dict()),
-    task("/api/search-game", GameSearchTask),
     post("/api/build", BuildTask, _build),
     task("/api/export", ExportTask, writes=False),
     Route("/api/download/{number:int}", _download, methods=["GET"]),

@@ -1,4 +1,4 @@
-"""The searches of the page: of a position, of all positions of a line, of the position on the board.
+"""The searches of the page: of a position, and of the position on the board.
 
 The graph stays open between two searches of a process, so a repeated search of a position continues where it
 ended.
@@ -220,47 +220,6 @@ def spent_before(facts: dict[str, Any]) -> dict[str, float]:
     found = kept if isinstance(kept, dict) else {}
     numbers = {name: found.get(name) for name in TOTALS.split()}
     return {name: value if isinstance(value, int | float) else 0 for name, value in numbers.items()}
-
-
-class GameSearchTask(RootWanted, Settings, Task):
-    """A search of every position of a line to `until` visits."""
-
-    word = "search-game"
-    until: Count = 10_000
-
-    def boards(self) -> list[chess.Board]:
-        """Returns the positions of the line, the first one first."""
-        from ...book.review.sessions import before
-
-        return [board for board in before(self.board()) if any(board.legal_moves)][::-1]
-
-    def title(self, place: Place) -> str:
-        """Returns the number of positions, and the line."""
-        self.check(place)
-        board = self.board()
-        count = len(board.move_stack) + 1
-        return f"{count} positions to {self.until:,} visits each: {name_of(board)}"
-
-    def run(self, work: Work) -> dict[str, Any]:
-        """Searches the positions one after the other; those with enough visits are passed over."""
-        from ...book.review.sessions import SearchSettings, Session
-        from ...search.detached import OwnSearches
-
-        boards, reason = self.boards(), "visits"
-        with opened(self, work) as graph:
-            reports = Reports(graph.read, work)
-            settings = SearchSettings(limits=Limits(visits=self.until), params=self.search_params())
-            searches = OwnSearches[Any](graph, reports.control(work.stop))
-            session = Session(graph, searches, settings, work.stop)
-            reports.facts = {"place": 1, "positions": len(boards)}
-            found = session.run(((board, board) for board in boards), on_progress=reports.show)
-            for place, (_, result) in enumerate(found, 2):
-                reports.facts["place"] = min(place, len(boards))
-                if result is not None:
-                    reports.count(result)
-                    reason = result.stop_reason
-            session.finish()
-        return {"stage": "done", "reason": reason, "positions": len(boards), **reports.totals}
 
 
 class FollowTask(RootWanted, Settings, Task):

@@ -26,7 +26,7 @@ from ...workers.process import Child, Handlers
 from ..wanted import read_request
 from .kept_queue import KeptQueue
 from .live import Ask, LiveAnswer, OpenQuestions
-from .searching import FollowTask, GameSearchTask, SearchTask
+from .searching import FollowTask, SearchTask
 from .task import STOP, Order, Place, Task, TaskReport, Watch
 from .worker import KINDS, SpareWorker
 
@@ -39,7 +39,7 @@ ENDED = (DONE, FAILED, STOPPED)
 OF_A_POSITION = ("nodes", "roots")  # facts dropped when a task has ended
 BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be killed
 ANSWERING = ("searching", "resting")  # stages in which a search answers questions
-SEARCHES = (SearchTask, GameSearchTask, FollowTask)
+SEARCHES = (SearchTask, FollowTask)
 
 
 @dataclass(slots=True, eq=False)
@@ -224,7 +224,7 @@ class TaskQueue:
             return job
 
     def _queued(self, task: Task, title: str, *, first: bool) -> QueuedTask:
-        job = QueuedTask(next(self._numbers), task, task.word.partition("-")[0], title)
+        job = QueuedTask(next(self._numbers), task, task.word, title)
         self._keep(job)
         (self._waiting.appendleft if first else self._waiting.append)(job)
         return job

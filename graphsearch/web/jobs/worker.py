@@ -16,7 +16,7 @@ from ...base.faults import error_line
 from ...base.system import cores
 from ...workers.process import Child, Handlers
 from .files import BuildTask, CompareTask, ExportTask, ImportTask, MergeTask, ReviewTask
-from .searching import FollowTask, GameSearchTask, SearchTask
+from .searching import FollowTask, SearchTask
 from .task import Order, Task, TaskReport, Work
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 KINDS: tuple[type[Task], ...] = (
     SearchTask,
-    GameSearchTask,
     FollowTask,
     BuildTask,
     ImportTask,

@@ -3,7 +3,7 @@
 import { send } from "./api.js";
 import { bytes, clock, count, h, percent, points, put, short } from "./dom.js";
 import { followSwitch, searchedMoves } from "./follow.js";
-import { here, on, state, wholeLine } from "./state.js";
+import { here, on, state } from "./state.js";
 
 const READS = ["export", "compare"]; // kinds of tasks that run beside one that writes
 const running = () => state.queue.running.find((job) => !READS.includes(job.kind)) || null;
@@ -65,11 +65,10 @@ function countersOf(job) {
       ["time", clock(c.seconds)], ["visits", count(c.visits)], ["visits/s", short(c.visits_per_s)], ["evaluations/s", short(c.evaluations_per_s)],
       ["depth", `${c.depth}/${c.seldepth}`], ["nodes", short(c.nodes)], ["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`], ["read back", short(c.read_back)], ["written", short(c.written)],
     ];
-    const place = facts.positions > 1 ? [["position", `${facts.place}/${facts.positions}`]] : [];
     const reading = facts.reading
       ? [h("progress", { max: facts.reading[1], value: facts.reading[0], "aria-label": "reading the graph" }), ` reading the graph: ${short(facts.reading[0])} of ${short(facts.reading[1])} nodes`]
       : [];
-    return [title, ...reading, ...[...place, ...each].map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
+    return [title, ...reading, ...each.map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
   }
   if (facts.total) return [title, h("progress", { max: facts.total, value: facts.done, "aria-label": facts.stage }), ` ${facts.stage}${facts.count ? `, ${count(facts.count)} (${short(facts.rate)}/s)` : ""}`];
   if (facts.searched !== undefined) return [title, ` ${facts.stage === "building" ? facts.line || "…" : facts.stage}: ${count(facts.searched)} searched, ${count(facts.positions)} positions, ${count(facts.leaves)} leaves, ${count(facts.evaluations)} evaluations`];
@@ -77,8 +76,8 @@ function countersOf(job) {
 }
 
 // ------------------------------------------------------------ settings, kept while the page is open
-const kept = { visits: "", evaluations: "", seconds: "", searchmoves: "", evaluator: "", threads: "", ram: "", params: "", until: "10000" };
-const settings = () => Object.fromEntries(Object.entries(kept).filter(([name, value]) => value !== "" && name !== "until"));
+const kept = { visits: "", evaluations: "", seconds: "", searchmoves: "", evaluator: "", threads: "", ram: "", params: "" };
+const settings = () => Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== ""));
 
 const searchHere = () => ({ ...here(), ...settings(), searchmoves: searchedMoves() || kept.searchmoves });
 
@@ -112,9 +111,7 @@ function settingsForm(act) {
       h("div", { class: "field" }, h("label", { for: "set-evaluator", text: "Evaluator" }), evaluator),
       field("threads", "Threads", "all cores", numeric), field("ram", "RAM", "80 % of the machine's"), field("params", "Parameters", "CPuct=2 Gather=classic")),
     h("div", { class: "row" }, h("button", { class: "primary", text: "Search now" }),
-      h("button", { type: "button", text: "Queue this position", onclick: () => act(send("search", { ...searchHere(), queue: true })) })),
-    h("div", { class: "row" }, h("button", { type: "button", id: "queue-game", text: "Queue every position of the line", onclick: () => act(send("search-game", { ...wholeLine(), ...settings(), until: kept.until })) }),
-      h("label", { for: "set-until", text: "to" }), h("input", { id: "set-until", size: 8, value: kept.until, inputmode: "numeric", oninput: (event) => { kept.until = event.target.value.trim(); } }), "visits each"));
+      h("button", { type: "button", text: "Queue this position", onclick: () => act(send("search", { ...searchHere(), queue: true })) })));
 }
 
 function drawQueue(host, act) {
@@ -141,6 +138,5 @@ function leftOut({ facts }) {
 function progressOf(job) {
   const { facts } = job;
   if (facts.total) return h("progress", { max: facts.total, value: facts.done, "aria-label": job.title });
-  if (facts.positions > 1 && facts.place) return h("progress", { max: facts.positions, value: facts.place - 1, "aria-label": `position ${facts.place} of ${facts.positions}` });
   return facts.counters ? h("span", { class: "muted", text: `${count(facts.counters.new_visits)} visits` }) : null;
 }

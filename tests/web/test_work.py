@@ -13,12 +13,11 @@ import sys
 import threading
 from contextlib import closing
 from http.client import HTTPConnection
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
-from zipfile import ZipFile
 
 import chess
 import chess.pgn
@@ -265,18 +264,6 @@ def test_games_come_in_with_their_players_and_go_out_as_files(client: Client) ->
     assert b"1. e4" in file.body
     assert "attachment" in file.headers["content-disposition"]
     assert client.ask("GET", "/api/download/999").status == 400
-
-
-def test_tables_go_out_in_one_file(client: Client) -> None:
-    pytest.importorskip("pyarrow")
-    number = client.post("export", form="parquet", min_visits=2).json["number"]
-    ended = done(client, number)
-    assert (ended["state"], ended["facts"]["form"]) == ("done", "parquet")
-    file = client.ask("GET", f"/api/download/{number}")
-    assert ".zip" in file.headers["content-disposition"]
-    with ZipFile(BytesIO(file.body)) as packed:
-        assert packed.namelist() == ["edges.parquet", "nodes.parquet"]
-        assert packed.testzip() is None
 
 
 def test_games_are_reviewed_in_the_queue_and_shown(client: Client, small_graph: Path) -> None:

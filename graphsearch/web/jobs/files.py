@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from zipfile import ZipFile
 
 from pydantic import Field
 
@@ -39,7 +37,6 @@ EXPORTS = {  # form -> ending
     "epd": "epd",
     "jsonl": "jsonl",
     "csv": "csv",
-    "parquet": "zip",
 }
 LONGEST_NAME = 120
 MOST_PROBLEMS = 20  # of a merge, an import or a review, reported to the page
@@ -186,7 +183,7 @@ class ExportTask(Rooted, Task):
 
     word = "export"
     reads_only = True
-    form: Literal["pgn", "polyglot", "epd", "jsonl", "csv", "parquet"]
+    form: Literal["pgn", "polyglot", "epd", "jsonl", "csv"]
     book: Name | None = None
     side: Literal["white", "black", "both"] | None = None
     depth: Ply | None = None
@@ -214,7 +211,7 @@ class ExportTask(Rooted, Task):
         from ...exchange.epd_export import export_epd
         from ...exchange.pgn_export import export_pgn
         from ...exchange.polyglot import export_polyglot
-        from ...exchange.rows_export import export_csv, export_jsonl, export_parquet
+        from ...exchange.rows_export import export_csv, export_jsonl
 
         kinds: dict[str, Any] = {
             "pgn": export_pgn,
@@ -222,28 +219,13 @@ class ExportTask(Rooted, Task):
             "epd": export_epd,
             "jsonl": export_jsonl,
             "csv": export_csv,
-            "parquet": export_parquet,
         }
         file = work.place.folder / self.written(work.order.number)[0]
-        target = file.with_suffix(".tables") if self.form == "parquet" else file
         more = {"weights": self.weights} if self.form == "polyglot" else {}
-        try:
-            report = kinds[self.form](
-                work.place.path, target, self.selection(), on_progress=_Pace(work).show, **more
-            )
-            if target is not file:
-                _pack(target, file)
-        finally:
-            if target is not file:
-                rmtree(target, ignore_errors=True)
+        report = kinds[self.form](
+            work.place.path, file, self.selection(), on_progress=_Pace(work).show, **more
+        )
         return {"stage": "done", **report.as_dict(), "path": file.name}
-
-
-def _pack(folder: Path, file: Path) -> None:
-    """Packs tables into one file to download; they are compressed already."""
-    with ZipFile(file, "w") as packed:
-        for table in sorted(folder.iterdir()):
-            packed.write(table, table.name)
 
 
 # ---------------------------------------------------------------- other files

@@ -80,7 +80,7 @@ function exportForm(toast) {
     try { const job = await send("export", { ...rest, ...(root === "here" ? here() : {}) }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
   };
   return h("form", { onsubmit: start }, h("h2", { text: "Export" }), h("div", { class: "inline" },
-    choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"], ["parquet", "Parquet"]]),
+    choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"]]),
     choice("root", "From", [["", "all roots"], ["here", "this position"]]), input("book", "Book"), choice("side", "Side", [["", "any"], ["white", "white"], ["black", "black"], ["both", "both"]]),
     input("depth", "Plies"), input("min_visits", "N at least"), input("max_moves", "Moves at most"),
     choice("weights", "Weights", [["", "q of a book, else n"], ["n", "n"], ["q", "q"]]), h("button", { class: "primary", text: "Export" })));

@@ -15,7 +15,7 @@ from graphsearch.base.errors import InvalidParameterError
 from graphsearch.base.faults import Watch, error_line
 from graphsearch.base.limits import UCI_LINE, decoded, size_text
 from graphsearch.uci.engine import Engine
-from graphsearch.uci.writer import Writer
+from graphsearch.uci.protocol import Writer
 
 from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, argument, graph_ram, option
 from .output import FAILED, say

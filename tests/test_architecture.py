@@ -302,7 +302,7 @@ def test_a_search_with_compiled_kernels_and_commands_that_read_load_neither_comp
 
 def test_an_engine_with_a_file_does_not_load_sqlite_utils(tmp_path: Path) -> None:
     run = "import threading\nmoved = threading.Event()\n"
-    run += "from graphsearch.uci.engine import Engine\nfrom graphsearch.uci.writer import Writer\n"
+    run += "from graphsearch.uci.engine import Engine\nfrom graphsearch.uci.protocol import Writer\n"
     run += "writer = Writer(lambda text: 'bestmove' in text and moved.set())\n"
     run += "engine = Engine(writer, {'GraphFile': sys.argv[1]})\n"
     run += "engine.handle('go nodes 50')\nassert moved.wait(300)\nengine.close()"

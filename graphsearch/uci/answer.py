@@ -25,12 +25,11 @@ from ..store.ranking import known_edges, ranking
 from ..store.record import NodeRecord
 from .clock import FALLBACK_SECONDS, Budget, Standing, clock_budget, may_stop, move_budget
 from .info_lines import Report, info_lines, stats_lines, totals_line
-from .options import OutputOptions
-from .protocol import Go, written_line
-from .writer import Writer
+from .options import Settings
+from .protocol import Go, Writer, written_line
 
 INFO_SECONDS = 1.0  # between two reports of the same best move
-NEWS_SECONDS = 0.1  # least time before a report of a new best move
+NEWS_SECONDS = 0.1  # between two reports, of which those of a new best move are shown
 IDLE_VISITS = 50_000  # `go depth` ends after so many visits, and these times those before,
 IDLE_TIMES = 10  # without a greater depth
 STOP_SECONDS = 0.15  # for the final report of a stopped search
@@ -47,15 +46,18 @@ class GoAnswer:
         go: Go,
         board: Board,
         listed: Sequence[chess.Move],
-        output: OutputOptions,
+        settings: Settings,
         writer: Writer,
         began: float,
         problem: str = "",
+        expected: tuple[chess.Move, ...] = (),
     ) -> None:
         """Makes the answer of a command that arrived at `began` (`time.monotonic`).
 
         Args:
+          settings: of the time of the command.
           problem: why the GUI's position could not be read; the answer is then no move.
+          expected: the line that the previous answer expected from here.
         """
         self.go = go
         self._problem = problem
@@ -64,14 +66,13 @@ class GoAnswer:
         self.draws = Draws.of(board) if len(self.past) else Draws()
         self._moves = tuple(legal_moves(self._board))
         self.listed = self._asked = frozenset(listed)
-        self.output = output
+        self.settings = settings
         self.writer = writer
         self.began = began
         self.stop = threading.Event()
         self.done = threading.Event()
         self.is_held = go.infinite or go.ponder or not go.is_limited
-        self._guess: NodeView | None = None  # the file's record of the position
-        self._expected: tuple[chess.Move, ...] = ()  # the previous search's expected line from here
+        self._expected = expected
         self._values: Values = lambda node: {}
         self._budget = self._planned()
         self._deadline = None if self.is_held or self._budget is None else began + self._budget.most
@@ -79,7 +80,7 @@ class GoAnswer:
         self._lock = threading.Lock()
         self._ended = False
         self._report: Report | None = None
-        self._reported_at = 0.0
+        self._kept_at = self._shown_at = 0.0
         self._record: NodeRecord | None = None
         self._result: int | None = None  # by the tables
         self._best: chess.Move | None = None
@@ -94,7 +95,7 @@ class GoAnswer:
 
     def _planned(self) -> Budget | None:
         """Returns the time budget of this move, None if time does not limit it."""
-        go, overhead = self.go, self.output.overhead_ms
+        go, overhead = self.go, self.settings.number("Move Overhead")
         if go.movetime is not None:
             return move_budget(go.movetime, overhead_ms=overhead)
         clocks = [(go.wtime, go.winc), (go.btime, go.binc)]
@@ -170,15 +171,6 @@ class GoAnswer:
             self._changed.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
             self._changed.clear()
 
-    # ---------------------------------------------------------- while the worker is late
-    def guess(self, node: NodeView) -> None:
-        """Stores the file's record of the position."""
-        self._guess = self.draws.shown(node)
-
-    def expect(self, line: tuple[chess.Move, ...]) -> None:
-        """Stores the line that the previous search expected from here."""
-        self._expected = line
-
     # ---------------------------------------------------------- the worker
     def note(self, record: NodeRecord | None, values: Values) -> None:
         """Stores the facts known before the search begins, for an immediate answer.
@@ -211,10 +203,10 @@ class GoAnswer:
         return SearchJob(
             board=self.board,
             limits=limits,
-            params=self.output.params,
+            params=self.settings.params(),
             searchmoves=tuple(self.searched(known)),
             hurry=True,
-            lines=self.output.multipv,
+            lines=self.settings.number("MultiPV"),
             mates=lambda limits: MateFinder(seconds=self.planned, visits=limits.visits),
         )
 
@@ -251,11 +243,15 @@ class GoAnswer:
             self._keep(report(progress))
             self.give()
             return
+        if now - self._kept_at < NEWS_SECONDS:
+            return
         news = self._report is None or not self._report.node.moves or best != self._report.node.moves[0].move
-        if time.monotonic() - self._reported_at >= (NEWS_SECONDS if news else INFO_SECONDS):
+        if news or now - self._shown_at >= INFO_SECONDS:
             self._show(report(progress))
-            if not self.is_held and self._mates():
-                self.give()
+        else:  # the clock may answer before the next one
+            self._keep(report(progress))
+        if not self.is_held and self._mates():
+            self.give()
 
     def end(self, report: Report | None) -> None:
         """Ends the search; answers unless it must wait for `stop`."""
@@ -338,26 +334,32 @@ class GoAnswer:
     def _keep(self, report: Report) -> None:
         with self._lock:
             self._report = report
+            self._kept_at = time.monotonic()
 
     def _show(self, report: Report) -> None:
         """Writes a report, unless the answer was sent."""
-        lines = self._lines(report, stats=self.output.live)
+        lines = self._lines(report, stats=self.settings.is_on("LogLiveStats"))
         with self._lock:
             self._report = report
-            self._reported_at = time.monotonic()
+            self._kept_at = self._shown_at = time.monotonic()
             if not self.done.is_set():
                 self.writer.line(*lines)
 
     def _lines(self, report: Report, *, stats: bool) -> list[str]:
-        shown = min(self.output.multipv, len(self.listed) or self.output.multipv)
-        output, node = self.output, report.node
+        settings, node = self.settings, report.node
+        shown = settings.number("MultiPV")
+        chess960 = settings.is_on("UCI_Chess960")
         if self._result is not None:
             report = replace(report, node=_settled(node, self.listed, self._result))
         lines = info_lines(
-            report, multipv=shown, wdl=output.wdl, chess960=output.chess960, listed=bool(self._asked)
+            report,
+            multipv=min(shown, len(self.listed) or shown),
+            wdl=settings.is_on("UCI_ShowWDL"),
+            chess960=chess960,
+            listed=bool(self._asked),
         )
         if stats and node.moves:
-            lines += stats_lines(node, output.params, self._values(node), chess960=output.chess960)
+            lines += stats_lines(node, settings.params(), self._values(node), chess960=chess960)
         return lines
 
     # ---------------------------------------------------------- any thread
@@ -387,7 +389,8 @@ class GoAnswer:
             lines = [self._proof[1]]
         elif report is not None:
             lines = [totals_line(report)] if report.visits else []
-            lines += self._lines(report, stats=self.output.verbose or self.output.live)
+            wanted = self.settings.is_on("VerboseMoveStats") or self.settings.is_on("LogLiveStats")
+            lines += self._lines(report, stats=wanted)
         elif not self._moves:
             lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
         if not line:
@@ -396,36 +399,27 @@ class GoAnswer:
         return [*lines, " ponder ".join([f"bestmove {best}", *after])]
 
     def _written(self, line: Sequence[chess.Move]) -> list[str]:
-        return written_line(self._board, line, chess960=self.output.chess960)
+        return written_line(self._board, line, chess960=self.settings.is_on("UCI_Chess960"))
 
     def best_line(self) -> tuple[chess.Move, ...]:
         """Returns the move to play and the line expected after it; empty if the game is over."""
         if self._proof is not None:
             return self._proof[0]
-        nodes = [node for node in (self._report.node if self._report else None, self._guess) if node]
-        best = self._newest() or self._first(nodes)
+        moves = self._report.node.moves if self._report else ()
+        allowed = [move.move for move in moves if self._may_play(move.move)]
+        best = self._newest() or (allowed[0] if allowed else None)
         if best is None and self._expected and self._may_play(self._expected[0]):
             return self._expected
         if best is None:
             best = quick_move(self.board, self.listed, self.draws.at_once)
-        for node in nodes:
-            for move in node.moves:
-                if move.move == best:
-                    return move.pv
-        return (best,) if best else ()
+        known = next((move.pv for move in moves if move.move == best), None)
+        return known or ((best,) if best else ())
 
     def _newest(self) -> chess.Move | None:
         if self._record is None:
             return None
         ranked = self._ranked(self._record)
         return ranked[0][0] if ranked else None
-
-    def _first(self, nodes: list[NodeView]) -> chess.Move | None:
-        for node in nodes:
-            for move in node.moves:
-                if self._may_play(move.move):
-                    return move.move
-        return None
 
 
 def _settled(node: NodeView, best: Collection[chess.Move], result: int) -> NodeView:

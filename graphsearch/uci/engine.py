@@ -1,4 +1,7 @@
-"""The engine: executes commands, and queues jobs for its worker. Only this module assigns work to threads."""
+"""The engine: executes commands, and queues jobs for its worker. Only this module assigns work to threads.
+
+The worker finds an answer by known facts, tablebases and mates, then it searches the graph.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,40 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import chess
 
-from ..base.errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ..base.errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
 from ..base.faults import error_line
 from ..base.limits import shortened
 from ..base.version import __version__
 from ..evaluators.protocol import Evaluator
-from ..graph.view import show, view
-from ..position.board import key_of, key_text
+from ..evaluators.tablebase import TablebaseEvaluator
+from ..graph.view import NodeView, Reader, view
+from ..position.board import board_of, key_of, key_text
 from ..position.notation import read_uci
+from ..position.values import negate
+from ..search.params import Limits
+from ..search.repetition import view_in_game
+from ..search.results import Progress
+from ..solvers.mate.search import MOST_MOVES, MateLimits, MateProgress
 from .answer import GoAnswer
 from .engine_graph import EngineGraph
-from .options import OutputOptions, Settings, make_evaluator
-from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
-from .searching import Searcher
-from .writer import Writer
+from .info_lines import Report, mate_line, mate_progress_line, no_mate_line
+from .options import Settings, make_evaluator
+from .protocol import Go, Writer, parse_go, parse_position, parse_setoption, written_line
+
+if TYPE_CHECKING:
+    from ..graph.graph import Graph
 
 IDLE_SECONDS = 0.25
+MEMORY_FULL = "the search ended because its memory is full; a larger RAM or a GraphFile holds more"
+UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not
+PROVER_BYTES = 1 << 26  # size of the prover's table
+PROVER_SHARE = 0.5  # of the time for a move, for the prover
+PROVER_INFO_SECONDS = 1.0
 Job = Callable[[], object]
 
 
@@ -54,17 +70,12 @@ class Engine:
         self.settings = Settings(defaults)
         writer.log_to(self.settings.text("LogFile"))
         self._opened = EngineGraph(writer, make)
-        self._searcher = Searcher(self._opened, self.settings, writer)
         self._board = chess.Board()
         self._problem = ""  # of the last `position`; empty if it was read
-        self._followed = Followed()
         self._answer: GoAnswer | None = None  # the last `go`
-        self._line: tuple[chess.Board, tuple[chess.Move, ...]] | None = None  # its expected line
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._waiting = 0  # jobs given and not yet ended
         self._count = threading.Lock()
-        # one at a time: many look-ups at once would slow each other down
-        self._looking = ThreadPoolExecutor(1, "graphsearch-look")
         self._worker = threading.Thread(target=self._work, name="graphsearch-uci", daemon=True)
         self._worker.start()
         self._commands: dict[str, Callable[[str], None]] = {
@@ -79,7 +90,6 @@ class Engine:
             "debug": self._nothing,
             "register": self._nothing,
             "d": self._show,
-            "show": self._show,
         }
 
     # ---------------------------------------------------------- commands
@@ -134,18 +144,15 @@ class Engine:
             self._writer.info(f"ERROR: LogFile: {error}")
 
     def _ucinewgame(self, line: str) -> None:
-        self._line = None
         self._give(self._opened.new_game)
 
     def _position(self, line: str) -> None:
-        words = line.split()[1:]
         try:
-            given = self._followed.then(words) or parse_position(words)
+            given = parse_position(line.split()[1:])
         except InvalidPositionError as error:
             self._refuse(f"{error}")
             return
         self._board, self._problem = given.board, ""
-        self._followed = Followed(tuple(words), given)
         for note in given.notes:
             self._writer.info(note)
         if given.problem:
@@ -169,17 +176,16 @@ class Engine:
             go=go,
             board=board,
             listed=listed,
-            output=OutputOptions.of(self.settings),
+            settings=self.settings.copy(),
             writer=self._writer,
             began=began,
             problem=self._problem,
+            expected=_rest_of(self._answer, board),
         )
         self._answer = answer
         if self._problem:
             answer.end(None)
             return
-        if self._is_busy:
-            self._looking.submit(self._try, lambda: self._look_up(answer))
         threading.Thread(target=self._watch, args=(answer,), name="graphsearch-clock", daemon=True).start()
         self._give(lambda: self._search(answer))
 
@@ -238,7 +244,6 @@ class Engine:
             if self._answer is not None:
                 self._answer.hurry()  # nobody else will: the process ends now
             return False  # compiling, or loading a network
-        self._looking.shutdown(wait=False, cancel_futures=True)
         self._give(self._opened.close)
         self._jobs.put(None)
         self._worker.join()
@@ -285,10 +290,19 @@ class Engine:
             self._writer.info(f"ERROR: {error_line(error)}")
 
     def _search(self, answer: GoAnswer) -> None:
+        """Searches for an answer; answers even if the search fails."""
         try:
-            self._searcher.search(answer)
+            self._search_graph(answer)
+        except UnsavedError as error:
+            self._writer.info(f"ERROR: {error}; the results are in memory")
+        except GraphSearchError as error:
+            self._writer.info(f"ERROR: {error_line(error)}")
+        except Exception as error:  # a defect must not end a game
+            self._writer.info(f"ERROR: {error_line(error, answer.board.fen())}")
+            answer.end(None)
+            self._opened.close()  # saved, and reopened: visits may still be under way in it
         finally:
-            self._remember(answer)
+            answer.end(None)
             self._opened.searched()
 
     def _watch(self, answer: GoAnswer) -> None:
@@ -299,38 +313,134 @@ class Engine:
             self._writer.info(f"ERROR: {error_line(error, answer.board.fen())}")
             answer.give()
 
-    # ---------------------------------------------------------- when the worker is late
-    def _remember(self, answer: GoAnswer) -> None:
-        """Keeps the expected line, because the next position may be on it."""
-        line = answer.best_line()
-        if len(line) > 2:
-            self._line = (answer.board.copy(stack=False), line)
+    def _search_graph(self, answer: GoAnswer) -> None:
+        """Searches the graph for an answer, if known facts are not enough.
 
-    def _look_up(self, answer: GoAnswer) -> None:
-        """Looks a position up in the file and in the expected line, unless it is answered by now."""
-        if answer.done.is_set():
+        Opens the graph even if the clock has answered meanwhile, for the next search.
+        """
+        self._opened.prepare(self.settings)
+        graph = self._opened.forget_if_full(answer.board, self.settings)
+        if self._opened.is_substitute:
+            self._writer.info(f"ERROR: {self._opened.trouble}")
+        if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
             return
-        path, known = self.settings.text("GraphFile"), None
-        if path and not self._opened.trouble:
-            with suppress(GraphSearchError, OSError):  # the worker will report the error
-                known = show(path, answer.board)
-        if known is not None:
-            answer.guess(known)
-        else:
-            answer.expect(_rest_of(self._line, answer.board))
+        worker = threading.current_thread()  # only this thread may read memory
+        answer.note(
+            graph.read(answer.board),
+            lambda node: _values(graph.arena.read, node) if threading.current_thread() is worker else {},
+        )
+        listed = bool(answer.listed)
+        if not answer.listed:
+            self._ask_tables(graph, answer)
+        wanted = answer.settings.number("MultiPV")
+        known = view_in_game(graph.read, answer.board, answer.past, lines=wanted, first=answer.listed)
+        is_valued = known is not None and (not listed or any(move.n for move in known.moves[:1]))
+        limits = answer.limits(known.visits if known and is_valued else 0)
+        if known is not None and is_valued:
+            answer.begin(Report(answer.draws.shown(known), seconds=time.monotonic() - answer.began))
+        if answer.go.mate is not None and not listed and not answer.done.is_set():
+            self._prove_mate(graph, answer, answer.go.mate)
+        if limits is not None and not answer.stop.is_set():
+            self._analyze(graph, answer, limits, known)
+
+    def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
+        """Answers with a mate in at most `moves` moves, or reports that there is none."""
+        from ..solvers.mate.search import find_mate
+
+        said = 0.0
+
+        def show(progress: MateProgress) -> None:
+            nonlocal said
+            if progress.seconds - said >= PROVER_INFO_SECONDS:
+                said = progress.seconds
+                self._writer.line(mate_progress_line(progress))
+
+        result = find_mate(
+            answer.board,
+            MateLimits(
+                seconds=answer.seconds and PROVER_SHARE * answer.seconds, moves=min(moves, MOST_MOVES)
+            ),
+            entries=graph.use_entries(PROVER_BYTES) if graph.store else None,
+            stop=answer.stop,
+            on_progress=show,
+            table_bytes=PROVER_BYTES,
+        )
+        if result.mate:
+            line = written_line(answer.board, result.pv, chess960=answer.settings.is_on("UCI_Chess960"))
+            answer.prove(result.pv, mate_line(result, answer.began, line))
+        elif not answer.done.is_set():
+            self._writer.info(no_mate_line(result))
+
+    def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
+        """Restricts the answer to the best moves by the tablebases, or else to those that keep the result."""
+        evaluator = graph.evaluator
+        if isinstance(evaluator, TablebaseEvaluator):
+            board = answer.board
+            wins = evaluator.tables.result(board) == 1
+            answer.prefer(evaluator.tables.safe_moves(board) or (), wins=wins)
+            answer.prefer(evaluator.best_moves(board) or (), wins=wins)
+            answer.settle(evaluator.tables.result_now(board))
+
+    def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits, known: NodeView | None) -> None:
+        """Runs one search and ends the answer with its final report; `known`: the position before it."""
+        from ..search.job import Control
+        from ..search.loop import search
+
+        last: list[Progress] = []
+
+        def update(progress: Progress) -> None:
+            last[:] = [progress]
+            answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
+
+        self._opened.pace.plan(answer.seconds)
+        control = Control(
+            on_progress=update,
+            interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
+            stop=answer.stop,
+            pace=self._opened.pace if answer.is_timed else None,
+        )
+        result = search(graph, answer.job(limits, known), control)
+        if result.stop_reason == "memory":
+            self._opened.full_at = key_of(answer.board)
+            self._writer.info(MEMORY_FULL)
+        if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
+            node = answer.draws.shown(result.node)
+            answer.end(replace(_report(graph, answer, last[0]), node=node))
 
 
-def _rest_of(
-    expected: tuple[chess.Board, tuple[chess.Move, ...]] | None, board: chess.Board
-) -> tuple[chess.Move, ...]:
-    """Returns the rest of an expected line, if the position is on it.
+def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
+    """Returns the report of a search's progress."""
+    used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
+    return Report(
+        node=answer.draws.shown(progress.node(answer.settings.number("MultiPV"))),
+        depth=progress.depth,
+        seldepth=progress.seldepth,
+        seconds=time.monotonic() - answer.began,
+        speed=progress.visits_per_s,
+        hashfull=min(1000, used),
+        hits=graph.evaluator.hits,
+        visits=progress.new_visits,
+        evaluations=progress.evaluations,
+    )
 
-    >>> board, line = chess.Board(), tuple(map(chess.Move.from_uci, ("e2e4", "e7e5")))
-    >>> board.push(line[0])
-    >>> _rest_of((chess.Board(), line), board), _rest_of(None, board)
-    ((Move.from_uci('e7e5'),), ())
-    """
-    walk, line = (expected[0].copy(), expected[1]) if expected else (board, ())
+
+def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
+    """Returns V of a node (under the null move) and of each position behind its moves that is in memory."""
+    board = board_of(node.position)
+    own = read(board)
+    found = {} if own is None else {chess.Move.null(): own.v}
+    for move in node.moves:
+        board.push(move.move)
+        record = read(board)
+        board.pop()
+        if record is not None:
+            found[move.move] = negate(record.v)
+    return found
+
+
+def _rest_of(answer: GoAnswer | None, board: chess.Board) -> tuple[chess.Move, ...]:
+    """Returns the rest of the line that an answer expected, if a position is on it."""
+    walk, line = (answer.board, answer.best_line()) if answer else (board, ())
     for k, move in enumerate(line):
         if key_text(walk) == key_text(board):
             return line[k:]

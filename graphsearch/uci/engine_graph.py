@@ -19,7 +19,7 @@ from ..position.board import key_of
 from ..search.params import Limits, SearchParams
 from .clock import BatchPace
 from .options import Settings, substitute_spec
-from .writer import Writer
+from .protocol import Writer
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import chess
 
@@ -15,6 +17,9 @@ from ..position.values import WDL, cp_of, rounded_shares, wdl_from_q
 from ..search import puct
 from ..search.params import SearchParams
 from .protocol import written_line
+
+if TYPE_CHECKING:
+    from ..solvers.mate.search import MateProgress, MateResult
 
 NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # lc0's signs for unknown values
 PER_MILLE = 1000
@@ -123,6 +128,32 @@ def _score(worth: _Worth, *, wdl: bool) -> str:
     """Returns the `score ...` of a value."""
     text = f"score cp {cp_of(worth.q)}" if worth.mate is None else f"score mate {worth.mate}"
     return f"{text} wdl {' '.join(map(str, rounded_shares(worth.wdl, PER_MILLE)))}" if wdl else text
+
+
+# ---------------------------------------------------------------- the prover
+def mate_progress_line(progress: MateProgress) -> str:
+    """Returns the prover's progress as an `info` line."""
+    return f"info time {round(1000 * progress.seconds)} nodes {progress.visits} nps {_mate_speed(progress)}"
+
+
+def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
+    """Returns the `info` line of a proven mate; `pv`: its line in the GUI's notation."""
+    plies = len(pv)
+    return (
+        f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - began))}"
+        f" nodes {result.visits} score mate {result.mate} nps {_mate_speed(result)} multipv 1"
+        f" pv {' '.join(pv)}"
+    )
+
+
+def no_mate_line(result: MateResult) -> str:
+    """Returns the message that the prover found no mate."""
+    within = f" in up to {result.excluded}" if result.excluded else " is proven"
+    return f"no mate{within}: the moves are searched as without `mate`"
+
+
+def _mate_speed(found: MateProgress | MateResult) -> int:
+    return round(found.visits / max(found.seconds, 1e-3))
 
 
 # ---------------------------------------------------------------- VerboseMoveStats

@@ -134,6 +134,12 @@ class Settings:
         for name, value in (defaults or {}).items():
             self.set(name, value)
 
+    def copy(self) -> Settings:
+        """Returns the present values, which later `setoption`s leave alone."""
+        found = Settings()
+        found._values = dict(self._values)
+        return found
+
     def set(self, name: str, value: str) -> str:
         """Sets an option, whose name may be in any case; returns the declared name.
 
@@ -183,32 +189,6 @@ class Settings:
         """Returns the memory for the graph, None for the default."""
         text = self._values["RAM"]
         return byte_count(text) if text else None
-
-
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
-    """Output options of one answer, copied when its search began."""
-
-    multipv: int
-    wdl: bool
-    verbose: bool
-    live: bool
-    chess960: bool
-    overhead_ms: int
-    params: SearchParams
-
-    @classmethod
-    def of(cls, settings: Settings) -> OutputOptions:
-        """Returns the output options of some settings."""
-        return cls(
-            multipv=settings.number("MultiPV"),
-            wdl=settings.is_on("UCI_ShowWDL"),
-            verbose=settings.is_on("VerboseMoveStats"),
-            live=settings.is_on("LogLiveStats"),
-            chess960=settings.is_on("UCI_Chess960"),
-            overhead_ms=settings.number("Move Overhead"),
-            params=settings.params(),
-        )
 
 
 # ------------------------------------------------------------------ the evaluator

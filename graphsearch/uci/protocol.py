@@ -1,21 +1,30 @@
-"""Parses the commands of a GUI. An error in a command is noted, and the rest of the command counts."""
+"""Parses the commands of a GUI, and writes lines to it.
+
+An error in a command is noted, and the rest of the command counts.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TextIO
 
 import chess
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import DIGITS, SECONDS, shortened
+from ..base.system import WITHOUT_WAITING
 from ..position.notation import board_from_fen, check_length, read_legal_uci
 
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
 FLAGS = ("ponder", "infinite")
 TIMES = ("wtime", "btime", "winc", "binc", "movetime")  # milliseconds
 CASTLING_LETTERS = "KQABCDEFGH"
+LONGEST_INFO = 2000  # characters of a message
 LARGEST = {word: 1000 * SECONDS.most if word in TIMES else 10**15 for word in NUMBERS}
 
 
@@ -130,7 +139,13 @@ def parse_position(words: list[str]) -> Given:
         board = board_from_fen(_possible(" ".join(setup[1:]), notes))
     else:
         raise InvalidPositionError("`position` must be followed by startpos or fen FEN, then moves")
-    return replace(_played(board, moves, 1), notes=tuple(notes))
+    for number, word in enumerate(moves, 1):
+        try:
+            board.push(read_legal_uci(board, word.lower()))
+        except ValueError:
+            problem = f"position: move {number}, {shortened(word)!r}, is illegal in {board.fen()}"
+            return Given(board, problem, tuple(notes))
+    return Given(board, notes=tuple(notes))
 
 
 def _possible(fen: str, notes: list[str]) -> str:
@@ -184,33 +199,6 @@ def _may_be_passed(board: chess.Board, square: str) -> bool:
     return not passed.status() & chess.STATUS_INVALID_EP_SQUARE
 
 
-def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
-    """Returns a board after some moves; `first` is the number of the first one, for the message."""
-    for number, word in enumerate(moves, first):
-        try:
-            board.push(read_legal_uci(board, word.lower()))
-        except ValueError:
-            fen = board.fen()
-            return Given(board, f"position: move {number}, {shortened(word)!r}, is illegal in {fen}")
-    return Given(board)
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """The last position and its words, because the next one of a game is only some moves later."""
-
-    words: tuple[str, ...] = ()
-    given: Given = Given(chess.Board())
-
-    def then(self, words: list[str]) -> Given | None:
-        """Returns the position of some words that begin like the last ones; None if they do not."""
-        known = len(self.words)
-        if self.given.problem or "moves" not in self.words or tuple(words[:known]) != self.words:
-            return None
-        played = known - 1 - self.words.index("moves")
-        return _played(self.given.board.copy(), words[known:], played + 1)
-
-
 def written_line(board: chess.Board, line: Iterable[chess.Move], *, chess960: bool) -> list[str]:
     """Returns the moves of a line in the GUI's notation, from the line's first position.
 
@@ -251,3 +239,66 @@ def parse_setoption(line: str) -> tuple[str, str]:
     found = re.search(r"\svalue(?=\s|$)", rest, re.IGNORECASE)
     name, value = (rest[: found.start()], rest[found.end() :].strip()) if found else (rest, "")
     return name.strip(), "" if value == "<empty>" else value
+
+
+# ---------------------------------------------------------------- to the GUI
+def _appending(path: str) -> TextIO:
+    """Opens a file to append to; a pipe without a reader raises OSError instead of blocking."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | WITHOUT_WAITING, 0o666)
+
+    return open(path, "a", encoding="utf-8", buffering=1, opener=opener)
+
+
+class Writer:
+    """Passes every line to `send`, whole and in order, from any thread.
+
+    `gone` is set when the reader is gone.
+    """
+
+    def __init__(self, send: Callable[[str], object]) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._log: TextIO | None = None
+        self.gone = threading.Event()
+
+    def line(self, *lines: str) -> None:
+        """Writes lines that belong together."""
+        with self._lock:
+            for line in lines:
+                self._note("<", line)
+            try:
+                self._send("".join(f"{line}\n" for line in lines))
+            except (OSError, ValueError):  # closed
+                self.gone.set()
+
+    def info(self, text: str) -> None:
+        """Writes a message for the user as one line."""
+        one_line = " ".join(shortened(text, LONGEST_INFO).split())
+        self.line("info string " + "".join(c if c.isprintable() else "?" for c in one_line))
+
+    def received(self, line: str) -> None:
+        """Logs a received line."""
+        with self._lock:
+            self._note(">", line)
+
+    def log_to(self, path: str) -> None:
+        """Starts to log to the end of a file; an empty path ends logging.
+
+        Raises:
+          OSError: if the file cannot be opened.
+        """
+        log = _appending(path) if path else None
+        with self._lock:
+            self._log, before = log, self._log
+        if before:
+            before.close()
+
+    def _note(self, sign: str, line: str) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {sign} {line}\n")
+        except (OSError, ValueError):  # a full disk must not end a game
+            self._log = None

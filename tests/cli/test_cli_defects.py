@@ -282,7 +282,7 @@ def fail_at_once(*pipes: object, **options: object) -> None:
 
 def test_an_engine_goes_on_after_a_defect(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Played() as game:
-        for place in ("graphsearch.uci.searching.view_in_game", "graphsearch.uci.answer.GoAnswer.watch"):
+        for place in ("graphsearch.uci.engine.view_in_game", "graphsearch.uci.answer.GoAnswer.watch"):
             game.console.lines.clear()
             game.console.read = 0
             with monkeypatch.context() as broken:

@@ -11,7 +11,7 @@ from typing import Any
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.options import Settings, make_evaluator
-from graphsearch.uci.writer import Writer
+from graphsearch.uci.protocol import Writer
 from tests.support.reference import HashEvaluator
 
 PATIENCE = 120.0

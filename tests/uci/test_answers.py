@@ -28,7 +28,6 @@ from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import OPTIONS, Settings
 from tests.conftest import shared_data
 from tests.support.graphs import numbers_below
-from tests.support.pools import until
 from tests.support.positions import played
 from tests.support.reference import HashEvaluator
 from tests.uci.engines import PATIENCE, BlockingEvaluator, Played, ask_until_late, best_of, field_of
@@ -71,22 +70,17 @@ def test_what_was_visited_before_the_delay_decides(blocking: BlockingEvaluator) 
         blocking.open.set()
 
 
-def test_the_file_answers_while_the_evaluator_is_late(tmp_path: Path, blocking: BlockingEvaluator) -> None:
-    path = tmp_path / "a.graph"
-    board = chess.Board()
-    board.push_uci("e2e4")
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        known = analyze(graph, board, Limits(visits=200), SearchParams())
-    with Played({"GraphFile": str(path)}, make=lambda settings: blocking) as game:
-        game.ready()
-        ask_until_late(game, blocking, "go movetime 100")  # another position: its first wave is late
-        for line in ("position startpos moves e2e4", "go infinite"):
-            assert game.engine.handle(line)
-        answer = game.engine._answer
-        until(lambda: answer is not None and answer._guess is not None)
-        lines = game.ask("stop", until="bestmove")
-        assert known.bestmove is not None
-        assert best_of(lines) == known.bestmove.uci()
+def test_a_late_worker_goes_on_along_the_expected_line(blocking: BlockingEvaluator) -> None:
+    with Played(make=lambda settings: blocking) as game:
+        game.ready().ask("go nodes 500", until="bestmove")
+        lines = ask_until_late(game, blocking, "go wtime 500 btime 500")
+        line = next(line for line in reversed(lines) if " pv " in line).partition(" pv ")[2].split()
+        board = chess.Board()
+        for move in line[:2]:
+            board.push_uci(move)
+        again = game.ask(f"position fen {board.fen()}", "go movetime 20", until="bestmove")
+        assert best_of(again) == line[2]
+        assert not blocking.open.is_set()
         blocking.open.set()
 
 
@@ -312,33 +306,6 @@ def test_positions_stay_in_memory_if_the_evaluator_gives_the_same_answers(
         assert field_of(lines[-2], "nodes") >= 100
         assert game.ask("setoption name Evaluator value uniform", "isready", until="readyok")
         assert game.engine._opened.graph is not graph
-
-
-def test_one_position_at_a_time_is_looked_up_while_the_worker_is_late(
-    tmp_path: Path, blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    resume = threading.Event()
-
-    def slow(path: str, board: chess.Board) -> None:
-        asked.append(board.fen())
-        assert resume.wait(PATIENCE)
-
-    monkeypatch.setattr("graphsearch.uci.engine.show", slow)
-    with Played({"GraphFile": str(tmp_path / "a.graph")}, make=lambda settings: blocking) as game:
-        ask_until_late(game.ready(), blocking, "go movetime 10")
-        for move in ("e2e4", "d2d4", "c2c4", "b2b4"):
-            game.ask(f"position startpos moves {move}", "go movetime 5", until="bestmove")
-        assert len(asked) <= 1  # none, if each was answered before its thread began
-        assert game.engine.handle("position startpos moves a2a4")
-        assert game.engine.handle("go infinite")
-        resume.set()
-        board = chess.Board()
-        board.push_uci("a2a4")
-        until(lambda: board.fen() in asked)  # the latest; the others were answered meanwhile
-        assert len(asked) <= 2
-        game.ask("stop", until="bestmove")
-        blocking.open.set()
 
 
 def test_a_full_memory_is_emptied_for_the_next_position() -> None:

@@ -19,7 +19,7 @@ from graphsearch.search.params import OPTION_NAMES, SearchParams
 from graphsearch.uci.answer import quick_move
 from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop, move_budget
 from graphsearch.uci.options import OPTIONS, Settings
-from graphsearch.uci.protocol import Followed, parse_go, parse_position, parse_setoption, written_line
+from graphsearch.uci.protocol import parse_go, parse_position, parse_setoption, written_line
 from tests.conftest import finish, start
 from tests.uci.engines import Played
 
@@ -40,17 +40,6 @@ def test_a_position_ends_where_its_moves_become_illegal() -> None:
     assert "move 3, 'e4e5'" in given.problem
     assert parse_position(["startpos", "moves", "e2e4", "0000"]).problem
     assert not parse_position(f"fen {chess.STARTING_FEN} moves e2e4".split()).problem
-
-
-def test_a_position_some_moves_further_is_the_same_as_from_the_start() -> None:
-    words = ["startpos", "moves", "e2e4", "e7e5", "g1f3", "b8c6", "f1b5", "a7a6", "e5e6"]
-    followed = Followed()
-    for end in (1, 2, 3, 5, 8, 9, 4, 6):
-        given = followed.then(words[:end]) or parse_position(words[:end])
-        whole = parse_position(words[:end])
-        assert (given.board, given.problem) == (whole.board, whole.problem)
-        assert given.board.move_stack == whole.board.move_stack
-        followed = Followed(tuple(words[:end]), given)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
-"""The served file, shared by all requests: its path, permissions, queue, and a folder for files."""
+"""The served file, shared by all requests: its path, permissions and queue."""
 
 from __future__ import annotations
 
-import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +11,8 @@ from ..base.errors import InvalidParameterError
 from ..evaluators.factory import EvaluatorSpec
 from ..query.source import KeptFile
 from ..store.file import holder
-from .jobs.kept_queue import KeptQueue
-from .jobs.live import Ask, json_of
-from .jobs.task import Place, Task
-from .jobs.task_queue import TaskQueue
+from .jobs.task import Ask, Place, Task, json_of
+from .jobs.task_queue import KeptQueue, TaskQueue
 
 CLOSE_SECONDS = 30.0  # for the last changes of the queue
 FLUSH_SECONDS = 2.0  # time limit of saving a task before its request is answered
@@ -42,8 +38,6 @@ class ServedFile:
     queue: TaskQueue = field(init=False)
     kept: KeptFile = field(init=False)
     kept_queue: KeptQueue = field(init=False)
-    _folder: tempfile.TemporaryDirectory[str] | None = None
-    _making: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         """Makes the cache of records and the queue."""
@@ -52,19 +46,9 @@ class ServedFile:
         self.queue = TaskQueue(self.kept_queue, lambda: self.place)
 
     @property
-    def folder(self) -> Path:
-        """A folder for uploads and exports; `close` removes it if the queue is in memory only."""
-        if self.kept_queue.folder is not None:
-            return self.kept_queue.folder
-        with self._making:
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="graphsearch-")
-            return Path(self._folder.name)
-
-    @property
     def place(self) -> Place:
-        """The file, as tasks know it."""
-        return Place(self.path, self.folder, self.evaluators, self.ram_bytes, self.beside)
+        """The file, as tasks know it, with the folder for uploads and exports."""
+        return Place(self.path, self.kept_queue.folder, self.evaluators, self.ram_bytes, self.beside)
 
     def add(self, task: Task) -> dict[str, object]:
         """Queues a task, and returns it for the page once the file has it; `TaskQueue.add` has the errors."""
@@ -97,8 +81,6 @@ class ServedFile:
         """Ends and saves the running tasks, and removes the files that no task needs."""
         self.queue.close()
         self.kept_queue.close(self.queue.files(), CLOSE_SECONDS)
-        if self._folder:
-            self._folder.cleanup()
 
 
 def offered(names: Sequence[str] = ()) -> dict[str, EvaluatorSpec]:

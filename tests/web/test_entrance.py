@@ -260,7 +260,7 @@ def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(
     job = done(client, taken.json["number"])
     assert job["state"] == "failed"
     assert "games.pgn" in job["error"]
-    assert {path.name for path in client.server.served.folder.iterdir()} == {"lock"}
+    assert {path.name for path in client.server.served.place.folder.iterdir()} == {"lock"}
     monkeypatch.setenv("GRAPHSEARCH_MAX_UPLOAD", "1000")
     assert "GRAPHSEARCH_MAX_UPLOAD" in client.ask("POST", "/api/import/pgn", b"x" * 5000).error
     assert client.post("import/exe").status == 400

@@ -9,6 +9,7 @@ import chess
 import pytest
 
 from graphsearch.graph.view import show
+from graphsearch.position.board import fen_of
 from graphsearch.store.store import Store
 
 from .client import Client, until
@@ -22,14 +23,19 @@ def running(client: Client) -> dict[str, Any]:
     return jobs[0] if jobs else {"title": "", "facts": {}}
 
 
-def root_visits(client: Client) -> int:
-    nodes = running(client)["facts"].get("nodes") or [{"visits": 0}]
-    return int(nodes[0]["visits"])
+def root_visits(client: Client, board: chess.Board | None = None) -> int:
+    """Returns the visits of the root, 0 while another one than `board` is searched."""
+    node = running(client)["facts"].get("node")
+    is_root = node and (board is None or node["position"] == fen_of(board))
+    return int(node["visits"]) if is_root else 0
 
 
-def searched(client: Client, title: str) -> int:
-    """Returns the visits of the root of that name, 0 while another one is searched."""
-    return root_visits(client) if running(client)["title"] == f"follow {title}" else 0
+def searched(client: Client, *moves: str) -> int:
+    """Returns the visits of the position after some moves, 0 while another one is searched."""
+    board = chess.Board()
+    for move in moves:
+        board.push_san(move)
+    return root_visits(client, board)
 
 
 def stopped(client: Client) -> None:
@@ -42,7 +48,7 @@ def stopped(client: Client) -> None:
 def test_a_running_search_answers_from_its_memory(
     client: Client, small_graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.web.jobs.live.ANSWER_SECONDS", 60.0)  # else the file answers
+    monkeypatch.setattr("graphsearch.web.jobs.task_queue.ANSWER_SECONDS", 60.0)  # else the file answers
     client.post("search", threads=1)
     until(lambda: root_visits(client) > FEWER_VISITS, "visits")
     line = {"line": "e2e4 e7e5"}
@@ -73,11 +79,9 @@ def test_a_running_search_answers_from_its_memory(
 
 
 def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, small_graph: Path) -> None:
-    for line in ("e2e4", "a2a4 h7h5"):
-        client.post("follow", line=line, threads=1)
-        until(lambda: root_visits(client) > FEWER_VISITS, "visits")
-    until(lambda: "h5" in running(client)["title"], "the second root")
-    until(lambda: root_visits(client) > FEWER_VISITS, "its visits")
+    for moves in (("e4",), ("a4", "h5")):
+        client.post("follow", line=" ".join(moves), threads=1)
+        until(lambda: searched(client, *moves) > FEWER_VISITS, "visits")  # noqa: B023
     stopped(client)
     with Store.open(small_graph, read_only=True) as store:
         assert any("/7p/P7/" in root.position for root in store.roots())
@@ -93,12 +97,12 @@ def test_the_search_goes_where_the_board_goes(page: Page) -> None:
     client = page.client
     page.search_with_one_thread()
     page.click("#follow")
-    until(lambda: searched(client, "the start position") > FEWER_VISITS, "the start")
+    until(lambda: searched(client) > FEWER_VISITS, "the start")
     page.drag("e2", "e4")
     page.has(LINE, 1)
-    until(lambda: searched(client, "1. e4") > 500, "the search behind the move")
+    until(lambda: searched(client, "e4") > 500, "the search behind the move")
     page.click("#back")
-    first = until(lambda: searched(client, "the start position"), "the start again")
+    first = until(lambda: searched(client), "the start again")
     assert first > FEWER_VISITS
 
     def shown() -> int:
@@ -140,7 +144,7 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
     page.click(".moves .act")
     page.click("#row-menu button:nth-child(1)")
     page.has(LINE, 1)
-    until(lambda: searched(page.client, f"1. {page.line()}"), "the search behind the move")
+    until(lambda: searched(page.client, page.line()), "the search behind the move")
     assert page.errors() == []
 
 

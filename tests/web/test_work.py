@@ -31,9 +31,9 @@ from graphsearch.store.file import WriteLock, holder
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
-from graphsearch.web.jobs.kept_queue import READ_ONLY, TAKEN
 from graphsearch.web.jobs.searching import SearchTask, spent_before
 from graphsearch.web.jobs.task import Order, Place
+from graphsearch.web.jobs.task_queue import READ_ONLY, TAKEN
 from graphsearch.web.served_file import offered
 from tests.conftest import Cli, sql, start
 from tests.query.handmade import LINES, graph_file
@@ -161,12 +161,18 @@ def test_while_another_program_writes_the_file_a_queued_search_waits_and_others_
     assert (done(client, done_later)["state"], visits(small_graph, chess.Board())) == ("done", 310)
 
 
+def waiting_pid(client: Client) -> int:
+    """Returns the pid of the process that waits for a task."""
+    return int(until(lambda: client.server.served.queue.reserve, "a process in reserve").child.pid)
+
+
 def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
     client: Client, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphsearch.workers.process.get_context", multiprocessing.get_context)
     monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path / "cold"))
-    client.server.served.queue._spare.end()  # which has the other cache
+    os.kill(waiting_pid(client), signal.SIGKILL)  # which has the other cache
+    until(lambda: not client.server.served.queue.reserve, "its end")
     number = client.post("search", threads=1).json["number"]
     until(lambda: stage(client) == "compiling", "the compiler")
     client.post("queue", action="stop", number=number)
@@ -176,19 +182,9 @@ def test_a_stop_ends_a_search_at_once_whose_kernels_are_still_compiled(
     assert holder(small_graph) is None
 
 
-def waiting_pid(client: Client) -> int:
-    """Returns the pid of the process that waits for a task."""
-    queue = client.server.served.queue
-    until(lambda: queue._spare.waiting, "a process in reserve")
-    waiting = queue._spare.waiting
-    assert waiting is not None
-    return int(waiting.child.pid)
-
-
 def test_a_task_runs_though_the_process_in_reserve_was_killed(client: Client) -> None:
     os.kill(waiting_pid(client), signal.SIGKILL)
-    spare = client.server.served.queue._spare.waiting
-    until(lambda: spare and spare.gone, "its end")
+    until(lambda: not client.server.served.queue.reserve, "its end")
     number = client.post("search", visits=5, threads=1).json["number"]
     assert done(client, number)["state"] == "done"
 
@@ -219,7 +215,7 @@ def test_a_stopped_search_is_saved_and_what_waits_is_held(client: Client, small_
     before = visits(small_graph, after)
     number = client.post("search", searchmoves="e4", threads=1).json["number"]
     waiting = client.post("search", queue=True, visits=5).json["number"]
-    until(lambda: queue(client)["running"][0]["facts"].get("nodes"), "the search")
+    until(lambda: queue(client)["running"][0]["facts"].get("node"), "the search")
     client.post("queue", action="stop", number=number, hold=True)
     assert done(client, number)["state"] == "stopped"
     assert visits(small_graph, after) > before
@@ -452,7 +448,6 @@ def test_an_interrupted_search_makes_what_is_left_of_its_limits(small_graph: Pat
             order=Order(1, task, place, before),
             place=place,
             stop=threading.Event(),
-            watched=(),
             ready=lambda spec: closing(create(spec)),
             send=lambda facts: None,
             answer=lambda read: None,
@@ -521,7 +516,7 @@ def test_ctrl_c_saves_the_search_that_is_running(small_graph: Path) -> None:
         client = Client(Address(process.stdout.readline().strip()))
         assert client.enter().status == 303
         client.post("search", searchmoves="d4", threads=1)
-        until(lambda: b'"nodes"' in news(client), "the search")
+        until(lambda: b'"node"' in news(client), "the search")
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     finally:

@@ -25,12 +25,12 @@ from ...query.position import position, unknown
 from ...query.pv import pv
 from ...query.routes import routes
 from ...query.tree import tree
-from ..jobs.live import node
-from ..lines import MOST_PLIES
+from ..jobs.task import node
 from ..served_file import ServedFile
 from ..wanted import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words
 from .routes import get, post
 
+MOST_PLIES = 24  # of a line on the page
 MOST_GAMES = 500  # games offered from a pasted PGN
 MOST_TRANSLATED = 100_000  # characters of a text that may be in another language
 
@@ -75,7 +75,6 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     """Returns the file's facts about a position, and the board; also for a damaged record."""
     board = wanted.board()
     check(board)
-    served.queue.watch(fen_of(board))
     problem, damaged = "", False
     try:
         found = position(served.kept, board, lines=0)  # lines take several times as long: `_lines`

@@ -214,7 +214,7 @@ async def imported(
 
     served.may_write()
     wanted = read_request(model, request.query_params)
-    file = await received(request, served.folder / uuid4().hex)
+    file = await received(request, served.place.folder / uuid4().hex)
     try:
         return JSONResponse(await run_in_threadpool(read, file, wanted))
     finally:

@@ -19,7 +19,7 @@ from ...query.sql import json_value, sql
 from ...store.info import info, unfinished_state
 from ...store.store import Store
 from ...store.tables.books import books
-from ..lines import with_ways
+from ..jobs.files import with_ways
 from ..served_file import ServedFile
 from ..wanted import (
     MOST_COUNT,

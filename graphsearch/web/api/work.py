@@ -65,7 +65,7 @@ def _upload(kind: type[Task]) -> Any:
         name = uuid4().hex
         wanted = read_request(kind, {**request.query_params, **request.path_params, "file": name})
         wanted.title(served.place)  # refuses a wrong request before the upload
-        await received(request, served.folder / name)
+        await received(request, served.place.folder / name)
         return JSONResponse(await run_in_threadpool(served.add, wanted))
 
     return endpoint
@@ -76,7 +76,7 @@ def _written(served: ServedFile, number: int, kind: type[Task], ending: str, lac
     """Returns a task of a kind and its file with this ending; raises InvalidParameterError without one."""
     job: QueuedTask = served.queue.job(number)
     if isinstance(job.task, kind) and job.state == DONE:
-        paths = (served.folder / name for name in job.task.written(number) if name.endswith(ending))
+        paths = (served.place.folder / name for name in job.task.written(number) if name.endswith(ending))
         if (path := next(paths, None)) is not None and path.exists():
             return job.task, path
     raise InvalidParameterError(lack)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,9 +23,10 @@ from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...exchange.selection import Selection
 from ...exchange.sources import GivenFile
 from ...query.diff import WHATS
+from ...query.routes import routes
 from ..wanted import MOST_COUNT, SPELLED, Count, Name, Ply, Rooted, Statement, Upload, Wanted, Words
-from .searching import UPDATE_SECONDS, Seconds
-from .task import Place, Settings, Task, Work
+from .searching import Seconds
+from .task import Place, Settings, Task, Threads, Work
 
 if TYPE_CHECKING:
     from ...book.config import BookConfig
@@ -41,21 +43,6 @@ EXPORTS = {  # form -> ending
 LONGEST_NAME = 120
 MOST_PROBLEMS = 20  # of a merge, an import or a review, reported to the page
 MOST_GAMES = 200  # of a review, for the page; the files have all
-REVIEWED = (".json", ".pgn")  # endings of the files of a review
-
-
-class _Pace:
-    """Reports an export's or a merge's progress now and then."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._next = 0.0
-
-    def show(self, done: int, total: int, stage: str = "writing") -> None:
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + 2 * UPDATE_SECONDS
-            self._work.send({"stage": stage, "done": done, "total": total})
 
 
 def _counted(work: Work) -> Callable[[FileProgress], None]:
@@ -71,7 +58,7 @@ class BuildTask(Task):
     text: Statement = ""
     seconds: Seconds | None = None
     evaluations: Count | None = None
-    threads: Annotated[int, Field(ge=1, le=100_000), SPELLED] | None = None
+    threads: Threads | None = None
     ram: Name | None = None
 
     def config(self, place: Place) -> BookConfig:
@@ -135,25 +122,31 @@ def file_name(text: str) -> str:
     return "".join(c for c in bare if c.isprintable())[:LONGEST_NAME] or "upload"
 
 
-class ImportTask(Task):
-    """An import of a received file; `name` is the user's name for it.
+class UploadTask(Task):
+    """A task with a received file: its name in the folder of the queue, and the user's name for it."""
 
-    Attributes:
-      file: its name in the folder of the queue.
-      again: even if it was imported before. players: of `pgn`, store the players.
-    """
-
-    word = "import"
-    form: Literal["pgn", "polyglot", "epd"]
     file: Upload
     name: Words = ""
-    again: bool = False
-    players: bool = False
 
     @property
     def upload(self) -> str:
         """The received file."""
         return self.file
+
+    @contextmanager
+    def received(self, work: Work) -> Iterator[GivenFile]:
+        """Yields the open file, under the user's name."""
+        with open_file(work.place.folder / self.file) as stream:
+            yield GivenFile(file_name(self.name), stream)
+
+
+class ImportTask(UploadTask):
+    """An import; `again`: even if the file was imported before. `players`: of `pgn`, store the players."""
+
+    word = "import"
+    form: Literal["pgn", "polyglot", "epd"]
+    again: bool = False
+    players: bool = False
 
     def title(self, place: Place) -> str:
         """Returns the file's name."""
@@ -168,8 +161,7 @@ class ImportTask(Task):
         take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[self.form]
         more: dict[str, Any] = {"players": self.players} if self.form == "pgn" else {}
         more |= {"stop": work.stop, "on_progress": _counted(work)}
-        with open_file(work.place.folder / self.file) as stream:
-            given = GivenFile(file_name(self.name), stream)
+        with self.received(work) as given:
             report = take(work.place.path, [given], again=self.again, **more)[0]
         if report.error:
             raise GraphSearchError(report.error)
@@ -183,6 +175,7 @@ class ExportTask(Rooted, Task):
 
     word = "export"
     reads_only = True
+    endings = (".export",)
     form: Literal["pgn", "polyglot", "epd", "jsonl", "csv"]
     book: Name | None = None
     side: Literal["white", "black", "both"] | None = None
@@ -202,10 +195,6 @@ class ExportTask(Rooted, Task):
         """Returns the name of the file or the book."""
         return f"export {self.selection().book or place.path.stem} as {self.form}"
 
-    def written(self, number: int) -> tuple[str, ...]:
-        """Returns the exported file."""
-        return (f"{number}.{EXPORTS[self.form]}",)
-
     def run(self, work: Work) -> dict[str, Any]:
         """Writes the file."""
         from ...exchange.epd_export import export_epd
@@ -213,22 +202,33 @@ class ExportTask(Rooted, Task):
         from ...exchange.polyglot import export_polyglot
         from ...exchange.rows_export import export_csv, export_jsonl
 
-        kinds: dict[str, Any] = {
+        exporters: dict[str, Any] = {
             "pgn": export_pgn,
-            "polyglot": export_polyglot,
+            "polyglot": partial(export_polyglot, weights=self.weights),
             "epd": export_epd,
             "jsonl": export_jsonl,
             "csv": export_csv,
         }
-        file = work.place.folder / self.written(work.order.number)[0]
-        more = {"weights": self.weights} if self.form == "polyglot" else {}
-        report = kinds[self.form](
-            work.place.path, file, self.selection(), on_progress=_Pace(work).show, **more
-        )
+        (file,) = work.written()
+        report = exporters[self.form](work.place.path, file, self.selection(), on_progress=work.progress)
         return {"stage": "done", **report.as_dict(), "path": file.name}
 
 
 # ---------------------------------------------------------------- other files
+def with_ways(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns rows about positions, each with a line to it from a root as `way`; None if none is known."""
+    found = routes(path, [row["position"] for row in rows])
+    ways = {
+        fen: {
+            "start": way.start,
+            "line": list(way.line),
+            "opening": str(way.opening) if way.opening else None,
+        }
+        for fen, way in found.items()
+    }
+    return [row | {"way": ways.get(row["position"])} for row in rows]
+
+
 class OtherFile(Wanted):
     """A graph file beside the served one, by its name; a page may name no other files."""
 
@@ -248,6 +248,7 @@ class CompareTask(OtherFile, Task):
 
     word = "compare"
     reads_only = True
+    endings = (".json",)
     turned: bool = False
     cp: Count = 20
     what: Name | None = None
@@ -261,27 +262,21 @@ class CompareTask(OtherFile, Task):
             )
         return f"compare with {self.path(place).name}"
 
-    def written(self, number: int) -> tuple[str, ...]:
-        """Returns the JSON file."""
-        return (f"{number}.json",)
-
     def run(self, work: Work) -> dict[str, Any]:
         """Writes the differences."""
         from ...book.why import changes
         from ...query.diff import diff
-        from ..lines import with_ways
 
         own, other = work.place.path, self.path(work.place)
         pair = (own, other) if self.turned else (other, own)
         what = (self.what,) if self.what else WHATS
-        found = diff(*pair, cp=self.cp, what=what, top=self.top, on_progress=_Pace(work).show).as_dict()
+        found = diff(*pair, cp=self.cp, what=what, top=self.top, on_progress=work.progress).as_dict()
         for name, path in (("changes", pair[1]), ("come", pair[1]), ("gone", pair[0])):
             found[name] = with_ways(path, found[name])
         found |= {"old": pair[0].name, "new": pair[1].name}
         found["books"] = [book.as_dict() for book in changes(*pair, top=self.top)]
-        file = work.place.folder / self.written(work.order.number)[0]
-        file.write_text(json.dumps(found), encoding="utf-8")
-        return {"stage": "done", "path": file.name}
+        work.written()[0].write_text(json.dumps(found), encoding="utf-8")
+        return {"stage": "done"}
 
 
 class MergeTask(OtherFile, Task):
@@ -299,12 +294,10 @@ class MergeTask(OtherFile, Task):
         from ...graph.sweeps.merge import merge
         from ...store.rewrite import Progress
 
-        pace = _Pace(work)
-
         def show(now: Progress) -> None:
             if work.stop.is_set():
                 raise GraphSearchError("stopped; the part merged so far is sound; merge again to finish it")
-            pace.show(now.done, now.total, now.stage)
+            work.progress(now.done, now.total, now.stage)
 
         wanted = MergeWanted(ram_bytes=work.place.ram_bytes)
         other = self.path(work.place)
@@ -320,23 +313,14 @@ class MergeTask(OtherFile, Task):
 
 
 # ---------------------------------------------------------------- reviews
-class ReviewTask(Settings, Task):
-    """A review of the games of a received file; `name` is the user's name for it.
-
-    It writes a JSON file for the page, and annotated games. `file`: as for an import.
-    """
+class ReviewTask(Settings, UploadTask):
+    """A review of the games of a received file; it writes a JSON file for the page, and annotated games."""
 
     word = "review"
-    file: Upload
-    name: Words = ""
+    endings = (".json", ".pgn")
     visits: Annotated[int, Field(ge=LEAST_VISITS, le=10**9), SPELLED] = 1000
     player: Name = ""
     since: Name | None = None
-
-    @property
-    def upload(self) -> str:
-        """The received file."""
-        return self.file
 
     def choice(self) -> GameChoice:
         """Returns the games to review; raises GraphSearchError if the date is wrong."""
@@ -347,10 +331,6 @@ class ReviewTask(Settings, Task):
         self.check(place)
         self.choice()
         return f"review {file_name(self.name)}, {self.visits:,} visits of every position"
-
-    def written(self, number: int) -> tuple[str, ...]:
-        """Returns the JSON file and the games."""
-        return tuple(f"{self.file}{ending}" for ending in REVIEWED)
 
     def run(self, work: Work) -> dict[str, Any]:
         """Reviews the games."""
@@ -363,15 +343,14 @@ class ReviewTask(Settings, Task):
             if len(games) < MOST_GAMES:
                 games.append(game.as_dict())
 
-        shown, written = (work.place.folder / name for name in self.written(work.order.number))
+        shown, written = work.written()
         settings = ReviewSettings(
             limits=Limits(visits=self.visits), choice=self.choice(), pgn=written, params=self.search_params()
         )
-        received = work.place.folder / self.file
-        with work.ready(self.spec(work.place)) as evaluator, open_file(received) as stream:
+        with work.ready(self.spec(work.place)) as evaluator, self.received(work) as file:
             report = review(
                 work.place.path,
-                GivenFile(file_name(self.name), stream),
+                file,
                 settings,
                 evaluator=evaluator,
                 ram_bytes=work.place.ram(self.ram),

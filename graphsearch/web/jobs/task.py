@@ -2,14 +2,17 @@
 
 The file keeps the request; a restarted server reads it again. Messages between the server and the process:
 
-    server  -> Order, then Watch, Question, another task, STOP -> process
-    server  <- TaskReport, LiveAnswer                          <- process
+    server  -> Order, then Question, another task, STOP -> process
+    server  <- TaskReport, LiveAnswer                   <- process
+
+A search answers questions from its memory, which has its current state; the file has that of the last save.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,22 +20,30 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import chess
 from pydantic import Field
 
-from ...base.errors import InvalidParameterError
+from ...base.answer import Answer
+from ...base.errors import GraphSearchError, InvalidParameterError, StoreLockedError, UnsavedError
+from ...base.faults import error_line
 from ...base.limits import byte_count
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
+from ...query.position import moves
+from ...query.source import Records
 from ...search.params import LEAST_RAM, SearchParams
 from ..wanted import SPELLED, Name, Wanted, Words
-from .live import LiveRecords, Question, answer_of
 
 if TYPE_CHECKING:
     from ...evaluators.protocol import Evaluator
     from ...graph.view import Reader
+    from ...store.record import NodeRecord
     from ...workers.process import Pipe
 
 MOST_OTHERS = 1000  # files in the list
 STOP = "stop"  # ends the task, and saves it
+PROGRESS_SECONDS = 0.4  # between two reports of a task with files
+LOCK_SECONDS = 1.0  # between two attempts to lock the file
+Threads = Annotated[int, Field(ge=1, le=100_000), SPELLED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +89,16 @@ class Task(Wanted):
     """A request that runs in a process of its own.
 
     Attributes:
-      word: names its kind in the file; up to a hyphen it is the kind for the page.
+      word: names its kind in the file, and for the page.
       reads_only: whether it writes no graph file, and so runs beside one that does.
       is_kept: whether a restarted server runs it again.
+      endings: of the files that it writes.
     """
 
     word: ClassVar[str]
     reads_only: ClassVar[bool] = False
     is_kept: ClassVar[bool] = True
+    endings: ClassVar[tuple[str, ...]] = ()
 
     @property
     def waits(self) -> bool:
@@ -111,14 +124,14 @@ class Task(Wanted):
 
     def written(self, number: int) -> tuple[str, ...]:
         """Returns the names of the files that it writes as task `number`."""
-        return ()
+        return tuple(f"{number}{ending}" for ending in self.endings)
 
 
 class Settings(Wanted):
     """Settings of a search: `params` as names with values, `ram` with its unit."""
 
     evaluator: Name | None = None
-    threads: Annotated[int, Field(ge=1, le=100_000), SPELLED] | None = None
+    threads: Threads | None = None
     params: Words = ""
     ram: Name | None = None
 
@@ -144,7 +157,7 @@ class Settings(Wanted):
         place.ram(self.ram)
 
 
-# ---------------------------------------------------------------- in the process
+# ---------------------------------------------------------------- messages
 @dataclass(frozen=True, slots=True)
 class Order:
     """The task of a process; `before`: its last report, if it was interrupted."""
@@ -156,13 +169,6 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Watched positions, as FENs: a search shows them too, from its memory."""
-
-    positions: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TaskReport:
     """A report of the process: `running` now and then, finally `done`, or `failed` with an `error`."""
 
@@ -171,31 +177,118 @@ class TaskReport:
     error: str = ""
 
 
+# a function of records, or of a file; sent to another process as a partial
+Ask = Callable[[Any], Answer | dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question for the process of a search; `ask` takes records."""
+
+    number: int
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAnswer:
+    """The answer to a question as a JSON object; None if the search refused it."""
+
+    number: int
+    found: dict[str, Any] | None
+
+
+def json_of(found: Answer | dict[str, Any]) -> dict[str, Any]:
+    """Returns an answer as a JSON object."""
+    return found if isinstance(found, dict) else found.as_dict()
+
+
+def node(records: Records, board: chess.Board) -> dict[str, Any]:
+    """Returns the node of a position for the page, without its games and lines."""
+    found = moves(records, board)
+    return found.as_dict() | {"mate": found.node.mate}
+
+
+# ---------------------------------------------------------------- in the process
+def work(pipe: Pipe) -> None:
+    """Runs the first task of a pipe, and receives the server's messages meanwhile."""
+    try:
+        order: Order = pipe.recv()
+    except EOFError:  # the server has ended, and this process was in reserve
+        return
+    work = Work(pipe, order)
+    try:
+        pipe.send(TaskReport("done", work.run()))
+    except UnsavedError as error:
+        pipe.send(TaskReport("failed", error=f"the results could not be saved: {error}"))
+    except GraphSearchError as error:
+        pipe.send(TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
+    except Exception as error:
+        pipe.send(TaskReport("failed", error=error_line(error, order.task.word)))
+
+
+class LiveRecords(Records):
+    """Records in the memory of a search."""
+
+    def __init__(self, path: Path, read: Reader) -> None:
+        super().__init__(path)
+        self._read = read
+
+    def _stored(self, board: chess.Board, key: str) -> NodeRecord | None:
+        return self._read(board)
+
+
 class Work:
     """The work on a task, and the server's messages to it.
 
     Attributes:
       order: of the process. task: the present one: the server may replace it (`FollowTask`).
       stop: set to end the task. turn: set to end its current search.
-      watched: FENs to report, too.
+      facts: part of every report.
     """
 
     def __init__(self, pipe: Pipe, order: Order) -> None:
         self.order, self.place, self.task = order, order.place, order.task
         self.stop, self.turn = threading.Event(), threading.Event()
-        self.watched: tuple[str, ...] = ()
+        self.facts: dict[str, Any] = {}
         self._pipe = pipe
+        self._next = 0.0  # when progress is sent again
         self._questions: SimpleQueue[Question] = SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
+    def run(self) -> dict[str, Any]:
+        """Runs the task; with `waits`, it first waits until no other program writes the file."""
+        task = self.order.task
+        while True:
+            try:
+                return task.run(self)
+            except StoreLockedError as error:
+                if not task.waits:
+                    raise
+                self.send({"stage": "waiting", "for": str(error)})
+                if self.stop.wait(LOCK_SECONDS):
+                    return {"stage": "done", "reason": "stop"}
+
     def send(self, facts: dict[str, Any]) -> None:
         """Sends a report."""
-        self._pipe.send(TaskReport("running", facts))
+        self._pipe.send(TaskReport("running", self.facts | facts))
+
+    def progress(self, done: int, total: int, stage: str = "writing") -> None:
+        """Sends how far a task with files is, now and then."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PROGRESS_SECONDS
+            self.send({"stage": stage, "done": done, "total": total})
+
+    def written(self) -> list[Path]:
+        """Returns the files that the task writes."""
+        return [self.place.folder / name for name in self.order.task.written(self.order.number)]
 
     def answer(self, read: Reader) -> None:
         """Answers the open questions from the memory of a search; only its thread calls it."""
         while not self._questions.empty():
-            self._pipe.send(answer_of(self._questions.get(), LiveRecords(self.place.path, read)))
+            question, found = self._questions.get(), None
+            with contextlib.suppress(GraphSearchError):  # the file gives the reason
+                found = json_of(question.ask(LiveRecords(self.place.path, read)))
+            self._pipe.send(LiveAnswer(question.number, found))
 
     @contextlib.contextmanager
     def ready(self, spec: EvaluatorSpec) -> Iterator[Evaluator]:
@@ -216,16 +309,12 @@ class Work:
             yield evaluator
 
     def _listen(self) -> None:
-        handlers: dict[type, Callable[[Any], None]] = {Question: self._questions.put, Watch: self._watch}
         with contextlib.suppress(EOFError, OSError):
             while (message := self._pipe.recv()) != STOP:
-                handlers.get(type(message), self._replace)(message)
+                if isinstance(message, Question):
+                    self._questions.put(message)
+                else:
+                    self.task = message
+                    self.turn.set()
         self.stop.set()
-        self.turn.set()
-
-    def _watch(self, watch: Watch) -> None:
-        self.watched = watch.positions
-
-    def _replace(self, task: Task) -> None:
-        self.task = task
         self.turn.set()

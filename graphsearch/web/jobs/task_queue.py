@@ -1,45 +1,61 @@
 """Runs queued tasks in other processes: at any time one that writes the file, and one that only reads.
 
 Waiting tasks continue when every page is closed, until they are stopped. The file keeps the queue
-(`kept_queue.py`): tasks left by an ended server wait, held, until the user releases the queue.
+(`KeptQueue`): tasks left by an ended server wait, held, until the user releases the queue.
+
+One process starts before there is a task for it, so that the next task begins at once: a process needs half a
+second to be ready. It does not fork a prepared process: threads, open files and some libraries do not survive
+a fork.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 from ...base.answer import picked
-from ...base.errors import GraphSearchError, InvalidParameterError
+from ...base.errors import GraphSearchError, InvalidParameterError, StoreError
+from ...base.system import cores
+from ...store.file import changing, lock_of, opened_to_read, release
 from ...store.provenance import now
 from ...store.tables.rows import json_object
-from ...store.tables.studies import TaskRow
+from ...store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits, put_tasks
 from ...workers.process import Child, Handlers
 from ..wanted import read_request
-from .kept_queue import KeptQueue
-from .live import Ask, LiveAnswer, OpenQuestions
-from .searching import FollowTask, SearchTask
-from .task import STOP, Order, Place, Task, TaskReport, Watch
-from .worker import KINDS, SpareWorker
+from .files import BuildTask, CompareTask, ExportTask, ImportTask, MergeTask, ReviewTask
+from .searching import FollowTask, PositionTask, SearchTask
+from .task import STOP, Ask, LiveAnswer, Order, Place, Question, Task, TaskReport, work
 
+KINDS: dict[str, type[Task]] = {
+    kind.word: kind
+    for kind in (SearchTask, BuildTask, ImportTask, ExportTask, CompareTask, MergeTask, ReviewTask)
+}
 KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000
-MOST_WATCHED = 4  # positions that a search shows beside its own
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
 INTERRUPTED = "interrupted"  # by the end of the server; the task waits for a new start
 ENDED = (DONE, FAILED, STOPPED)
-OF_A_POSITION = ("nodes", "roots")  # facts dropped when a task has ended
 BEFORE_WRITING = ("starting", "compiling", "waiting")  # stages in which a process may be killed
 ANSWERING = ("searching", "resting")  # stages in which a search answers questions
-SEARCHES = (SearchTask, FollowTask)
+ENDING = "-queue"  # of the name of the folder beside the file
+LOCK = "lock"  # a file in it
+READ_ONLY = "the file is served for reading only, so the queue is lost when graphsearch serve ends"
+TAKEN = "another graphsearch serve saves the queue of this file; this queue is lost when this one ends"
+ANSWER_SECONDS = 0.5  # timeout of an answer; then the file answers
+DEAF_SECONDS = 1.0  # without questions after a timeout: the search is saving or reading
 
 
 @dataclass(slots=True, eq=False)
@@ -73,31 +89,21 @@ class QueuedTask:
     def of_row(cls, row: TaskRow, place: Place) -> QueuedTask:
         """Returns the task of a row of the file, or a failed one with the reason."""
         facts = json_object(row.facts) or {}
-        facts.pop("title", None)
-        error, state = row.note or "", INTERRUPTED if row.state == RUNNING else row.state
-        task, title = None, row.title
+        state = INTERRUPTED if row.state == RUNNING else row.state
+        found = cls(row.id, None, row.kind, row.title, state, facts=facts, error=row.note or "")
+        found.before, found.added = row.seconds, row.added
         try:
             task = _task_of(json_object(row.request) or {})
-            title = task.title(place)
+            found.title = task.title(place)
             if state in ENDED and not all((place.folder / name).exists() for name in task.written(row.id)):
                 facts["missing"] = True  # in a copy of the graph file, without the folder of its queue
             if task.upload and state not in ENDED and not (place.folder / task.upload).exists():
                 raise InvalidParameterError("the uploaded file is gone")
+            found.task = task
         except GraphSearchError as problem:
-            task = None
             if state not in ENDED:
-                state, error = FAILED, f"it was interrupted and cannot continue: {problem}"
-        return cls(
-            row.id,
-            task,
-            row.kind,
-            title,
-            state,
-            facts=facts,
-            error=error,
-            before=row.seconds,
-            added=row.added,
-        )
+                found.state, found.error = FAILED, f"it was interrupted and cannot continue: {problem}"
+        return found
 
     @property
     def lane(self) -> bool:
@@ -110,20 +116,9 @@ class QueuedTask:
         last = self.ended or time.monotonic()
         return round(self.before + (last - self.began if self.began else 0.0), 1)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object for the page."""
-        return (
-            picked(self, "number kind")
-            | {"title": self.facts.get("title", self.title)}
-            | picked(self, "state stopping seconds facts error")
-        )
-
-    def brief(self) -> dict[str, object]:
-        """Returns the JSON object without the moves of its last position."""
-        return self.as_dict() | {"facts": self._kept_facts()}
-
-    def _kept_facts(self) -> dict[str, object]:
-        return {name: value for name, value in self.facts.items() if name not in OF_A_POSITION}
+        return picked(self, "number kind title state stopping seconds facts error")
 
     def row(self) -> TaskRow:
         """Returns the task's row in the file."""
@@ -131,7 +126,7 @@ class QueuedTask:
         if self.task is not None and self.task.is_kept:
             wanted = self.task.model_dump(mode="json", exclude_defaults=True)
             request = {"name": self.task.word, "wanted": wanted}
-        texts = (json.dumps(request), json.dumps(self._kept_facts()))
+        texts = (json.dumps(request), json.dumps(self.facts))
         head = (self.number, self.kind, self.title, self.state)
         return TaskRow(*head, *texts, self.error or None, self.seconds, self.added, now())
 
@@ -145,11 +140,166 @@ class QueuedTask:
 
 def _task_of(request: dict[str, object]) -> Task:
     """Returns the task of a request that the file keeps; raises InvalidParameterError if it is no such."""
-    kinds = {kind.word: kind for kind in KINDS if kind.is_kept}
     name, wanted = request.get("name"), request.get("wanted")
-    if not isinstance(name, str) or name not in kinds or not isinstance(wanted, dict):
+    if not isinstance(name, str) or name not in KINDS or not isinstance(wanted, dict):
         raise InvalidParameterError("a task of this kind is not repeated")
-    return read_request(kinds[name], wanted)
+    return read_request(KINDS[name], wanted)
+
+
+# ---------------------------------------------------------------- the queue in the file
+class KeptQueue:
+    """The table `task` of a file, and a folder for uploads and for what tasks write.
+
+    A thread writes the changes, so that searches do not wait for them. Only one server keeps the queue of a
+    file; another one has its queue in memory, and a temporary folder.
+
+    Attributes:
+      problem: why the queue is in memory only; empty if the file keeps it.
+      folder: FILE-queue beside the file if that keeps the queue.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        """Prepares the queue of a file; `begin` locks it, and makes the folder."""
+        self.problem = READ_ONLY if read_only else ""
+        self.folder = path.with_name(path.name + ENDING)
+        self._path = path
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._writer = ThreadPoolExecutor(1, "graphsearch-queue")
+        self._lock: int | None = None
+
+    def begin(self) -> None:
+        """Locks the queue of the file and starts to save it, unless another server has it.
+
+        Edits of earlier sessions cannot be undone any more.
+        """
+        if not self.problem and not os.access(self._path, os.W_OK):
+            self.problem = READ_ONLY
+        if not self.problem:
+            try:
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+                self._lock = lock_of(self.folder / LOCK)
+                self.problem = "" if self._lock is not None else TAKEN
+            except OSError as error:
+                self.problem = f"the queue cannot be saved: {self.folder}: {error.strerror or error}"
+        if self._lock is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="graphsearch-")
+            self.folder = Path(self._temporary.name)
+            return
+        with suppress(StoreError), changing(self._path) as connection:
+            forget_edits(connection)
+
+    def rows(self) -> list[TaskRow]:
+        """Returns the tasks that the file keeps; none if it cannot be read."""
+        if self._lock is None:
+            return []
+        try:
+            with opened_to_read(self._path) as connection:
+                return all_tasks(connection)
+        except StoreError as error:
+            self.problem = str(error)
+            return []
+
+    def put(self, row: TaskRow) -> None:
+        """Queues a task to be written."""
+        self._change(partial(put_tasks, tasks=[row]))
+
+    def drop(self, number: int) -> None:
+        """Queues a task to be deleted."""
+        self._change(partial(drop_tasks, numbers=[number]))
+
+    def _change(self, change: Callable[[Connection], None]) -> None:
+        if self._lock is not None:
+            self._writer.submit(self._write, change)
+
+    def _write(self, change: Callable[[Connection], None]) -> None:
+        try:
+            with changing(self._path) as connection:
+                change(connection)
+            self.problem = ""
+        except (GraphSearchError, OSError) as error:
+            self.problem = f"the queue cannot be saved in the file: {error}"
+
+    def flush(self, seconds: float) -> None:
+        """Waits at most `seconds` until the file has all changes."""
+        if self._lock is not None:
+            with suppress(TimeoutError):
+                self._writer.submit(lambda: None).result(seconds)
+
+    def close(self, wanted: set[Path], seconds: float) -> None:
+        """Writes the remaining changes, removes the files that no task needs, and unlocks the queue."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        if self._lock is None:
+            return
+        self.flush(seconds)
+        self._writer.shutdown(wait=False, cancel_futures=True)
+        self.tidy(wanted)
+        release(self._lock)
+        self._lock = None
+        with suppress(OSError):
+            if not wanted:
+                (self.folder / LOCK).unlink()
+            self.folder.rmdir()
+
+    def tidy(self, wanted: set[Path]) -> None:
+        """Removes the files that no task needs."""
+        with suppress(OSError):
+            for path in self.folder.iterdir() if self._lock is not None else ():
+                if path not in wanted and path.name != LOCK and path.is_file():
+                    path.unlink()
+
+
+# ---------------------------------------------------------------- processes
+class OpenQuestions:
+    """The server's questions that a search has not answered yet; thread-safe."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._open: dict[int, Future[dict[str, Any] | None]] = {}
+        self._deaf_until = 0.0
+
+    def ask(self, send: Callable[[Question], None], ask: Ask) -> dict[str, Any] | None:
+        """Sends a question; returns its answer, None if there is none within `ANSWER_SECONDS`."""
+        if time.monotonic() < self._deaf_until:
+            return None
+        number, waiting = next(self._numbers), Future[dict[str, Any] | None]()
+        self._open[number] = waiting
+        try:
+            send(Question(number, ask))
+            return waiting.result(ANSWER_SECONDS)
+        except TimeoutError:
+            self._deaf_until = time.monotonic() + DEAF_SECONDS
+            return None
+        except CancelledError:
+            return None
+        finally:
+            self._open.pop(number, None)
+
+    def settle(self, answer: LiveAnswer) -> None:
+        """Passes an answer to the thread that asked."""
+        waiting = self._open.get(answer.number)
+        if waiting is not None and waiting.set_running_or_notify_cancel():
+            waiting.set_result(answer.found)
+
+    def cancel(self) -> None:
+        """Cancels the open questions: their search has ended."""
+        self._deaf_until = 0.0
+        for waiting in list(self._open.values()):
+            waiting.cancel()
+
+
+class _Process:
+    """A process of the queue; without a job it is in reserve."""
+
+    def __init__(self, queue: TaskQueue) -> None:
+        """Starts it.
+
+        Raises:
+          EvaluatorError: if no process can be started.
+        """
+        self.job: QueuedTask | None = None
+        handlers = Handlers(partial(queue.hear, self), partial(queue.lose, self), queue.questions.cancel)
+        self.child = Child(work, handlers, name="graphsearch task", threads=cores())
 
 
 class TaskQueue:
@@ -157,6 +307,7 @@ class TaskQueue:
 
     Attributes:
       version: grows with every change, so that a reader detects changes.
+      questions: to the running search. reserve: the process of the next task, if one waits.
     """
 
     def __init__(self, kept: KeptQueue, place: Callable[[], Place]) -> None:
@@ -168,17 +319,16 @@ class TaskQueue:
         self._waiting: deque[QueuedTask] = deque()
         self._running: dict[bool, QueuedTask] = {}  # whether it only reads -> the job
         self._ended: deque[QueuedTask] = deque(maxlen=KEPT)
-        self._watched: tuple[str, ...] = ()
-        self._questions = OpenQuestions()
-        self._spare = SpareWorker()
+        self.questions = OpenQuestions()
+        self.reserve: _Process | None = None
         self._held = self._closed = False
 
     # ---------------------------------------------------------------- for requests
     def prepare(self) -> None:
         """Starts the process of the next task in advance; `close` must follow."""
-        with self._changed:
-            if not self._closed:
-                self._spare.prepare()
+        with self._changed, suppress(GraphSearchError):  # a failure is left for the task to report
+            if not self._closed and self.reserve is None:
+                self.reserve = _Process(self)
 
     def restore(self) -> None:
         """Adds the tasks of an ended server; unfinished ones wait until the queue is released."""
@@ -240,14 +390,14 @@ class TaskQueue:
         with self._changed:
             job = self._running.get(False)
             if job and job.child and isinstance(job.task, FollowTask) and not job.stopping:
-                job.task = task
+                job.task, job.title = task, title
                 job.child.send(task)
                 return job
             waiting = next((one for one in self._waiting if isinstance(one.task, FollowTask)), None)
             if waiting is not None:
                 waiting.task, waiting.title = task, title
                 return waiting
-            if job is not None and not isinstance(job.task, SEARCHES):
+            if job is not None and not isinstance(job.task, PositionTask):
                 raise InvalidParameterError(
                     f"“{job.title}” is running; stop it first, or add this to the queue"
                 )
@@ -285,15 +435,6 @@ class TaskQueue:
         """Removes ended tasks from the list."""
         self._forget_all(self._ended)
 
-    def watch(self, position: str) -> None:
-        """Makes a running search report a position too; it reports the last `MOST_WATCHED` of them."""
-        with self._changed:
-            rest = [fen for fen in self._watched if fen != position]
-            self._watched = (position, *rest)[:MOST_WATCHED]
-            job = self._running.get(False)
-            if job and job.child and isinstance(job.task, SEARCHES):
-                job.child.send(Watch(self._watched))
-
     def ask(self, ask: Ask) -> dict[str, Any] | None:
         """Returns the answer of a running search from its memory; None without a search or an answer."""
         with self._changed:
@@ -301,7 +442,7 @@ class TaskQueue:
             if job is None or job.child is None or job.facts.get("stage") not in ANSWERING:
                 return None
             send = job.child.send
-        return self._questions.ask(send, ask)
+        return self.questions.ask(send, ask)
 
     def job(self, number: int) -> QueuedTask:
         """Returns a job by its number.
@@ -323,7 +464,7 @@ class TaskQueue:
                 "memory_only": self._kept.problem,
                 "running": [job.as_dict() for job in self._running.values()],
                 "waiting": [job.as_dict() for job in self._waiting],
-                "ended": [job.brief() for job in reversed(self._ended)],
+                "ended": [job.as_dict() for job in reversed(self._ended)],
             }
 
     @property
@@ -336,7 +477,8 @@ class TaskQueue:
         """Ends the running tasks; returns when they are saved, or after `seconds`."""
         with self._changed:
             self._closed = True
-            self._spare.end()
+            if self.reserve is not None:
+                self.reserve.child.kill()
             for job in self._running.values():
                 self._end_soon(job)
             self._changed.wait_for(lambda: not self._running, seconds)
@@ -363,14 +505,13 @@ class TaskQueue:
         job.state, job.began = RUNNING, time.monotonic()
         self._keep(job)
         try:
-            handlers = Handlers(partial(self._heard, job), partial(self._lost, job), self._questions.cancel)
-            job.child = self._spare.take(handlers)
+            process, self.reserve = self.reserve or _Process(self), None
         except GraphSearchError as error:
             job.state, job.error = FAILED, str(error)
             self._end(job)
             return
+        process.job, job.child = job, process.child
         job.child.send(Order(job.number, job.task, self._place(), job.facts))
-        job.child.send(Watch(self._watched))
 
     @staticmethod
     def _end_soon(job: QueuedTask) -> None:
@@ -384,6 +525,7 @@ class TaskQueue:
     def _end(self, job: QueuedTask) -> None:
         job.ended = time.monotonic()
         job.child, job.stopping = None, False
+        job.facts.pop("node", None)
         if self._closed and job.state == STOPPED and job.task and job.task.is_kept:
             job.state = INTERRUPTED  # by the end of the server
             self._waiting.appendleft(job)
@@ -417,12 +559,15 @@ class TaskQueue:
         self.version += 1
         self._changed.notify_all()
 
-    # ---------------------------------------------------------------- threads of the children
-    def _heard(self, job: QueuedTask, told: TaskReport | LiveAnswer) -> None:
+    # ---------------------------------------------------------------- threads of the processes
+    def hear(self, process: _Process, told: TaskReport | LiveAnswer) -> None:
+        """Handles a message of a process; one in reserve sends none."""
         if isinstance(told, LiveAnswer):
-            self._questions.settle(told)
+            self.questions.settle(told)
             return
         with self._changed:
+            if (job := process.job) is None:
+                return
             if told.state == RUNNING:
                 job.facts = told.facts
             else:
@@ -430,8 +575,13 @@ class TaskQueue:
                 job.facts = {**told.facts} or job.facts
             self._news()
 
-    def _lost(self, job: QueuedTask, how: str) -> None:
+    def lose(self, process: _Process, how: str) -> None:
+        """Ends the task of a process that has ended, and starts the next one."""
         with self._changed:
+            if self.reserve is process:
+                self.reserve = None
+            if (job := process.job) is None:
+                return
             if job.state == RUNNING:
                 job.state = STOPPED if job.stopping else FAILED
                 job.error = "" if job.stopping else f"{how}; everything saved before is in the file"

@@ -224,8 +224,8 @@ export async function addLine(move) {
 }
 
 export function liveNode() {
-  const nodes = state.queue.running.flatMap((job) => job.facts.nodes || []);
-  state.live = nodes.find((found) => found.key === state.look?.key) || null;
+  const nodes = state.queue.running.map((job) => job.facts.node);
+  state.live = nodes.find((found) => found && found.key === state.look?.key) || null;
 }
 
 // the tasks of the server; none are known while it does not answer

@@ -61,7 +61,7 @@ def serve(
     ] = None,
     ram: Ram = None,
 ) -> int:
-    """Explore a graph file in the browser: board, moves, graph, values, searches, books, games and SQL.
+    """Explore a graph file in the browser: board, moves, graph, values, searches, books and games.
 
     The address that is printed opens the page; it has a token that nobody else knows. The page may be closed
     at any time: searches that were started or queued go on until they are done, or until this command ends.

@@ -39,7 +39,7 @@ PAGES = (
     "/api/file",
     "/api/events",
 )
-CHANGING = ("search", "follow", "build", "import/pgn", "export", "queue", "sql", "read")
+CHANGING = ("search", "follow", "build", "import/pgn", "export", "queue", "read")
 
 
 def test_nobody_comes_in_without_the_token(serve: Serve, small_graph: Path) -> None:
@@ -200,14 +200,13 @@ def test_the_end_of_a_server_tells_of_no_defect(
     serve: Serve, small_graph: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("graphsearch.web.serving.LEAVE_SECONDS", 1)
-    monkeypatch.setattr("graphsearch.web.api.tables.SQL_SECONDS", 4.0)
+    monkeypatch.setattr("graphsearch.web.api.tables.players", lambda *_, **__: time.sleep(4.0))
     client = serve(small_graph)
     client.enter()
-    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
 
     def ask() -> None:
         with suppress(OSError, HTTPException):
-            client.post("sql", statement=endless)
+            client.get("players")
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -236,20 +235,6 @@ def test_a_page_names_no_program_and_no_file_of_the_server(reader: Client) -> No
     engine = book + 'moves = "e4"\n[evaluator]\nevaluator = "uci:/bin/true"\n'
     assert reader.post("build", text=engine).status == 400
     assert reader.get("position", root="/etc/passwd").status == 400
-
-
-def test_sql_reads_this_file_only_and_not_for_long(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert client.post("sql", statement="SELECT count(*) FROM run").json["rows"] == [[1]]
-    for statement in (
-        "ATTACH 'x.db' AS x",
-        "DELETE FROM run",
-        "PRAGMA journal_mode = DELETE",
-        "SELECT 1; DROP TABLE run",
-    ):
-        assert client.post("sql", statement=statement).status == 400
-    monkeypatch.setattr("graphsearch.web.api.tables.SQL_SECONDS", 0.2)
-    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
-    assert "may take 0.2 s" in client.post("sql", statement=endless).error
 
 
 def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(

@@ -125,13 +125,13 @@ def test_five_views_have_names_parts_and_addresses(reading_page: Page) -> None:
     page.open()
     views = "return [...document.querySelectorAll('#views [role=tab]')].map((tab) => tab.textContent).join()"
     assert page.run(views) == "Analysis,Games,Book and repertoire,Review,File"
-    page.view("sql")
-    assert "view=sql" in page.driver.current_url
+    page.view("find")
+    assert "view=find" in page.driver.current_url
     page.driver.refresh()
-    page.has(".view-sql > *")  # the same view
+    page.has(".view-find > *")  # the same view
     page.click("#view-analysis")
     page.click("#view-file")
-    page.has(".view-sql > *")  # the part of it that was open
+    page.has(".view-find > *")  # the part of it that was open
     page.run("document.querySelector('#view-file').focus({ focusVisible: true })")
     page.keys_here(LEFT, LEFT)
     page.has("#view-book[aria-selected=true]")

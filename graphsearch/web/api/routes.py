@@ -21,7 +21,7 @@ from ...base.errors import (
     UnknownPositionError,
 )
 from ...base.limits import UPLOAD, check_size
-from ...exchange.games_export import csv_text, table_text
+from ...exchange.games_export import csv_text
 from ..gate import body_of
 from ..jobs.task import Task
 from ..served_file import ServedFile
@@ -79,8 +79,7 @@ def post(path: str, kind: type[W], answer: Answer[W], *, writes: bool = True) ->
                 f"a request has at most {MOST_BODY_BYTES >> 20} MiB; import a file instead"
             )
         wanted = await run_in_threadpool(read_request, kind, body)
-        table = request.query_params.get(CSV, "")
-        return await run_in_threadpool(_answered, answer, served_by(request), wanted, table)
+        return await run_in_threadpool(_answered, answer, served_by(request), wanted)
 
     return Route(path, endpoint, methods=["POST"])
 
@@ -90,7 +89,7 @@ def task(path: str, kind: type[Task], *, writes: bool = True) -> Route:
     return post(path, kind, lambda served, wanted: served.add(wanted), writes=writes)
 
 
-def _answered(answer: Answer[W], served: ServedFile, wanted: W, table: str) -> Response:
+def _answered(answer: Answer[W], served: ServedFile, wanted: W, table: str = "") -> Response:
     with time_limit(QUESTION_SECONDS):
         found = answer(served, wanted)
         if isinstance(found, Response):
@@ -104,11 +103,9 @@ def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
     rows: object = facts
     for name in table.split("."):
         rows = rows.get(name) if isinstance(rows, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict | list) for row in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidParameterError(f"this answer has no table {table!r}")
-    columns = facts.get("columns")
-    text = table_text(columns, rows) if isinstance(columns, list) else csv_text(rows)
-    return download(text, f"{served.path.stem}-{table}", "csv")
+    return download(csv_text(rows), f"{served.path.stem}-{table}", "csv")
 
 
 def download(content: str | bytes, stem: str, ending: str) -> Response:

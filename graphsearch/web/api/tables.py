@@ -1,4 +1,4 @@
-"""Answers about the whole file: its content, books, imported games, runs, and SQL."""
+"""Answers about the whole file: its content, books, imported games and runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...base.deadline import check_time
-from ...base.errors import GraphSearchError, InvalidParameterError, StatementLimitError
+from ...base.errors import GraphSearchError, StatementLimitError
 from ...book.status import status
 from ...book.why import why
 from ...query.find import Filters, find, read_pieces
@@ -15,7 +15,6 @@ from ...query.novelties import Novelties, Rules, novelties
 from ...query.players import players
 from ...query.prepare import Preparation, prepare
 from ...query.routes import transpositions
-from ...query.sql import json_value, sql
 from ...store.info import info, unfinished_state
 from ...store.store import Store
 from ...store.tables.books import books
@@ -30,13 +29,11 @@ from ..wanted import (
     Nothing,
     Ply,
     Rooted,
-    Statement,
     Wanted,
     Words,
 )
-from .routes import get, post
+from .routes import get
 
-SQL_SECONDS = 10.0
 MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer
 _RULES = Rules()
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS), SPELLED]
@@ -73,12 +70,6 @@ class FindWanted(Wanted):
     bounds: Literal["win", "draw", "loss", "proven"] | None = None
     pieces: Words | None = None
     side: Literal["w", "b"] | None = None
-
-
-class SqlWanted(Wanted):
-    """A read-only SQL statement."""
-
-    statement: Statement = ""
 
 
 class NoveltiesWanted(GivenPosition, BookWanted):
@@ -171,26 +162,6 @@ def _look_at_clock(*_: int) -> None:
     check_time()
 
 
-def _sql(served: ServedFile, wanted: SqlWanted) -> dict[str, Any]:
-    if "\0" in wanted.statement:
-        raise InvalidParameterError("a statement must not contain a NUL character")
-    try:
-        with sql(served.path, wanted.statement, limit=MOST_ROWS + 1, timeout=SQL_SECONDS) as result:
-            rows = [[_cell(value) for value in row] for row in result.rows]
-            columns = list(result.columns)
-    except StatementLimitError:
-        raise StatementLimitError(
-            f"a statement of the page may take {SQL_SECONDS:g} s; `graphsearch lab sql` allows more"
-        ) from None
-    return {"columns": columns, "rows": rows[:MOST_ROWS], "more": len(rows) > MOST_ROWS}
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return f"BLOB of {len(value):,} bytes"
-    return str(value) if isinstance(value, int) and abs(value) > 1 << 53 else json_value(value)
-
-
 ROUTES = [
     get("/api/file", Nothing, _file),
     get("/api/books", BookWanted, _books),
@@ -204,5 +175,4 @@ ROUTES = [
     get("/api/players", PlayersWanted, lambda served, it: players(served.path, it.name, top=it.top)),
     get("/api/prepare", PrepareWanted, _prepare),
     get("/api/find", FindWanted, _find),
-    post("/api/sql", SqlWanted, _sql, writes=False),
 ]

@@ -1,12 +1,12 @@
-// Positions by conditions, transpositions, and SQL.
+// Positions by conditions, and transpositions.
 
-import { ask, csvLink, latest, send } from "./api.js";
-import { chip, count, download, forWhite, h, proven, put, signed, table } from "./dom.js";
+import { ask, csvLink, latest } from "./api.js";
+import { chip, count, forWhite, h, proven, put, signed, table } from "./dom.js";
 import { ecoOf, linkTo, wayTo } from "./books.js";
 import { open } from "./state.js";
 import { START, said } from "./chess.js";
 
-const kept = { find: { min_n: "100" }, sql: "SELECT fen, n, q, best_move FROM top_position ORDER BY n DESC LIMIT 50" };
+const kept = { find: { min_n: "100" } };
 
 const QUESTIONS = {
   find: {
@@ -64,43 +64,3 @@ function section(name, question) {
   };
   return h("section", {}, h("h2", { text: question.title }), h("form", { class: "inline", onsubmit: run }, controls, h("button", { text: "Find" })), answer);
 }
-
-// ------------------------------------------------------------ SQL
-// the rows that are shown, as the server writes those of other tables
-async function save({ statement }) {
-  const response = await fetch("/api/sql?csv=rows", { method: "POST", body: JSON.stringify({ statement }), headers: { "Content-Type": "application/json" } });
-  if (response.ok) download(await response.blob(), "sql.csv");
-}
-
-const EXAMPLES = [
-  ["Best-visited positions", "SELECT fen, n, q, best_move FROM top_position ORDER BY n DESC LIMIT 50"],
-  ["Games against the search", "SELECT fen, san, games, score, n, q, difference FROM games_against_search WHERE games >= 20 ORDER BY abs(difference) DESC LIMIT 50"],
-  ["Leaves of books", "SELECT book, fen, ply, priority FROM book_open_leaves ORDER BY priority LIMIT 50"],
-  ["Runs", "SELECT * FROM runs"],
-  ["Tables and views", "SELECT name, type FROM pragma_table_list WHERE schema = 'main' ORDER BY type, name"],
-];
-
-export const sqlView = {
-  name: "sql",
-  title: "SQL",
-  make(host) {
-    const area = h("textarea", { id: "statement", rows: 5, spellcheck: "false", value: kept.sql, oninput: (event) => { kept.sql = event.target.value; } });
-    const answer = h("div", { class: "answer", "aria-live": "polite" });
-    const last = latest();
-    const draw = (found) => {
-      const places = found.columns.map((name) => /fen|position/i.test(name));
-      const rows = found.rows.map((row) => row.map((cell, k) => (places[k] && /^\S+\/\S+ [wb] /.test(cell) ? linkTo(cell) : cell)));
-      put(answer, h("p", { class: "note" }, `${count(rows.length)} rows${found.more ? ", and more" : ""} `, h("button", { type: "button", class: "csv", text: "CSV", onclick: () => save(found) })), table(found.columns, rows, { caption: "Answer", empty: "No rows." }));
-    };
-    const run = (event) => {
-      event?.preventDefault();
-      put(answer, h("p", { class: "note", text: "Asking…" }));
-      const statement = area.value;
-      last(send("sql", { statement }), (found) => draw({ ...found, statement }), (error) => put(answer, h("p", { class: "failed", text: error.message })));
-    };
-    area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(event); });
-    put(host, h("form", { onsubmit: run }, h("label", { for: "statement", text: "A reading statement: SELECT, WITH, VALUES or EXPLAIN. It may take 10 seconds." }), area,
-      h("div", { class: "row" }, h("button", { class: "primary", text: "Ask" }), EXAMPLES.map(([title, text]) => h("button", { type: "button", text: title, onclick: () => { area.value = kept.sql = text; run(); } })))), answer);
-    return {};
-  },
-};

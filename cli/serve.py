@@ -17,21 +17,13 @@ from graphsearch.base.limits import UCI_LINE, decoded, size_text
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.protocol import Writer
 
-from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, argument, graph_ram, option
+from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, graph_ram, option
 from .output import FAILED, say
 from .signals import StopSignals
 
 
 def serve(
     file: StoreOption,
-    others: Annotated[
-        list[Path] | None,
-        argument(
-            "OTHER...",
-            "Other graph files that the page may compare this one with, or merge into it, beside those of "
-            "the same folder.",
-        ),
-    ] = None,
     port: Annotated[int, option("--port N", "Port; 0 takes a free one.", min=0, max=65535)] = 0,
     host: Annotated[
         str,
@@ -86,7 +78,6 @@ def serve(
         read_only=read_only,
         evaluators=offered(evaluator or ()),
         ram_bytes=graph_ram(ram),
-        beside=tuple(others or ()),
     )
     with StopSignals() as signals:
         server = Server(served, host=host, port=port, password=password, kept=keep_address)

@@ -27,14 +27,12 @@ class ServedFile:
       evaluators: the permitted ones by name: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
       kept: the file for queries; it keeps their records in memory.
-      beside: other graph files, of any folder, that the page may compare with this one, or merge into it.
     """
 
     path: Path
     read_only: bool = False
     evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered())
     ram_bytes: int | None = None
-    beside: tuple[Path, ...] = ()
     queue: TaskQueue = field(init=False)
     kept: KeptFile = field(init=False)
     kept_queue: KeptQueue = field(init=False)
@@ -48,7 +46,7 @@ class ServedFile:
     @property
     def place(self) -> Place:
         """The file, as tasks know it, with the folder for uploads and exports."""
-        return Place(self.path, self.kept_queue.folder, self.evaluators, self.ram_bytes, self.beside)
+        return Place(self.path, self.kept_queue.folder, self.evaluators, self.ram_bytes)
 
     def add(self, task: Task) -> dict[str, object]:
         """Queues a task, and returns it for the page once the file has it; `TaskQueue.add` has the errors."""

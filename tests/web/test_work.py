@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -25,20 +24,16 @@ import pytest
 
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.view import show
-from graphsearch.query.diff import WHATS, diff
 from graphsearch.query.position import position
 from graphsearch.store.file import WriteLock, holder
 from graphsearch.store.info import info
-from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 from graphsearch.web.jobs.searching import SearchTask, spent_before
 from graphsearch.web.jobs.task import Order, Place
 from graphsearch.web.jobs.task_queue import READ_ONLY, TAKEN
 from graphsearch.web.served_file import offered
 from tests.conftest import Cli, sql, start
-from tests.query.handmade import LINES, graph_file
 from tests.web.client import PATIENCE_S, Address, Client, Serve, done, queue, until
-from tests.web.page import Page
 
 EVIL = """[Event "<img src=x onerror=alert(1)>"]
 [White "<script>alert(1)</script>"]
@@ -280,70 +275,6 @@ def test_games_are_reviewed_in_the_queue_and_shown(client: Client, small_graph: 
     assert "visits" in client.ask("POST", "/api/review?visits=1", b"1. e4 *").error
 
 
-# ------------------------------------------------------------------ other files of the folder
-MORE = LINES | {"e4": {"e5": (900, -0.5), "c5": (19, 0.0)}, "d4 d5": {"c4": (5, 0.1)}}
-
-
-def compared(client: Client, **given: object) -> Any:
-    """Returns what a comparison finds, which the queue does."""
-    job = client.post("compare", **given).json
-    ended = done(client, job["number"])
-    assert (ended["kind"], ended["state"], ended["error"]) == ("compare", "done", "")
-    return client.get("compared", number=job["number"]).json
-
-
-def test_files_of_the_folder_are_compared_and_no_others(client: Client, small_graph: Path) -> None:
-    other = graph_file(small_graph.with_name("<b>.graph"), MORE)
-    shutil.copy(other, small_graph.with_name("notes.txt"))
-    assert client.get("others").json == {"files": ["<b>.graph"]}
-    answer = compared(client, other="<b>.graph", top="3")
-    expected = json.loads(json.dumps(diff(other, small_graph, what=WHATS, top=3).as_dict()))
-    for name in ("changes", "come", "gone"):
-        ways = [row.pop("way") for row in answer[name]]
-        assert all(way["start"] is None for way in ways if way), name
-    assert answer | {"old": "", "new": ""} == expected | {"old": "", "new": "", "books": []}
-    turned = compared(client, other="<b>.graph", turned="1")
-    assert (turned["old"], turned["new"]) == ("small.graph", "<b>.graph")
-    for name in ("notes.txt", "../small.graph", str(other), "", "small.graph"):
-        assert client.post("compare", other=name).status == 400
-        assert client.post("merge", other=name).status == 400
-
-
-def test_another_file_is_merged_as_a_task(client: Client, small_graph: Path) -> None:
-    other = shutil.copy(small_graph, small_graph.with_name("other.graph"))
-    with Store.open(other) as store:
-        store.begin_run(chess.STARTING_FEN, {}, {})
-    before = Path(other).read_bytes()
-    with Store.open(small_graph, read_only=True) as store:
-        runs = len(store.runs())
-    job = client.post("merge", other="other.graph").json
-    ended = done(client, job["number"])
-    assert (ended["kind"], ended["state"], ended["error"]) == ("merge", "done", "")
-    assert (ended["facts"]["added"], ended["facts"]["changed"], ended["facts"]["found"]) == (0, 0, 0)
-    with Store.open(small_graph, read_only=True) as store:
-        assert len(store.runs()) == runs + 1
-    assert Path(other).read_bytes() == before
-    assert "compared nothing" in client.get("compared", number=job["number"]).error
-    assert client.get("compared", number=99).status == 400
-    assert "one of" in client.post("compare", other="x.graph", what="nothing").error
-
-
-def test_the_page_compares_in_the_queue_and_shows_what_changed(page: Page, small_graph: Path) -> None:
-    page.open()
-    graph_file(small_graph.with_name("older.graph"), MORE)
-    page.view("diff")
-    page.wait('return document.querySelector("#diff-other")?.value === "older.graph"', "the other file")
-    page.click(".view-diff form .primary")
-    page.has(".view-diff a.csv", 3)
-    assert "common positions" in page.text(".view-diff .answer")
-    link = page.run('return document.querySelector(".view-diff a.csv").getAttribute("href")')
-    assert page.client.ask("GET", link).body.startswith(b"position,")
-    page.view("moves")
-    page.view("diff")  # what was compared is still there
-    page.has(".view-diff a.csv", 3)
-    assert page.errors() == []
-
-
 # ------------------------------------------------------------------ the queue in the file
 PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
 SERVE = """
@@ -475,7 +406,6 @@ FOREIGN: list[tuple[dict[str, Any], str]] = [
     ({"name": "search", "wanted": {"evaluator": "lc0:/etc/passwd"}}, "the page offers"),
     ({"name": "import", "wanted": {"form": "pgn", "file": "../../etc/passwd"}}, "file"),
     ({"name": "import", "wanted": {"form": "pgn", "file": "0" * 32}}, "uploaded file is gone"),
-    ({"name": "merge", "wanted": {"other": "/etc/passwd"}}, "no graph file"),
     ({"name": "os.system", "wanted": {}}, "not repeated"),
 ]
 

@@ -14,11 +14,10 @@ from ...query.find import Filters, find, read_pieces
 from ...query.novelties import Novelties, Rules, novelties
 from ...query.players import players
 from ...query.prepare import Preparation, prepare
-from ...query.routes import transpositions
+from ...query.routes import routes, transpositions
 from ...store.info import info, unfinished_state
 from ...store.store import Store
 from ...store.tables.books import books
-from ..jobs.files import with_ways
 from ..served_file import ServedFile
 from ..wanted import (
     MOST_COUNT,
@@ -104,10 +103,24 @@ class PrepareWanted(BookWanted):
     top: PlayedRows = 50
 
 
+def _with_ways(served: ServedFile, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns rows about positions, each with a line to it from a root as `way`; None if none is known."""
+    found = routes(served.path, [row["position"] for row in rows])
+    ways = {
+        fen: {
+            "start": way.start,
+            "line": list(way.line),
+            "opening": str(way.opening) if way.opening else None,
+        }
+        for fen, way in found.items()
+    }
+    return [row | {"way": ways.get(row["position"])} for row in rows]
+
+
 def _file(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
     """Returns the data that a page needs once: the file, its books, and the permitted actions."""
     facts = info(served.path).as_dict()
-    roots = with_ways(served.path, facts["roots"][:MOST_ROWS])
+    roots = _with_ways(served, facts["roots"][:MOST_ROWS])
     return {
         "name": served.path.name,
         "read_only": served.read_only,
@@ -136,7 +149,7 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
             rows.append(found.as_dict())
     except StatementLimitError:
         complete = False
-    return {"positions": with_ways(served.path, rows), "complete": complete, "limit": wanted.limit}
+    return {"positions": _with_ways(served, rows), "complete": complete, "limit": wanted.limit}
 
 
 def _filters(wanted: FindWanted) -> Filters:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +18,8 @@ from ...book.study.pgn import read_games
 from ..jobs.files import (
     EXPORTS,
     BuildTask,
-    CompareTask,
     ExportTask,
     ImportTask,
-    MergeTask,
     ReviewTask,
     file_name,
 )
@@ -30,8 +27,8 @@ from ..jobs.searching import FollowTask, SearchTask
 from ..jobs.task import Task
 from ..jobs.task_queue import DONE, QueuedTask
 from ..served_file import ServedFile
-from ..wanted import Nothing, Ply, Wanted, read_request
-from .routes import get, post, received, served_by, task
+from ..wanted import Ply, Wanted, read_request
+from .routes import post, received, served_by, task
 
 PGN = "application/x-chess-pgn"
 
@@ -42,12 +39,6 @@ class Order(Wanted):
     action: Literal["stop", "hold", "go", "clear", "forget"]
     number: Ply = 0
     hold: bool = False
-
-
-class TaskWanted(Wanted):
-    """The result of a task, by its number."""
-
-    number: Ply
 
 
 def _build(served: ServedFile, wanted: BuildTask) -> dict[str, Any]:
@@ -88,13 +79,6 @@ def _download(request: Request) -> Response:
     wanted, path = _written(served, number, ExportTask, "", "this export has not written a file")
     name = f"{wanted.book or served.path.stem}.{EXPORTS[wanted.form]}"
     return FileResponse(path, media_type="application/octet-stream", filename=name)
-
-
-def _compared(served: ServedFile, wanted: TaskWanted) -> dict[str, Any]:
-    """Returns the differences found by a comparison."""
-    _, path = _written(served, wanted.number, CompareTask, ".json", "this task has compared nothing")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def _reviewed(request: Request, ending: str) -> tuple[ReviewTask, Path]:
@@ -147,10 +131,6 @@ ROUTES = [
     task("/api/export", ExportTask, writes=False),
     Route("/api/download/{number:int}", _download, methods=["GET"]),
     Route("/api/import/{form}", _upload(ImportTask), methods=["POST"]),
-    get("/api/others", Nothing, lambda served, it: {"files": list(served.place.others())}),
-    task("/api/compare", CompareTask, writes=False),
-    get("/api/compared", TaskWanted, _compared),
-    task("/api/merge", MergeTask),
     Route("/api/review", _upload(ReviewTask), methods=["POST"]),
     Route("/api/review/{number:int}", _review, methods=["GET"]),
     Route("/api/review/{number:int}/game/{game:int}", _review_game, methods=["GET"]),

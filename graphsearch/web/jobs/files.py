@@ -1,20 +1,19 @@
-"""Tasks with files and books: builds, imports, exports, comparisons, merges and reviews."""
+"""Tasks with files and books: builds, imports, exports and reviews."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from ...base.answer import picked
 from ...base.errors import BookConfigError, GraphSearchError, InvalidParameterError
-from ...base.limits import open_file, shortened
+from ...base.limits import open_file
 from ...book.config import load_toml, parse_config
 from ...book.review.games import GameChoice, read_since
 from ...book.review.review import LEAST_VISITS
@@ -22,9 +21,7 @@ from ...book.why import admitted_moves
 from ...evaluators.factory import EvaluatorSpec, with_threads
 from ...exchange.selection import Selection
 from ...exchange.sources import GivenFile
-from ...query.diff import WHATS
-from ...query.routes import routes
-from ..wanted import MOST_COUNT, SPELLED, Count, Name, Ply, Rooted, Statement, Upload, Wanted, Words
+from ..wanted import MOST_COUNT, SPELLED, Count, Name, Ply, Rooted, Statement, Upload, Words
 from .searching import Seconds
 from .task import Place, Settings, Task, Threads, Work
 
@@ -41,7 +38,7 @@ EXPORTS = {  # form -> ending
     "csv": "csv",
 }
 LONGEST_NAME = 120
-MOST_PROBLEMS = 20  # of a merge, an import or a review, reported to the page
+MOST_PROBLEMS = 20  # of an import or a review, reported to the page
 MOST_GAMES = 200  # of a review, for the page; the files have all
 
 
@@ -212,104 +209,6 @@ class ExportTask(Rooted, Task):
         (file,) = work.written()
         report = exporters[self.form](work.place.path, file, self.selection(), on_progress=work.progress)
         return {"stage": "done", **report.as_dict(), "path": file.name}
-
-
-# ---------------------------------------------------------------- other files
-def with_ways(path: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns rows about positions, each with a line to it from a root as `way`; None if none is known."""
-    found = routes(path, [row["position"] for row in rows])
-    ways = {
-        fen: {
-            "start": way.start,
-            "line": list(way.line),
-            "opening": str(way.opening) if way.opening else None,
-        }
-        for fen, way in found.items()
-    }
-    return [row | {"way": ways.get(row["position"])} for row in rows]
-
-
-class OtherFile(Wanted):
-    """A graph file beside the served one, by its name; a page may name no other files."""
-
-    other: Annotated[str, Field(max_length=1000)] = ""
-
-    def path(self, place: Place) -> Path:
-        """Returns its path; raises InvalidParameterError if there is none of that name."""
-        found = place.others().get(self.other)
-        if found is None:
-            name = shortened(self.other, 80)
-            raise InvalidParameterError(f"there is no graph file {name!r} beside {place.path.name}")
-        return found
-
-
-class CompareTask(OtherFile, Task):
-    """A comparison with an older file, or a newer one with `turned`, into a JSON file."""
-
-    word = "compare"
-    reads_only = True
-    endings = (".json",)
-    turned: bool = False
-    cp: Count = 20
-    what: Name | None = None
-    top: Annotated[int, Field(ge=1, le=500), SPELLED] = 50
-
-    def title(self, place: Place) -> str:
-        """Returns the other file's name."""
-        if self.what and self.what not in WHATS:
-            raise InvalidParameterError(
-                f"a change is one of {', '.join(WHATS)}, not {shortened(self.what)!r}"
-            )
-        return f"compare with {self.path(place).name}"
-
-    def run(self, work: Work) -> dict[str, Any]:
-        """Writes the differences."""
-        from ...book.why import changes
-        from ...query.diff import diff
-
-        own, other = work.place.path, self.path(work.place)
-        pair = (own, other) if self.turned else (other, own)
-        what = (self.what,) if self.what else WHATS
-        found = diff(*pair, cp=self.cp, what=what, top=self.top, on_progress=work.progress).as_dict()
-        for name, path in (("changes", pair[1]), ("come", pair[1]), ("gone", pair[0])):
-            found[name] = with_ways(path, found[name])
-        found |= {"old": pair[0].name, "new": pair[1].name}
-        found["books"] = [book.as_dict() for book in changes(*pair, top=self.top)]
-        work.written()[0].write_text(json.dumps(found), encoding="utf-8")
-        return {"stage": "done"}
-
-
-class MergeTask(OtherFile, Task):
-    """A merge of another file into the served one."""
-
-    word = "merge"
-
-    def title(self, place: Place) -> str:
-        """Returns the names of both files."""
-        return f"merge {self.path(place).name} into {place.path.name}"
-
-    def run(self, work: Work) -> dict[str, Any]:
-        """Merges the other file."""
-        from ...graph.sweeps.merge import Wanted as MergeWanted
-        from ...graph.sweeps.merge import merge
-        from ...store.rewrite import Progress
-
-        def show(now: Progress) -> None:
-            if work.stop.is_set():
-                raise GraphSearchError("stopped; the part merged so far is sound; merge again to finish it")
-            work.progress(now.done, now.total, now.stage)
-
-        wanted = MergeWanted(ram_bytes=work.place.ram_bytes)
-        other = self.path(work.place)
-        report = merge([other], into=work.place.path, wanted=wanted, on_progress=show)
-        (counts,) = (one.counts for one in report.inputs)
-        facts = {
-            "nodes": report.nodes,
-            "added": counts.fresh,
-            "changed": counts.changed,
-            "found": report.found,
-        }
-        return {"stage": "done", **facts, "problems": report.problems[:MOST_PROBLEMS]}
 
 
 # ---------------------------------------------------------------- reviews

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from ...store.record import NodeRecord
     from ...workers.process import Pipe
 
-MOST_OTHERS = 1000  # files in the list
 STOP = "stop"  # ends the task, and saves it
 PROGRESS_SECONDS = 0.4  # between two reports of a task with files
 LOCK_SECONDS = 1.0  # between two attempts to lock the file
@@ -53,23 +51,12 @@ class Place:
     Attributes:
       folder: for uploads and for files that tasks write. evaluators: the permitted ones by name.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
-      beside: other graph files, of any folder, that the page may compare with this one, or merge into it.
     """
 
     path: Path
     folder: Path
     evaluators: dict[str, EvaluatorSpec]
     ram_bytes: int | None = None
-    beside: tuple[Path, ...] = ()
-
-    def others(self) -> dict[str, Path]:
-        """Returns the other graph files that a page may name: those of the folder, and those `beside`."""
-        near: list[Path] = []
-        with contextlib.suppress(OSError):  # a folder without permission to list it
-            near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
-        graphs = (path for path in [*near, *self.beside] if path.is_file())
-        found = (path for path in graphs if not path.samefile(self.path))
-        return {path.name: path for path in islice(found, MOST_OTHERS)}
 
     def ram(self, text: str | None) -> int | None:
         """Returns the memory of a search that asks for some; None: the default.

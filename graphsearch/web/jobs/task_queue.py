@@ -35,13 +35,12 @@ from ...store.tables.rows import json_object
 from ...store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits, put_tasks
 from ...workers.process import Child, Handlers
 from ..wanted import read_request
-from .files import BuildTask, CompareTask, ExportTask, ImportTask, MergeTask, ReviewTask
+from .files import BuildTask, ExportTask, ImportTask, ReviewTask
 from .searching import FollowTask, PositionTask, SearchTask
 from .task import STOP, Ask, LiveAnswer, Order, Place, Question, Task, TaskReport, work
 
 KINDS: dict[str, type[Task]] = {
-    kind.word: kind
-    for kind in (SearchTask, BuildTask, ImportTask, ExportTask, CompareTask, MergeTask, ReviewTask)
+    kind.word: kind for kind in (SearchTask, BuildTask, ImportTask, ExportTask, ReviewTask)
 }
 KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000

@@ -5,7 +5,6 @@ import { bytes, count, h, percent, put, table, when } from "./dom.js";
 import { endOf } from "./search.js";
 import { here, state } from "./state.js";
 import { ecoOf, linkTo, wayTo } from "./books.js";
-import { mergeForm } from "./comparing.js";
 
 export const runsView = {
   name: "runs",
@@ -42,7 +41,7 @@ export const filesView = {
       const rows = (state.file?.info.imported.sources || []).map((source) => [source.kind, source.name, when(source.started), source.taken, source.skipped, source.finished ? "complete" : "broken off"]);
       put(sources, table(["Kind", "File", "Started (UTC)", "Taken", "Skipped", "State"], rows, { caption: "Imports", empty: "Nothing was imported yet." }));
     };
-    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : importForm(toast), sources, mergeForm(toast), exportForm(toast), done);
+    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : importForm(toast), sources, exportForm(toast), done);
     return { show: draw, on: { queue: draw, facts: draw } };
   },
 };
@@ -87,7 +86,7 @@ function exportForm(toast) {
 }
 
 function drawJobs(host) {
-  const all = [...state.queue.running, ...state.queue.waiting, ...state.queue.ended].filter((job) => ["import", "merge", "export"].includes(job.kind));
+  const all = [...state.queue.running, ...state.queue.waiting, ...state.queue.ended].filter((job) => ["import", "export"].includes(job.kind));
   put(host, h("ul", { class: "jobs" }, all.map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }),
     h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }),
     job.state === "running" && job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, title: percent(job.facts.done / job.facts.total, 0), "aria-label": job.title }),

@@ -5,8 +5,7 @@ import { bytes, clock, count, h, percent, points, put, short } from "./dom.js";
 import { followSwitch, searchedMoves } from "./follow.js";
 import { here, on, state } from "./state.js";
 
-const READS = ["export", "compare"]; // kinds of tasks that run beside one that writes
-const running = () => state.queue.running.find((job) => !READS.includes(job.kind)) || null;
+const running = () => state.queue.running.find((job) => job.kind !== "export") || null;
 
 // ------------------------------------------------------------ the strip
 export function strip(host, { toast }) {
@@ -32,7 +31,7 @@ function lastWord(held) {
   if (held) return h("span", { class: "muted", text: "Another program is searching this file." });
   const waits = state.queue.waiting.length;
   if (waits && state.queue.held) return h("span", { class: "muted", text: `${waits} in the queue, which is held.` });
-  const job = state.queue.ended.find((each) => !READS.includes(each.kind));
+  const job = state.queue.ended.find((each) => each.kind !== "export");
   if (!job) return h("span", { class: "muted", text: state.file?.read_only ? "Read-only." : "Nothing is running." });
   return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job) });
 }
@@ -48,12 +47,11 @@ export function endOf(job) {
   if (facts.reviewed !== undefined) parts.push(`${points(facts.reviewed, "game")} reviewed`);
   if (facts.new_taken !== undefined) parts.push(facts.state === "known" ? "imported before" : `${count(facts.new_taken)} taken, ${count(facts.new_skipped)} skipped`);
   if (facts.form && facts.positions !== undefined && facts.moves !== undefined && job.kind === "export") parts.push(`${count(facts.positions)} positions, ${count(facts.moves)} moves`);
-  if (facts.nodes !== undefined && job.kind === "merge") parts.push(`${count(facts.added)} new positions, ${count(facts.changed)} changed${facts.found ? `; ${count(facts.found)} things left out` : ""}`);
   const reason = REASONS[facts.reason] ?? "";
   return `${parts.join(": ")}${reason ? `; ${reason}` : ""} (${clock(job.seconds)})${job.state === "stopped" && !reason ? ", stopped" : ""}`;
 }
 
-const STAGES = { opening: "opening the files…", waiting: "waits until another program has written this file…", starting: "starting…", compiling: "compiling kernels, once…", loading: "loading the book…", resting: "there is nothing more to search here", checking: "checking the book…" };
+const STAGES = { waiting: "waits until another program has written this file…", starting: "starting…", compiling: "compiling kernels, once…", loading: "loading the book…", resting: "there is nothing more to search here", checking: "checking the book…" };
 
 function countersOf(job) {
   const { facts } = job;

@@ -13,7 +13,7 @@ const VIEWS = [
   ["games", "Games", [later("games", "Moves played", () => import("./games.js")), later("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./opponents.js")), later("prepare", "Prepare", () => import("./opponents.js"))]],
   ["book", "Book and repertoire", [later("repertoire", "Repertoire", () => import("./repertoire.js")), later("books", "Books", () => import("./books.js"))]],
   ["review", "Review", [later("review", "Review", () => import("./review.js"))]],
-  ["file", "File", [later("files", "Import and export", () => import("./files.js")), later("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./finding.js")), later("diff", "Compare", () => import("./comparing.js"))]],
+  ["file", "File", [later("files", "Import and export", () => import("./files.js")), later("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./finding.js"))]],
 ];
 const NEWS = ["position", "news", "lines", "live", "beat", "queue", "file", "facts"];
 

@@ -28,7 +28,7 @@ from starlette.routing import Route
 
 from ..base.errors import GraphSearchError
 from ..exchange.pieces import sprite
-from .api import games, positions, studies, tables, work
+from .api import positions, studies, tables, work
 from .api.routes import error_response, served_by
 from .served_file import ServedFile
 
@@ -49,7 +49,6 @@ def application(served: ServedFile) -> Starlette:
             Route("/p/{fen:path}", _page, methods=["GET"]),
             Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg", 308), methods=["GET"]),
             *positions.ROUTES,
-            *games.ROUTES,
             *tables.ROUTES,
             *work.ROUTES,
             *studies.ROUTES,

@@ -12,7 +12,6 @@ import sys
 import threading
 from contextlib import closing
 from http.client import HTTPConnection
-from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,21 +110,6 @@ def test_the_other_views_are_answered(reader: Client) -> None:
         assert reader.get(path).status == 200, path
     assert reader.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
     assert reader.get("values").status == 400
-
-
-def test_a_line_goes_out_as_pgn_with_the_tags_of_its_game(reader: Client) -> None:
-    assert reader.post("pgn", line="e2e4").json["pgn"].endswith("\n\n1. e4 *")
-    kept = {"White": 'Ann "A" \\', "Black": "Bob C", "Result": "1-0", "Event": "Club"}
-    tags = kept | {"Black": "Bob\nC", "FEN": "no", "Bad tag": "x"}
-    whole = reader.post("pgn", line="e2e4 e7e5", headers=tags, whole=True).json["pgn"]
-    game = chess.pgn.read_game(StringIO(whole))
-    assert game
-    assert kept.items() <= dict(game.headers).items()
-    assert whole.endswith("1. e4 e5 1-0")
-    assert "FEN" not in game.headers
-    other = reader.post("pgn", line="f3 e5 g4 Qh4", headers=tags).json["pgn"]
-    assert '[White "Ann' in other
-    assert other.endswith("2. g4 Qh4# 0-1")  # not the result of the game
 
 
 # ------------------------------------------------------------------ work

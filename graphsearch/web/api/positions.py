@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Annotated, Any
 
 import chess
-import chess.pgn
 from pydantic import Field
 
 from ...base.errors import CorruptRecordError, InvalidPositionError, StoreError
@@ -27,7 +26,7 @@ from ...query.routes import routes
 from ...query.tree import tree
 from ..jobs.task import node
 from ..served_file import ServedFile
-from ..wanted import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text, Words
+from ..wanted import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text
 from .routes import get, post
 
 MOST_PLIES = 24  # of a line on the page
@@ -62,13 +61,6 @@ class PositionWanted(GivenPosition):
     """Facts about a position; `rest`: the moves of the line after it."""
 
     rest: Line = ""
-
-
-class PgnWanted(GivenPosition):
-    """A line as PGN, with the tags of its game; without `whole` the game continued differently."""
-
-    headers: dict[Name, Words] = Field(default_factory=dict, max_length=100)
-    whole: bool = False
 
 
 def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
@@ -214,7 +206,6 @@ def _games(text: str) -> dict[str, Any]:
 
 
 MOST_TAGS, LONGEST_TAG = 60, 200  # of a game, kept by the page
-_RESULTS = ("1-0", "0-1", "1/2-1/2")
 _OF_BOARD = ("FEN", "SetUp", "Variant")  # tags that the line itself provides
 
 
@@ -230,21 +221,6 @@ def _game(board: chess.Board, headers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _pgn(served: ServedFile, wanted: PgnWanted) -> dict[str, Any]:
-    """Returns the line as PGN, with the tags of its game; its result only if the line is the whole game."""
-    board = wanted.board()
-    game = chess.pgn.Game.from_board(board)
-    own = {
-        name: " ".join(value.split())
-        for name, value in wanted.headers.items()
-        if name not in _OF_BOARD and name.isascii() and name.isidentifier()
-    }
-    whole = wanted.whole and own.get("Result") in _RESULTS
-    own["Result"] = own["Result"] if whole else game.headers["Result"]  # else that of the board
-    game.headers.update({"Event": "Analysis", "Site": "graphsearch"} | own)
-    return {"pgn": str(game), "fen": fen_of(board)}
-
-
 ROUTES = [
     get("/api/position", PositionWanted, _position),
     get("/api/lines", LinesWanted, _lines),
@@ -254,6 +230,5 @@ ROUTES = [
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
     get("/api/history", GivenPosition, lambda served, it: history(served.path, it.board())),
-    post("/api/pgn", PgnWanted, _pgn, writes=False),
     post("/api/read", Text, _read, writes=False),
 ]

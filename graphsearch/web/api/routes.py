@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -51,13 +52,13 @@ async def error_response(request: Request, error: Exception) -> Response:
 
 
 def get(path: str, kind: type[W], answer: Answer[W]) -> Route:
-    """Returns the route of a GET request; a thread answers it from the parameters of the address.
+    """Returns the route of a GET request; a thread answers it from the parameters and parts of the address.
 
     With the parameter `csv` the response is a file of the answer's rows of that name.
     """
 
     def endpoint(request: Request) -> Response:
-        given = dict(request.query_params)
+        given = {**request.query_params, **request.path_params}
         table = given.pop(CSV, "")
         return _answered(answer, served_by(request), read_request(kind, given), table)
 
@@ -84,9 +85,19 @@ def post(path: str, kind: type[W], answer: Answer[W], *, writes: bool = True) ->
     return Route(path, endpoint, methods=["POST"])
 
 
-def task(path: str, kind: type[Task], *, writes: bool = True) -> Route:
-    """Returns the route of a POST request that is a task: it is queued."""
-    return post(path, kind, lambda served, wanted: served.add(wanted), writes=writes)
+def upload(path: str, kind: type[W], answer: Callable[[ServedFile, W], dict[str, Any]]) -> Route:
+    """Returns the route of a POST request whose body is a file; its name is the field `file`."""
+
+    async def endpoint(request: Request) -> Response:
+        served, name = served_by(request), uuid4().hex
+        served.may_write()
+        wanted = read_request(kind, {**request.query_params, **request.path_params, "file": name})
+        if isinstance(wanted, Task):
+            wanted.title(served.place)  # refuses a wrong request before the upload
+        await _receive(request, served.place.folder / name)
+        return JSONResponse(await run_in_threadpool(answer, served, wanted))
+
+    return Route(path, endpoint, methods=["POST"])
 
 
 def _answered(answer: Answer[W], served: ServedFile, wanted: W, table: str = "") -> Response:
@@ -115,8 +126,8 @@ def download(content: str | bytes, stem: str, ending: str) -> Response:
     return Response(content, media_type=DOWNLOADS.get(ending, "application/octet-stream"), headers=headers)
 
 
-async def received(request: Request, file: Path) -> Path:
-    """Writes a request's upload to a file as it arrives; returns the file.
+async def _receive(request: Request, file: Path) -> None:
+    """Writes a request's upload to a file as it arrives.
 
     Raises:
       InputFileError: if it is too large, or cannot be written.
@@ -138,4 +149,3 @@ async def received(request: Request, file: Path) -> Path:
     except BaseException:
         file.unlink(missing_ok=True)
         raise
-    return file

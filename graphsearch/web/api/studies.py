@@ -6,21 +6,17 @@ A change names the revision that was read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from io import StringIO
 from itertools import islice
-from pathlib import Path
-from typing import Annotated, Literal, TypeVar
-from uuid import uuid4
+from typing import Annotated, Any, Literal
 
 import chess.pgn
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
 from ...base.deadline import time_limit
 from ...base.errors import GraphSearchError, InvalidPositionError
@@ -32,8 +28,8 @@ from ...position.notation import START_WORD, named_board
 from ...query.line import tree_values
 from ..jobs.files import file_name
 from ..served_file import ServedFile
-from ..wanted import MOST_BODY_BYTES, SPELLED, GivenPosition, Name, Nothing, Text, Wanted, Words, read_request
-from .routes import download, get, post, received, served_by
+from ..wanted import MOST_BODY_BYTES, SPELLED, GivenPosition, Name, Nothing, Text, Upload, Wanted, Words
+from .routes import download, get, post, upload
 
 IMPORT_SECONDS = 60.0  # time limit of an import from the page
 MOST_VALUES = 1000  # moves that are shown with their values
@@ -106,8 +102,9 @@ class StudyEdit(StudyGone):
 
 
 class StudyImport(Wanted):
-    """An import into studies; its file is the body."""
+    """An import into studies: the name of the received file, and the user's name for it."""
 
+    file: Upload
     name: Words = ""
 
 
@@ -150,7 +147,7 @@ class RepertoireFile(SideWanted):
 
 
 class RepertoireImport(SideWanted, StudyImport):
-    """An import into a side's repertoire; its file is the body."""
+    """An import into a side's repertoire."""
 
 
 # ------------------------------------------------------------ studies
@@ -192,33 +189,21 @@ def _delete(served: ServedFile, wanted: StudyGone) -> dict[str, object]:
 
 
 # ------------------------------------------------------------ PGN
-async def _import(request: Request) -> Response:
-    """Makes studies of the games of an uploaded file."""
-    return await imported(
-        request, StudyImport, lambda path, _, file: studies.import_studies(path, file).as_dict()
-    )
-
-
-_Upload = TypeVar("_Upload", bound=StudyImport)
-
-
-async def imported(
-    request: Request, model: type[_Upload], add: Callable[[Path, _Upload, GivenFile], dict[str, object]]
-) -> Response:
-    """Adds an uploaded file to the served one by `add`, within `IMPORT_SECONDS`; returns its report."""
-    served = served_by(request)
-
-    def read(file: Path, wanted: _Upload) -> dict[str, object]:
-        with open_file(file) as stream, time_limit(IMPORT_SECONDS):
-            return add(served.path, wanted, GivenFile(file_name(wanted.name), stream))
-
-    served.may_write()
-    wanted = read_request(model, request.query_params)
-    file = await received(request, served.place.folder / uuid4().hex)
+@contextmanager
+def _uploaded(served: ServedFile, wanted: StudyImport) -> Iterator[GivenFile]:
+    """Yields an uploaded file, to be read within `IMPORT_SECONDS`, and removes it."""
+    path = served.place.folder / wanted.file
     try:
-        return JSONResponse(await run_in_threadpool(read, file, wanted))
+        with open_file(path) as stream, time_limit(IMPORT_SECONDS):
+            yield GivenFile(file_name(wanted.name), stream)
     finally:
-        file.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+
+def _import(served: ServedFile, wanted: StudyImport) -> dict[str, Any]:
+    """Makes studies of the games of an uploaded file."""
+    with _uploaded(served, wanted) as file:
+        return studies.import_studies(served.path, file).as_dict()
 
 
 def _pgn(served: ServedFile, wanted: StudyWanted) -> Response:
@@ -271,13 +256,10 @@ def _repertoire_file(served: ServedFile, wanted: RepertoireFile) -> Response:
     return download(text, wanted.side, wanted.form)
 
 
-async def _import_repertoire(request: Request) -> Response:
+def _import_repertoire(served: ServedFile, wanted: RepertoireImport) -> dict[str, Any]:
     """Adds the lines of an uploaded file."""
-
-    def add(path: Path, wanted: RepertoireImport, file: GivenFile) -> dict[str, object]:
-        return repertoire.import_file(path, wanted.side, file).as_dict()
-
-    return await imported(request, RepertoireImport, add)
+    with _uploaded(served, wanted) as file:
+        return repertoire.import_file(served.path, wanted.side, file).as_dict()
 
 
 ROUTES = [
@@ -294,7 +276,7 @@ ROUTES = [
     post("/api/tree-pgn", GivenGame, lambda _, it: {"pgn": text_of(it.game())}, writes=False),
     post("/api/read-tree", TreeText, _read, writes=False),
     post("/api/tree-values", ValuesWanted, _values, writes=False),
-    Route("/api/study-import", _import, methods=["POST"]),
+    upload("/api/study-import", StudyImport, _import),
     get("/api/repertoire", SideWanted, _repertoire),
     get("/api/repertoire-file", RepertoireFile, _repertoire_file),
     post(
@@ -307,5 +289,5 @@ ROUTES = [
         RepertoireLine,
         lambda on, it: repertoire.remove_move(on.path, it.side, it.board()),
     ),
-    Route("/api/repertoire-import", _import_repertoire, methods=["POST"]),
+    upload("/api/repertoire-import", RepertoireImport, _import_repertoire),
 ]

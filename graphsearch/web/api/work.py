@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
-from uuid import uuid4
+from typing import Any, Literal, TypeVar
 
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import FileResponse, Response
 
 from ...base.errors import InvalidParameterError
 from ...base.limits import open_file, text_lines
 from ...book.study.pgn import read_games
-from ..jobs.files import (
-    EXPORTS,
-    BuildTask,
-    ExportTask,
-    ImportTask,
-    ReviewTask,
-    file_name,
-)
+from ..jobs.files import EXPORTS, BuildTask, ExportTask, ImportTask, ReviewTask, file_name
 from ..jobs.searching import FollowTask, SearchTask
 from ..jobs.task import Task
-from ..jobs.task_queue import DONE, QueuedTask
+from ..jobs.task_queue import DONE
 from ..served_file import ServedFile
-from ..wanted import Ply, Wanted, read_request
-from .routes import post, received, served_by, task
+from ..wanted import Ply, Wanted
+from .routes import get, post, upload
 
-PGN = "application/x-chess-pgn"
+T = TypeVar("T", bound=Task)
 
 
 class Order(Wanted):
@@ -41,72 +30,63 @@ class Order(Wanted):
     hold: bool = False
 
 
+class TaskWanted(Wanted):
+    """What a task has written, by its number."""
+
+    number: Ply
+
+
+class ReviewedGame(TaskWanted):
+    """A game of a review, from 0."""
+
+    game: Ply
+
+
 def _build(served: ServedFile, wanted: BuildTask) -> dict[str, Any]:
     """Queues a build of a book; returns it with the notes on its text."""
     return served.add(wanted) | {"notes": list(wanted.config(served.place).notes)}
 
 
-# ---------------------------------------------------------------- uploads
-def _upload(kind: type[Task]) -> Any:
-    """Returns the endpoint that receives a file, and queues a task with it."""
-
-    async def endpoint(request: Request) -> Response:
-        served = served_by(request)
-        served.may_write()
-        name = uuid4().hex
-        wanted = read_request(kind, {**request.query_params, **request.path_params, "file": name})
-        wanted.title(served.place)  # refuses a wrong request before the upload
-        await received(request, served.place.folder / name)
-        return JSONResponse(await run_in_threadpool(served.add, wanted))
-
-    return endpoint
-
-
 # ---------------------------------------------------------------- what tasks have written
-def _written(served: ServedFile, number: int, kind: type[Task], ending: str, lack: str) -> tuple[Any, Path]:
+def _written(served: ServedFile, number: int, kind: type[T], ending: str) -> tuple[T, Path]:
     """Returns a task of a kind and its file with this ending; raises InvalidParameterError without one."""
-    job: QueuedTask = served.queue.job(number)
+    job = served.queue.job(number)
     if isinstance(job.task, kind) and job.state == DONE:
-        paths = (served.place.folder / name for name in job.task.written(number) if name.endswith(ending))
-        if (path := next(paths, None)) is not None and path.exists():
+        path = served.place.folder / f"{number}{ending}"
+        if path.exists():
             return job.task, path
-    raise InvalidParameterError(lack)
+    raise InvalidParameterError("this task has not written such a file")
 
 
-def _download(request: Request) -> Response:
+def _download(served: ServedFile, wanted: TaskWanted) -> Response:
     """Returns the file of an export."""
-    served, number = served_by(request), int(request.path_params["number"])
-    wanted, path = _written(served, number, ExportTask, "", "this export has not written a file")
-    name = f"{wanted.book or served.path.stem}.{EXPORTS[wanted.form]}"
+    task, path = _written(served, wanted.number, ExportTask, ".export")
+    name = f"{task.book or served.path.stem}.{EXPORTS[task.form]}"
     return FileResponse(path, media_type="application/octet-stream", filename=name)
 
 
-def _reviewed(request: Request, ending: str) -> tuple[ReviewTask, Path]:
-    number = int(request.path_params["number"])
-    return _written(served_by(request), number, ReviewTask, ending, "this task has written no review")
-
-
-def _review(request: Request) -> Response:
+def _review(served: ServedFile, wanted: TaskWanted) -> Response:
     """Returns the games of a review for the page."""
-    return FileResponse(_reviewed(request, ".json")[1], media_type="application/json")
+    return FileResponse(
+        _written(served, wanted.number, ReviewTask, ".json")[1], media_type="application/json"
+    )
 
 
-def _review_game(request: Request) -> Response:
+def _review_game(served: ServedFile, wanted: ReviewedGame) -> dict[str, Any]:
     """Returns a reviewed game for the notation, with its marks, better lines and comments."""
-    _, path = _reviewed(request, ".pgn")
-    number = int(request.path_params["game"])
+    _, path = _written(served, wanted.number, ReviewTask, ".pgn")
     with open_file(path) as file:
-        game = next(islice(read_games(text_lines(file, path.name), path.name), number, None), None)
+        game = next(islice(read_games(text_lines(file, path.name), path.name), wanted.game, None), None)
     if game is None:
         raise InvalidParameterError("the review has no such game")
-    return JSONResponse(game.as_dict())
+    return game.as_dict()
 
 
-def _review_pgn(request: Request) -> Response:
+def _review_pgn(served: ServedFile, wanted: TaskWanted) -> Response:
     """Returns the annotated games of a review."""
-    wanted, path = _reviewed(request, ".pgn")
-    name = f"{Path(file_name(wanted.name)).stem}-reviewed.pgn"
-    return FileResponse(path, media_type=PGN, filename=name)
+    task, path = _written(served, wanted.number, ReviewTask, ".pgn")
+    name = f"{Path(file_name(task.name)).stem}-reviewed.pgn"
+    return FileResponse(path, media_type="application/x-chess-pgn", filename=name)
 
 
 # ---------------------------------------------------------------- the queue
@@ -125,15 +105,15 @@ def _queue(served: ServedFile, order: Order) -> dict[str, Any]:
 
 
 ROUTES = [
-    task("/api/search", SearchTask),
+    post("/api/search", SearchTask, ServedFile.add),
     post("/api/follow", FollowTask, lambda served, it: served.queue.follow(it).as_dict()),
     post("/api/build", BuildTask, _build),
-    task("/api/export", ExportTask, writes=False),
-    Route("/api/download/{number:int}", _download, methods=["GET"]),
-    Route("/api/import/{form}", _upload(ImportTask), methods=["POST"]),
-    Route("/api/review", _upload(ReviewTask), methods=["POST"]),
-    Route("/api/review/{number:int}", _review, methods=["GET"]),
-    Route("/api/review/{number:int}/game/{game:int}", _review_game, methods=["GET"]),
-    Route("/api/review/{number:int}/pgn", _review_pgn, methods=["GET"]),
+    post("/api/export", ExportTask, ServedFile.add, writes=False),
+    get("/api/download/{number}", TaskWanted, _download),
+    upload("/api/import/{form}", ImportTask, ServedFile.add),
+    upload("/api/review", ReviewTask, ServedFile.add),
+    get("/api/review/{number}", TaskWanted, _review),
+    get("/api/review/{number}/game/{game}", ReviewedGame, _review_game),
+    get("/api/review/{number}/pgn", TaskWanted, _review_pgn),
     post("/api/queue", Order, _queue, writes=False),
 ]

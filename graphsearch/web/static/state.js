@@ -261,6 +261,8 @@ export function leftGameAt() {
 
 // the line as PGN, with the tags of its game
 export async function pgnOfLine() {
-  const { pgn } = await send("pgn", { ...wholeLine(), headers: state.game?.headers || {}, whole: leftGameAt() === null });
-  return `${pgn}\n`;
+  const { root, line, game } = state;
+  const headers = { ...game?.headers, ...(leftGameAt() === null ? {} : { Result: "*" }) };
+  const { pgn } = await send("tree-pgn", { root, moves: line.map((move, k) => ({ id: k + 1, parent: k, move })), headers });
+  return pgn;
 }

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import chess
@@ -16,7 +14,7 @@ from ..evaluators.factory import create
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.uniform import OutsideUniform
 from ..position.board import key_of
-from ..search.params import Limits, SearchParams
+from ..search.params import SearchParams
 from .clock import BatchPace
 from .options import Settings, substitute_spec
 from .protocol import Writer
@@ -160,11 +158,9 @@ class EngineGraph:
 
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Runs a short search in a separate graph, so that no clock runs while kernels compile or load."""
-        from ..graph.graph import Graph
         from ..jit.places import announced
-        from ..search.loop import analyze
-        from ..search.warm import kernels_compiling, kernels_missing, other_kernels_compiling
-        from ..solvers.mate import beside
+        from ..search.warm import kernels_missing, other_kernels_compiling
+        from ..solvers.mate.beside import compile_search
 
         purpose = (evaluator.kernel_kind, filed, params.gather)
         if purpose in self._warm:
@@ -177,16 +173,7 @@ class EngineGraph:
             )
         is_outside = evaluator.kernel_kind == EXTERNAL
         trial = OutsideUniform() if is_outside else evaluator
-        with (
-            kernels_compiling(evaluator, filed=filed, prover=beside.__name__, told=True),
-            _scratch(filed) as path,
-        ):
-            for _ in range(1 + filed):  # the second time loads the saved file
-                with Graph.open(path, evaluator=trial) as graph:
-                    analyze(graph, _repeated(), Limits(visits=40), params)
-                    analyze(
-                        graph, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder()
-                    )
+        compile_search(trial, params, filed=filed, told=True, board=_repeated())
         if is_outside:
             with suppress(*FAILURES):  # a search will report the error
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
@@ -266,16 +253,6 @@ def _repeated() -> chess.Board:
     for move in 2 * ("g1f3", "g8f6", "f3g1", "f6g8"):
         board.push_uci(move)
     return board
-
-
-@contextmanager
-def _scratch(filed: bool) -> Iterator[Path | None]:
-    """Yields the path of a temporary file, or None."""
-    if not filed:
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder) / "trial.graph"
 
 
 def _text(error: BaseException) -> str:

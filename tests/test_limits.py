@@ -46,7 +46,6 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/base/faults.py": "the report that it writes",
     "graphsearch/exchange/site/export.py": "the page of the package",
     "graphsearch/web/app.py": "the page of the package",
-    "graphsearch/web/api/work.py": "the answer that a task of this server wrote",
     "graphsearch/web/serving.py": "the address that it writes, for this user alone",
     "cli/__init__.py": "/dev/null",
     "cli/compile_kernels.py": "/dev/null",

@@ -49,12 +49,13 @@ export async function send(path, body = {}) {
   return answered(response);
 }
 
-// a file goes as it is, piece by piece; XMLHttpRequest alone tells how far it is
-export function upload(path, file, onProgress) {
+// a file goes as it is, piece by piece; XMLHttpRequest alone tells how far it is, which a bar shows
+export function upload(path, given, file, bar = h("progress")) {
+  bar.hidden = false;
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open("POST", `/api/${path}`);
-    request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
+    request.open("POST", `/api/${path}?${queryOf({ name: file.name, ...given })}`);
+    request.upload.onprogress = (event) => Object.assign(bar, { max: event.total, value: event.loaded });
     request.onerror = () => reject(new Refused("the file could not be sent"));
     request.onload = () => {
       let body = null;
@@ -63,7 +64,7 @@ export function upload(path, file, onProgress) {
       else reject(new Refused(body?.error || `the server answered ${request.status}`, request.status));
     };
     request.send(file);
-  });
+  }).finally(() => { bar.hidden = true; });
 }
 
 const AGAIN_MS = 3000;

@@ -5,13 +5,13 @@ import { Board } from "./board.js";
 import { boardKeys } from "./board_keys.js";
 import { after, menOf, turnOf } from "./chess.js";
 import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
-import { exchange } from "./exchange.js";
+import { exchange, showAddress } from "./exchange.js";
 import { KEYS, toggleKeys } from "./keys.js";
 import { lines } from "./lines.js";
 import { toggleFollow } from "./follow.js";
-import { notation, openDraft } from "./notation.js";
+import { notation } from "./notation.js";
 import { hide } from "./peek.js";
-import { addressOf, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toEnd, whenKnown } from "./state.js";
+import { follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
 import { strip } from "./search.js";
 import { views } from "./views.js";
 
@@ -120,7 +120,7 @@ function showPosition() {
   showGauge();
   showNote();
   $("opening").textContent = state.look.opening || "";
-  exchange.show();
+  showAddress();
   announce();
   document.title = `${state.look.line.map((step) => step.san).slice(-4).join(" ") || "start"} · graphsearch`;
 }
@@ -134,7 +134,8 @@ on("live", showNumbers);
 on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));
 on("moving", hide);
 on("error", (error) => toast(error.message));
-on("told", (text) => toast(text));
+on("told", showToast);
+on("shapes", (comment) => board.drawComment(comment));
 window.addEventListener("unhandledrejection", (event) => {
   if (!(event.reason instanceof Refused)) return;
   event.preventDefault();
@@ -200,7 +201,7 @@ document.addEventListener("keydown", (event) => {
 function turnsBack(event) {
   const key = event.key.toLowerCase();
   if (!(event.ctrlKey || event.metaKey) || event.altKey || !"zy".includes(key) || isTaken(event.target, "Control") || document.querySelector("dialog[open]")) return false;
-  desk.turning(key === "y" || event.shiftKey ? "redo" : "undo");
+  desk.turnBack(key === "y" || event.shiftKey ? "redo" : "undo");
   event.preventDefault();
   return true;
 }
@@ -274,7 +275,7 @@ on("queue", () => {
 });
 
 let toastTimer = 0;
-export function toast(text) {
+function showToast(text) {
   $("toast").textContent = text;
   $("toast").hidden = false;
   clearTimeout(toastTimer);
@@ -290,7 +291,7 @@ function showOutside(outside) {
   state.outside = outside;
   $("holder").textContent = !holder || holder.ours ? "" : `Process ${holder.pid ?? "?"} writes this file${holder.since ? ` since ${holder.since.slice(11, 16)} UTC` : ""}; the page only reads it.`;
   if (stamp !== null && stamp !== outside.stamp && !waits) {
-    waits = setTimeout(() => { waits = 0; refresh(); loadFile().catch((error) => toast(error.message)); tell("file"); }, 700); // not with every commit
+    waits = setTimeout(() => { waits = 0; refresh(); loadFile(); tell("file"); }, 700); // not with every commit
   }
   stamp = outside.stamp;
   tell("outside");
@@ -304,13 +305,12 @@ async function loadFile() {
   tell("facts");
 }
 
-const openGame = (game) => open({ ...game, at: game.at ?? 0 });
-const desk = notation({ toast, address: addressOf, shapes: (comment) => board.drawComment(comment || "") });
-exchange.set({ open: openGame, draft: openDraft, toast, address: addressOf, notation: desk.text });
+const desk = notation();
+exchange();
 const best = lines($("answer"), $("lines"));
-strip($("strip"), { toast });
-views($("views"), $("tabs"), $("panel"), { toast, draft: openDraft });
-loadFile().catch((error) => toast(error.message));
+strip($("strip"));
+views($("views"), $("tabs"), $("panel"));
+loadFile();
 followAddress();
 
 // counters of a server that does not answer would stand for ever
@@ -319,7 +319,7 @@ follow({ file: showOutside, queue: showQueue }, (now) => {
   $("connection").textContent = now ? "" : "not connected; if graphsearch serve was started anew, open the address that it prints";
   if (now && !connected) {
     if (state.look) refresh(); else followAddress();
-    loadFile().catch((error) => toast(error.message));
+    loadFile();
   }
   if (!now) showQueue(null);
   connected = now;

@@ -2,9 +2,9 @@
 
 import { ask, send } from "./api.js";
 import { START, said } from "./chess.js";
-import { count, forWhite, h, put, s, signed, table, when } from "./dom.js";
+import { count, fields, forWhite, h, put, s, signed, table, when } from "./dom.js";
 import { fenLink } from "./peek.js";
-import { open, state } from "./state.js";
+import { open, state, toast } from "./state.js";
 
 const EXAMPLE = `[book]
 name = "white"
@@ -22,21 +22,20 @@ reply_cp = 20
 [leaf]
 evaluations = 1000
 `;
-const form = { text: EXAMPLE, seconds: "60", evaluations: "" };
+const given = { text: EXAMPLE, seconds: "60", evaluations: "" };
 
 export const booksView = {
   name: "books",
-  title: "Books",
-  make(host, { toast }) {
+  make(host) {
     const list = h("div", {});
-    const area = h("textarea", { id: "book-text", rows: 14, spellcheck: "false", value: form.text, oninput: (event) => { form.text = event.target.value; } });
+    const area = h("textarea", { id: "book-text", rows: 14, spellcheck: "false", value: given.text, oninput: (event) => { given.text = event.target.value; } });
     const show = async () => {
       try {
         const found = await ask("books");
         put(list, found.books.length ? found.books.map((each) => book(each, area)) : h("p", { class: "note", text: found.note }));
       } catch (error) { put(list, h("p", { class: "note", text: error.message })); }
     };
-    put(host, list, !state.file?.read_only && builder(toast, area));
+    put(host, list, !state.file?.read_only && builder(area));
     return { show, on: { file: show } };
   },
 };
@@ -54,7 +53,7 @@ function wayTo(row) {
 const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";
 
 function book(found, area) {
-  const edit = () => { form.text = area.value = found.config; area.scrollIntoView({ block: "center" }); area.focus(); };
+  const edit = () => { given.text = area.value = found.config; area.scrollIntoView({ block: "center" }); area.focus(); };
   const roots = found.roots.map((root) => [root.origin, linkTo(root.position), root.value === null ? "" : signed(forWhite({ q: root.value }, root.position).q), root.best || ""]);
   const runs = found.runs.slice(-20).reverse().map((run) => [run.number, when(run.started), run.positions, run.searched, run.evaluations, Math.round(run.seconds), run.ended || "running, or killed"]);
   return h("article", {}, h("h2", { text: `${found.name} (${found.side})` }),
@@ -83,17 +82,14 @@ function plies(rows) {
   return h("div", { class: "chart" }, svg, h("p", { class: "note" }, "Positions by ply: ", ["searched", "leaf", "end"].map((name) => h("span", { class: `swatch state-${name}`, text: name }))));
 }
 
-function builder(toast, area) {
-  const input = (name, label) => [h("label", { for: `book-${name}`, text: label }), h("input", { id: `book-${name}`, size: 8, value: form[name], inputmode: "numeric", oninput: (event) => { form[name] = event.target.value.trim(); } })];
+function builder(area) {
   const build = async (event) => {
     event.preventDefault();
-    try {
-      const job = await send("build", form);
-      toast(job.notes.length ? job.notes.join(" ") : `Queued: ${job.title}`);
-    } catch (error) { toast(error.message); }
+    const job = await send("build", given);
+    toast(job.notes.length ? job.notes.join(" ") : `Queued: ${job.title}`);
   };
   return h("form", { class: "builder", onsubmit: build }, h("h2", { text: "Build a book, or go on building one" }), h("label", { for: "book-text", text: "BOOK.toml" }), area,
-    h("div", { class: "row" }, input("seconds", "Seconds"), input("evaluations", "Evaluations"), h("button", { class: "primary", text: "Build" })));
+    h("div", { class: "row" }, fields("book", given, [["seconds", "Seconds"], ["evaluations", "Evaluations"]]), h("button", { class: "primary", text: "Build" })));
 }
 
 export { ecoOf, linkTo, wayTo };

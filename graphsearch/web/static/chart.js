@@ -10,7 +10,7 @@ const LEAST_PAWNS = 0.2; // that an axis spans
 export const heightOf = ({ cp, mate }) => (mate ? Math.sign(mate) * MOST_PAWNS : Math.max(-MOST_PAWNS, Math.min(MOST_PAWNS, cp / 100)));
 
 // round numbers from low to high, `most` of them at most
-export function ticks(low, high, most) {
+function ticks(low, high, most) {
   const size = 10 ** Math.floor(Math.log10((high - low) / most));
   const step = [1, 2, 5, 10].map((each) => each * size).find((each) => (high - low) / each <= most);
   const found = [];

@@ -44,6 +44,30 @@ export function steady(host, draw) {
   return (name, value) => { if (pressed) late.set(name, value); else show(name, value); };
 }
 
+const GAP = 2;
+const EDGE = 8; // from the sides of the window
+
+// a menu beside a button; the browser closes it by Escape and by a click elsewhere
+export function showMenu(menu, button) {
+  const box = button.getBoundingClientRect();
+  menu.showPopover();
+  const below = box.bottom + menu.offsetHeight + EDGE < window.innerHeight;
+  menu.style.left = `${Math.max(EDGE, Math.min(window.innerWidth - menu.offsetWidth - EDGE, box.right - menu.offsetWidth))}px`;
+  menu.style.top = `${below ? box.bottom + GAP : Math.max(EDGE, box.top - menu.offsetHeight - GAP)}px`;
+  menu.firstChild?.focus();
+}
+
+// the arrow keys go through the items; Escape returns to the button
+export function keysOf(menu) {
+  menu.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const items = [...menu.children];
+    items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
+  });
+}
+
 // asks before something large is done; resolves to whether it is to be done
 export function sure(question, verb) {
   return new Promise((resolve) => {
@@ -53,6 +77,23 @@ export function sure(question, verb) {
     dialog.showModal();
   });
 }
+
+// fields of a form, which keep what is typed: [key, label, choices or placeholder, size]
+export function fields(name, values, list, onChoice = () => {}) {
+  return list.map(([key, label, kind = "", size = 8]) => {
+    const id = `${name}-${key}`;
+    const keep = (event) => { values[key] = event.target.value.trim(); };
+    const control = Array.isArray(kind)
+      ? h("select", { id, onchange: (event) => { keep(event); onChoice(); } }, kind.map(([value, text]) => h("option", { value, text, selected: (values[key] || "") === value })))
+      : h("input", { id, size, placeholder: kind, value: values[key] || "", spellcheck: "false", oninput: keep });
+    return h("div", { class: "field" }, h("label", { for: id, text: label }), control);
+  });
+}
+
+export const form = (run, ...parts) => h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); run(); } }, ...parts);
+
+// what could not be read of a game
+export const leftOut = ({ left_out: parts }) => `Left out: ${parts.slice(0, 3).join("; ")}${parts.length > 3 ? ` and ${parts.length - 3} more` : ""}`;
 
 // gives the browser a file to keep
 export function download(blob, name) {
@@ -151,6 +192,10 @@ export function table(columns, rows, { caption = "", empty = "Nothing yet." } = 
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", { class: "data" }, caption && h("caption", { text: caption }), h("thead", {}, head), h("tbody", {}, body)));
 }
+
+// rows of elements under headings: [text, class, title]
+export const grid = (caption, heads, rows, kind = "") => h("div", { class: `scroll ${kind}` }, h("table", { class: "data" }, h("caption", { class: "hidden", text: caption }),
+  h("thead", {}, h("tr", {}, heads.map(([text, of, title]) => h("th", { scope: "col", class: of || null, text, title })))), h("tbody", {}, rows)));
 
 function cellOf(cell, numeric) {
   const content = cell instanceof Node ? cell : String(cell === null || cell === undefined ? "" : typeof cell === "number" ? plain(cell) : cell);

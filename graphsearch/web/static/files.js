@@ -1,14 +1,13 @@
 // The file itself: runs, roots and evaluators; imports, exports and downloads.
 
 import { send, upload } from "./api.js";
-import { bytes, count, h, percent, put, table, when } from "./dom.js";
-import { endOf } from "./search.js";
-import { here, state } from "./state.js";
+import { bytes, count, fields, form, h, put, table, when } from "./dom.js";
+import { downloadOf, jobRow, progressOf } from "./search.js";
+import { here, state, toast } from "./state.js";
 import { ecoOf, linkTo, wayTo } from "./books.js";
 
 export const runsView = {
   name: "runs",
-  title: "Runs",
   make(host) {
     const show = () => { if (state.file) drawRuns(host, state.file); };
     return { show, on: { facts: show } };
@@ -27,68 +26,52 @@ function drawRuns(host, { info, unfinished }) {
 }
 
 // ------------------------------------------------------------ imports and exports
-const KINDS = [["pgn", "PGN games"], ["polyglot", "Polyglot book"], ["epd", "EPD positions"]];
-const given = { form: "pgn", depth: "", min_visits: "", side: "", max_moves: "", book: "", weights: "", root: "" };
+const kept = { import: { form: "pgn" }, export: { form: "pgn" } };
+const same = (...values) => values.map((value) => [value, value]);
+const EXPORT = [
+  ["form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"]]], ["root", "From", [["", "all roots"], ["here", "this position"]]], ["book", "Book"],
+  ["side", "Side", [["", "any"], ...same("white", "black", "both")]], ["depth", "Plies"], ["min_visits", "N at least"], ["max_moves", "Moves at most"],
+  ["weights", "Weights", [["", "q of a book, else n"], ...same("n", "q")]],
+];
 
 export const filesView = {
   name: "files",
-  title: "Files",
-  make(host, { toast }) {
+  make(host) {
     const done = h("div", {});
     const sources = h("div", {});
     const draw = () => {
-      drawJobs(done);
+      const { running, waiting, ended } = state.queue;
+      put(done, h("ul", { class: "jobs" }, [...running, ...waiting, ...ended].filter((job) => ["import", "export"].includes(job.kind)).map((job) => jobRow(job, job.state === "running" && progressOf(job), downloadOf(job)))));
       const rows = (state.file?.info.imported.sources || []).map((source) => [source.kind, source.name, when(source.started), source.taken, source.skipped, source.finished ? "complete" : "broken off"]);
       put(sources, table(["Kind", "File", "Started (UTC)", "Taken", "Skipped", "State"], rows, { caption: "Imports", empty: "Nothing was imported yet." }));
     };
-    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : importForm(toast), sources, exportForm(toast), done);
+    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : importForm(), sources, exportForm(), done);
     return { show: draw, on: { queue: draw, facts: draw } };
   },
 };
 
-function importForm(toast) {
-  const kind = h("select", { id: "import-kind" }, KINDS.map(([value, text]) => h("option", { value, text })));
+function importForm() {
   const file = h("input", { type: "file", id: "import-file" });
-  const again = h("input", { type: "checkbox", id: "import-again" });
-  const players = h("input", { type: "checkbox", id: "import-players" });
+  const box = (name, text, title = null) => h("label", { title }, h("input", { type: "checkbox", id: `import-${name}`, onchange: (event) => { kept.import[name] = event.target.checked ? "1" : ""; } }), ` ${text}`);
   const bar = h("progress", { hidden: true, "aria-label": "Upload" });
-  const start = async (event) => {
-    event.preventDefault();
+  const start = async () => {
     const [chosen] = file.files;
     if (!chosen) { toast("Choose a file first."); return; }
-    bar.hidden = false;
-    try {
-      const query = new URLSearchParams({ name: chosen.name, ...(again.checked ? { again: "1" } : {}), ...(players.checked ? { players: "1" } : {}) });
-      const job = await upload(`import/${kind.value}?${query}`, chosen, (sent, all) => { bar.max = all; bar.value = sent; });
-      toast(`Queued: ${job.title}`);
-      file.value = "";
-    } catch (error) { toast(error.message); }
-    bar.hidden = true;
+    const { form: kind, ...given } = kept.import;
+    const job = await upload(`import/${kind}`, given, chosen, bar);
+    toast(`Queued: ${job.title}`);
+    file.value = "";
   };
-  return h("form", { onsubmit: start }, h("h2", { text: "Import" }), h("div", { class: "row" }, h("label", { for: "import-kind", text: "Kind" }), kind, h("label", { for: "import-file", class: "hidden", text: "File" }), file,
-    h("label", { title: "Also of files that were imported before without: their games count no second time" }, players, " keep who played"), h("label", {}, again, " again"), h("button", { class: "primary", text: "Import" }), bar), h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
+  return h("div", {}, h("h2", { text: "Import" }), form(start, fields("import", kept.import, [["form", "Kind", [["pgn", "PGN games"], ["polyglot", "Polyglot book"], ["epd", "EPD positions"]]]]), h("label", { for: "import-file", class: "hidden", text: "File" }), file,
+    box("players", "keep who played", "Also of files that were imported before without: their games count no second time"), box("again", "again"), h("button", { class: "primary", text: "Import" }), bar),
+  h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
 }
 
-function exportForm(toast) {
-  const keep = (name) => (event) => { given[name] = event.target.value.trim(); };
-  const input = (name, label, size = 6) => h("div", { class: "field" }, h("label", { for: `export-${name}`, text: label }), h("input", { id: `export-${name}`, size, value: given[name], oninput: keep(name) }));
-  const choice = (name, label, values) => h("div", { class: "field" }, h("label", { for: `export-${name}`, text: label }), h("select", { id: `export-${name}`, onchange: keep(name) }, values.map(([value, text]) => h("option", { value, text, selected: given[name] === value }))));
-  const start = async (event) => {
-    event.preventDefault();
-    const { root, ...rest } = given;
-    try { const job = await send("export", { ...rest, ...(root === "here" ? here() : {}) }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
+function exportForm() {
+  const start = async () => {
+    const { root, ...rest } = kept.export;
+    const job = await send("export", { ...rest, ...(root === "here" ? here() : {}) });
+    toast(`Queued: ${job.title}`);
   };
-  return h("form", { onsubmit: start }, h("h2", { text: "Export" }), h("div", { class: "inline" },
-    choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"]]),
-    choice("root", "From", [["", "all roots"], ["here", "this position"]]), input("book", "Book"), choice("side", "Side", [["", "any"], ["white", "white"], ["black", "black"], ["both", "both"]]),
-    input("depth", "Plies"), input("min_visits", "N at least"), input("max_moves", "Moves at most"),
-    choice("weights", "Weights", [["", "q of a book, else n"], ["n", "n"], ["q", "q"]]), h("button", { class: "primary", text: "Export" })));
-}
-
-function drawJobs(host) {
-  const all = [...state.queue.running, ...state.queue.waiting, ...state.queue.ended].filter((job) => ["import", "export"].includes(job.kind));
-  put(host, h("ul", { class: "jobs" }, all.map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }),
-    h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }),
-    job.state === "running" && job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, title: percent(job.facts.done / job.facts.total, 0), "aria-label": job.title }),
-    job.kind === "export" && job.state === "done" && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" })))));
+  return h("div", {}, h("h2", { text: "Export" }), form(start, fields("export", kept.export, EXPORT), h("button", { class: "primary", text: "Export" })));
 }

@@ -1,26 +1,25 @@
 // Positions by conditions, and transpositions.
 
 import { ask, csvLink, latest } from "./api.js";
-import { chip, count, forWhite, h, proven, put, signed, table } from "./dom.js";
+import { chip, count, fields, form, forWhite, h, proven, put, signed, table } from "./dom.js";
 import { ecoOf, linkTo, wayTo } from "./books.js";
 import { open } from "./state.js";
 import { START, said } from "./chess.js";
 
-const kept = { find: { min_n: "100" } };
+const kept = { find: { min_n: "100" }, transpositions: {} };
+const any = (...values) => [["", "any"], ...values.map((value) => [value, value])];
 
 const QUESTIONS = {
   find: {
     title: "Positions by their record",
-    fields: [["min_n", "Visits at least"], ["max_n", "Visits at most"], ["min_q", "Q of the mover at least"], ["max_q", "at most"], ["bounds", "Proven", ["", "proven", "win", "draw", "loss"]],
-      ["side", "To move", ["", "w", "b"]], ["pieces", "Pieces", "P<=4, q=0 or KRPkrp"], ["limit", "Rows"]],
-    ask: (given) => ask("find", given),
+    fields: [["min_n", "Visits at least"], ["max_n", "Visits at most"], ["min_q", "Q of the mover at least"], ["max_q", "at most"], ["bounds", "Proven", any("proven", "win", "draw", "loss")],
+      ["side", "To move", any("w", "b")], ["pieces", "Pieces", "P<=4, q=0 or KRPkrp", 18], ["limit", "Rows"]],
     rows: (found) => [["Line", "ECO", "Score", "Best", "Visits", "Proven"], found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position)])],
     note: (found) => (found.complete ? "" : "The file is large; these are the results of 20 seconds."),
   },
   transpositions: {
     title: "Positions with the most ways in",
     fields: [["top", "Rows"], ["look", "Positions to look at"]],
-    ask: (given) => ask("transpositions", given),
     rows: (found) => [["Line", "Ways", "Visits of the ways", "Visits", "White's Q"], found.positions.map((row) => [lineLink(row), row.ways, row.n, row.visits, signedCell(row)])],
     note: (found) => `${count(found.looked_at)} of ${count(found.total)} positions looked at: ${count(found.shared)} of those behind ${count(found.edges)} edges have several ways in.`,
   },
@@ -35,32 +34,23 @@ function lineLink(row) {
 
 export const findView = {
   name: "find",
-  title: "Find",
   make(host) {
-    put(host, Object.entries(QUESTIONS).map(([name, question]) => section(name, question)));
+    put(host, Object.keys(QUESTIONS).map(section));
     return {};
   },
 };
 
-function section(name, question) {
-  const values = (kept[name] ||= {});
+function section(name) {
+  const question = QUESTIONS[name];
   const answer = h("div", { class: "answer", "aria-live": "polite" });
   const last = latest();
-  const controls = question.fields.map(([key, label, form]) => {
-    const id = `${name}-${key}`;
-    const keep = (event) => { values[key] = event.target.value.trim(); };
-    const control = Array.isArray(form) ? h("select", { id, onchange: keep }, form.map((value) => h("option", { value, text: value || "any", selected: values[key] === value })))
-      : h("input", { id, size: form ? 18 : 8, placeholder: form || "", value: values[key] || "", oninput: keep });
-    return h("div", { class: "field" }, h("label", { for: id, text: label }), control);
-  });
   const draw = (found) => {
     const [columns, rows] = question.rows(found);
-    put(answer, h("p", { class: "note" }, question.note(found), " ", csvLink(name, values, "positions")), table(columns, rows, { caption: question.title, empty: "No position fits." }));
+    put(answer, h("p", { class: "note" }, question.note(found), " ", csvLink(name, kept[name], "positions")), table(columns, rows, { caption: question.title, empty: "No position fits." }));
   };
-  const run = (event) => {
-    event.preventDefault();
+  const run = () => {
     put(answer, h("p", { class: "note", text: "Looking…" }));
-    last(question.ask(values), draw, (error) => put(answer, h("p", { class: "failed", text: error.message })));
+    last(ask(name, kept[name]), draw, (error) => put(answer, h("p", { class: "failed", text: error.message })));
   };
-  return h("section", {}, h("h2", { text: question.title }), h("form", { class: "inline", onsubmit: run }, controls, h("button", { text: "Find" })), answer);
+  return h("section", {}, h("h2", { text: question.title }), form(run, fields(name, kept[name], question.fields), h("button", { text: "Find" })), answer);
 }

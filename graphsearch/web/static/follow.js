@@ -1,10 +1,9 @@
 // The search that goes where the board goes, and the moves that searches may take.
 
 import { send } from "./api.js";
-import { h, put } from "./dom.js";
-import { keysOf, showMenu } from "./menu.js";
+import { h, keysOf, put, showMenu } from "./dom.js";
 import { rowItems } from "./repertoire_row.js";
-import { here, on, state, tell, whenKnown } from "./state.js";
+import { here, on, state, tell, toast, whenKnown } from "./state.js";
 
 const REST_MS = 120; // for which the board rests before the search comes
 
@@ -14,7 +13,7 @@ let timer = 0;
 let goesThere = false; // whether the search goes to the position that is awaited
 
 const job = () => state.queue.running.find((one) => one.kind === "follow") || state.queue.waiting.find((one) => one.kind === "follow");
-export const isFollowing = () => Boolean(job() && !job().stopping);
+const isFollowing = () => Boolean(job() && !job().stopping);
 
 // ------------------------------------------------------------ moves that are searched
 const limitHere = () => limits.get(state.look?.position);
@@ -30,7 +29,7 @@ function limitTo(only, move, isIn) {
   const known = limitHere();
   const moves = new Set(known?.only === only ? known.moves : []);
   if (isIn) moves.add(move); else moves.delete(move);
-  if (!only && moves.size === state.look.legal.length) throw new Error("One move at least must be searched.");
+  if (!only && moves.size === state.look.legal.length) { toast("One move at least must be searched."); return; }
   if (moves.size) limits.set(state.look.position, { only, moves }); else limits.delete(state.look.position);
   changed();
 }
@@ -54,20 +53,19 @@ export function limitNote(sanOf) {
 }
 
 // ------------------------------------------------------------ the search
-const fail = (error) => tell("error", error);
 
 // where the search goes from now on
-export function follow() {
+function follow() {
   clearTimeout(timer);
   if (!state.look) { whenKnown(follow); return; } // a page that has just been opened
   if (state.look.over) return;
   const { evaluator, threads, ram, params } = settings();
-  send("follow", { ...here(), searchmoves: searchedMoves(), evaluator, threads, ram, params }).catch(fail);
+  send("follow", { ...here(), searchmoves: searchedMoves(), evaluator, threads, ram, params });
 }
 
-export function followNot() {
+function followNot() {
   clearTimeout(timer);
-  if (job()) send("queue", { action: "stop", number: job().number, hold: true }).catch(fail);
+  if (job()) send("queue", { action: "stop", number: job().number, hold: true });
 }
 
 export function followSwitch(given) {
@@ -94,7 +92,7 @@ export const toggleFollow = () => { if (isFollowing()) followNot(); else follow(
 
 // ------------------------------------------------------------ what a row of the moves offers
 export function movesMenu(host, play) {
-  const item = (text, act) => h("button", { type: "button", role: "menuitem", text, onclick: () => { host.hidePopover(); try { act(); } catch (error) { fail(error); } } });
+  const item = (text, act) => h("button", { type: "button", role: "menuitem", text, onclick: () => { host.hidePopover(); act(); } });
   keysOf(host);
   return (button, move, san) => {
     const limit = limitHere();

@@ -1,8 +1,9 @@
 // The imported games as a list: filters, order, pages; a click opens one in the notation, with all its comments.
 
 import { ask, csvLink, latest } from "./api.js";
-import { count, h, put } from "./dom.js";
-import { here, state } from "./state.js";
+import { count, fields, form, h, leftOut, put } from "./dom.js";
+import { openDraft } from "./notation.js";
+import { here, state, toast } from "./state.js";
 
 const PAGE = 50;
 const MOST_PGN = 1000; // games of a download
@@ -21,39 +22,29 @@ const COLUMNS = [
 
 export const listView = {
   name: "list",
-  title: "Game list",
-  make(host, hands) {
+  make(host) {
     const answer = h("div", { class: "answer", "aria-live": "polite" });
     const last = latest();
     const given = () => ({ ...kept.values, ...(kept.values.here ? here() : {}), by: kept.by, down: kept.down });
     const show = (first = 0) => {
       kept.first = first;
-      last(ask("game-list", { ...given(), first, most: PAGE }), (found) => draw(answer, found, { given, show, hands }),
+      last(ask("game-list", { ...given(), first, most: PAGE }), (found) => draw(answer, found, { given, show }),
         (error) => put(answer, h("p", { class: "failed", text: error.message })));
     };
-    put(host, form(show), answer);
+    put(host, conditions(show), answer);
     show(kept.first);
     return { on: { position() { if (kept.values.here) show(); }, facts() { show(kept.first); } } };
   },
 };
 
-function form(show) {
-  const controls = FIELDS.map(([key, label, about, size]) => {
-    const id = `list-${key}`;
-    const value = kept.values[key] || "";
-    const keep = (event) => { kept.values[key] = event.target.value.trim(); };
-    const control = Array.isArray(about) ? h("select", { id, onchange: (event) => { keep(event); show(); } }, about.map(([name, text]) => h("option", { value: name, text, selected: value === name })))
-      : h("input", { id, size, placeholder: about, value, oninput: keep });
-    return h("div", { class: "field" }, h("label", { for: id, text: label }), control);
-  });
+function conditions(show) {
   const box = h("input", { type: "checkbox", id: "list-here", checked: Boolean(kept.values.here), onchange: () => { kept.values.here = box.checked ? "true" : ""; show(); } });
-  const clear = () => { kept.values = { here: "" }; const fresh = form(show); element.replaceWith(fresh); show(); };
-  const element = h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); show(); } }, controls,
-    h("label", {}, box, " reach the position on the board"), h("button", { class: "primary", text: "Show" }), h("button", { type: "button", text: "Clear", onclick: clear }));
+  const clear = () => { kept.values = { here: "" }; element.replaceWith(conditions(show)); show(); };
+  const element = form(show, fields("list", kept.values, FIELDS, show), h("label", {}, box, " reach the position on the board"), h("button", { class: "primary", text: "Show" }), h("button", { type: "button", text: "Clear", onclick: clear }));
   return element;
 }
 
-function draw(host, found, { given, show, hands }) {
+function draw(host, found, { given, show }) {
   const [first, end] = [found.first + 1, found.first + found.games.length];
   const page = (text, at, off) => h("button", { type: "button", text, disabled: off, onclick: () => show(at) });
   const pgn = new URLSearchParams({ ...Object.fromEntries(Object.entries(given()).filter(([, value]) => value !== "")), most: MOST_PGN });
@@ -61,7 +52,7 @@ function draw(host, found, { given, show, hands }) {
     page("Back", Math.max(0, found.first - PAGE), !found.first), page("Next", found.first + PAGE, end >= found.total),
     found.total > 0 && [csvLink("game-list", { ...given(), most: 100000 }, "games"), h("a", { class: "button", href: `/api/game-list-pgn?${pgn}`, text: found.total > MOST_PGN ? `PGN of the first ${count(MOST_PGN)}` : "PGN" })]),
   found.games.length > 0 && h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Games" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Imported games" }),
-    h("thead", {}, h("tr", {}, COLUMNS.map((column) => heading(column, show)))), h("tbody", {}, found.games.map((game) => rowOf(game, hands))))));
+    h("thead", {}, h("tr", {}, COLUMNS.map((column) => heading(column, show)))), h("tbody", {}, found.games.map(rowOf)))));
 }
 
 function heading([key, title, down], show) {
@@ -72,21 +63,19 @@ function heading([key, title, down], show) {
     h("button", { type: "button", "data-focus": `sort ${key}`, text: title + (isSorted ? (kept.down ? " ▾" : " ▴") : ""), onclick: turn }));
 }
 
-function rowOf(game, hands) {
+function rowOf(game) {
   const text = (value) => h("td", { text: value ?? "" });
   const number = (value) => h("td", { class: "number", text: value ?? "" });
   const name = `${game.white || "?"} – ${game.black || "?"}`;
-  return h("tr", { class: "game", onclick: () => openGame(game, hands) }, text(game.date),
+  return h("tr", { class: "game", onclick: () => openGame(game) }, text(game.date),
     h("td", {}, h("button", { type: "button", class: "link", "aria-label": `Open ${name}`, text: game.white || "?" })), number(game.white_elo), text(game.black || "?"), number(game.black_elo),
     text(game.result), text(game.eco), h("td", { class: "wide", text: (game.opening || "").slice(4) }), number(Math.ceil(game.plies / 2)), text(game.event), h("td", { title: game.file, text: `${game.source}:${game.number}` }));
 }
 
 // opens a game at the position on the board, if that was asked for
-async function openGame(game, hands) {
+async function openGame(game) {
   const { source, number } = game;
-  try {
-    const whole = await ask("game", { source, number, ...here() });
-    hands.draft(whole, game.ply ?? (state.at ? whole.ply : 0));
-    if (whole.left_out.length) hands.toast(`Left out: ${whole.left_out.slice(0, 3).join("; ")}${whole.left_out.length > 3 ? ` and ${whole.left_out.length - 3} more` : ""}`);
-  } catch (error) { hands.toast(error.message); }
+  const whole = await ask("game", { source, number, ...here() });
+  openDraft(whole, game.ply ?? (state.at ? whole.ply : 0));
+  if (whole.left_out.length) toast(leftOut(whole));
 }

@@ -1,12 +1,11 @@
 // Imported games at the position, against what the search says.
 
 import { ask, csvLink, latest } from "./api.js";
-import { bar, chip, count, forWhite, h, percent, put, signed } from "./dom.js";
+import { bar, chip, count, forWhite, grid, h, percent, put, signed } from "./dom.js";
 import { here, play, state, tell } from "./state.js";
 
 export const gamesView = {
   name: "games",
-  title: "Games",
   make(host) {
     const last = latest();
     const show = () => last(ask("games", here()), (found) => draw(host, found),
@@ -44,9 +43,8 @@ function draw(host, found) {
     h("td", {}, move.q !== null && chip(move, found.position)),
     h("td", { class: "number", text: signed(forWhite({ q: move.difference }, found.position).q, 2) }),
   ]));
-  const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Result", "White's mean result, of the games that have one"], ["Visits"], ["Share"], ["Score", "In pawns, White's view"], ["Games − Q", "Above 0: White did better in games than the search expects"]];
+  const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Result", "", "White's mean result, of the games that have one"], ["Visits"], ["Share"], ["Score", "", "In pawns, White's view"], ["Games − Q", "", "Above 0: White did better in games than the search expects"]];
   put(host, h("p", { class: "lead" }, h("span", { text: found.games ? `${count(found.games)} games: ${said(found)}.` : "No imported game went on from this position." }), " ",
     found.games > 0 && h("button", { type: "button", text: "List them", onclick: listHere }), " ", csvLink("games", here(), "moves")),
-    h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Moves in imported games" }),
-      h("thead", {}, h("tr", {}, heads.map(([text, title]) => h("th", { scope: "col", text, title })))), h("tbody", {}, rows))));
+    grid("Moves in imported games", heads, rows));
 }

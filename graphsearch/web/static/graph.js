@@ -2,7 +2,7 @@
 
 import { ask, latest } from "./api.js";
 import { key } from "./values.js";
-import { chip, count, h, percent, put, s, signed, tint } from "./dom.js";
+import { chip, count, grid, h, percent, put, s, signed, tint } from "./dom.js";
 import { fenLink, hide, peek } from "./peek.js";
 import { here, open, played, state } from "./state.js";
 
@@ -12,7 +12,6 @@ const [COLUMN, ROW, MARGIN, SMALLEST, LARGEST, LEAST_SCALE] = [54, 92, 34, 9, 24
 
 export const graphView = {
   name: "graph",
-  title: "Graph",
   make(host) {
     const last = latest();
     const picture = h("div", {});
@@ -136,8 +135,7 @@ function drawWays(host, found, way) {
     h("td", {}, parent.q !== null && chip(parent, parent.position)), h("td", { class: "number", text: count(parent.visits) }),
     h("td", {}, fenLink(parent.position, (fen) => open({ root: fen, line: [] }))),
   ]));
-  put(host, rows.length ? h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Ways into this position" }),
-    h("thead", {}, h("tr", {}, ["Move", "Visits", "P", "Score", "Visits before", "From"].map((text) => h("th", { scope: "col", class: ["Visits", "P", "Visits before"].includes(text) ? "number" : null, text })))), h("tbody", {}, rows))) : h("p", { class: "note", text: "No stored position leads here." }), way);
+  put(host, rows.length ? grid("Ways into this position", [["Move"], ["Visits", "number"], ["P", "number"], ["Score"], ["Visits before", "number"], ["From"]], rows) : h("p", { class: "note", text: "No stored position leads here." }), way);
 }
 
 // a line from a root through a parent, then its move here

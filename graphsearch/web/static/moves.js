@@ -18,7 +18,6 @@ const COLUMNS = [
 
 export const movesView = {
   name: "moves",
-  title: "Moves",
   make(host) {
     const redraw = () => draw(host);
     return { show: redraw, on: { position: redraw, news: redraw, live: redraw } };
@@ -149,11 +148,7 @@ function lead() {
 }
 
 async function why(button, book) {
-  try {
-    const found = await ask("why", { ...here(), book });
-    const rows = found.moves.map((move) => h("li", {}, h("b", { text: `${move.san}: ` }), `${move.reason}`));
-    button.replaceWith(h("ul", { class: "why" }, rows.length ? rows : h("li", { text: `${found.state}; nothing was decided here yet` })));
-  } catch (error) {
-    tell("error", error);
-  }
+  const found = await ask("why", { ...here(), book });
+  const rows = found.moves.map((move) => h("li", {}, h("b", { text: `${move.san}: ` }), `${move.reason}`));
+  button.replaceWith(h("ul", { class: "why" }, rows.length ? rows : h("li", { text: `${found.state}; nothing was decided here yet` })));
 }

@@ -6,8 +6,7 @@ import { ask, latest, send } from "./api.js";
 import { h, points, put, score } from "./dom.js";
 import { editor } from "./notation_edit.js";
 import { drawTree, MISTAKES } from "./notation_view.js";
-import { noteOn } from "./note.js";
-import { on, open, refresh, state, tell } from "./state.js";
+import { addressOf, here, on, open, refresh, state, tell, toast } from "./state.js";
 import { START_NODE, Tree } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
@@ -16,7 +15,6 @@ const VALUES_MS = 250;
 const MOST_PAST = 100; // states of a draft that undo leads back to
 const MS_PER_VALUE = 5; // between two questions to a running search
 
-let hands = {};
 let pane = draft(null); // what is shown: { tree, root, comment, headers, study, revision, name, game }
 let current = null; // the node of the board's position; null where the notation does not have it
 let values = new Map();
@@ -69,17 +67,15 @@ function keepDraft(line) {
 // the game in front of a line that left it
 async function bringGame(line) {
   const mine = pane;
-  try {
-    const { line: moves } = await ask("position", { root: mine.root, line: mine.game.line.join(" ") });
-    if (pane !== mine || mine.study || mine.tree.size > line.length) return;
-    mine.tree = new Tree();
-    grow(START_NODE, moves);
-    const found = mine.tree.find(line.map((step) => step.move));
-    grow(found.id, line.slice(found.plies));
-    Object.assign(mine, sinceNow(mine));
-    locate();
-    draw();
-  } catch (error) { hands.toast(error.message); }
+  const { line: moves } = await ask("position", { root: mine.root, line: mine.game.line.join(" ") });
+  if (pane !== mine || mine.study || mine.tree.size > line.length) return;
+  mine.tree = new Tree();
+  grow(START_NODE, moves);
+  const found = mine.tree.find(line.map((step) => step.move));
+  grow(found.id, line.slice(found.plies));
+  Object.assign(mine, sinceNow(mine));
+  locate();
+  draw();
 }
 
 const sameGame = (one, other) => other && one.root === other.root && one.line.join() === other.line.join();
@@ -140,7 +136,7 @@ function mistake(by) {
   const at = line.findIndex((node) => node.id === current);
   const found = by > 0 ? line.slice(at + 1) : line.slice(0, Math.max(0, at)).reverse();
   const next = found.find((node) => node.nags.some((nag) => MISTAKES.includes(nag)));
-  if (next) goTo(next.id); else hands.toast(by > 0 ? "No mistake is marked behind this move." : "No mistake is marked before this move.");
+  if (next) goTo(next.id); else toast(by > 0 ? "No mistake is marked behind this move." : "No mistake is marked before this move.");
 }
 
 // ------------------------------------------------------------ changes
@@ -167,7 +163,7 @@ function save(made) {
 const MOST_TRIES = 5; // while others write the same study
 
 async function write(mine) {
-  if (mine.stale) { hands.toast("This change is not saved: open the study again."); return; }
+  if (mine.stale) { toast("This change is not saved: open the study again."); return; }
   try {
     for (let tries = 1; mine.unsaved.length; tries += 1) {
       const sent = await send("study-change", { id: mine.study, revision: mine.revision, game: mine.unsaved[0].game })
@@ -178,8 +174,8 @@ async function write(mine) {
     }
   } catch (error) {
     mine.stale = true; // what follows was made on top of what is not saved
-    hands.toast(error.message);
-    if (pane === mine) await openStudy(mine.study, { node: null }).catch((problem) => hands.toast(problem.message));
+    toast(error.message);
+    if (pane === mine) await openStudy(mine.study, { node: null });
   }
 }
 
@@ -199,7 +195,7 @@ async function repeat(mine) {
   current = found?.plies === path?.length ? found?.id ?? null : null;
   locate();
   draw();
-  hands.toast(`The study ${study.name} was changed elsewhere; it is shown as it is now, with your changes.`);
+  toast(`The study ${study.name} was changed elsewhere; it is shown as it is now, with your changes.`);
 }
 
 // ------------------------------------------------------------ undo and redo
@@ -226,16 +222,16 @@ function turnDraft(act) {
   locate();
   draw();
   if (current === null) goTo(pane.tree.find(pane.root === state.root ? state.line.slice(0, state.at) : []).id);
-  else history.replaceState(null, "", hands.address());
+  else history.replaceState(null, "", addressOf());
   return true;
 }
 
 async function turnFile(act, onDone) {
   await saving;
   const { edit: found } = await send(act);
-  if (!found) { hands.toast(act === "undo" ? "There is nothing to undo." : "There is nothing to redo."); return; }
+  if (!found) { toast(act === "undo" ? "There is nothing to undo." : "There is nothing to redo."); return; }
   onDone();
-  hands.toast(`${act === "undo" ? "Undone" : "Done again"}: ${editOf(found)}.`);
+  toast(`${act === "undo" ? "Undone" : "Done again"}: ${editOf(found)}.`);
   const shown = found.returned.length === 1 && !pane.study ? found.returned[0] : pane.study;
   if (found.gone.includes(shown)) await look();
   else if (found.studies.includes(shown)) await openStudy(shown, { node: shown === pane.study ? null : START_NODE });
@@ -251,6 +247,7 @@ function editOf({ names, notes, sides }) {
 
 // ------------------------------------------------------------ studies
 // a game as the server reads it
+export const shownGame = () => gameOf(pane);
 const gameOf = ({ tree, root, comment, headers }) => ({ root, moves: tree.rows, comment, headers });
 
 // node: the number of the move to go to; null: the one on the board
@@ -262,7 +259,7 @@ function show(study, node) {
   goTo(pane.tree.node(node) ? node : pane.tree.find(played).id);
 }
 
-export async function openStudy(id, { node = START_NODE } = {}) {
+async function openStudy(id, { node = START_NODE } = {}) {
   show(await ask("study", { id }), node);
 }
 
@@ -283,7 +280,7 @@ function renamed({ id, name, revision }) {
 
 function close() {
   pane = draft(null);
-  if (state.look) { arrived(); draw(); history.replaceState(null, "", hands.address()); }
+  if (state.look) { arrived(); draw(); history.replaceState(null, "", addressOf()); }
 }
 
 // a game with variations from a text, as a draft
@@ -302,9 +299,9 @@ async function look() {
   const { studies } = await ask("studies");
   const mine = studies.find((each) => each.id === pane.study);
   if (waits || mine?.revision === pane.revision) return;
-  if (!mine) { hands.toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); Object.assign(pane, { study: 0, revision: 0 }, sinceNow(pane)); locate(); draw(); return; }
+  if (!mine) { toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); Object.assign(pane, { study: 0, revision: 0 }, sinceNow(pane)); locate(); draw(); return; }
   await openStudy(pane.study, { node: null });
-  hands.toast(`The study ${mine.name} was changed elsewhere; it is shown as it is now.`);
+  toast(`The study ${mine.name} was changed elsewhere; it is shown as it is now.`);
 }
 
 // ------------------------------------------------------------ drawing
@@ -342,7 +339,7 @@ function addLine() {
   grow(found.id, places().slice(found.plies));
   locate();
   draw();
-  history.replaceState(null, "", hands.address());
+  history.replaceState(null, "", addressOf());
 }
 
 function showState() {
@@ -375,26 +372,85 @@ function askValues({ now = false } = {}) {
   }, () => {}), now ? 0 : VALUES_MS);
 }
 
+// ------------------------------------------------------------ the note on the position, whatever line reached it
+const WAIT_MS = 120; // a held arrow key asks once
+const NO_NOTE = { text: "", revision: 0, studies: [] };
+
+function noteOn(host) {
+  const last = latest();
+  let known = NO_NOTE;
+  let place = null; // the position whose note the field holds
+  let typed = false; // whether the field holds more than was saved
+  let timer = 0;
+  const area = h("textarea", { id: "note-text", rows: 3, "aria-label": "Note on this position", placeholder: "A note on this position, seen from every line that reaches it", oninput: () => { typed = true; }, onchange: save });
+  const title = h("span", {});
+  const more = h("p", { class: "note" });
+  put(host, h("summary", {}, title), area, more);
+
+  function draw() {
+    if (!typed) area.value = known.text;
+    area.readOnly = Boolean(closed);
+    title.textContent = known.text ? `Note: ${known.text.split("\n")[0].slice(0, 120)}` : "Note on this position";
+    host.classList.toggle("has", Boolean(known.text));
+    put(more, closed ? `${closed} ` : null, known.studies.length > 0 && h("span", { text: "In studies: " }),
+      known.studies.map((study) => h("button", { type: "button", class: "link", text: study.name, onclick: () => openStudy(study.id, { node: study.move }) })));
+  }
+
+  function take(found) {
+    if (typed && found.text && found.text !== known.text) area.value = `${found.text}\n${area.value}`; // somebody else wrote, too
+    known = found;
+    draw();
+  }
+
+  async function save() {
+    const [mine, text] = [place, area.value];
+    try {
+      const found = await send("note", { ...mine, text, revision: known.revision });
+      tell("edited");
+      if (mine === place) { typed = area.value !== text; take(found); }
+    } catch (error) {
+      toast(error.message);
+      if (mine === place) load();
+    }
+  }
+
+  function load() {
+    const mine = place;
+    last(ask("note", mine), (found) => { if (mine === place) take(found); }, (error) => toast(error.message));
+  }
+
+  return {
+    show() {
+      if (!state.look) return;
+      if (document.activeElement === area) area.blur(); // what was typed is saved where it belongs
+      [place, known, typed] = [here(), NO_NOTE, false];
+      draw();
+      clearTimeout(timer);
+      timer = setTimeout(load, WAIT_MS);
+    },
+    news() { if (!typed && place) load(); },
+    state: draw,
+  };
+}
+
 // ------------------------------------------------------------ the page
-export function notation(given) {
-  hands = given;
+export function notation() {
   let dialog = null;
   const studies = async (act) => {
-    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ ...given, open: openStudy, keep, renamed, pane: () => pane, closed: () => closed, text: () => gameOf(pane) }));
+    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ open: openStudy, keep, renamed, pane: () => pane, closed: () => closed }));
     (await dialog)[act]();
   };
   $("studies-open").addEventListener("click", () => studies("show"));
   $("keep").addEventListener("click", () => studies("keep"));
   $("close-study").addEventListener("click", close);
-  const turning = (act) => turnBack(act).catch((error) => given.toast(error.message));
-  for (const act of ["undo", "redo"]) $(act).addEventListener("click", () => turning(act));
+  for (const act of ["undo", "redo"]) $(act).addEventListener("click", () => turnBack(act));
   on("edited", () => noteChange("file"));
-  const note = noteOn($("note"), { ...given, closed: () => closed, open: openStudy });
+  const note = noteOn($("note"));
   on("arrived", arrived);
   on("ahead", ahead);
-  on("position", () => { draw(); note.show(); if (current !== null) hands.shapes(current === START_NODE ? pane.comment : pane.tree.node(current).comment); });
+  on("position", () => { draw(); note.show(); if (current !== null) tell("shapes", (current === START_NODE ? pane.comment : pane.tree.node(current).comment) || ""); });
   on("beat", () => askValues({ now: true }));
-  on("file", () => { note.news(); look().catch((error) => given.toast(error.message)); askValues(); });
+  on("file", () => { note.news(); look(); askValues(); });
   on("facts", async () => {
     ({ closed } = await ask("studies"));
     showState(); edit.show(); note.state();
@@ -408,7 +464,7 @@ export function notation(given) {
     if (!wanted) return;
     const { id, node } = wanted;
     wanted = null;
-    openStudy(id, { node }).catch((error) => given.toast(error.message));
+    openStudy(id, { node });
   });
-  return { turn, turning, mistake, text: () => gameOf(pane), comment: () => edit.comment() };
+  return { turn, turnBack, mistake, comment: () => edit.comment() };
 }

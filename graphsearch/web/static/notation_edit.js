@@ -1,8 +1,7 @@
 // What is done with the move on the board: comment, glyphs, its place among variations, deleting, copying.
 
 import { said } from "./chess.js";
-import { h, points, put, sure } from "./dom.js";
-import { keysOf, showMenu } from "./menu.js";
+import { h, keysOf, points, put, showMenu, sure } from "./dom.js";
 import { glyph, MOVE_GLYPHS, VALUE_GLYPHS } from "./notation_view.js";
 import { lineItems } from "./repertoire_row.js";
 import { START_NODE } from "./tree.js";

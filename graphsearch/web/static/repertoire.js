@@ -20,8 +20,7 @@ const glyphOf = (move) => GLYPHS[move.nag] || "";
 
 export const repertoireView = {
   name: "repertoire",
-  title: "Repertoire",
-  make(host, { toast }) {
+  make(host) {
     const last = latest();
     const sides = h("div", { class: "row", role: "group", "aria-label": "Whose repertoire" });
     const body = h("div", {});
@@ -53,12 +52,10 @@ export const repertoireView = {
     async function takeIn(event) {
       const [file] = event.target.files;
       if (!file) return;
-      try {
-        const found = await upload(`repertoire-import?${new URLSearchParams({ side, name: file.name })}`, file, () => {});
-        told.textContent = [`${points(found.added, "move")} added.`, ...found.left_out.slice(0, 20).map((reason) => `Left out: ${reason}`), found.found > 20 ? `and ${found.found - 20} more` : ""].join(" ");
-        tell("edited");
-        load();
-      } catch (error) { toast(error.message); }
+      const found = await upload("repertoire-import", { side }, file);
+      told.textContent = [`${points(found.added, "move")} added.`, ...found.left_out.slice(0, 20).map((reason) => `Left out: ${reason}`), found.found > 20 ? `and ${found.found - 20} more` : ""].join(" ");
+      tell("edited");
+      load();
     }
 
     // -------------------------------------------------------- lists

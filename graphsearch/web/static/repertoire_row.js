@@ -3,19 +3,17 @@
 import { send } from "./api.js";
 import { turnOf } from "./chess.js";
 import { points } from "./dom.js";
-import { played, refresh, state, tell } from "./state.js";
+import { played, refresh, state, tell, toast } from "./state.js";
 
 export const SIDES = { white: "White’s", black: "Black’s" };
 export const has = (side, move) => Boolean(state.look?.repertoire[side]?.includes(move));
 
 // adds a line, or removes its last move; tells what was done
 export async function change(side, { root, line }, { remove = false } = {}) {
-  try {
-    const { added, removed } = await send(`repertoire-${remove ? "remove" : "add"}`, { side, root, line: line.join(" ") });
-    if (added || removed) tell("edited");
-    tell("told", `${SIDES[side]} repertoire: ${remove ? `${points(removed, "move")} removed` : added ? `${points(added, "move")} added` : "it has this line already"}.`);
-    refresh();
-  } catch (error) { tell("error", error); }
+  const { added, removed } = await send(`repertoire-${remove ? "remove" : "add"}`, { side, root, line: line.join(" ") });
+  if (added || removed) tell("edited");
+  toast(`${SIDES[side]} repertoire: ${remove ? `${points(removed, "move")} removed` : added ? `${points(added, "move")} added` : "it has this line already"}.`);
+  refresh();
 }
 
 // items of the menu of a row: [text, act]

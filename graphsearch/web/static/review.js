@@ -2,29 +2,30 @@
 
 import { ask, latest, upload } from "./api.js";
 import { chart, pathOf, plyLabels } from "./chart.js";
-import { count, h, put, s } from "./dom.js";
-import { open, pgnOfLine, state, tell } from "./state.js";
+import { count, fields, grid, h, put, s } from "./dom.js";
+import { openDraft } from "./notation.js";
+import { jobRow, progressOf } from "./search.js";
+import { open, pgnOfLine, state, tell, toast } from "./state.js";
 
 const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
 const given = { visits: "1000", player: "", since: "" };
-let shownReview = null; // { found, draft }
+let shownReview = null;
 let chosen = { job: null, game: 0 }; // what is shown, kept while the page is open
 
 export const reviewView = {
   name: "review",
-  title: "Review",
-  make(host, { toast, draft }) {
+  make(host) {
     const jobs = h("div", {});
     const shown = h("div", {});
     const last = latest();
     let found = null;
-    const draw = () => { if (found) shownReview = { found, draft }; if (found) drawReview(shown, found, (game) => { chosen.game = game; draw(); }); };
+    const draw = () => { shownReview = found; if (found) drawReview(shown, found, (game) => { chosen.game = game; draw(); }); };
     const fetchIt = (number, { marks = false } = {}) => {
       if (chosen.job !== number) chosen = { job: number, game: 0 };
       last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); if (marks) markBoard(found); }, (error) => toast(error.message));
     };
     const list = () => drawJobs(jobs, fetchIt);
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(toast), jobs, shown);
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(), jobs, shown);
     const show = () => {
       form();
       list();
@@ -49,44 +50,32 @@ function markBoard(found) {
 const reviews = () => state.queue.ended.filter((job) => job.kind === "review");
 
 // ------------------------------------------------------------ what to review
-function reviewForm(toast) {
+function reviewForm() {
   const file = h("input", { type: "file", id: "review-file", accept: ".pgn,.gz,.zst" });
   const bar = h("progress", { hidden: true, "aria-label": "Upload" });
-  const input = (name, label, about) => h("div", { class: "field" }, h("label", { for: `review-${name}`, text: label }),
-    h("input", { id: `review-${name}`, value: given[name], placeholder: about, size: 10, spellcheck: "false", oninput: (event) => { given[name] = event.target.value.trim(); } }));
-  const start = async (blob, name) => {
-    bar.hidden = false;
-    try {
-      const query = new URLSearchParams({ name, ...given });
-      await upload(`review?${query}`, blob, (sent, all) => { bar.max = all; bar.value = sent; });
-      file.value = "";
-    } catch (error) { toast(error.message); }
-    bar.hidden = true;
-  };
-  const fromFile = (event) => {
+  const fromFile = async (event) => {
     event.preventDefault();
     const [one] = file.files;
-    if (one) start(one, one.name); else toast("Choose a file first.");
+    if (!one) { toast("Choose a file first."); return; }
+    await upload("review", given, one, bar);
+    file.value = "";
   };
   const fromLine = async () => {
-    if (!state.line.length) { toast("Play moves or open a game first."); return; }
-    try { await start(new Blob([await pgnOfLine()]), "line.pgn"); } catch (error) { toast(error.message); }
+    if (!state.line.length) toast("Play moves or open a game first.");
+    else await upload("review", { ...given, name: "line.pgn" }, new Blob([await pgnOfLine()]), bar);
   };
-  return h("form", { onsubmit: fromFile }, h("div", { class: "inline" }, input("visits", "Visits of every position", "1000"), input("player", "Only games of", "any player"), input("since", "Since", "2024-05")),
+  return h("form", { onsubmit: fromFile }, h("div", { class: "inline" }, fields("review", given, [["visits", "Visits of every position", "1000", 10], ["player", "Only games of", "any player", 10], ["since", "Since", "2024-05", 10]])),
     h("div", { class: "row" }, h("label", { for: "review-file", class: "hidden", text: "PGN file" }), file, h("button", { class: "primary", text: "Review this file" }),
       h("button", { type: "button", id: "review-line", text: "Review the line on the board", onclick: fromLine }), bar),
     h("p", { class: "note", text: "A position that has its visits in the file costs nothing. Reviews wait in the queue (Analysis, Search)." }));
 }
 
 function drawJobs(host, fetchIt) {
-  const running = state.queue.running.filter((job) => job.kind === "review");
-  const rows = running.map((job) => h("li", { class: "running" }, h("span", { class: "state", text: "running" }), h("span", { class: "title", text: job.title }),
-    job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, "aria-label": job.facts.stage })));
-  const ended = reviews().map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }), h("span", { class: "title", text: job.state === "failed" ? `${job.title}: ${job.error}` : job.title }),
+  const rows = [...state.queue.running.filter((job) => job.kind === "review"), ...reviews()].map((job) => jobRow(job, job.state === "running" && progressOf(job),
     job.state === "done" && job.facts.missing && h("span", { class: "note", text: "Its files are not beside this graph file; review the games again, which costs nothing." }),
     job.state === "done" && job.facts.reviewed > 0 && !job.facts.missing && h("button", { type: "button", text: "Show", "data-focus": `show ${job.number}`, onclick: () => fetchIt(job.number) }),
     job.facts.problems?.length > 0 && h("span", { class: "note", text: job.facts.problems.map((each) => `line ${each.line}: ${each.reason}`).join("; ") })));
-  put(host, (rows.length > 0 || ended.length > 0) && h("ul", { class: "jobs" }, rows, ended));
+  put(host, rows.length > 0 && h("ul", { class: "jobs" }, rows));
 }
 
 // ------------------------------------------------------------ a review
@@ -116,9 +105,6 @@ function figures(game) {
   return grid("Figures", [["Player"], ...["Moves", "Accuracy", "Loss %", "Loss cp", "??", "?", "?!", "!", "Opening", "Middlegame", "Endgame"].map((text) => [text, "number"])], ["White", "Black"].map(row));
 }
 
-const grid = (caption, heads, rows, kind = "") => h("div", { class: `scroll ${kind}` }, h("table", { class: "data" }, h("caption", { class: "hidden", text: caption }),
-  h("thead", {}, h("tr", {}, heads.map(([text, of]) => h("th", { scope: "col", class: of || null, text })))), h("tbody", {}, rows)));
-
 const gameOf = (game) => ({ root: game.start, line: game.moves.map((move) => move.move), headers: game.headers });
 const isLineOf = (game, line) => game.moves.length === line.length && game.moves.every((move, k) => move.move === line[k]);
 
@@ -126,8 +112,8 @@ const isLineOf = (game, line) => game.moves.length === line.length && game.moves
 const drawn = latest();
 function goTo(game, at) {
   if (state.game?.review === game && isLineOf(game, state.game.line)) { open({ root: game.start, line: state.game.line, at, game: state.game }); return; }
-  const { found, draft } = shownReview;
-  drawn(ask(`review/${found.number}/game/${found.games.indexOf(game)}`), (tree) => draft(tree, at, game), (error) => tell("error", error));
+  const found = shownReview;
+  drawn(ask(`review/${found.number}/game/${found.games.indexOf(game)}`), (tree) => openDraft(tree, at, game), (error) => tell("error", error));
 }
 
 // the better line instead of a move, in the game that one can go back to

@@ -1,17 +1,16 @@
 // Searches: the strip above the views, the settings, and the queue.
 
 import { send } from "./api.js";
-import { bytes, clock, count, h, percent, points, put, short } from "./dom.js";
+import { bytes, clock, count, fields, h, percent, points, put, short } from "./dom.js";
 import { followSwitch, searchedMoves } from "./follow.js";
 import { here, on, state } from "./state.js";
 
 const running = () => state.queue.running.find((job) => job.kind !== "export") || null;
 
 // ------------------------------------------------------------ the strip
-export function strip(host, { toast }) {
-  const act = (work) => work.catch((error) => toast(error.message));
-  const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings below Analysis, Search", onclick: () => act(send("search", searchHere())) });
-  const stop = h("button", { type: "button", id: "stop", class: "stop", text: "Stop", onclick: () => { const job = running(); if (job) act(send("queue", { action: "stop", number: job.number, hold: true })); } });
+export function strip(host) {
+  const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings below Analysis, Search", onclick: () => send("search", searchHere()) });
+  const stop = h("button", { type: "button", id: "stop", class: "stop", text: "Stop", onclick: () => { const job = running(); if (job) send("queue", { action: "stop", number: job.number, hold: true }); } });
   const text = h("span", { class: "counters", id: "counters" });
   put(host, start, stop, followSwitch(settings), text);
   const draw = () => {
@@ -38,7 +37,7 @@ function lastWord(held) {
 
 const REASONS = { visits: "", evaluations: "", time: "", stop: "stopped", memory: "memory is full", proven: "the result is proven", exhausted: "nearly every position is known", tablebase: "the tablebases know the result", finished: "the game is over", reader: "another program keeps the file's log" };
 
-export function endOf(job) {
+function endOf(job) {
   if (job.state === "failed") return `${job.title}: ${job.error}`;
   const { facts } = job;
   const parts = [job.title];
@@ -79,47 +78,36 @@ const settings = () => Object.fromEntries(Object.entries(kept).filter(([, value]
 
 const searchHere = () => ({ ...here(), ...settings(), searchmoves: searchedMoves() || kept.searchmoves });
 
-function field(name, label, about, extra = {}) {
-  const id = `set-${name}`;
-  return h("div", { class: "field" }, h("label", { for: id, text: label }),
-    h("input", { id, value: kept[name], placeholder: about, spellcheck: "false", oninput: (event) => { kept[name] = event.target.value.trim(); }, ...extra }));
-}
-
 export const searchView = {
   name: "search",
-  title: "Search",
-  make(host, { toast }) {
-    const act = (work) => work.catch((error) => toast(error.message));
+  make(host) {
     const queue = h("div", { class: "queue" });
-    const draw = () => drawQueue(queue, act);
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), h("h2", { text: "Queue" }),
+    const draw = () => drawQueue(queue);
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(), h("h2", { text: "Queue" }),
       h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other. The file keeps it when graphsearch serve ends." }), queue);
     return { show() { form(); draw(); }, on: { queue: draw, facts() { form(); draw(); } } };
   },
 };
 
-function settingsForm(act) {
-  const names = state.file?.evaluators || [];
-  const evaluator = h("select", { id: "set-evaluator", onchange: (event) => { kept.evaluator = event.target.value; } },
-    names.map((name) => h("option", { value: name, text: name, selected: name === kept.evaluator })));
-  const numeric = { inputmode: "numeric" };
-  return h("form", { class: "settings", onsubmit: (event) => { event.preventDefault(); act(send("search", searchHere())); } },
-    h("fieldset", {}, h("legend", { text: "Stop after" }), field("visits", "Visits", "no limit", numeric), field("evaluations", "Evaluations", "no limit", numeric), field("seconds", "Seconds", "no limit", numeric)),
-    h("fieldset", {}, h("legend", { text: "How" }), field("searchmoves", "Only these moves", "e4 d4"),
-      h("div", { class: "field" }, h("label", { for: "set-evaluator", text: "Evaluator" }), evaluator),
-      field("threads", "Threads", "all cores", numeric), field("ram", "RAM", "80 % of the machine's"), field("params", "Parameters", "CPuct=2 Gather=classic")),
+function settingsForm() {
+  const evaluators = (state.file?.evaluators || []).map((name) => [name, name]);
+  const group = (legend, ...list) => h("fieldset", {}, h("legend", { text: legend }), fields("set", kept, list));
+  return h("form", { class: "settings", onsubmit: (event) => { event.preventDefault(); send("search", searchHere()); } },
+    group("Stop after", ["visits", "Visits", "no limit"], ["evaluations", "Evaluations", "no limit"], ["seconds", "Seconds", "no limit"]),
+    group("How", ["searchmoves", "Only these moves", "e4 d4"], ["evaluator", "Evaluator", evaluators], ["threads", "Threads", "all cores"], ["ram", "RAM", "80 % of the machine's"], ["params", "Parameters", "CPuct=2 Gather=classic"]),
     h("div", { class: "row" }, h("button", { class: "primary", text: "Search now" }),
-      h("button", { type: "button", text: "Queue this position", onclick: () => act(send("search", { ...searchHere(), queue: true })) })));
+      h("button", { type: "button", text: "Queue this position", onclick: () => send("search", { ...searchHere(), queue: true }) })));
 }
 
-function drawQueue(host, act) {
-  const { running: now, waiting, ended, held } = state.queue;
-  const order = (body) => act(send("queue", body));
-  const row = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
+// a task in a list
+export const jobRow = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
+export const downloadOf = (job) => job.kind === "export" && job.state === "done" && !job.facts.missing && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
+
+function drawQueue(host) {
+  const { running: now, waiting, ended, held, memory_only: alone } = state.queue;
+  const order = (body) => send("queue", body);
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
-  const fetchIt = (job) => job.kind === "export" && job.state === "done" && !job.facts.missing && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
-  const { memory_only: alone } = state.queue;
-  put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => row(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => row(job, stop(job, "Remove"))), ended.map((job) => row(job, fetchIt(job), leftOut(job)))),
+  put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => jobRow(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => jobRow(job, stop(job, "Remove"))), ended.map((job) => jobRow(job, downloadOf(job), leftOut(job)))),
     !now.length && !waiting.length && !ended.length && h("p", { class: "note", text: "The queue is empty." }),
     waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", onclick: () => order({ action: "hold" }) }),
       h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })),
@@ -133,7 +121,7 @@ function leftOut({ facts }) {
   return h("details", {}, h("summary", { text: `${points(facts.found ?? lines.length, "problem")}` }), h("ul", {}, lines));
 }
 
-function progressOf(job) {
+export function progressOf(job) {
   const { facts } = job;
   if (facts.total) return h("progress", { max: facts.total, value: facts.done, "aria-label": job.title });
   return facts.counters ? h("span", { class: "muted", text: `${count(facts.counters.new_visits)} visits` }) : null;

@@ -10,6 +10,8 @@ const listeners = {};
 export const on = (name, listen) => { (listeners[name] ||= []).push(listen); };
 export const tell = (name, value) => (listeners[name] || []).forEach((listen) => listen(value));
 
+export const toast = (text) => tell("told", text);
+
 const IDLE = { running: [], waiting: [], ended: [], held: false };
 
 export const state = {
@@ -74,7 +76,7 @@ export function open({ root = START, line = [], at = line.length, headers, game 
   travel({ root, line, at, adds, game: game || opened });
 }
 
-export function pathOf({ root, line, at, study = "", view = "" }) {
+function pathOf({ root, line, at, study = "", view = "" }) {
   const query = new URLSearchParams();
   if (line.length) query.set("line", line.join(" "));
   if (at !== line.length) query.set("at", at);
@@ -223,7 +225,7 @@ export async function addLine(move) {
   } catch (error) { tell("error", error); }
 }
 
-export function liveNode() {
+function liveNode() {
   const nodes = state.queue.running.map((job) => job.facts.node);
   state.live = nodes.find((found) => found && found.key === state.look?.key) || null;
 }

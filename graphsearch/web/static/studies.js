@@ -1,12 +1,13 @@
 // The list of studies: open, new, rename, delete, PGN in and out.
 
 import { ask, send, upload } from "./api.js";
-import { count, download, h, put, table, when } from "./dom.js";
-import { state, tell } from "./state.js";
+import { count, h, put, table, when } from "./dom.js";
+import { savePgn } from "./exchange.js";
+import { state, tell, toast } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 
-export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }) {
+export function studiesDialog({ open, keep, renamed, pane, closed }) {
   const dialog = $("studies");
   const list = h("div", { id: "study-list" });
   const told = h("ul", { class: "plain", id: "left-out" });
@@ -14,32 +15,27 @@ export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }
   const file = h("input", { type: "file", id: "study-file", accept: ".pgn,.gz,.zst", class: "hidden", onchange: take });
   const tools = h("div", {});
 
-  const safely = (act) => async (...given) => { try { await act(...given); } catch (error) { toast(error.message); } };
-
-  const create = safely(async (event) => {
+  const create = async (event) => {
     event.preventDefault();
     await keep(name.value.trim());
     name.value = "";
     dialog.close();
-  });
+  };
 
   async function take() {
     const [one] = file.files;
     if (!one) return;
-    try {
-      const query = new URLSearchParams({ name: one.name });
-      const found = await upload(`study-import?${query}`, one, () => {});
-      put(told, found.left_out.slice(0, 200).map((reason) => h("li", { text: reason })), found.found > 200 && h("li", { text: `and ${count(found.found - 200)} more` }));
-      tell("edited");
-      if (found.studies.length === 1) await open(found.studies[0].id);
-      if (found.studies.length === 1 && !found.found) dialog.close();
-      else await load();
-    } catch (error) { toast(error.message); }
+    const found = await upload("study-import", {}, one);
     file.value = "";
+    put(told, found.left_out.slice(0, 200).map((reason) => h("li", { text: reason })), found.found > 200 && h("li", { text: `and ${count(found.found - 200)} more` }));
+    tell("edited");
+    if (found.studies.length === 1) await open(found.studies[0].id);
+    if (found.studies.length === 1 && !found.found) dialog.close();
+    else await load();
   }
 
   const row = (study) => [
-    h("button", { type: "button", class: "link", text: study.name, "aria-current": study.id === pane().study ? "true" : null, onclick: safely(async () => { await open(study.id); dialog.close(); }) }),
+    h("button", { type: "button", class: "link", text: study.name, "aria-current": study.id === pane().study ? "true" : null, onclick: async () => { await open(study.id); dialog.close(); } }),
     study.moves, Object.assign(h("span", { class: "when", text: when(study.changed) })),
     h("span", { class: "row" }, h("a", { class: "button", href: `/api/study-pgn?id=${study.id}`, text: "PGN", "aria-label": `PGN of ${study.name}` }),
       !closed() && h("button", { type: "button", text: "Rename", "aria-label": `Rename ${study.name}`, onclick: () => rename(study) }),
@@ -48,15 +44,15 @@ export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }
 
   // asked in the list itself: a second press deletes
   function remove(study) {
-    ask_(study, h("span", { text: `Delete ${study.name}? ` }), h("button", { type: "button", id: "study-delete", text: "Delete", onclick: safely(async () => { await send("study-delete", { id: study.id, revision: study.revision }); tell("edited"); toast(`The study ${study.name} is deleted; Ctrl-Z brings it back.`); await load(); }) }));
+    ask_(study, h("span", { text: `Delete ${study.name}? ` }), h("button", { type: "button", id: "study-delete", text: "Delete", onclick: async () => { await send("study-delete", { id: study.id, revision: study.revision }); tell("edited"); toast(`The study ${study.name} is deleted; Ctrl-Z brings it back.`); await load(); } }));
   }
 
   function rename(study) {
     const field = h("input", { id: "study-rename", value: study.name, "aria-label": "New name", size: 30 });
-    ask_(study, field, h("button", { type: "button", id: "study-rename-do", text: "Rename", onclick: safely(async () => {
+    ask_(study, field, h("button", { type: "button", id: "study-rename-do", text: "Rename", onclick: async () => {
       renamed(await send("study-change", { id: study.id, revision: study.revision, name: field.value }));
       await load();
-    }) }));
+    } }));
     field.focus();
   }
 
@@ -71,20 +67,15 @@ export function studiesDialog({ toast, open, keep, renamed, pane, closed, text }
     put(tools, closed() ? h("p", { class: "note", text: closed() }) : h("div", { class: "row" },
       h("form", { class: "inline", onsubmit: create }, h("label", { for: "study-name", text: "Keep what is on the board as" }), name, h("button", { class: "primary", text: "New study" })),
       h("label", { class: "button", text: "PGN in… " }, file)),
-    h("p", { class: "row" }, h("a", { class: "button", href: "/api/study-pgn", text: "All studies as PGN", hidden: !studies.length }), h("button", { type: "button", id: "tree-pgn", text: "What is shown as PGN", onclick: safely(save) })));
+    h("p", { class: "row" }, h("a", { class: "button", href: "/api/study-pgn", text: "All studies as PGN", hidden: !studies.length }), h("button", { type: "button", id: "tree-pgn", text: "What is shown as PGN", onclick: savePgn })));
   }
 
-  async function save() {
-    const { pgn } = await send("tree-pgn", text());
-    download(new Blob([pgn], { type: "application/x-chess-pgn" }), "notation.pgn");
-  }
-
-  const show = safely(async () => {
+  const show = async () => {
     put(told);
     put(list); // rows of before have old revisions
     await load();
     if (!dialog.open) dialog.showModal();
-  });
+  };
 
   put(dialog, h("div", { class: "row" }, h("h2", { id: "studies-title", text: "Studies" }), h("span", { class: "grow" }), h("button", { type: "button", text: "Close", onclick: () => dialog.close() })),
     tools, h("div", { id: "study-ask", class: "row" }), told, list);

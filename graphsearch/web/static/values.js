@@ -2,14 +2,13 @@
 
 import { ask, latest } from "./api.js";
 import { chart, heightOf, pathOf, plyLabels, powers } from "./chart.js";
-import { bar, count, forWhite, h, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
+import { count, forWhite, grid, h, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
 import { turnOf } from "./chess.js";
 import { go, here, open, played, state, tell, wholeLine } from "./state.js";
 
 export const valuesView = {
   name: "values",
-  title: "Values",
-  make(host, { toast }) {
+  make(host) {
     const curve = h("div", { class: "chart" });
     const icicle = h("div", { class: "chart" });
     const past = h("div", { class: "chart" });
@@ -37,7 +36,7 @@ export const valuesView = {
       below();
       before();
     };
-    return { show() { along(); below(); before(); }, on: { position: place, file() { along(); below(); before(); } }, toast };
+    return { show() { along(); below(); before(); }, on: { position: place, file() { along(); below(); before(); } } };
   },
 };
 
@@ -79,10 +78,8 @@ function lineTable(points) {
     h("td", {}, point.q !== null && h("span", { class: `chip ${tint(point.q)}`, title: `Q ${signed(point.q)}`, text: score(point) })),
     h("td", { text: point.best_san || "" }),
     h("td", { class: "number", text: pawns(point.loss_cp) }),
-    h("td", {}, point.loss > 0.001 && bar(`lost ${pawns(point.loss_cp)}`, ["loss", Math.min(1, point.loss)])),
   ]));
-  const heads = ["Move", "Visits", "Score", "Best", "Loss", "Loss drawn"].map((text) => h("th", { scope: "col", class: ["Visits", "Loss"].includes(text) ? "number" : null }, h("span", { class: text === "Loss drawn" ? "hidden" : null, text })));
-  return h("div", { class: "scroll line-table" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Values along the line" }), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
+  return grid("Values along the line", [["Move"], ["Visits", "number"], ["Score"], ["Best"], ["Loss", "number"]], rows, "line-table");
 }
 
 // ------------------------------------------------------------ the icicle

@@ -1,4 +1,4 @@
-// The views by name, and the parts of each. A part is { name, title, make(host, hands) -> { show(), on: {...} } }.
+// The views by name, and the parts of each. A part is { name, title, make(host) -> { show(), on: {...} } }.
 
 import { h, put, steady } from "./dom.js";
 import { movesView } from "./moves.js";
@@ -9,7 +9,7 @@ import { searchView } from "./search.js";
 // a part that few pages need comes when it is first opened
 const later = (name, title, load) => ({ name, title, load: async () => Object.values(await load()).find((part) => part.name === name) });
 const VIEWS = [
-  ["analysis", "Analysis", [movesView, later("graph", "Graph", () => import("./graph.js")), later("values", "Values", () => import("./values.js")), searchView]],
+  ["analysis", "Analysis", [{ ...movesView, title: "Moves" }, later("graph", "Graph", () => import("./graph.js")), later("values", "Values", () => import("./values.js")), { ...searchView, title: "Search" }]],
   ["games", "Games", [later("games", "Moves played", () => import("./games.js")), later("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./opponents.js")), later("prepare", "Prepare", () => import("./opponents.js"))]],
   ["book", "Book and repertoire", [later("repertoire", "Repertoire", () => import("./repertoire.js")), later("books", "Books", () => import("./books.js"))]],
   ["review", "Review", [later("review", "Review", () => import("./review.js"))]],
@@ -17,7 +17,7 @@ const VIEWS = [
 ];
 const NEWS = ["position", "news", "lines", "live", "beat", "queue", "file", "facts"];
 
-export function views(bar, tabs, panel, hands) {
+export function views(bar, tabs, panel) {
   let current = null;
   let shown = "";
   const last = new Map(); // the part of each view that was open last
@@ -63,7 +63,7 @@ export function views(bar, tabs, panel, hands) {
   async function open(part, place) {
     const made = part.load ? await part.load().catch((error) => tell("error", error)) : part;
     if (!made || !place.isConnected) return;
-    current = made.make(place, hands);
+    current = made.make(place);
     current.show?.();
   }
 

@@ -114,6 +114,7 @@ SLOW: list[tuple[str, str, Check]] = [
 FULL: list[tuple[str, str, Check]] = [  # a minute, for GRAPHSEARCH_FULL=1
     ("beyond-memory", BEYOND, check_rows),
     ("scale", "--nodes 6000 --first 6000 --ram-mb 16 --phases curve compact merge_small search", check_scale),
+    ("page", "--nodes 2000 --repeats-in-page 1", check_rows),
 ]
 
 

@@ -35,6 +35,7 @@ T = TypeVar("T")
 REGISTRY = {  # name -> module and function
     "beyond-memory": "memory.beyond_memory",
     "mates": "mates.mates",
+    "page": "page.page",
     "quality": "quality.quality",
     "saving": "saving.saving",
     "scale": "scale.scale",

@@ -297,6 +297,7 @@ SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name
 HANG_UP: int | None = getattr(signal, "SIGHUP", None)
 CLOSING = 2  # of a console: events from this one on end the process as soon as their handler returns
 LOWEST = 19  # of POSIX's priorities
+GIVEN_WAY = 5
 IDLE, BELOW_NORMAL = 0x40, 0x4000  # classes of Windows
 
 
@@ -411,6 +412,16 @@ def set_lowest_priority() -> None:
     import psutil
 
     psutil.Process().nice(LOWEST if IS_POSIX else IDLE)
+
+
+def give_way() -> None:
+    """Lets the programs that a person sees go before this thread, and those that it starts from now on."""
+    if hasattr(os, "nice"):
+        os.nice(GIVEN_WAY)
+    else:
+        import psutil
+
+        psutil.Process().nice(BELOW_NORMAL)
 
 
 def has_low_priority() -> bool:

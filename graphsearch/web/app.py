@@ -32,7 +32,7 @@ from .api import positions, studies, tables, work
 from .api.routes import error_response, served_by
 from .served_file import ServedFile
 
-TICK_SECONDS = 0.1  # between two checks of the queue
+TICK_SECONDS = 0.05  # between two checks of the queue
 FILE_SECONDS = 1.0  # between two checks of the file
 SILENCE_SECONDS = 15.0  # then a line is sent anyway, to detect a lost connection
 FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
@@ -69,7 +69,7 @@ def _page(request: Request) -> Response:
 
 
 def _events(request: Request) -> StreamingResponse:
-    """Returns server-sent events: at most ten a second, none while nothing changes."""
+    """Returns server-sent events: at most twenty a second, none while nothing changes."""
     return StreamingResponse(_news(request, served_by(request)), media_type="text/event-stream")
 
 

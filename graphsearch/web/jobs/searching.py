@@ -15,6 +15,7 @@ import chess
 from pydantic import Field
 
 from ...base.answer import picked
+from ...base.system import give_way
 from ...position.notation import read_moves
 from ...search.job import Control, SearchJob, limits_after
 from ...search.params import Limits
@@ -101,6 +102,7 @@ class PositionTask(GivenPosition, Settings, Task):
             Graph.open(work.place.path, evaluator=evaluator, ram_bytes=work.place.ram(self.ram)) as graph,
             other_kernels_compiling(),
         ):
+            give_way()  # to the server and the browser, which show what it finds
             answer = lambda: work.answer(graph.read)  # noqa: E731
             yield graph, Control(on_progress=show, interval=UPDATE_SECONDS, stop=stop, on_slice=answer)
 

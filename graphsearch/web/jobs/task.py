@@ -23,8 +23,7 @@ import chess
 from pydantic import Field
 
 from ...base.answer import Answer
-from ...base.errors import GraphSearchError, InvalidParameterError, StoreLockedError, UnsavedError
-from ...base.faults import error_line
+from ...base.errors import GraphSearchError, InvalidParameterError, StoreLockedError
 from ...base.limits import byte_count
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...query.position import moves
@@ -196,23 +195,6 @@ def node(records: Records, board: chess.Board) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- in the process
-def work(pipe: Pipe) -> None:
-    """Runs the first task of a pipe, and receives the server's messages meanwhile."""
-    try:
-        order: Order = pipe.recv()
-    except EOFError:  # the server has ended, and this process was in reserve
-        return
-    work = Work(pipe, order)
-    try:
-        pipe.send(TaskReport("done", work.run()))
-    except UnsavedError as error:
-        pipe.send(TaskReport("failed", error=f"the results could not be saved: {error}"))
-    except GraphSearchError as error:
-        pipe.send(TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
-    except Exception as error:
-        pipe.send(TaskReport("failed", error=error_line(error, order.task.word)))
-
-
 class LiveRecords(Records):
     """Records in the memory of a search."""
 

@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.answer import picked
-from ...base.errors import GraphSearchError, InvalidParameterError, StoreError
-from ...base.system import cores
+from ...base.errors import GraphSearchError, InvalidParameterError, StoreError, UnsavedError
+from ...base.faults import error_line
+from ...base.system import cores, end_at_once
 from ...store.file import changing, lock_of, opened_to_read, release
 from ...store.provenance import now
 from ...store.tables.rows import json_object
@@ -37,7 +38,10 @@ from ...workers.process import Child, Handlers
 from ..wanted import read_request
 from .files import BuildTask, ExportTask, ImportTask, ReviewTask
 from .searching import FollowTask, PositionTask, SearchTask
-from .task import STOP, Ask, LiveAnswer, Order, Place, Question, Task, TaskReport, work
+from .task import STOP, Ask, LiveAnswer, Order, Place, Question, Task, TaskReport, Work
+
+if TYPE_CHECKING:
+    from ...workers.process import Pipe
 
 KINDS: dict[str, type[Task]] = {
     kind.word: kind for kind in (SearchTask, BuildTask, ImportTask, ExportTask, ReviewTask)
@@ -285,6 +289,30 @@ class OpenQuestions:
         self._deaf_until = 0.0
         for waiting in list(self._open.values()):
             waiting.cancel()
+
+
+def work(pipe: Pipe) -> None:
+    """Runs the first task of a pipe, and receives the server's messages meanwhile.
+
+    Until then it imports what a search needs. It ends without the cleaning up of an interpreter, which would
+    keep the next task waiting for half a second.
+    """
+    from ...solvers.mate import beside as _  # noqa: F401
+
+    try:
+        order: Order = pipe.recv()
+    except EOFError:  # the server has ended, and this process was in reserve
+        return
+    work = Work(pipe, order)
+    try:
+        pipe.send(TaskReport("done", work.run()))
+    except UnsavedError as error:
+        pipe.send(TaskReport("failed", error=f"the results could not be saved: {error}"))
+    except GraphSearchError as error:
+        pipe.send(TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
+    except Exception as error:
+        pipe.send(TaskReport("failed", error=error_line(error, order.task.word)))
+    end_at_once()
 
 
 class _Process:
@@ -569,6 +597,8 @@ class TaskQueue:
                 return
             if told.state == RUNNING:
                 job.facts = told.facts
+                if "counters" in told.facts:  # it needs no more starting
+                    self.prepare()
             else:
                 job.state, job.error = told.state, told.error
                 job.facts = {**told.facts} or job.facts

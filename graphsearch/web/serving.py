@@ -120,7 +120,8 @@ class _Quiet(uvicorn.Server):
 def _listening(host: str, port: int) -> socket.socket:
     """Returns a socket that listens at an address; raises GraphSearchError if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    # named, the protocol makes asyncio send the end of an answer at once, not 40 ms later
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))

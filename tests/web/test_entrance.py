@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,10 @@ def test_the_page_fetches_nothing_from_elsewhere() -> None:
 def test_files_outside_the_page_are_not_served(reader: Client) -> None:
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%5capp.py"):
         assert reader.ask("GET", path).status == 404
+
+
+def test_the_end_of_an_answer_does_not_wait_for_the_browser(reader: Client) -> None:
+    assert reader.server._socket.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
 
 
 # ------------------------------------------------------------------ other machines

@@ -154,9 +154,9 @@ function arrive(place, look, push, problem) {
   if (push && addressOf() !== location.pathname + location.search) history.pushState(null, "", addressOf());
   if (problem) history.replaceState(null, "", addressOf());
   liveNode();
+  addLines(look); // asked for before all else is drawn
   tell("position", look);
   takeWish()?.();
-  if (!asked) addLines(look);
 }
 
 function takeWish() {

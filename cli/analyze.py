@@ -32,8 +32,8 @@ from graphsearch.book.review.sets import (
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.evaluators.uci.program import find_program
+from graphsearch.exchange.importing import FileProgress
 from graphsearch.exchange.output import check_target
-from graphsearch.exchange.sources import FileProgress
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.view import NodeView, Reader, view
 from graphsearch.position.board import MAX_MOVES, board_of

@@ -14,9 +14,9 @@ import chess
 import typer
 
 from graphsearch.exchange.games_export import export_games, form_of, write_lines
+from graphsearch.exchange.importing import STDIN, FileProgress, GivenFile, check_file
 from graphsearch.exchange.kept_games import game_text
 from graphsearch.exchange.output import check_target
-from graphsearch.exchange.sources import STDIN, FileProgress, GivenFile, check_file
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import named_board
 from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, Order, list_games

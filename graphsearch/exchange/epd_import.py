@@ -17,10 +17,8 @@ from ..base.limits import shortened
 from ..position.board import fen_of, key_text
 from ..position.notation import clocks_and_operations, fields_of, named_board, play_moves, read_moves
 from ..store.tables import games as tables
-from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
-from .sources import GivenFile, Input
+from .importing import FileReport, GivenFile, Importing, Input, OnProgress, Problem, import_files
 
-KIND = "epd"
 LINES_AT_ONCE = 10_000  # per transaction
 MOVE_LISTS = frozenset({"am", "bm", "pv"})
 
@@ -63,8 +61,7 @@ def import_epd(
     Raises:
       StoreError: if the graph file cannot be written; earlier transactions stay.
     """
-    job = ImportKind(kind=KIND, read=_read_lines, options={}, again=again)
-    return import_files(path, files, job, stop=stop, on_progress=on_progress)
+    return import_files(path, files, "epd", _read_lines, again=again, stop=stop, on_progress=on_progress)
 
 
 def _read_lines(importing: Importing, given: Input) -> None:

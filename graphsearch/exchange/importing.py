@@ -1,22 +1,366 @@
-"""The common part of all imports: files go into a graph file in transactions that record the progress."""
+"""Files that are imported: their bytes, and how they get into a graph file.
+
+A file may be plain, gzip or zstd, on disk or a pipe; its digest identifies it. It goes into the graph file in
+transactions that record the progress.
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
 import os
+import stat
+import tempfile
 import threading
 import time
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
-from ..base.errors import ImportFileError
+import zstandard
+
+from ..base import limits
+from ..base.errors import ImportFileError, InputFileError
+from ..position.pgn import SQLITE
 from ..store.file import LOG_BYTES
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import GameSource
-from .sources import FileProgress, GivenFile, Input, opened
 
+# ------------------------------------------------------------------ bytes
+PIECE = 1 << 20
+ZSTD_STEP = 1 << 10  # packed bytes per decompression step: at most 32 MiB unpacked, 128 KiB from each 4 bytes
+STDIN = "-"
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_OTHER_PACKING = {
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\0": "xz",
+    b"7z\xbc\xaf\x27\x1c": "7-zip",
+    b"Rar!\x1a\x07": "rar",
+}
+
+OnBytes = Callable[[int, int], object]  # done, total
+OnRead = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFile:
+    """A file to import: a path, or an open stream (such as standard input) with its name."""
+
+    name: str
+    stream: BinaryIO | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """Progress in a file.
+
+    Attributes:
+      stage: such as `Reading`. name: of the file or the game. done, total: in units of the stage, most often
+        bytes.
+      count, rate: processed items (games, visits), and items per second; 0 if the stage processes none.
+    """
+
+    stage: str
+    name: str
+    done: int
+    total: int
+    count: int = 0
+    rate: float = 0.0
+
+
+class Input:
+    """An open file of an import.
+
+    Attributes:
+      name: as given. digest: SHA-256 of its bytes, hex. size: in bytes, compressed if the file is.
+    """
+
+    def __init__(self, name: str, raw: BinaryIO, digest: str, size: int, on_read: OnRead) -> None:
+        self.name = name
+        self.digest = digest
+        self.size = size
+        self._raw = raw
+        self._on_read = on_read  # called before every read; may raise to stop the import
+        self._plain = self._begun()
+
+    @property
+    def position(self) -> int:
+        """The number of file bytes consumed so far, read-ahead not included."""
+        return self._raw.tell() * self._handed_out // max(1, self._watched.count)
+
+    def rewind(self) -> None:
+        """Restarts reading at the first byte."""
+        self._plain = self._begun()
+
+    def _begun(self) -> io.BufferedReader:
+        """Returns a reader of the unpacked bytes from the first byte on."""
+        self._watched = _Watched(self._raw, self.name, self._on_read)
+        self._handed_out = 0  # unpacked bytes
+        return io.BufferedReader(self._watched, PIECE)
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """Yields the unpacked bytes in pieces of `size`; only the last one may be shorter.
+
+        Raises:
+          ImportFileError: if packed bytes are damaged or cut short.
+        """
+        with self.readable():
+            while True:
+                piece = _read_whole(self._plain, size)
+                self._handed_out += len(piece)
+                if piece:
+                    yield piece
+                if len(piece) < size:
+                    return
+
+    def pass_to(self, place: int) -> None:
+        """Sets the number of consumed unpacked bytes, for `position`."""
+        self._handed_out = place
+
+    def text_pieces(self, size: int) -> Iterator[bytes]:
+        """Yields the unpacked bytes of a text in pieces of `size`; only the last one may be shorter.
+
+        Raises:
+          ImportFileError: if it is no text, or packed bytes are damaged or cut short.
+        """
+        with self.readable():
+            self._refuse_other_files(self._plain.peek(4096)[:4096])
+        yield from self.pieces(size)
+
+    def lines(self) -> Iterator[str]:
+        """Yields the lines of a text with their ends, decoded as UTF-8 or Windows-1252.
+
+        Raises:
+          ImportFileError: if it is no text, or packed bytes are damaged or cut short.
+        """
+        with self.readable():
+            self._refuse_other_files(self._plain.peek(4096)[:4096])
+            for line in limits.text_lines(self._plain, self.name):
+                self._handed_out += len(line.encode())
+                yield line
+
+    def _refuse_other_files(self, head: bytes) -> None:
+        if head.startswith(SQLITE):
+            raise ImportFileError(
+                f"{self.name} is a database, not a text file; give a graph file with --store"
+            )
+        if b"\0" in head:
+            raise ImportFileError(f"{self.name} is not a text file (convert UTF-16 to UTF-8)")
+
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """Converts read errors in its body to ImportFileError."""
+        try:
+            yield
+        except InputFileError as error:
+            raise ImportFileError(str(error)) from None
+        except EOFError:
+            raise ImportFileError(f"{self.name} is cut short: its compressed data end too early") from None
+        except (zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+            raise ImportFileError(f"{self.name}: its compressed data are damaged: {error}") from None
+        except OSError as error:
+            raise ImportFileError(f"cannot read {self.name}: {error.strerror or error}") from None
+
+
+@contextmanager
+def opened(
+    given: GivenFile, folder: Path, on_bytes: OnBytes | None = None, on_read: OnRead | None = None
+) -> Iterator[Input]:
+    """Yields an open file with its digest; copies the data of a pipe to a temporary file first.
+
+    The digest shows before anything is counted whether the same bytes were imported before.
+
+    Args:
+      folder: for the temporary file, which has no name and so disappears however the program ends.
+      on_bytes: called with bytes read and total bytes while the digest is computed.
+      on_read: called repeatedly while reading; may raise to stop the import.
+
+    Raises:
+      ImportFileError: if it cannot be read.
+    """
+    with ExitStack() as files:
+        try:
+            found = _open(given, folder, on_bytes or _nothing, on_read or _nothing, files)
+        except InputFileError as error:
+            raise ImportFileError(str(error)) from None
+        except OSError as error:
+            raise ImportFileError(f"cannot read {given.name}: {error.strerror or error}") from None
+        yield found
+
+
+def check_file(name: str) -> None:
+    """Checks that a file exists, and is neither a folder nor a device.
+
+    Raises:
+      InputFileError: if it does not exist, is a folder, or is a device.
+    """
+    try:
+        if Path(name).is_dir():
+            raise InputFileError(f"{name} is a folder; name the files in it")
+        limits.check_kind(name, piped=True)
+    except FileNotFoundError:
+        raise InputFileError(f"there is no file {name}") from None
+    except OSError:
+        return  # the import reports these too
+
+
+def _nothing(*_: object) -> None:
+    """Does nothing; the default callback."""
+
+
+def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, files: ExitStack) -> Input:
+    if given.stream is None and Path(given.name).is_dir():
+        raise ImportFileError(f"{given.name} is a folder; name the files in it")
+    stream: BinaryIO = given.stream or files.enter_context(
+        limits.open_file(given.name, piped=True, on_wait=on_read)
+    )
+    if given.stream is None and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        kept, size = stream, os.fstat(stream.fileno()).st_size
+        digest = _digest(stream, None, size, on_bytes, given.name)
+    else:
+        nameless = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (`files` closes it)
+        kept = cast(BinaryIO, files.enter_context(nameless))
+        digest = _digest(stream, kept, 0, on_bytes, given.name)
+        size = kept.tell()
+    head = _head(kept, 10)  # any bytes would be entries of a Polyglot book
+    for first, program in _OTHER_PACKING.items():
+        # the digits of pi follow in every bzip2 file; three bytes may begin a key of a Polyglot book
+        if head.startswith(first) and (program != "bzip2" or head[4:] == b"1AY&SY"):
+            raise ImportFileError(
+                f"{given.name} is packed by {program}; unpack it first, or pack it by gzip or zstd"
+            )
+    found = Input(given.name, kept, digest, size, on_read)
+    if _is_packed(kept):  # a truncated file fails before anything is imported
+        for _ in found.pieces(PIECE):
+            pass
+        found.rewind()
+    return found
+
+
+def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes, name: str) -> str:
+    """Returns the SHA-256 of the rest of a file, and copies it to `copy` if given.
+
+    Raises:
+      InputFileError: if the copied data exceed the limit for pipes.
+    """
+    found, done = hashlib.sha256(), 0
+    while piece := file.read(PIECE):
+        found.update(piece)
+        done += len(piece)
+        if copy is not None:
+            limits.check_size(done, limits.PIPED, name)
+            copy.write(piece)
+        on_bytes(done, max(size, done))
+    return found.hexdigest()
+
+
+def _is_packed(raw: BinaryIO) -> bool:
+    head = _head(raw)
+    skippable = head[1:] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
+    return head.startswith(_GZIP) or head == _ZSTD or skippable
+
+
+def _head(raw: BinaryIO, size: int = 4) -> bytes:
+    """Returns the first bytes of a file, and rewinds it."""
+    raw.seek(0)
+    head = raw.read(size)
+    raw.seek(0)
+    return head
+
+
+class _Watched(io.RawIOBase):
+    """A stream of a file's unpacked bytes; closing it leaves the file open.
+
+    Every read calls `on_read`, which may raise, and checks the unpacked size against the packed size.
+    """
+
+    def __init__(self, raw: BinaryIO, name: str, on_read: OnRead) -> None:
+        self._raw = raw
+        self._name = name
+        self._on_read = on_read
+        self._plain = raw
+        if _head(raw).startswith(_GZIP):
+            self._plain = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
+        elif _is_packed(raw):
+            self._plain = cast(BinaryIO, _ZstdFrames(raw))
+        self._size = os.fstat(raw.fileno()).st_size
+        self.count = 0  # unpacked bytes read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        self._on_read()
+        piece = self._plain.read(min(len(buffer), PIECE))
+        buffer[: len(piece)] = piece
+        self.count += len(piece)
+        if self._plain is not self._raw:
+            limits.check_unpacked(self.count, self._size, self._name)
+        return len(piece)
+
+
+class _ZstdFrames(io.RawIOBase):
+    """A stream of the frames of a zstd file; raises EOFError if the file ends within a frame."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._frame = _new_frame()
+        self._begun = False  # whether the frame has any bytes
+        self._packed = memoryview(b"")
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._ready and self._fill():
+            pass
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _fill(self) -> bool:
+        """Decompresses the next step; returns False at the end of the file."""
+        if not self._packed:
+            self._packed = memoryview(self._raw.read(PIECE >> 4))
+        if not self._packed:
+            if self._begun:
+                raise EOFError
+            return False
+        step, self._packed = self._packed[:ZSTD_STEP], self._packed[ZSTD_STEP:]
+        self._ready = memoryview(self._frame.decompress(step))
+        self._begun = not self._frame.eof
+        if self._frame.eof:
+            rest = self._frame.unused_data
+            self._packed = memoryview(rest + bytes(self._packed)) if rest else self._packed
+            self._frame = _new_frame()
+        return True
+
+
+def _new_frame() -> zstandard.ZstdDecompressionObj:
+    return zstandard.ZstdDecompressor(max_window_size=limits.WINDOW.most).decompressobj()
+
+
+def _read_whole(file: BinaryIO, size: int) -> bytes:
+    """Returns `size` bytes, fewer only at the end."""
+    parts = []
+    while size and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+# ------------------------------------------------------------------ imports
 SAY_SECONDS = 0.2
 
 
@@ -37,14 +381,14 @@ class Importing:
         source: GameSource,
         report: FileReport,
         given: Input,
-        job: ImportKind,
         stop: threading.Event,
         on_progress: OnProgress | None,
+        *,
+        players: bool,
     ) -> None:
         self.store, self.source, self.report = store, source, report
-        self.players, self.before = job.players, report.done
-        self._given, self._say_seconds = given, job.say_seconds
-        self._stop, self._on_progress = stop, on_progress
+        self.players, self.before = players, report.done
+        self._given, self._stop, self._on_progress = given, stop, on_progress
         self._started = self._shown_at = time.monotonic()
 
     @property
@@ -78,9 +422,9 @@ class Importing:
         self.store.checkpoint(over=LOG_BYTES)
 
     def show_progress(self, stage: str = "Importing", count: int | None = None) -> None:
-        """Reports progress, at most every `say_seconds`; `count` replaces the number of processed items."""
+        """Reports progress, at most every `SAY_SECONDS`; `count` replaces the number of processed items."""
         now = time.monotonic()
-        if self._on_progress is None or now - self._shown_at < self._say_seconds:
+        if self._on_progress is None or now - self._shown_at < SAY_SECONDS:
             return
         self._shown_at = now
         passed = max(self.report.done - self.before, self.report.players)
@@ -92,29 +436,28 @@ class Importing:
 ReadFile = Callable[[Importing, Input], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportKind:
-    """How to import files of one kind: the function, and the options that change its result."""
-
-    kind: str
-    read: ReadFile  # imports one file; skips items that are already imported, and ends with `Importing.save`
-    options: Mapping[str, Any]
-    again: bool = False
-    players: bool = False  # store players, also of a file that was imported without them
-    say_seconds: float = SAY_SECONDS  # between two progress reports
-
-
 def import_files(
     path: str | os.PathLike[str],
     files: Iterable[GivenFile],
-    job: ImportKind,
+    kind: str,
+    read: ReadFile,
     *,
+    options: Mapping[str, Any] | None = None,
+    again: bool = False,
+    players: bool = False,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[FileReport]:
     """Imports files into a graph file one by one; goes on after a file that cannot be read.
 
     A missing graph file is made, bound to no evaluator.
+
+    Args:
+      read: imports one file; skips items that are already imported, and ends with `Importing.save`.
+      options: those that change what is imported of a file.
+      again: also import files that were imported before.
+      players: store players, also of a file that was imported without them.
+      stop: set it, from any thread or a signal handler, to save and return.
 
     Raises:
       StoreError: as `Store.open`, or if the store cannot be written.
@@ -125,7 +468,18 @@ def import_files(
         for given in files:
             if stop.is_set():
                 break
-            reports.append(_import_one(store, given, job, stop, on_progress))
+            report, started = FileReport(given.name, kind), time.monotonic()
+            try:
+                _import_one(store, given, read, report, options or {}, again, players, stop, on_progress)
+            except _StoppedError:
+                report.state = "stopped"
+            except ImportFileError as error:
+                report.error = str(error)
+                report.state = "failed"
+            report.new_taken += report.taken
+            report.new_skipped += report.skipped
+            report.seconds = time.monotonic() - started
+            reports.append(report)
     return reports
 
 
@@ -134,14 +488,18 @@ class _StoppedError(Exception):
 
 
 def _import_one(
-    store: Store, given: GivenFile, job: ImportKind, stop: threading.Event, on_progress: OnProgress | None
-) -> FileReport:
-    report = FileReport(given.name, job.kind)
-    started = time.monotonic()
-
+    store: Store,
+    given: GivenFile,
+    read: ReadFile,
+    report: FileReport,
+    options: Mapping[str, Any],
+    again: bool,
+    players: bool,
+    stop: threading.Event,
+    on_progress: OnProgress | None,
+) -> None:
     def on_bytes(done: int, total: int) -> None:
-        if stop.is_set():
-            raise _StoppedError
+        on_read()
         if on_progress:
             on_progress(FileProgress("Reading", given.name, done, total))
 
@@ -149,40 +507,32 @@ def _import_one(
         if stop.is_set():
             raise _StoppedError
 
-    try:
-        with opened(given, store.path.parent, on_bytes, on_read) as file:
-            on_bytes(file.size, file.size)  # the stop request may also have ended a pipe
-            report.digest = file.digest
-            source = _begin(store, file, job, report)
-            if report.state != "known":
-                importing = Importing(store, source, report, file, job, stop, on_progress)
-                job.read(importing, file)
-                report.state = "stopped" if stop.is_set() and not importing.complete else report.state
-    except _StoppedError:
-        report.state = "stopped"
-    except ImportFileError as error:
-        report.error = str(error)
-        report.state = "failed"
-    report.new_taken += report.taken
-    report.new_skipped += report.skipped
-    report.seconds = time.monotonic() - started
-    return report
+    with opened(given, store.path.parent, on_bytes, on_read) as file:
+        on_bytes(file.size, file.size)  # the stop request may also have ended a pipe
+        report.digest = file.digest
+        source = _begin(store, file, report, options, again=again, players=players)
+        if report.state != "known":
+            importing = Importing(store, source, report, file, stop, on_progress, players=players)
+            read(importing, file)
+            report.state = "stopped" if stop.is_set() and not importing.complete else report.state
 
 
-def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> GameSource:
+def _begin(
+    store: Store, file: Input, report: FileReport, options: Mapping[str, Any], *, again: bool, players: bool
+) -> GameSource:
     """Returns the row of a file: a new one, or that of an earlier import; sets the report's state."""
-    known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
+    known = None if again else tables.known_source(store, report.kind, file.digest, options)
     if known is None:
         with store.transaction():
-            known = tables.begin_source(store, job.kind, file.name, file.digest, job.options)
+            known = tables.begin_source(store, report.kind, file.name, file.digest, options)
         report.state = "imported"
-        others = [one for one in tables.sources(store) if one.digest == file.digest and one.kind == job.kind]
-        if not job.again and any(one.options != dict(job.options) for one in others):
+        same = [one for one in tables.sources(store) if one.digest == file.digest and one.kind == report.kind]
+        if not again and any(one.options != dict(options) for one in same):
             report.notes.append("it was imported before with other options; its content counts again")
     elif not known.finished:
         report.state = "continued"
     else:
-        report.state = "players" if job.players and (known.players or 0) < known.done else "known"
+        report.state = "players" if players and (known.players or 0) < known.done else "known"
     report.source, report.taken, report.skipped = known.id, known.taken, known.skipped
     report.new_taken, report.new_skipped = -known.taken, -known.skipped
     return known

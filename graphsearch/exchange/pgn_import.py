@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chess
 import chess.pgn
@@ -42,9 +42,16 @@ from ..store.tables import games as tables
 from ..store.tables.games import GameRow, IndexRow, MoveRow, PositionRow
 from ..store.tables.rows import MAX_GAME_MOVES
 from . import movetext_kernel as kernel
-from .importing import SAY_SECONDS, FileReport, Importing, ImportKind, OnProgress, Problem, import_files
+from .importing import (
+    FileReport,
+    GivenFile,
+    Importing,
+    Input,
+    OnProgress,
+    Problem,
+    import_files,
+)
 from .kept_games import TextKeeper
-from .sources import GivenFile, Input
 
 # ------------------------------------------------------------------ reading games in blocks
 WINDOW = 1 << 18  # bytes of text per read
@@ -168,15 +175,21 @@ class BlockReader:
     """Yields the games of a PGN file in order: regular ones in blocks, others as text.
 
     Args:
-      most: maximum games per block. max_ply: replay moves from positions below this ply only; None: all.
+      max_ply: replay moves from positions below this ply only; None: all.
       regular: whether kernels replay regular games; if not, all are yielded as text.
+      keep: called with the place and the bytes of every piece of the file.
 
     Attributes:
       words: number of words outside the games.
     """
 
     def __init__(
-        self, given: Input, *, most: int = GAMES_IN_BLOCK, max_ply: int | None = None, regular: bool = True
+        self,
+        given: Input,
+        *,
+        max_ply: int | None = None,
+        regular: bool = True,
+        keep: Callable[[int, bytes], None] | None = None,
     ) -> None:
         self.words = 0
         self._given = given
@@ -186,7 +199,7 @@ class BlockReader:
         self._at = 0  # offset in the window of the next game
         self._line = 1  # line number there
         self._ended = False
-        self._most, self._max_ply, self._regular = min(most, GAMES_IN_BLOCK), max_ply, regular
+        self._max_ply, self._regular, self._keep = max_ply, regular, keep
         self._waiting: list[_Regular] = []
 
     def __iter__(self) -> Iterator[PlayedBlock | GameText]:
@@ -194,7 +207,7 @@ class BlockReader:
             while self._has_more():
                 game = self._regular_game() if self._regular else None
                 self._waiting += [game] if game else []
-                if game is None or len(self._waiting) == self._most:
+                if game is None or len(self._waiting) == min(GAMES_IN_BLOCK, GAMES_AT_ONCE):
                     yield from self._replayed()
                 if game is None:
                     yield from self._odd()
@@ -295,6 +308,8 @@ class BlockReader:
         """Appends the next piece of the file to the unparsed text."""
         piece = next(self._pieces, b"")
         self._ended = not piece
+        if self._keep:
+            self._keep(self._base + len(self._text), piece)
         self._base += self._at
         self._text, self._at = self._text[self._at :] + piece, 0
 
@@ -391,8 +406,7 @@ WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS, COLUMNS = range(6)  # columns of a cou
 class Tally:
     """Counts of the games of one transaction."""
 
-    def __init__(self, games_at_once: int = GAMES_AT_ONCE) -> None:
-        self._games_at_once = games_at_once
+    def __init__(self) -> None:
         self._blocks: list[PlayedBlock] = []
         self._results: list[int] = []
         self._games = self._rows = 0
@@ -400,7 +414,7 @@ class Tally:
     @property
     def is_full(self) -> bool:
         """Whether a limit is reached, so that the caller must write the counts."""
-        return self._games >= self._games_at_once or self._rows >= ROWS_AT_ONCE
+        return self._games >= GAMES_AT_ONCE or self._rows >= ROWS_AT_ONCE
 
     def add(self, block: PlayedBlock, results: Sequence[int]) -> None:
         """Counts games, each (position, move) of a game once; results: each game's column."""
@@ -472,7 +486,6 @@ def _count_moves(
     return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, COLUMNS)
 
 
-KIND = "pgn"
 MOST_WORDS = 5  # named of those that are skipped
 
 NULL_MOVE = "a null move (--), which no game contains; the game counts up to there"
@@ -490,8 +503,6 @@ def import_pgn(
     players: bool = False,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
-    games_at_once: int = GAMES_AT_ONCE,
-    say_seconds: float = SAY_SECONDS,
 ) -> list[FileReport]:
     """Counts the games of PGN files (plain, gzip or zstd) in a graph file; makes the file if it is missing.
 
@@ -506,8 +517,6 @@ def import_pgn(
       players: store the players, moves and text of each game (tables `player`, `game`, `game_text`). A file
         that was imported without them is read again for that, but does not count again.
       stop: set it, from any thread or a signal handler, to save and return.
-      games_at_once: games per transaction.
-      say_seconds: interval between two calls of `on_progress`.
 
     Raises:
       InvalidParameterError: if `max_ply` is below 1.
@@ -515,30 +524,32 @@ def import_pgn(
     """
     if max_ply is not None and max_ply < 1:
         raise InvalidParameterError(f"max_ply is {max_ply}; it must be at least 1")
-    options: dict[str, Any] = {"variations": variations, "max_ply": max_ply}
 
     def read(importing: Importing, given: Input) -> None:
-        _PgnImport(importing, given, variations, max_ply, games_at_once).read()
+        _PgnImport(importing, given, variations, max_ply).read()
 
-    job = ImportKind(
-        kind=KIND, read=read, options=options, again=again, players=players, say_seconds=say_seconds
+    return import_files(
+        path,
+        files,
+        "pgn",
+        read,
+        options={"variations": variations, "max_ply": max_ply},
+        again=again,
+        players=players,
+        stop=stop,
+        on_progress=on_progress,
     )
-    return import_files(path, files, job, stop=stop, on_progress=on_progress)
 
 
 class _PgnImport:
-    def __init__(
-        self, importing: Importing, given: Input, variations: bool, max_ply: int | None, games_at_once: int
-    ) -> None:
+    def __init__(self, importing: Importing, given: Input, variations: bool, max_ply: int | None) -> None:
         self._importing = importing
         self._report = importing.report
         self._texts = TextKeeper(tables.text_end(importing.store, importing.source.id))
-        if importing.players:
-            given.keep(self._texts.add)
-        self._reader = BlockReader(given, most=games_at_once, max_ply=max_ply, regular=not variations)
+        keep = self._texts.add if importing.players else None
+        self._reader = BlockReader(given, max_ply=max_ply, regular=not variations, keep=keep)
         self._variations, self._max_ply = variations, max_ply
-        self._games_at_once = games_at_once
-        self._tally = Tally(games_at_once)
+        self._tally = Tally()
         self._rows: list[GameRow] = []  # games to store
         self._index: list[IndexRow] = []
         self._kept_before = importing.source.players or 0
@@ -557,7 +568,7 @@ class _PgnImport:
                 else:
                     self._add_text(one)
                     self._passed += 1
-                if self._tally.is_full or len(self._rows) >= self._games_at_once:
+                if self._tally.is_full or len(self._rows) >= GAMES_AT_ONCE:
                     self._save()
                 self._importing.show_progress()
                 if self._importing.stopped:
@@ -621,7 +632,7 @@ class _PgnImport:
     def _save(self, *, finished: bool = False) -> None:
         passed = max(self._passed, self._kept_before) if self._importing.players else None
         self._importing.save(self._write, finished=finished, players=passed)
-        self._tally = Tally(self._games_at_once)  # after a failed save, the next one has these counts
+        self._tally = Tally()  # after a failed save, the next one has these counts
         self._rows, self._index = [], []
 
     def _write(self, store: Store) -> None:

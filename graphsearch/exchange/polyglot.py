@@ -34,10 +34,9 @@ from ..query.columns import cps_of
 from ..query.steps import CASTLING_STEP, Floats, Ints, Mask, Words, legal_codes, positions_after
 from ..store.store import Store
 from ..store.tables import games as tables
-from .importing import FileReport, Importing, ImportKind, OnProgress, Problem, import_files
+from .importing import FileReport, GivenFile, Importing, Input, OnProgress, Problem, import_files
 from .output import ExportReport, new_output, open_export
 from .selection import ExportPlan, Selection, plan, without_clocks
-from .sources import GivenFile, Input
 from .walk import Moves, Positions, Walk
 from .walk import OnProgress as OnWalk
 
@@ -118,7 +117,6 @@ def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
 
 
 # ------------------------------------------------------------------ import
-KIND = "polyglot"
 ENTRIES_AT_ONCE = 1 << 15  # of one transaction
 NAMES_AT_ONCE = 10_000
 
@@ -132,7 +130,6 @@ def import_polyglot(
     again: bool = False,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
-    entries_at_once: int = ENTRIES_AT_ONCE,
 ) -> list[FileReport]:
     """Imports every entry of Polyglot books into a graph file; makes the file if it is missing.
 
@@ -143,24 +140,20 @@ def import_polyglot(
     Args:
       again: also import books that were imported before.
       stop: set it, from any thread or a signal handler, to save and return.
-      entries_at_once: entries per transaction.
 
     Raises:
       StoreError: if the graph file cannot be written; earlier transactions stay.
     """
 
     def read(importing: Importing, given: Input) -> None:
-        _PolyglotImport(importing, given, entries_at_once).read()
+        _PolyglotImport(importing, given).read()
 
-    job = ImportKind(kind=KIND, read=read, options={}, again=again)
-    return import_files(path, files, job, stop=stop, on_progress=on_progress)
+    return import_files(path, files, "polyglot", read, again=again, stop=stop, on_progress=on_progress)
 
 
 class _PolyglotImport:
-    def __init__(self, importing: Importing, given: Input, entries_at_once: int) -> None:
-        self._importing, self._report = importing, importing.report
-        self._entries_at_once = entries_at_once
-        self._given = given
+    def __init__(self, importing: Importing, given: Input) -> None:
+        self._importing, self._report, self._given = importing, importing.report, given
         self._names: list[Row] = []
 
     def read(self) -> None:
@@ -182,7 +175,7 @@ class _PolyglotImport:
     def _pieces(self) -> Iterator[NDArray[np.void]]:
         """Yields the entries of the book, piece by piece, and imports those that are new."""
         place, rest = 0, b""
-        for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
+        for piece in self._given.pieces(ENTRIES_AT_ONCE * ENTRY_BYTES):
             begin = piece[:4096]
             if (
                 not place

@@ -13,8 +13,7 @@ import pytest
 
 from graphsearch.base.errors import InvalidPositionError
 from graphsearch.exchange.epd_import import import_epd, read_epd
-from graphsearch.exchange.importing import FileReport
-from graphsearch.exchange.sources import GivenFile
+from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.position.board import key_of
 from graphsearch.position.notation import board_from_fen
 

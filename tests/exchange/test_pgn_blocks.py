@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from graphsearch.exchange import pgn_import
-from graphsearch.exchange.importing import FileReport
+from graphsearch.exchange.importing import FileReport, GivenFile, Input, opened
 from graphsearch.exchange.pgn_import import BlockReader, PlayedBlock
-from graphsearch.exchange.sources import GivenFile, Input, opened
 
 from ..conftest import shared_data, sql
 from ..fuzz.pgn_games import generated, mutated

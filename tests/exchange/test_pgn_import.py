@@ -22,9 +22,9 @@ import zstandard
 
 from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
-from graphsearch.exchange.importing import FileReport
+from graphsearch.exchange import importing, pgn_import
+from graphsearch.exchange.importing import FileProgress, FileReport, GivenFile
 from graphsearch.exchange.pgn_import import _PgnImport, import_pgn
-from graphsearch.exchange.sources import FileProgress, GivenFile
 from graphsearch.position.board import key_of, key_text
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
@@ -356,13 +356,14 @@ def test_counts_and_how_far_they_are_reach_the_file_together(
 
     with monkeypatch.context() as patch:
         patch.setattr(tables, "update_source", failing)
+        patch.setattr(pgn_import, "GAMES_AT_ONCE", 10)
         with pytest.raises(StoreError, match="no room"):
-            imported(path, THREE * 20, games_at_once=10)
+            imported(path, THREE * 20)
     [source] = sql(path, "SELECT taken FROM source")
     played = sum(sum(counts) for counts in moves_of(path, chess.Board()).values())
     assert source[0] == played
     assert 0 < played < 60
-    imported(path, THREE * 20, games_at_once=10)
+    imported(path, THREE * 20)
     assert moves_of(path, chess.Board())["d4"] == (0, 0, 0, 20, 0)
 
 
@@ -447,8 +448,7 @@ def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path, monkeypatch: pytes
         save(self, **options)
         time.sleep(0.2)
 
-    defaults: Any = import_pgn.__kwdefaults__
-    monkeypatch.setitem(defaults, "games_at_once", 50)
+    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 50)
     monkeypatch.setattr(_PgnImport, "_save", save_slowly)
     with Command("import", text, "--store", path) as command:
         until(lambda: bool(_taken(path)))
@@ -516,13 +516,16 @@ def test_records_need_an_evaluator(path: Path, small_graph: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
-def test_the_share_of_a_file_that_is_done_is_that_of_its_games(tmp_path: Path, pack: Any) -> None:
+def test_the_share_of_a_file_that_is_done_is_that_of_its_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Any
+) -> None:
+    monkeypatch.setattr(importing, "SAY_SECONDS", -1.0)
+    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 8)
     games = 400
     seen: list[FileProgress] = []
     moves = " ".join(f"{k}. Nf3 Nf6 {k + 1}. Ng1 Ng8" for k in range(1, 40, 2))
     text = f'[Result "*"]\n\n{moves} *\n\n' * games
-    options = {"on_progress": seen.append, "say_seconds": -1.0, "games_at_once": 8}
-    imported(tmp_path / "a.graph", pack(text.encode()), **options)
+    imported(tmp_path / "a.graph", pack(text.encode()), on_progress=seen.append)
     counted = [now for now in seen if now.stage == "Importing"]
     assert len(counted) >= games // 8
     for now in counted:

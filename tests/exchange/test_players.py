@@ -12,10 +12,10 @@ import chess.pgn
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError
-from graphsearch.exchange.importing import FileReport
+from graphsearch.exchange import importing, pgn_import
+from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.kept_games import game_text, plain_text
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import legal_moves
 from graphsearch.query.game_list import list_games
 from graphsearch.query.players import named, players
@@ -117,7 +117,11 @@ def test_without_the_option_nothing_is_kept_and_it_is_added_later_without_counti
     assert imported(late, file).state == "known"
 
 
-def test_an_import_with_players_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_import_with_players_that_was_stopped_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "SAY_SECONDS", -1.0)
+    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 7)
     file, store = tmp_path / "many.pgn", tmp_path / "a.graph"
     file.write_text("".join(f"{game}\n\n" for game in GAMES * 20))
     for progress_at, names in ((30, False), (20, True), (60, True)):
@@ -127,9 +131,7 @@ def test_an_import_with_players_that_was_stopped_goes_on_where_it_was(tmp_path: 
             if progress.count >= at:  # type: ignore[attr-defined]
                 stop.set()
 
-        report = imported(
-            store, file, players=names, stop=stop, on_progress=look, say_seconds=-1.0, games_at_once=7
-        )
+        report = imported(store, file, players=names, stop=stop, on_progress=look)
         assert report.state == "stopped"
         assert 0 < report.taken < 80
     assert imported(store, file, players=True).state in ("continued", "players")

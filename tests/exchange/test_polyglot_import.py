@@ -12,10 +12,10 @@ import chess
 import chess.polyglot
 import pytest
 
-from graphsearch.exchange.importing import FileReport
+from graphsearch.exchange import polyglot
+from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.polyglot import ENTRY_BYTES, import_polyglot, legal_move, written_move
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
@@ -180,8 +180,9 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
 
     with monkeypatch.context() as patch:
         patch.setattr(tables, "add_entries", failing)
+        patch.setattr(polyglot, "ENTRIES_AT_ONCE", 16)
         with pytest.raises(KeyboardInterrupt):
-            imported(path, data, entries_at_once=16)
+            imported(path, data)
     assert sql(path, "SELECT taken, finished FROM source") == [(48, None)]
     report = imported(path, data)
     assert (report.state, report.taken, report.new_taken) == ("continued", len(entries), len(entries) - 48)

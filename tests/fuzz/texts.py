@@ -183,7 +183,7 @@ NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3
 def read_studies(data: bytes, folder: Path) -> bool:
     """Reads games into studies; what is let in is written, and read again the same."""
     from graphsearch.book.study.pgn import read_games, text_of
-    from graphsearch.exchange.sources import GivenFile, opened
+    from graphsearch.exchange.importing import GivenFile, opened
 
     def written(file: Path) -> tuple[str, list[str]]:
         texts, left_out = [], []
@@ -206,8 +206,8 @@ def read_studies(data: bytes, folder: Path) -> bool:
 
 def read_blocks(data: bytes, folder: Path) -> bool:
     """Reads games with the kernels, and as `chess.pgn` reads them one by one."""
+    from graphsearch.exchange.importing import GivenFile, opened
     from graphsearch.exchange.pgn_import import BlockReader, PlayedBlock, played_game
-    from graphsearch.exchange.sources import GivenFile, opened
     from graphsearch.position.pgn import read_game
 
     file = folder / "a.pgn"
@@ -236,7 +236,7 @@ def read_notes(data: bytes, folder: Path) -> bool:
     import chess.pgn
 
     from graphsearch.book.review.games import GameChoice, SourceGame, source_game, wanted_games
-    from graphsearch.exchange.sources import GivenFile, opened
+    from graphsearch.exchange.importing import GivenFile, opened
 
     file, taken = folder / "a.pgn", 0
     file.write_bytes(data)

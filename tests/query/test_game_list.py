@@ -15,9 +15,9 @@ import chess.pgn
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError
+from graphsearch.exchange import importing, pgn_import
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.kept_games import game_text
-from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.openings import opening_of
 from graphsearch.query.game_list import GameFilters, ListedGames, Order, list_games
 from graphsearch.store.store import Store
@@ -84,8 +84,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, some in (("one.pgn", texts()[:FIRST]), ("two.pgn", texts()[FIRST:])):
         (folder / name).write_text("".join(f"{text}\n\n" for text in some), encoding="utf-8")
     files = [GivenFile(str(folder / name)) for name in ("one.pgn", "two.pgn")]
-    for report in import_pgn(folder / "a.graph", files, players=True, games_at_once=13):
-        assert not report.problems
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pgn_import, "GAMES_AT_ONCE", 13)
+        for report in pgn_import.import_pgn(folder / "a.graph", files, players=True):
+            assert not report.problems
     return folder / "a.graph"
 
 
@@ -224,7 +226,7 @@ def test_conditions_that_cannot_be_read_are_refused(store: Path, tmp_path: Path)
     with pytest.raises(InvalidParameterError, match="sorted by"):
         list_games(store, None, Order(by="moves; DROP TABLE game"))
     (tmp_path / "x.pgn").write_text("1. e4 *\n")
-    import_pgn(tmp_path / "x.graph", [GivenFile(str(tmp_path / "x.pgn"))])
+    pgn_import.import_pgn(tmp_path / "x.graph", [GivenFile(str(tmp_path / "x.pgn"))])
     with pytest.raises(InvalidParameterError, match="--players"):
         list_games(tmp_path / "x.graph")
 
@@ -246,14 +248,22 @@ def test_openings_and_keys_are_those_of_the_moves(store: Path) -> None:
         assert (game.opening or "None") == str(opening_of(games()[k].end().board()))
 
 
-def test_an_import_that_was_broken_off_keeps_every_text_once(tmp_path: Path) -> None:
+def test_an_import_that_was_broken_off_keeps_every_text_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "SAY_SECONDS", 0.0)
+    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 7)
     file, stop = tmp_path / "a.pgn", threading.Event()
     file.write_text("".join(f"{text}\n\n" for text in texts()), encoding="utf-8")
-    import_pgn(
-        tmp_path / "a.graph", [GivenFile(str(file))], players=True, stop=stop, games_at_once=7,
-        say_seconds=0, on_progress=lambda now: stop.set() if now.count > 30 else None,
-    )  # fmt: skip
-    (report,) = import_pgn(tmp_path / "a.graph", [GivenFile(str(file))], players=True, games_at_once=11)
+    pgn_import.import_pgn(
+        tmp_path / "a.graph",
+        [GivenFile(str(file))],
+        players=True,
+        stop=stop,
+        on_progress=lambda now: stop.set() if now.count > 30 else None,
+    )
+    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 11)
+    (report,) = pgn_import.import_pgn(tmp_path / "a.graph", [GivenFile(str(file))], players=True)
     assert report.state == "continued"
     file.unlink()
     for number, text in enumerate(texts(), 1):

@@ -16,8 +16,8 @@ import chess.pgn
 import pytest
 
 from graphsearch.base.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.values import cp_of
 from graphsearch.query.novelties import NotableMove, Rules, novelties
 from graphsearch.query.prepare import Departure, prepare

@@ -10,9 +10,9 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.rows_export import export_csv, export_jsonl
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import board_of, key_text
 from graphsearch.query.find import Filters, find

@@ -13,8 +13,8 @@ import chess.pgn
 import pytest
 
 from graphsearch.exchange.games_export import csv_text
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
 from graphsearch.query.position import moves

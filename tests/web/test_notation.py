@@ -14,7 +14,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 
 from graphsearch.book.study.pgn import MoveRow, game_of, rows_of
 from graphsearch.book.study.studies import change_study, import_studies, list_studies, load_study, note_on
-from graphsearch.exchange.sources import GivenFile
+from graphsearch.exchange.importing import GivenFile
 from tests.web.client import Client, Serve, done, until
 from tests.web.page import DOWN, ESCAPE, HOME, LINE, RIGHT, UP, Page
 

@@ -28,9 +28,9 @@ from ...base.limits import WHOLE
 from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
+from ...exchange.importing import FileProgress, GivenFile, Input, opened
 from ...exchange.output import Target, check_target, new_output
 from ...exchange.pgn_writing import COLUMNS, header
-from ...exchange.sources import FileProgress, GivenFile, Input, opened
 from ...position.openings import Opening
 from ...position.pgn import read_game
 from ...search.params import Limits

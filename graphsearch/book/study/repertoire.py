@@ -17,7 +17,7 @@ from ...base.answer import Answer
 from ...base.deadline import check_time
 from ...base.errors import InvalidParameterError, InvalidPositionError
 from ...base.limits import REPERTOIRE
-from ...exchange.sources import GivenFile
+from ...exchange.importing import GivenFile
 from ...position.board import board_of, check, fen_of, key_text
 from ...store.file import editing, opened_to_read
 from ...store.provenance import now

@@ -26,7 +26,7 @@ from ...base.errors import (
     InvalidParameterError,
 )
 from ...base.limits import STUDIES, STUDY_MOVES
-from ...exchange.sources import GivenFile, opened
+from ...exchange.importing import GivenFile, opened
 from ...position.board import check, fen_of, key_text
 from ...store.file import changing, editing, opened_to_read
 from ...store.tables import studies as edits

@@ -23,7 +23,7 @@ from ...base.errors import GraphSearchError, InvalidPositionError
 from ...base.limits import STUDY_MOVES, open_file
 from ...book.study import repertoire, studies, survey
 from ...book.study.pgn import MoveRow, game_of, read_games, text_of
-from ...exchange.sources import GivenFile
+from ...exchange.importing import GivenFile
 from ...position.notation import START_WORD, named_board
 from ...query.line import tree_values
 from ..jobs.files import file_name

@@ -19,8 +19,8 @@ from ...book.review.games import GameChoice, read_since
 from ...book.review.review import LEAST_VISITS
 from ...book.why import admitted_moves
 from ...evaluators.factory import EvaluatorSpec, with_threads
+from ...exchange.importing import GivenFile
 from ...exchange.selection import Selection
-from ...exchange.sources import GivenFile
 from ..wanted import MOST_COUNT, SPELLED, Count, Name, Ply, Rooted, Statement, Upload, Words
 from .searching import Seconds
 from .task import Place, Settings, Task, Threads, Work
@@ -28,7 +28,7 @@ from .task import Place, Settings, Task, Threads, Work
 if TYPE_CHECKING:
     from ...book.config import BookConfig
     from ...book.review.judging import GameReview
-    from ...exchange.sources import FileProgress
+    from ...exchange.importing import FileProgress
 
 EXPORTS = {  # form -> ending
     "pgn": "pgn",

@@ -20,8 +20,8 @@ from graphsearch.book.review.games import GameChoice, read_since
 from graphsearch.book.review.judging import GameReview, move_accuracy, weights, win_percent
 from graphsearch.book.review.review import ReviewReport, ReviewSettings, review
 from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.view import show
 from graphsearch.position.values import cp_of
 from graphsearch.search.params import Limits

@@ -16,9 +16,9 @@ from graphsearch.book.config import parse_config
 from graphsearch.book.study.repertoire import add_line, import_file, load, remove_move
 from graphsearch.book.study.survey import Survey, pgn_of_repertoire, survey, toml_of_repertoire
 from graphsearch.book.why import why
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.polyglot import export_polyglot
 from graphsearch.exchange.selection import Selection
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import chess960_start, key_text
 from graphsearch.store.store import Store

@@ -30,7 +30,7 @@ from graphsearch.book.study.studies import (
     turn_edit,
     write_note,
 )
-from graphsearch.exchange.sources import GivenFile
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import board_of
 from graphsearch.store.backup import backup

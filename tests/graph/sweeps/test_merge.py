@@ -24,8 +24,8 @@ from graphsearch.base.errors import (
     UnfinishedError,
 )
 from graphsearch.evaluators.factory import create
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.sources import GivenFile
 from graphsearch.graph.sweeps.merge import Wanted, merge
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.store import entries

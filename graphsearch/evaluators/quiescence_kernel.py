@@ -17,17 +17,14 @@ from ..jit.pointers import ONE, ZERO, U, adv, as_u16, ctz
 from ..jit.types import Pointer, int64, uint16, uint64
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import (
-    FILE_A,
-    FILE_H,
     PW,
     bishop_attacks,
     clock_of,
     en_passant_of,
-    en_passant_takers,
     from_square,
+    generate_captures,
     generate_moves,
     in_check,
-    is_attacked,
     is_dead,
     make_move,
     man_at,
@@ -35,10 +32,11 @@ from ..position.board_kernel import (
     promotion_of,
     rook_attacks,
     side_to_move,
+    sliders_of,
     to_square,
     victim_at,
 )
-from ..position.tables import BE, BT, KI, KN, LN, PA, RE
+from ..position.tables import KI, KN, PA
 from ..position.values import FAR, MATE
 from ..position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 
@@ -49,7 +47,6 @@ PROMOTION_GAIN = 8500
 # a word of a list of moves: bit 0 DOUBTFUL | 16-31 the move, seen by its side | 32-63 the order key
 ORDER_AT, LISTED_AT, LISTED_MASK = U(32), U(16), U(0xFFFF)
 DOUBTFUL = ONE  # the mover is worth more than the gain: the capture may lose the exchange
-LAST_RANKS = U(0xFF000000000000FF)
 BYTES_1, BYTES_2 = U(0x00FF00FF00FF00FF), U(0x0000FFFF0000FFFF)  # every second byte, or pair of bytes
 
 
@@ -145,36 +142,6 @@ def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint6
 
 
 @inner
-def capture_loses(T: BoardTable, s: Position, m: int64 | uint16) -> bool:
-    """Returns whether `exchange` of a capture (not en passant, no promotion) is below 0; stops early.
-
-    `debt` is the amount by which the side that captures next is behind if it stops.
-    """
-    start, target = from_square(m), to_square(m)
-    debt = PLAIN_VALUES[man_at(s, start)] - PLAIN_VALUES[victim_at(s, target)]
-    if debt <= 0:
-        return False
-    occupied = (s[WHITE] | s[BLACK]) ^ (ONE << U(start))
-    side = 1 - side_to_move(s)
-    attackers = attackers_of(T, s, target, occupied)
-    loses = False
-    while True:
-        own = attackers & occupied & s[WHITE + side]
-        kind = least_of(s, own)
-        if kind == 6 or (kind == 5 and attackers & occupied & s[BLACK - side]):
-            return loses
-        loses = not loses
-        debt = PLAIN_VALUES[kind] - debt
-        if debt < (0 if loses else 1):
-            return loses
-        occupied ^= nearest_of(own & s[kind], side)
-        if kind != 1 and kind != 5:
-            attackers |= rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
-            attackers |= bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])
-        side = 1 - side
-
-
-@inner
 def capture_gain(s: Position, m: uint16 | int64) -> int64:
     """Returns the value of a move's capture and promotion, for move order; 0 for a quiet move."""
     target = to_square(m)
@@ -195,24 +162,19 @@ def flip_move(m: int64 | uint16, stm: int64) -> uint16:
 
 
 @inner
-def key_of(m: int64 | uint16, stm: int64, kind: int64, gain: int64) -> uint64:
+def order_key(s: Position, m: uint16, gain: int64) -> uint64:
     """Returns the word that orders a move: by gain, then by lesser piece, then by squares.
 
     The squares are in the side to move's view, so a position and its colour flip are searched alike.
     """
-    return (U(gain * 8 - kind + BIAS) << ORDER_AT) | (U(flip_move(m, stm)) << LISTED_AT)
+    kind = man_at(s, from_square(m))
+    return (U(gain * 8 - kind + BIAS) << ORDER_AT) | (U(flip_move(m, side_to_move(s))) << LISTED_AT)
 
 
 @inner
 def listed_move(word: uint64, stm: int64) -> uint16:
-    """Returns the move in a word of `key_of`."""
+    """Returns the move in a word of `order_key`."""
     return flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), stm)
-
-
-@inner
-def order_key(s: Position, m: uint16, gain: int64) -> uint64:
-    """Returns `key_of` a move; looks up its piece."""
-    return key_of(m, side_to_move(s), man_at(s, from_square(m)), gain)
 
 
 @inner
@@ -225,146 +187,6 @@ def worth_taking(s: Position, them: uint64, floor: int64) -> uint64:
         if floor >= PLAIN_VALUES[kind]:
             out &= ~s[kind]
     return out
-
-
-@inner
-def pinned_of(T: BoardTable, s: Position, king: int64, stm: int64) -> uint64:
-    """Returns the men pinned to their king, which is not in check."""
-    us, them = s[WHITE + stm], s[BLACK - stm]
-    pinned = ZERO
-    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & them
-    while snipers:
-        between = T[BT + king * 64 + ctz(snipers)] & (us | them)
-        if (between & (between - ONE)) == ZERO:
-            pinned |= between & us
-        snipers &= snipers - ONE
-    return pinned
-
-
-@inner
-def _list_targets(
-    s: Position, out: Pointer[uint64], n: int64, f: int64, kind: int64, targets: uint64, stm: int64
-) -> int64:
-    """Appends the captures of one knight, bishop, rook, queen or king."""
-    while targets:
-        t = ctz(targets)
-        targets &= targets - ONE
-        gain = PLAIN_VALUES[victim_at(s, t)]
-        word = key_of(f | (t << 6), stm, kind, gain)
-        out[n] = word | DOUBTFUL if PLAIN_VALUES[kind] > gain and kind != 5 else word
-        n += 1
-    return n
-
-
-@inner
-def _list_pieces(
-    T: BoardTable,
-    s: Position,
-    out: Pointer[uint64],
-    n: int64,
-    victims: uint64,
-    pinned: uint64,
-    king: int64,
-    stm: int64,
-) -> int64:
-    us, occupied = s[WHITE + stm], s[WHITE] | s[BLACK]
-    pieces = s[KNIGHTS] & us & ~pinned
-    while pieces:
-        f = ctz(pieces)
-        n = _list_targets(s, out, n, f, int64(1), T[KN + f] & victims, stm)
-        pieces &= pieces - ONE
-    pieces = (s[BISHOPS] | s[ROOKS] | s[QUEENS]) & us
-    while pieces:
-        f = ctz(pieces)
-        bit = pieces & ~(pieces - ONE)
-        pieces ^= bit
-        targets = bishop_attacks(T, f, occupied) if bit & ~s[ROOKS] else ZERO
-        if bit & ~s[BISHOPS]:
-            targets |= rook_attacks(T, f, occupied)
-        targets &= victims
-        if bit & pinned:
-            targets &= T[LN + king * 64 + f]
-        n = _list_targets(s, out, n, f, victim_at(s, f), targets, stm)
-    return n
-
-
-@inner
-def _list_pawns(
-    T: BoardTable,
-    s: Position,
-    out: Pointer[uint64],
-    n: int64,
-    targets: uint64,
-    back: int64,
-    floor: int64,
-    pinned: uint64,
-) -> int64:
-    """Appends captures or pushes of pawns from `target + back`; on the last rank only queen promotions."""
-    stm = side_to_move(s)
-    king = ctz(s[KINGS] & s[WHITE + stm])
-    while targets:
-        t = ctz(targets)
-        targets &= targets - ONE
-        f = t + back
-        if (pinned >> U(f)) & ONE and not ((T[LN + king * 64 + f] >> U(t)) & ONE):
-            continue
-        gain = PLAIN_VALUES[victim_at(s, t)] if ((s[WHITE] | s[BLACK]) >> U(t)) & ONE else int64(0)
-        m = f | (t << 6)
-        if t < 8 or t >= 56:
-            m |= 4 << 12
-            gain += PROMOTION_GAIN
-        if gain > floor:
-            out[n] = key_of(m, stm, int64(0), gain)
-            n += 1
-    return n
-
-
-@inner
-def _list_pawn_moves(
-    T: BoardTable, s: Position, out: Pointer[uint64], n: int64, victims: uint64, floor: int64, pinned: uint64
-) -> int64:
-    stm = side_to_move(s)
-    pawns = s[PAWNS] & s[WHITE + stm]
-    takes = victims | s[BLACK - stm] & LAST_RANKS
-    free = ~(s[WHITE] | s[BLACK]) & (LAST_RANKS if floor < PROMOTION_GAIN else ZERO)
-    if stm == 0:
-        to_a, to_h = (pawns & ~FILE_A) << U(7), (pawns & ~FILE_H) << U(9)
-        n = _list_pawns(T, s, out, n, to_a & takes, int64(-7), floor, pinned)
-        n = _list_pawns(T, s, out, n, to_h & takes, int64(-9), floor, pinned)
-        return _list_pawns(T, s, out, n, (pawns << U(8)) & free, int64(-8), floor, pinned)
-    to_a, to_h = (pawns & ~FILE_A) >> U(9), (pawns & ~FILE_H) >> U(7)
-    n = _list_pawns(T, s, out, n, to_a & takes, int64(9), floor, pinned)
-    n = _list_pawns(T, s, out, n, to_h & takes, int64(7), floor, pinned)
-    return _list_pawns(T, s, out, n, (pawns >> U(8)) & free, int64(8), floor, pinned)
-
-
-@inner
-def list_captures(
-    T: BoardTable, s: Position, out: Pointer[uint64], floor: int64, pinned: uint64, king: int64, stm: int64
-) -> int64:
-    """Writes the words of captures and queen promotions that gain more than `floor`; returns their number.
-
-    The side to move must not be in check. A word is `key_of` the move, with DOUBTFUL set if the capture may
-    lose the exchange.
-    """
-    victims = worth_taking(s, s[BLACK - stm], floor)
-    n = _list_pieces(T, s, out, int64(0), victims, pinned, king, stm)
-    steps = T[KI + king] & victims
-    without_king = (s[WHITE] | s[BLACK]) ^ (ONE << U(king))
-    while steps:
-        t = ctz(steps)
-        if not is_attacked(T, s, t, without_king, stm):
-            n = _list_targets(s, out, n, king, int64(5), ONE << U(t), stm)
-        steps &= steps - ONE
-    n = _list_pawn_moves(T, s, out, n, victims, floor, pinned)
-    ep = en_passant_of(s)
-    if ep and floor < PLAIN_VALUES[0]:
-        takers = en_passant_takers(T, s, ep - 1, king, stm)
-        while takers:
-            out[n] = key_of(ctz(takers) | ((ep - 1) << 6), stm, int64(0), PLAIN_VALUES[0])
-            n += 1
-            takers &= takers - ONE
-    return n
 
 
 @inner
@@ -446,16 +268,24 @@ def expand_captures(
 ) -> None:
     """Lists the captures to try in a frame with static score `best`; in stalemate sets its score to 0."""
     stm = side_to_move(frame)
-    king = ctz(frame[KINGS] & frame[WHITE + stm])
-    pinned = pinned_of(T, frame, king, stm)
+    _, pinned = sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
     alpha = max(best, get(frame, ALPHA))
     floor = int64(0) if exact else alpha - best - DELTA_MARGIN
-    n = list_captures(T, frame, adv(frame, LIST), floor, pinned, king, stm)
-    if n == 0 and not has_legal_move(T, frame, moves, pinned, stm):
+    listed = int64(0)
+    victims = worth_taking(frame, frame[BLACK - stm], floor)
+    for i in range(generate_captures(T, frame, victims, pinned, moves)):
+        gain = capture_gain(frame, moves[i])
+        if gain > floor:
+            kind = man_at(frame, from_square(moves[i]))
+            is_doubtful = PLAIN_VALUES[kind] > gain and kind != 5
+            word = order_key(frame, moves[i], gain)
+            frame[LIST + listed] = word | DOUBTFUL if is_doubtful else word
+            listed += 1
+    if listed == 0 and not has_legal_move(T, frame, moves, pinned, stm):
         put(frame, BEST, int64(0))
         return
     put(frame, ALPHA, alpha)
-    frame[COUNT] = U(n)
+    frame[COUNT] = U(listed)
 
 
 @inner
@@ -464,7 +294,7 @@ def is_stalemate(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16]) 
     if in_check(T, frame):
         return False
     stm = side_to_move(frame)
-    pinned = pinned_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
+    _, pinned = sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
     return not has_legal_move(T, frame, moves, pinned, stm)
 
 
@@ -577,7 +407,7 @@ def quiescence_over(
             if frame[NEXT] < frame[COUNT]:
                 word = take_best(frame)
                 move = listed_move(word, side_to_move(frame))
-                if word & DOUBTFUL and capture_loses(T, frame, move):
+                if word & DOUBTFUL and exchange(T, frame, move, adv(stack, MOVES)) < 0:
                     continue
                 child = adv(frame, FRAME_WORDS)
                 make_move(T, frame, child, move)

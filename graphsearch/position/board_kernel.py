@@ -47,6 +47,7 @@ from .words import (
 PW = POSITION_WORDS
 PLACE = U(WITHOUT_CLOCK)  # bits of META but for the clock
 RANK_3, RANK_6 = U(0xFF0000), U(0xFF0000000000)
+LAST_RANKS = U(0xFF000000000000FF)
 DARK = U(0xAA55AA55AA55AA55)
 
 
@@ -387,6 +388,39 @@ def _emit_pawn_moves(
 
 
 @inner
+def sliders_of(T: BoardTable, s: Position, king: int64, stm: int64) -> tuple[uint64, uint64]:
+    """Returns the sliders that check a side's king, and its men that are pinned to the king."""
+    us, them = s[WHITE + stm], s[BLACK - stm]
+    checkers, pinned = ZERO, ZERO
+    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & them
+    while snipers:
+        q = ctz(snipers)
+        between = T[BT + king * 64 + q] & (us | them)
+        if between == ZERO:
+            checkers |= ONE << U(q)
+        elif (between & (between - ONE)) == ZERO:
+            pinned |= between & us
+        snipers &= snipers - ONE
+    return checkers, pinned
+
+
+@inner
+def _emit_steps(
+    T: BoardTable, s: Position, out: Pointer[uint16], steps: uint64, king: int64, stm: int64
+) -> int64:
+    """Writes the king's moves to those of some squares that are not attacked; returns their number."""
+    n = int64(0)
+    without_king = (s[WHITE] | s[BLACK]) ^ (ONE << U(king))
+    while steps:
+        t = ctz(steps)
+        if not is_attacked(T, s, t, without_king, stm):
+            out[n] = uint16(king | (t << 6))
+            n += 1
+        steps &= steps - ONE
+    return n
+
+
+@inner
 def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
     """Writes the legal moves of a position to `out` (uint16, room for 256) in canonical order.
 
@@ -394,29 +428,10 @@ def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
     """
     stm = side_to_move(s)
     us = s[WHITE + stm]
-    them = s[BLACK - stm]
-    occupied = us | them
     king = ctz(s[KINGS] & us)
-    checkers = ((T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])) & them
-    pinned = ZERO
-    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & them
-    while snipers:
-        q = ctz(snipers)
-        between = T[BT + king * 64 + q] & occupied
-        if between == ZERO:
-            checkers |= ONE << U(q)
-        elif (between & (between - ONE)) == ZERO:
-            pinned |= between & us
-        snipers &= snipers - ONE
-    n = 0
-    steps = T[KI + king] & ~us
-    without_king = occupied ^ (ONE << U(king))
-    while steps:
-        t = ctz(steps)
-        if not is_attacked(T, s, t, without_king, stm):
-            out[n] = uint16(king | (t << 6))
-            n += 1
-        steps &= steps - ONE
+    checkers, pinned = sliders_of(T, s, king, stm)
+    checkers |= ((T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])) & s[BLACK - stm]
+    n = _emit_steps(T, s, out, T[KI + king] & ~us, king, stm)
     targets = ~us
     if checkers:
         if checkers & (checkers - ONE):
@@ -430,11 +445,40 @@ def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
     if ep:
         captured = ONE << U(ep - 9 + 16 * stm)
         if not checkers & (s[KNIGHTS] | s[PAWNS]) & ~captured:
-            takers = en_passant_takers(T, s, ep - 1, king, stm)
-            while takers:
-                n = _emit(out, n, ctz(takers), ONE << U(ep - 1))
-                takers &= takers - ONE
+            n = _emit_en_passant(T, s, out, n, ep - 1, king, stm)
     return n
+
+
+@inner
+def _emit_en_passant(
+    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, ep: int64, king: int64, stm: int64
+) -> int64:
+    takers = en_passant_takers(T, s, ep, king, stm)
+    while takers:
+        n = _emit(out, n, ctz(takers), ONE << U(ep))
+        takers &= takers - ONE
+    return n
+
+
+@inner
+def generate_captures(
+    T: BoardTable, s: Position, victims: uint64, pinned: uint64, out: Pointer[uint16]
+) -> int64:
+    """Writes the legal captures of some men, en passant and all promotions; returns their number.
+
+    Args:
+      s: a position that is not in check.
+      pinned: as of `sliders_of`.
+      out: uint16, room for 256.
+    """
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    king = ctz(s[KINGS] & us)
+    n = _emit_steps(T, s, out, T[KI + king] & victims, king, stm)
+    n = _emit_pieces(T, s, out, n, victims, pinned, king, us)
+    n = _emit_pawn_moves(T, s, out, n, victims | LAST_RANKS, pinned, king, stm)
+    ep = en_passant_of(s)
+    return _emit_en_passant(T, s, out, n, ep - 1, king, stm) if ep else n
 
 
 @inner

@@ -28,7 +28,7 @@ Moves share the products with rows of from-squares and of classes, so each is co
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,38 +77,7 @@ from ..quiescence_kernel import (
     put,
     quiescence_over,
 )
-from .layout import (
-    BOARD_FEATURES,
-    BUCKET_OF_KING,
-    CLASS,
-    CLASS_BIAS,
-    CLASSES,
-    FIRST,
-    FROM,
-    FULL,
-    KINDS_OF_MOVES,
-    MEN_PER_STACK,
-    MOST_WIDTH,
-    NOISE_RANGE,
-    OUTPUTS,
-    POLICY_BIAS,
-    POLICY_ROWS,
-    POLICY_WIDTH,
-    SCORE_UNIT,
-    SECOND,
-    STACKS,
-    TEMPERATURES,
-    THREATS_AT,
-    TO,
-    VALUE_BIAS,
-    VALUE_FIRST,
-    VALUE_FIRST_PLAIN,
-    VALUE_LAST,
-    VALUE_ROWS,
-    VALUE_SECOND,
-    VALUE_WIDTH,
-    WIDTH_RANGE,
-)
+from . import layout
 
 
 # --------------------------------------------------------------------------- rows of weights
@@ -155,13 +124,13 @@ def sum_rows(
 def activate(width: int64, sums: Pointer[int16], out: Pointer[int16]) -> None:
     """Writes the squares of the sums, clipped to 0..FULL first."""
     for i in range(width):
-        x = min(max(sums[i], int16(0)), int16(FULL))
+        x = min(max(sums[i], int16(0)), int16(layout.FULL))
         out[i] = int16(x * x)
 
 
 @inner
 def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
-    """Returns the dot product of two int16[n] as int32; `weights.py` checks that it cannot overflow."""
+    """Returns the dot product of two int16[n] as int32; the weights are so small that it cannot overflow."""
     total = int32(0)
     for i in range(n):
         total += int32(a[i]) * int32(b[i])
@@ -170,7 +139,7 @@ def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
 
 # ---------------------------------------------------------------------------------- features
 MOST_FEATURES = 128  # of a view: two for each of 64 men; legal positions have at most 32 men
-BUCKETS = np.array(BUCKET_OF_KING, np.int64)
+BUCKETS = np.array(layout.BUCKET_OF_KING, np.int64)
 
 
 @inner
@@ -239,7 +208,7 @@ def turn_of(s: Position, side: int64) -> int64:
 def king_rows(s: Position, side: int64, turn: int64) -> int64:
     """Returns the first row of the bucket of a side's king; `turn`: `turn_of` the side."""
     square = ctz(s[KINGS] & s[WHITE + side]) ^ turn
-    return int64(BOARD_FEATURES * BUCKETS[(square >> 3) * 4 + (square & 3)])
+    return int64(layout.BOARD_FEATURES * BUCKETS[(square >> 3) * 4 + (square & 3)])
 
 
 class Seen(NamedTuple):
@@ -314,7 +283,7 @@ def see(s: Position, side: int64, features: Pointer[int64], n: int64, out: Point
         theirs = ((word >> 6) & 1) ^ side
         man = 64 * ((word >> 7) & 7) + 384 * theirs + ((word & 63) ^ turn)
         state = word >> 10
-        out[i] = man + (THREATS_AT + BOARD_FEATURES * (state - 1) if state else first)
+        out[i] = man + (layout.THREATS_AT + layout.BOARD_FEATURES * (state - 1) if state else first)
 
 
 @inner
@@ -329,7 +298,7 @@ def list_features(s: Position, seen: Seen, side: int64, out: Pointer[int64]) -> 
 CAME, LEFT, VIEW = 0, MOST_FEATURES, 2 * MOST_FEATURES
 SEEN = 3 * MOST_FEATURES
 SUMS = (SEEN + 3 * FRAMES + 7) // 8 * 8
-SUMS_WORDS = SUMS + FRAMES * 2 * MOST_WIDTH // 4
+SUMS_WORDS = SUMS + FRAMES * 2 * layout.MOST_WIDTH // 4
 MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
 
 
@@ -350,42 +319,53 @@ def keep_seen(area: Pointer[uint64], ply: int64, seen: Seen) -> None:
 @inner
 def sums_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int16]:
     """Returns the sums of a side's view in the frame at a ply: int16[width]."""
-    return as_i16(adv(area, SUMS + (2 * ply + side) * (int64(weights[VALUE_WIDTH]) >> 2)))
+    return as_i16(adv(area, SUMS + (2 * ply + side) * (int64(weights[layout.VALUE_WIDTH]) >> 2)))
 
 
 @inner
 def change_rows(
     width: int64,
-    rows: Pointer[int8],
-    base: Pointer[int16],
+    stride: int64,
+    rows: Pointer[Any],
+    base: Pointer[Any],
     came: Pointer[int64],
     n: int64,
     left: Pointer[int64],
     m: int64,
-    out: Pointer[int16],
+    out: Pointer[Any],
 ) -> None:
-    """Writes `base` plus n rows and minus m rows, int16[width]; takes four rows per pass."""
-    both = min(n, m) & ~1
-    for j in range(0, both, 2):
-        a, b = adv(rows, came[j] * width), adv(rows, came[j + 1] * width)
-        c, d = adv(rows, left[j] * width), adv(rows, left[j + 1] * width)
-        if j == 0:
-            for i in range(width):
-                out[i] = base[i] + int16(a[i]) + int16(b[i]) - int16(c[i]) - int16(d[i])
-        else:
-            for i in range(width):
-                out[i] += int16(a[i]) + int16(b[i]) - int16(c[i]) - int16(d[i])
-    if both == 0:
+    """Writes `base` plus n rows and minus m rows; takes up to four rows per pass.
+
+    Args:
+      width: numbers of a row that are summed. stride: numbers from one row to the next.
+      rows: int8, int16 or int32. base, out: different arrays of the same type.
+    """
+    both = min(n, m)
+    single = both & 1
+    if single:
+        a, c = adv(rows, came[0] * stride), adv(rows, left[0] * stride)
+        for i in range(width):
+            out[i] = base[i] + a[i] - c[i]
+    elif both == 0:
         for i in range(width):
             out[i] = base[i]
+    for j in range(single, both, 2):
+        a, b = adv(rows, came[j] * stride), adv(rows, came[j + 1] * stride)
+        c, d = adv(rows, left[j] * stride), adv(rows, left[j + 1] * stride)
+        if j == 0:
+            for i in range(width):
+                out[i] = base[i] + a[i] + b[i] - c[i] - d[i]
+        else:
+            for i in range(width):
+                out[i] += a[i] + b[i] - c[i] - d[i]
     for j in range(both, n):
-        a = adv(rows, came[j] * width)
+        a = adv(rows, came[j] * stride)
         for i in range(width):
-            out[i] += int16(a[i])
+            out[i] += a[i]
     for j in range(both, m):
-        a = adv(rows, left[j] * width)
+        a = adv(rows, left[j] * stride)
         for i in range(width):
-            out[i] -= int16(a[i])
+            out[i] -= a[i]
 
 
 @inner
@@ -395,8 +375,10 @@ def sum_view(
     """Writes the sums of a side's view from scratch."""
     features = as_i64(adv(area, int64(VIEW)))
     n = list_features(s, seen, side, features)
-    bias = section(weights, int64(VALUE_BIAS))
-    sum_rows(int64(weights[VALUE_WIDTH]), rows_of(weights, int64(VALUE_ROWS)), bias, features, n, out)
+    bias = section(weights, int64(layout.VALUE_BIAS))
+    sum_rows(
+        int64(weights[layout.VALUE_WIDTH]), rows_of(weights, int64(layout.VALUE_ROWS)), bias, features, n, out
+    )
 
 
 @inner
@@ -424,9 +406,11 @@ def sum_frame(
         ):
             see(s, side, came, n, view)
             see(s, side, left, m, adv(view, n))
+            width = int64(weights[layout.VALUE_WIDTH])
             change_rows(
-                int64(weights[VALUE_WIDTH]),
-                rows_of(weights, int64(VALUE_ROWS)),
+                width,
+                width,
+                rows_of(weights, int64(layout.VALUE_ROWS)),
                 sums_at(weights, area, below, side),
                 view,
                 n,
@@ -439,11 +423,11 @@ def sum_frame(
 
 
 # ------------------------------------------------------------------------- the value network
-FIRST_OUTPUTS = FIRST + OUTPUTS
+FIRST_OUTPUTS = layout.FIRST + layout.OUTPUTS
 # offsets in the work area, in words: the hidden layer of both views, then the layers of FIRST and SECOND
-FIRST_AT = 2 * MOST_WIDTH // 4
+FIRST_AT = 2 * layout.MOST_WIDTH // 4
 SECOND_AT = FIRST_AT + (FIRST_OUTPUTS + 1) // 2
-VALUE_WORDS = SECOND_AT + SECOND // 2
+VALUE_WORDS = SECOND_AT + layout.SECOND // 2
 
 
 class Value(NamedTuple):
@@ -463,13 +447,13 @@ def clipped(x: float32) -> float32:
 @inner
 def first_layer(weights: Pointer[int64], stack: int64, hidden: Pointer[int16], out: Pointer[float32]) -> None:
     """Writes the outputs of a stack's first layer and of its linear part: float32[FIRST + OUTPUTS]."""
-    width = int64(weights[VALUE_WIDTH])
-    rows = adv(section(weights, int64(VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
-    plain = as_f32(adv(weights, int64(weights[VALUE_FIRST_PLAIN])))
+    width = int64(weights[layout.VALUE_WIDTH])
+    rows = adv(section(weights, int64(layout.VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
+    plain = as_f32(adv(weights, int64(weights[layout.VALUE_FIRST_PLAIN])))
     for k in range(FIRST_OUTPUTS):
         at = stack * FIRST_OUTPUTS + k
         total = float32(dot(2 * width, hidden, adv(rows, k * 2 * width)))
-        out[k] = plain[at] + plain[STACKS * FIRST_OUTPUTS + at] * total
+        out[k] = plain[at] + plain[layout.STACKS * FIRST_OUTPUTS + at] * total
 
 
 @inner
@@ -477,20 +461,22 @@ def last_layers(
     weights: Pointer[int64], stack: int64, first: Pointer[float32], second: Pointer[float32]
 ) -> None:
     """Adds the outputs of the layers of FIRST and SECOND to the linear part, `first[FIRST:]`."""
-    rows = as_f32(adv(weights, int64(weights[VALUE_SECOND])))
-    rows = adv(rows, stack * (2 * FIRST + 1) * SECOND)
-    last = adv(as_f32(adv(weights, int64(weights[VALUE_LAST]))), stack * SECOND * OUTPUTS)
-    for j in range(SECOND):
-        second[j] = rows[2 * FIRST * SECOND + j]
-    for i in range(FIRST):
+    rows = as_f32(adv(weights, int64(weights[layout.VALUE_SECOND])))
+    rows = adv(rows, stack * (2 * layout.FIRST + 1) * layout.SECOND)
+    last = adv(
+        as_f32(adv(weights, int64(weights[layout.VALUE_LAST]))), stack * layout.SECOND * layout.OUTPUTS
+    )
+    for j in range(layout.SECOND):
+        second[j] = rows[2 * layout.FIRST * layout.SECOND + j]
+    for i in range(layout.FIRST):
         x = clipped(first[i])
-        a, b = adv(rows, i * SECOND), adv(rows, (FIRST + i) * SECOND)
-        for j in range(SECOND):
+        a, b = adv(rows, i * layout.SECOND), adv(rows, (layout.FIRST + i) * layout.SECOND)
+        for j in range(layout.SECOND):
             second[j] += x * a[j] + x * x * b[j]
-    for j in range(SECOND):
+    for j in range(layout.SECOND):
         x = clipped(second[j])
-        for k in range(OUTPUTS):
-            first[FIRST + k] += x * last[j * OUTPUTS + k]
+        for k in range(layout.OUTPUTS):
+            first[layout.FIRST + k] += x * last[j * layout.OUTPUTS + k]
 
 
 @inner
@@ -503,17 +489,17 @@ def network_value(
       own, other: sums of the rows of both views, int16[width]. men: their number on the board.
       work: uint64[VALUE_WORDS], scratch.
     """
-    width, hidden = int64(weights[VALUE_WIDTH]), as_i16(work)
+    width, hidden = int64(weights[layout.VALUE_WIDTH]), as_i16(work)
     activate(width, own, hidden)
     activate(width, other, adv(hidden, width))
-    stack = min((men - 1) // MEN_PER_STACK, int64(STACKS - 1))
+    stack = min((men - 1) // layout.MEN_PER_STACK, int64(layout.STACKS - 1))
     first, second = as_f32(adv(work, int64(FIRST_AT))), as_f32(adv(work, int64(SECOND_AT)))
     first_layer(weights, stack, hidden, first)
     last_layers(weights, stack, first, second)
     return Value(
-        float64(first[FIRST]),
-        math.exp(min(max(float64(first[FIRST + 1]), WIDTH_RANGE[0]), WIDTH_RANGE[1])),
-        math.exp(min(max(float64(first[FIRST + 2]), NOISE_RANGE[0]), NOISE_RANGE[1])),
+        float64(first[layout.FIRST]),
+        math.exp(min(max(float64(first[layout.FIRST + 1]), layout.WIDTH_RANGE[0]), layout.WIDTH_RANGE[1])),
+        math.exp(min(max(float64(first[layout.FIRST + 2]), layout.NOISE_RANGE[0]), layout.NOISE_RANGE[1])),
     )
 
 
@@ -612,7 +598,7 @@ def kind_of_move(
 @inner
 def class_of(kind: int64, piece: int64) -> int64:
     """Returns the class of a kind of move by a kind of piece."""
-    return piece * KINDS_OF_MOVES + kind
+    return piece * layout.KINDS_OF_MOVES + kind
 
 
 @inner
@@ -625,9 +611,9 @@ UNKNOWN = 1 << 62  # a product that is not computed yet
 
 # offsets in the work area, in words: a child, an exchange, products of classes, the hidden layer, its sums
 CHILD, GAINS, PRODUCTS = 0, 16, 48
-HIDDEN = PRODUCTS + CLASSES
-POLICY_SUMS = HIDDEN + MOST_WIDTH // 4
-WORK_WORDS = POLICY_SUMS + MOST_WIDTH // 4
+HIDDEN = PRODUCTS + layout.CLASSES
+POLICY_SUMS = HIDDEN + layout.MOST_WIDTH // 4
+WORK_WORDS = POLICY_SUMS + layout.MOST_WIDTH // 4
 
 
 @inner
@@ -639,8 +625,8 @@ def hidden_layer(
     hidden: Pointer[int16],
 ) -> None:
     """Writes the hidden layer of a position, and its sums: int16[width] each."""
-    width = int64(weights[POLICY_WIDTH])
-    rows, bias = rows_of(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
+    width = int64(weights[layout.POLICY_WIDTH])
+    rows, bias = rows_of(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
     sum_rows(width, rows, bias, features, n, sums)
     activate(width, sums, hidden)
 
@@ -648,7 +634,7 @@ def hidden_layer(
 @inner
 def product(weights: Pointer[int64], name: int64, i: int64, hidden: Pointer[int16]) -> int64:
     """Returns the product of the hidden layer with row i of a section, int64."""
-    width = int64(weights[POLICY_WIDTH])
+    width = int64(weights[layout.POLICY_WIDTH])
     return int64(dot(width, hidden, adv(section(weights, name), i * width)))
 
 
@@ -658,7 +644,7 @@ def class_product(
 ) -> int64:
     """Returns the product with the row of class i; computes it on first use."""
     if products[i] == UNKNOWN:
-        products[i] = product(weights, int64(CLASS), i, hidden)
+        products[i] = product(weights, int64(layout.CLASS), i, hidden)
     return products[i]
 
 
@@ -684,10 +670,10 @@ def write_logits(
     """
     hidden = as_i16(adv(work, int64(HIDDEN)))
     hidden_layer(weights, features, seen, as_i16(adv(work, int64(POLICY_SUMS))), hidden)
-    plain = as_f32(adv(weights, int64(weights[CLASS_BIAS])))
-    unit = float64(plain[CLASSES])
+    plain = as_f32(adv(weights, int64(weights[layout.CLASS_BIAS])))
+    unit = float64(plain[layout.CLASSES])
     products = as_i64(adv(work, int64(PRODUCTS)))
-    for i in range(CLASSES):
+    for i in range(layout.CLASSES):
         products[i] = UNKNOWN
     masks = check_masks(T, s)
     turn = turn_of(s, side_to_move(s))
@@ -697,11 +683,11 @@ def write_logits(
         piece = mover_of(s, m)
         if from_square(m) != start:  # the moves of one piece are mostly adjacent
             start = from_square(m)
-            left = product(weights, int64(FROM), place_of(piece, start, turn), hidden)
+            left = product(weights, int64(layout.FROM), place_of(piece, start, turn), hidden)
         kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))
         at = class_of(kind, piece)
         total = left + class_product(weights, at, hidden, products)
-        total += product(weights, int64(TO), place_of(piece, landing_of(s, m), turn), hidden)
+        total += product(weights, int64(layout.TO), place_of(piece, landing_of(s, m), turn), hidden)
         logits[i] = float32(float64(plain[at]) + unit * float64(total))
 
 
@@ -737,7 +723,7 @@ def plain_score(s: Position, value: Value) -> int64:
     bare = bare_king_score(s)
     if bare:
         return bare
-    return int64(min(max(value.score * SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
+    return int64(min(max(value.score * layout.SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
 
 
 @inner
@@ -758,7 +744,7 @@ search = quiescence_over(static_at)
 @inner
 def temperature_at(q: float64) -> float64:
     """Returns the temperature of the priors: the more open a position, the more moves deserve a look."""
-    level, decided = TEMPERATURES
+    level, decided = layout.TEMPERATURES
     return level + (decided - level) * q * q
 
 
@@ -791,7 +777,7 @@ def evaluate_position(
         stack[i] = s[i]
     value = value_at(weights, stack, int64(0), seen, area)
     score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR), int64(0), False)
-    win, loss = chances(score / SCORE_UNIT, value.draw_width, value.noise)
+    win, loss = chances(score / layout.SCORE_UNIT, value.draw_width, value.noise)
     temperature = temperature_at(win - loss)
     for i in range(n):
         priors[i] = float32(float64(priors[i]) / temperature)

@@ -61,6 +61,7 @@ from ..builtin.evaluation_kernel import (
     MOST_FEATURES,
     WORK_WORDS,
     attacks_of,
+    change_rows,
     list_features,
     seen_of,
     write_logits,
@@ -79,44 +80,7 @@ from ..quiescence_kernel import (
     quiescence_over,
     take_best,
 )
-from .layout import (
-    EMPTY_BOARD,
-    FIRST,
-    FIRST_BIAS,
-    FIRST_WEIGHTS,
-    FITTED_AT,
-    LAST_BIAS,
-    LAST_WEIGHTS,
-    LAYER_WORDS,
-    LIMIT,
-    MAP_AT,
-    MAP_TERMS,
-    MEN_PER_STACK,
-    NOTHING,
-    PAWN,
-    PIECE_SQUARES,
-    POLICY_CHANCES,
-    POLICY_DROP,
-    POLICY_LOGITS,
-    POLICY_NETWORK_AT,
-    POLICY_PAWNS,
-    POLICY_UNSEEN,
-    RISE,
-    ROW_WORDS,
-    ROWS_AT,
-    SCALAR_UNIT,
-    SECOND,
-    SECOND_BIAS,
-    SECOND_INPUTS,
-    SECOND_WEIGHTS,
-    SEEN_MOVES,
-    SEEN_REPLIES,
-    STACKS,
-    STACKS_AT,
-    VERIFIED_MOVES,
-    WIDTH,
-    row_words,
-)
+from . import layout
 
 
 # ------------------------------------------------------------------------------ accumulators
@@ -132,7 +96,7 @@ def view_of(king: int64, side: int64) -> tuple[int64, int64]:
     file = king & 7
     mirror = 7 if file < 4 else 0
     rank = (king >> 3) if side else 7 - (king >> 3)
-    return mirror | (56 * side), (rank * 4 + (file ^ mirror ^ 7)) * PIECE_SQUARES
+    return mirror | (56 * side), (rank * 4 + (file ^ mirror ^ 7)) * layout.PIECE_SQUARES
 
 
 @inner
@@ -169,7 +133,8 @@ def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> in
 
 BOARD_WORDS = META  # the words of a position that features depend on
 GONE = 32  # offset in a list of the men that left
-LIST_WORDS = 64
+VIEW = 64  # offset in a list of the features of both, in a side's view
+LIST_WORDS = 128
 LISTS_WORDS = 2 * LIST_WORDS  # one for `refresh_view`, one for `accumulate`
 SEEN = U(1)  # KEPT of a frame with valid accumulators
 
@@ -177,85 +142,15 @@ SEEN = U(1)  # KEPT of a frame with valid accumulators
 @inner
 def row_at(weights: Pointer[int64], feature: int64) -> Pointer[int64]:
     """Returns a feature's row."""
-    return adv(weights, weights[ROWS_AT] + feature * weights[ROW_WORDS])
+    return adv(weights, weights[layout.ROWS_AT] + feature * weights[layout.ROW_WORDS])
 
 
 @inner
-def move_row(
-    width: int64, out: Pointer[int64], base: Pointer[int64], more: Pointer[int64], less: Pointer[int64]
-) -> None:
-    """Writes `base` plus one row and minus one row; most moves need just this."""
-    o, b, m, n = as_i16(out), as_i16(base), as_i16(more), as_i16(less)
-    for i in range(width):
-        o[i] = b[i] + m[i] - n[i]
-    at = width >> 2
-    p, c, q, r = as_i32(adv(out, at)), as_i32(adv(base, at)), as_i32(adv(more, at)), as_i32(adv(less, at))
-    for i in range(STACKS):
-        p[i] = c[i] + q[i] - r[i]
-
-
-@inner
-def start_rows(
-    width: int64,
-    out: Pointer[int64],
-    base: Pointer[int64],
-    more: Pointer[int64],
-    more2: Pointer[int64],
-    less: Pointer[int64],
-    less2: Pointer[int64],
-) -> None:
-    """Writes `base` plus two rows and minus two rows."""
-    o, b = as_i16(out), as_i16(base)
-    m, m2, n, n2 = as_i16(more), as_i16(more2), as_i16(less), as_i16(less2)
-    for i in range(width):
-        o[i] = b[i] + m[i] + m2[i] - n[i] - n2[i]
-    at = width >> 2
-    p, c = as_i32(adv(out, at)), as_i32(adv(base, at))
-    q, q2, r, r2 = (
-        as_i32(adv(more, at)),
-        as_i32(adv(more2, at)),
-        as_i32(adv(less, at)),
-        as_i32(adv(less2, at)),
-    )
-    for i in range(STACKS):
-        p[i] = c[i] + q[i] + q2[i] - r[i] - r2[i]
-
-
-@inner
-def add_rows(
-    width: int64,
-    out: Pointer[int64],
-    more: Pointer[int64],
-    more2: Pointer[int64],
-    less: Pointer[int64],
-    less2: Pointer[int64],
-) -> None:
-    """Adds two rows to an accumulator and subtracts two.
-
-    It is separate from `start_rows` because with `out` as `base` the compiler does not vectorize the loop.
-    """
-    o = as_i16(out)
-    m, m2, n, n2 = as_i16(more), as_i16(more2), as_i16(less), as_i16(less2)
-    for i in range(width):
-        o[i] += m[i] + m2[i] - n[i] - n2[i]
-    at = width >> 2
-    p = as_i32(adv(out, at))
-    q, q2, r, r2 = (
-        as_i32(adv(more, at)),
-        as_i32(adv(more2, at)),
-        as_i32(adv(less, at)),
-        as_i32(adv(less2, at)),
-    )
-    for i in range(STACKS):
-        p[i] += q[i] + q2[i] - r[i] - r2[i]
-
-
-@inner
-def row_of_man(
-    weights: Pointer[int64], men: Pointer[int64], i: int64, n: int64, side: int64, turn: int64, first: int64
-) -> Pointer[int64]:
-    """Returns the row of man i of n in a side's view; for i >= n, the row of zeros."""
-    return row_at(weights, feature_of(men[i], side, turn, first) if i < n else int64(NOTHING))
+def see(men: Pointer[int64], n: int64, side: int64, king: int64, out: Pointer[int64]) -> None:
+    """Writes the features of n men in the view of a side with its king on a square."""
+    turn, first = view_of(king, side)
+    for i in range(n):
+        out[i] = feature_of(men[i], side, turn, first)
 
 
 @inner
@@ -275,29 +170,21 @@ def change_view(
       out, base: two different accumulators.
       men: int64[LIST_WORDS]: `come` men at its beginning, `gone` men at GONE.
     """
-    turn, first = view_of(king_of(s, side), side)
-    left = adv(men, GONE)
-    i = int64(0)
-    if come == 1 and gone == 1:
-        more = row_of_man(weights, men, i, come, side, turn, first)
-        move_row(weights[WIDTH], out, base, more, row_of_man(weights, left, i, gone, side, turn, first))
-        return
-    while i == 0 or i < come or i < gone:
-        more = row_of_man(weights, men, i, come, side, turn, first)
-        more2 = row_of_man(weights, men, i + 1, come, side, turn, first)
-        less = row_of_man(weights, left, i, gone, side, turn, first)
-        less2 = row_of_man(weights, left, i + 1, gone, side, turn, first)
-        if i == 0:
-            start_rows(weights[WIDTH], out, base, more, more2, less, less2)
-        else:
-            add_rows(weights[WIDTH], out, more, more2, less, less2)
-        i += 2
+    came, left, king = adv(men, VIEW), adv(men, VIEW + GONE), king_of(s, side)
+    see(men, come, side, king, came)
+    see(adv(men, GONE), gone, side, king, left)
+    width, words = int64(weights[layout.WIDTH]), int64(weights[layout.ROW_WORDS])
+    rows = adv(weights, int64(weights[layout.ROWS_AT]))
+    change_rows(width, 4 * words, as_i16(rows), as_i16(base), came, come, left, gone, as_i16(out))
+    at = width >> 2
+    more, first, last = as_i32(adv(rows, at)), as_i32(adv(base, at)), as_i32(adv(out, at))
+    change_rows(int64(layout.STACKS), 2 * words, more, first, came, come, left, gone, last)
 
 
 @inner
 def copy_row(weights: Pointer[int64], source: Pointer[int64], target: Pointer[int64]) -> None:
     """Copies an accumulator or a row."""
-    for i in range(weights[ROW_WORDS]):
+    for i in range(weights[layout.ROW_WORDS]):
         target[i] = source[i]
 
 
@@ -306,12 +193,12 @@ def refresh_view(
     weights: Pointer[int64], out: Pointer[int64], s: Position, side: int64, area: Pointer[uint64]
 ) -> None:
     """Writes a side's accumulator of a position, from the last one with its king on that square."""
-    words = int64(weights[ROW_WORDS])
+    words = int64(weights[layout.ROW_WORDS])
     at = LISTS_WORDS + FRAMES * 2 * words + (side * 64 + king_of(s, side)) * (BOARD_WORDS + words)
     board = adv(area, at)
     kept = as_i64(adv(board, int64(BOARD_WORDS)))
     if board[KINGS] == ZERO:  # first use: start from the empty board
-        copy_row(weights, row_at(weights, int64(EMPTY_BOARD)), kept)
+        copy_row(weights, row_at(weights, int64(layout.EMPTY_BOARD)), kept)
     men = as_i64(area)
     come, gone = list_men(s, board, men), list_men(board, s, adv(men, GONE))
     change_view(weights, out, kept, s, side, men, come, gone)
@@ -323,7 +210,7 @@ def refresh_view(
 @inner
 def accumulator_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int64]:
     """Returns a side's accumulator of the frame at a ply."""
-    return as_i64(adv(area, LISTS_WORDS + (2 * ply + side) * int64(weights[ROW_WORDS])))
+    return as_i64(adv(area, LISTS_WORDS + (2 * ply + side) * int64(weights[layout.ROW_WORDS])))
 
 
 @inner
@@ -355,9 +242,9 @@ OUTPUT_SCALE = 16
 SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # scale of the first layer's last sum
 # offsets in the work area, in words; last the inputs, int16[width + 2], and the places for `add_products`
 SUMS = 0  # int32[FIRST]
-SECOND_INPUT = SUMS + FIRST // 2  # int16[SECOND_INPUTS + 2]
-SECOND_SUMS = SECOND_INPUT + SECOND_INPUTS // 4 + 8  # int32[SECOND]
-INPUTS = SECOND_SUMS + SECOND // 2
+SECOND_INPUT = SUMS + layout.FIRST // 2  # int16[SECOND_INPUTS + 2]
+SECOND_SUMS = SECOND_INPUT + layout.SECOND_INPUTS // 4 + 8  # int32[SECOND]
+INPUTS = SECOND_SUMS + layout.SECOND // 2
 
 
 def work_words(width: int) -> int:
@@ -383,17 +270,20 @@ def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
 @inner
 def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> None:
     """Writes the first layer's sums, and the second one's inputs: sums squared, then plain, all clipped."""
-    bias, weights = as_i32(adv(stack, int64(FIRST_BIAS))), as_i16(adv(stack, int64(FIRST_WEIGHTS)))
+    bias, weights = (
+        as_i32(adv(stack, int64(layout.FIRST_BIAS))),
+        as_i16(adv(stack, int64(layout.FIRST_WEIGHTS))),
+    )
     inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
     out = as_i16(adv(work, int64(SECOND_INPUT)))
-    for r in range(FIRST):
+    for r in range(layout.FIRST):
         sums[r] = bias[r]
     add_products(sums, inputs, weights, width >> 1, places_at(work, width))
-    for r in range(FIRST - 1):
+    for r in range(layout.FIRST - 1):
         size = min(abs(sums[r]), int32(SQUARE_MOST))
         out[r] = int16(min(int32(int32(size * size) >> int32(2 * WEIGHT_BITS + MOST_BITS)), int32(MOST)))
-        out[r + FIRST - 1] = clipped(sums[r])
-    for r in range(2 * (FIRST - 1), SECOND_INPUTS):
+        out[r + layout.FIRST - 1] = clipped(sums[r])
+    for r in range(2 * (layout.FIRST - 1), layout.SECOND_INPUTS):
         out[r] = int16(0)
 
 
@@ -406,17 +296,26 @@ def clipped(total: int32) -> int16:
 @inner
 def other_layers(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> int64:
     """Runs the second and last layer; returns the last layer's sum."""
-    bias, weights = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
-    last, inputs = as_i16(adv(stack, int64(LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
+    bias, weights = (
+        as_i32(adv(stack, int64(layout.SECOND_BIAS))),
+        as_i16(adv(stack, int64(layout.SECOND_WEIGHTS))),
+    )
+    last, inputs = as_i16(adv(stack, int64(layout.LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
     sums, places = as_i32(adv(work, int64(SECOND_SUMS))), places_at(work, width)
-    for r in range(SECOND):
+    for r in range(layout.SECOND):
         sums[r] = bias[r]
-    for r in range(0, SECOND, FIRST):
-        add_products(adv(sums, r), inputs, adv(weights, r * SECOND_INPUTS), int64(SECOND_INPUTS // 2), places)
+    for r in range(0, layout.SECOND, layout.FIRST):
+        add_products(
+            adv(sums, r),
+            inputs,
+            adv(weights, r * layout.SECOND_INPUTS),
+            int64(layout.SECOND_INPUTS // 2),
+            places,
+        )
     total = int32(0)
-    for r in range(SECOND):
+    for r in range(layout.SECOND):
         total += int32(clipped(sums[r])) * int32(last[r])
-    return total + int64(stack[LAST_BIAS])
+    return total + int64(stack[layout.LAST_BIAS])
 
 
 @inner
@@ -436,20 +335,20 @@ def output(
       i: index of the stack.
       work: int64[work_words(width)], zeros before the first call.
     """
-    width = int64(weights[WIDTH])
-    stack = adv(weights, int64(weights[STACKS_AT]) + i * int64(weights[LAYER_WORDS]))
+    width = int64(weights[layout.WIDTH])
+    stack = adv(weights, int64(weights[layout.STACKS_AT]) + i * int64(weights[layout.LAYER_WORDS]))
     inputs = as_i16(adv(work, int64(INPUTS)))
     activate(width >> 1, as_i16(ours), inputs)
     activate(width >> 1, as_i16(theirs), adv(inputs, width >> 1))
     first_layer(width, stack, work)
-    skipped = whole(int64(as_i32(adv(work, int64(SUMS)))[FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT))
+    skipped = whole(int64(as_i32(adv(work, int64(SUMS)))[layout.FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT))
     at = (width >> 1) + i
     material = whole(int64(as_i32(ours)[at]) - int64(as_i32(theirs)[at]), int64(2))
     return whole(material + other_layers(width, stack, work) + skipped, int64(OUTPUT_SCALE))
 
 
 # ----------------------------------------------------------------------------------- chances
-DRAW_WIDTH, NOISE = int64(1), int64(1 + MAP_TERMS)
+DRAW_WIDTH, NOISE = int64(1), int64(1 + layout.MAP_TERMS)
 QUEEN_SIDE = U(0x0F0F0F0F0F0F0F0F)  # files a to d
 DARK = U(0xAA55AA55AA55AA55)  # squares
 PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
@@ -490,7 +389,7 @@ def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
         out += numbers[7] if s[ROOKS] else numbers[8]
     if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
         out += numbers[9]
-    return SCALAR_UNIT * out
+    return layout.SCALAR_UNIT * out
 
 
 @inner
@@ -498,7 +397,7 @@ def chances_of(numbers: Pointer[int64], s: Position, score: int64) -> tuple[floa
     """Returns the win and loss probability of a score in thousandths of a pawn, as `chances` does."""
     a = math.exp(map_exponent(adv(numbers, DRAW_WIDTH), s, score))
     b = math.exp(map_exponent(adv(numbers, NOISE), s, score))
-    x = score * 0.001 * SCALAR_UNIT * numbers[0]
+    x = score * 0.001 * layout.SCALAR_UNIT * numbers[0]
     return chances(x, a, b)
 
 
@@ -508,14 +407,14 @@ MOST_STATIC = LEAST_WON - 1
 
 def area_words(width: int) -> int:
     """Returns the number of words of a network's search area, which follows its stack."""
-    accumulators = FRAMES * 2 * row_words(width)
-    return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + row_words(width)) + work_words(width)
+    accumulators = FRAMES * 2 * layout.row_words(width)
+    return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + layout.row_words(width)) + work_words(width)
 
 
 @inner
 def work_at(weights: Pointer[int64], area: Pointer[uint64]) -> Pointer[int64]:
     """Returns the work area of the layers; after `static_at` it has the first layer's sums."""
-    words = int64(weights[ROW_WORDS])
+    words = int64(weights[layout.ROW_WORDS])
     return as_i64(adv(area, LISTS_WORDS + (FRAMES * 2 + 2 * 64) * words + 2 * 64 * BOARD_WORDS))
 
 
@@ -531,10 +430,10 @@ def network_score(
         weights,
         accumulator_at(weights, area, ply, stm),
         accumulator_at(weights, area, ply, 1 - stm),
-        (popc(frame[WHITE] | frame[BLACK]) - 1) // MEN_PER_STACK,
+        (popc(frame[WHITE] | frame[BLACK]) - 1) // layout.MEN_PER_STACK,
         work_at(weights, area),
     )
-    return value * 1000 // int64(weights[PAWN])
+    return value * 1000 // int64(weights[layout.PAWN])
 
 
 @inner
@@ -597,7 +496,7 @@ def order_by_policy(
     own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
     listed = list_features(s, seen_of(s, white, black), stm, own)
     theirs = white.every if stm else black.every
-    network, work = adv(weights, weights[POLICY_NETWORK_AT]), adv(area, int64(WORK))
+    network, work = adv(weights, weights[layout.POLICY_NETWORK_AT]), adv(area, int64(WORK))
     write_logits(T, network, s, moves, n, theirs, own, listed, work, logits)
     for i in range(n):
         seen = U(int64(logits[i] * LOGIT_UNIT) + LOGIT_BIAS)
@@ -655,9 +554,11 @@ def score_moves(
         scratch[LOGITS + k] = order[LIST + k] >> SEEN_AT
         scratch[SCORES + k] = UNSEEN
     best = int64(-FAR)
-    for _ in range(min(n, weights[SEEN_MOVES])):
+    for _ in range(min(n, weights[layout.SEEN_MOVES])):
         at = index_in(take_best(order))
-        score = score_below(T, weights, scratch, int64(0), moves[at], best - weights[LIMIT], int64(FAR))
+        score = score_below(
+            T, weights, scratch, int64(0), moves[at], best - weights[layout.LIMIT], int64(FAR)
+        )
         scratch[SCORES + at] = U(score + BIAS)
         best = max(best, score)
     return best
@@ -678,8 +579,8 @@ def refuted(
     child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
     order_by_policy(T, weights, child, replies, n, order, adv(scratch, POLICY))
-    score = first if n == 0 else first + weights[RISE]
-    for _ in range(min(n, weights[SEEN_REPLIES])):
+    score = first if n == 0 else first + weights[layout.RISE]
+    for _ in range(min(n, weights[layout.SEEN_REPLIES])):
         if score <= least:
             break
         reply = replies[index_in(take_best(order))]
@@ -712,12 +613,12 @@ def verify_best(
     A score rises by at most RISE; a drop of more than LIMIT is only a bound.
     """
     top = int64(-FAR)
-    for _ in range(weights[VERIFIED_MOVES]):
+    for _ in range(weights[layout.VERIFIED_MOVES]):
         i = best_unverified(scratch)
         if i < 0 or score_of(scratch, i) <= top:
             break
         first = score_of(scratch, i)
-        score = refuted(T, weights, moves[i], first, max(top, first - weights[LIMIT]), scratch)
+        score = refuted(T, weights, moves[i], first, max(top, first - weights[layout.LIMIT]), scratch)
         scratch[SCORES + i] |= U(max(first - score, int64(0)) + 1) << DROP_AT
         top = max(top, score)
     return top
@@ -788,13 +689,15 @@ def lichess_chances(score: int64) -> float64:
 @inner
 def logit_of(fitted: Pointer[int64], scratch: Pointer[uint64], i: int64, best: int64) -> float64:
     """Returns the logit of a move's prior; `best`: the best score before replies."""
-    total = fitted[POLICY_LOGITS] * (int64(scratch[LOGITS + i]) - LOGIT_BIAS) / LOGIT_UNIT
+    total = fitted[layout.POLICY_LOGITS] * (int64(scratch[LOGITS + i]) - LOGIT_BIAS) / LOGIT_UNIT
     if scratch[SCORES + i] == UNSEEN:
-        return SCALAR_UNIT * (total - fitted[POLICY_UNSEEN])
+        return layout.SCALAR_UNIT * (total - fitted[layout.POLICY_UNSEEN])
     loss = min(best - score_of(scratch, i), int64(LOSS_LIMIT))
     drop = min(drop_of(scratch, i), int64(LOSS_LIMIT))
-    lost = fitted[POLICY_CHANCES] * (lichess_chances(best) - lichess_chances(best - loss))
-    return SCALAR_UNIT * (total - lost - 0.001 * (fitted[POLICY_PAWNS] * loss + fitted[POLICY_DROP] * drop))
+    lost = fitted[layout.POLICY_CHANCES] * (lichess_chances(best) - lichess_chances(best - loss))
+    return layout.SCALAR_UNIT * (
+        total - lost - 0.001 * (fitted[layout.POLICY_PAWNS] * loss + fitted[layout.POLICY_DROP] * drop)
+    )
 
 
 @inner
@@ -828,10 +731,10 @@ def evaluate_position(
       priors: float32[n] out; sums to 1, each above 0.
       scratch: uint64[scratch_words(width)], zeros before the first call; always used with the same weights.
     """
-    fitted = adv(weights, weights[FITTED_AT])
+    fitted = adv(weights, weights[layout.FITTED_AT])
     score, best = search_moves(T, weights, s, moves, n, scratch)
     write_priors(fitted, n, best, priors, scratch)
-    win, loss = chances_of(adv(fitted, int64(MAP_AT)), s, score)
+    win, loss = chances_of(adv(fitted, int64(layout.MAP_AT)), s, score)
     return value_of_score(win, loss, score)
 
 

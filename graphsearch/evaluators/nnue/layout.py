@@ -3,7 +3,7 @@
 `weights` is int64: HEADER_WORDS words, then rows and stacks, all packed in native byte order:
 
     row      the numbers that one feature adds to an accumulator: int16[width], int32[8] of material, padding
-             to a multiple of 64 bytes. FEATURES rows, then one of zeros, then that of the empty board.
+             to a multiple of 64 bytes. FEATURES rows, then that of the empty board.
     stack    the layers after the accumulators, one stack for each range of the number of men.
 
 An accumulator, of one side's view, has the form of a row.
@@ -16,8 +16,8 @@ NNUE_SUFFIX = ".nnue"
 KING_BUCKETS = 32
 PIECE_SQUARES = 11 * 64  # pawn, knight, bishop, rook, queen, each own and theirs, and kings together
 FEATURES = KING_BUCKETS * PIECE_SQUARES
-NOTHING, EMPTY_BOARD = FEATURES, FEATURES + 1  # rows after those of the features
-ROWS = FEATURES + 2
+EMPTY_BOARD = FEATURES  # the row after those of the features
+ROWS = FEATURES + 1
 STACKS = 8
 MEN_PER_STACK = 4
 MATERIAL_WORDS = 8  # int32[STACKS] and padding

@@ -280,14 +280,14 @@ def test_a_program_is_asked_for_its_network_once(file: Path, tmp_path: Path) -> 
 @pytest.mark.usefixtures("_own_cache")
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_an_odd_note_of_a_network_is_passed_over(
+def test_an_odd_file_in_place_of_a_kept_network_is_passed_over(
     file: Path, tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
     engine = script(tmp_path / "engine", f"read word name rest; cp {file} $name")
     evaluator.network_of(engine)
-    (note,) = tmp_path.glob("*.txt")
-    note.unlink()
-    make(note)
+    (kept,) = tmp_path.glob("*.nnue")
+    kept.unlink()
+    make(kept)
     assert evaluator.network_of(engine).sha256 == read_network(file).sha256
 
 
@@ -318,12 +318,12 @@ def bad_files() -> Iterator[tuple[bytes, str]]:
     yield b"", "ends too early"
     yield b"PK\3\4" + raw[4:], "this begins with 0x4034b50"
     yield with_word(raw, 4, 0x1C1037F2), "architecture 0x1c1037f2 is unknown"
-    yield with_word(raw, 8, 0xFFFFFFFF), "description of 4 GiB"
+    yield with_word(raw, 8, 0xFFFFFFFF), "ends too early"
     yield with_word(raw, FEATURES_AT - 4, 1), "a part's hash is 0x00000001"
     yield raw[:100_000], "ends too early"
     yield raw[:-1], "ends too early"
     yield raw + b"x", "data behind its end"
-    yield with_word(packed, rows, 0xFFFFFFFF), "of LEB128 cannot be"
+    yield with_word(packed, rows, 0xFFFFFFFF), "ends too early"
     yield packed[: rows + 4] + b"\xff" * 1000 + packed[rows + 1004 :], "not end"
     yield packed[: rows + 4] + b"\xff\xff\x7f" * 9 + packed[rows + 31 :], "LEB"
     yield packed[: rows + 500], "ends too early"

@@ -15,8 +15,8 @@ import chess
 import numpy as np
 import pytest
 
+from graphsearch.evaluators.builtin.evaluator import read_networks
 from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES
-from graphsearch.evaluators.builtin.weights import read_networks
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue.file import ARCHITECTURES
 from graphsearch.evaluators.protocol import PositionBatch
@@ -143,7 +143,7 @@ def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) 
     State.of(file).write(state)
     assert State.read(state).stages == [{"name": "value"}]
     assert main(["pack", str(again), str(state)]) == 0
-    packed = read_networks(again.read_bytes(), "it")
+    packed = read_networks(again.read_bytes())
     assert (packed.widths, packed.card["stages"]) == ((64, 64), [{"name": "value"}])
     for name, array in networks.arrays.items():
         np.testing.assert_allclose(packed.arrays[name], array, atol=1, rtol=1e-3)
@@ -240,7 +240,7 @@ def test_both_networks_learn_and_can_be_packed(teacher: str, tmp_path: Path) -> 
     for before, after in in_plain_python(learned, teacher, str(state)):
         assert after < 0.9 * before
     assert main(["pack", str(out), str(state)]) == 0
-    assert read_networks(out.read_bytes(), "it").widths == (64, 64)
+    assert read_networks(out.read_bytes()).widths == (64, 64)
 
 
 def test_an_evaluator_is_judged_by_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

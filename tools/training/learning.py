@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from graphsearch.evaluators.builtin.evaluator import ROW_BITS
 from graphsearch.evaluators.builtin.layout import (
     CLASSES,
     FEATURES,
@@ -40,7 +41,6 @@ from graphsearch.evaluators.builtin.layout import (
     STACKS,
     WIDTH_RANGE,
 )
-from graphsearch.evaluators.builtin.weights import ROW_BITS
 from tools.training.games_kernel import (
     LABEL,
     LOSS,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphsearch.evaluators.builtin.evaluator import INT32_ROOM, ROW_BITS, Networks, read_networks
 from graphsearch.evaluators.builtin.layout import (
     CLASSES,
     FEATURES,
@@ -27,7 +28,6 @@ from graphsearch.evaluators.builtin.layout import (
     SECOND,
     STACKS,
 )
-from graphsearch.evaluators.builtin.weights import INT32_ROOM, ROW_BITS, Networks, read_networks
 
 F32 = NDArray[np.float32]
 STAGES = "stages"  # in the file of a state
@@ -116,7 +116,7 @@ class State:
     @classmethod
     def of(cls, path: Path) -> State:
         """Returns the networks of a file for the evaluator."""
-        networks = read_networks(path.read_bytes(), str(path))
+        networks = read_networks(path.read_bytes())
         return cls(unrounded(networks), networks.card["stages"])
 
     @classmethod

@@ -1,9 +1,7 @@
 """`nnue:FILE|PROGRAM`: a Stockfish network that this program's kernels evaluate; no engine runs.
 
-A program gives its network once (`export_net`); later it comes from the cache folder:
-
-    networks/HASH.nnue       a network; HASH is its SHA-256
-    networks/PROGRAM.txt     the HASH of a program's network; PROGRAM is a SHA-256 of program and arguments
+A program gives its network once (`export_net`); later it comes from the cache folder, from the file
+networks/PROGRAM.nnue, where PROGRAM is a SHA-256 of program and arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError
-from ...jit.cache import cache_folder, read_regular, write_whole
+from ...jit.cache import cache_folder
 from ...store.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import NNUE
@@ -101,30 +99,20 @@ def network_of(text: str) -> Network:
     if path.suffix == NNUE_SUFFIX or (path.is_file() and "/" in text and shutil.which(path) is None):
         return read_network(path)
     program = find_program(text)
+    whole = " ".join([file_digest(program.path), *program.arguments])
     folder = cache_folder("networks")
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
-            return _exported(program, Path(temporary))
-    return _cached(program, folder) or _exported(program, folder)
+            return _exported(program, Path(temporary, LARGE))
+    kept = folder / f"{hashlib.sha256(whole.encode()).hexdigest()}{NNUE_SUFFIX}"
+    with suppress(EvaluatorError):
+        return read_network(kept)
+    return _exported(program, kept)
 
 
-def _hash_file(program: Program, folder: Path) -> Path:
-    whole = " ".join([file_digest(program.path), *program.arguments])
-    return folder / f"{hashlib.sha256(whole.encode()).hexdigest()}.txt"
-
-
-def _cached(program: Program, folder: Path) -> Network | None:
-    """Returns a program's network from the cache; None if it is missing or its hash does not match."""
-    try:
-        digest = read_regular(_hash_file(program, folder), owned=True).decode("ascii").strip()
-        network = read_network(folder / f"{digest}{NNUE_SUFFIX}")
-    except (OSError, ValueError, EvaluatorError):
-        return None
-    return network if network.sha256 == digest else None
-
-
-def _exported(program: Program, folder: Path) -> Network:
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+def _exported(program: Program, kept: Path) -> Network:
+    """Returns the network that a program gives, and keeps it in a file."""
+    with tempfile.TemporaryDirectory(dir=kept.parent) as temporary:
         _export(program, Path(temporary))
         given = Path(temporary, LARGE)
         if not given.is_file():
@@ -133,9 +121,8 @@ def _exported(program: Program, folder: Path) -> Network:
                 f" 17.1 do; a network in a file is nnue:FILE{NNUE_SUFFIX}"
             )
         network = read_network(given)
-        with suppress(OSError):  # if that path is a folder, the network is not cached
-            given.replace(folder / f"{network.sha256}{NNUE_SUFFIX}")
-    write_whole(_hash_file(program, folder), f"{network.sha256}\n".encode())
+        with suppress(OSError):  # if that path is a folder, the network is not kept
+            given.replace(kept)
     return network
 
 

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
-from ...base.limits import NETWORK, PIECE, check_size, open_file, size_text
-from ..builtin.weights import load_networks
+from ...base.limits import NETWORK, PIECE, read_file
+from ..builtin.evaluator import load_networks
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
 
@@ -49,7 +47,7 @@ def decode(data: bytes) -> tuple[NDArray[np.int64], bytes]:
     lengths = ends - starts[:-1] + 1
     longest = int(lengths.max(initial=0))
     if max(longest, len(rest)) > MOST_BYTES:
-        raise ValueError("a number does not end")
+        raise ValueError("in its LEB128 a number does not end")
     numbers = np.where(raw[ends] & SIGN, -1 << 7 * lengths, 0)
     for k in range(longest):
         longer = lengths > k
@@ -57,9 +55,25 @@ def decode(data: bytes) -> tuple[NDArray[np.int64], bytes]:
     return numbers, rest
 
 
+def unpacked(data: memoryview, count: int, dtype: type) -> NDArray[Any]:
+    """Decodes so many numbers, piece by piece: the decoder takes 40 bytes for each.
+
+    Raises:
+      ValueError: if there are not so many.
+    """
+    values: NDArray[Any] = np.empty(count, dtype)
+    at, rest = 0, b""
+    for begin in range(0, len(data), PIECE):
+        numbers, rest = decode(rest + bytes(data[begin : begin + PIECE]))
+        values[at : at + len(numbers)] = numbers
+        at += len(numbers)
+    if at < count or rest:
+        raise ValueError("its LEB128 has too few numbers")
+    return values
+
+
 VERSION = 0x7AF32F20
 PACKED = b"COMPRESSED_LEB128"
-TEXT_MOST = 1 << 16  # bytes of the description; the known ones have 75
 ALIGNMENT = 64  # in memory, in bytes
 WORD_MASK = 0xFFFFFFFF
 
@@ -117,13 +131,11 @@ class Network:
     """A network, packed as in `layout`.
 
     Attributes:
-      architecture: its architecture. description: the text in its file.
-      sha256: hash of its file, in hex.
+      architecture: its architecture. sha256: hash of its file, in hex.
       weights: int64, the header first.
     """
 
     architecture: Architecture
-    description: str
     sha256: str
     weights: NDArray[np.int64]
 
@@ -135,15 +147,17 @@ def read_network(path: str | os.PathLike[str]) -> Network:
       EvaluatorError: if the file cannot be read, is damaged, or holds no network of a known architecture.
     """
     try:
-        with open_file(Path(path).expanduser()) as file:
-            check_size(os.fstat(file.fileno()).st_size, NETWORK, path)
-            return _Reader(file, os.fspath(path)).network()
+        data = read_file(Path(path).expanduser(), NETWORK)
     except InputFileError as error:
         raise EvaluatorFileError(str(error)) from None
     except OSError as error:
         raise EvaluatorFileError(
             f"the network {path} cannot be read: {error.strerror or error}; expected a .nnue file"
         ) from None
+    try:
+        return _Reader(data).network()
+    except ValueError as error:
+        raise EvaluatorError(f"the network {os.fspath(path)} cannot be read: {error}") from None
 
 
 def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
@@ -200,36 +214,30 @@ def stack_of(weights: NDArray[np.int64], i: int) -> dict[str, NDArray[Any]]:
 
 
 class _Reader:
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file, self._name = file, name
-        self._digest = hashlib.sha256()
-        self._ahead = b""  # bytes read ahead of the current position
+    """Reads the bytes of a file in turn; ValueError if they are not as they should be."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = memoryview(data), 0
 
     def network(self) -> Network:
-        """Reads the whole network; raises EvaluatorError if it is damaged or its architecture unknown."""
-        architecture, description = self._header()
-        weights = empty_weights(architecture)
-        self._features(architecture, weights)
-        for i in range(STACKS):
-            self._stack(architecture, stack_of(weights, i))
-        if self._read(1):
-            raise self._bad("it has data behind its end")
-        return Network(architecture, description, self._digest.hexdigest(), weights)
-
-    def _header(self) -> tuple[Architecture, str]:
+        """Reads the whole network."""
         version, found, length = (self._number() for _ in range(3))
         if version != VERSION:
-            raise self._bad(
+            raise ValueError(
                 f"expected a network of Stockfish, version {VERSION:#x}; this begins with {version:#x}"
             )
         known = [one for one in ARCHITECTURES if one.hash == found]
         if not known:
-            raise self._bad(f"its architecture {found:#010x} is unknown; known are {KNOWN}")
-        if length > TEXT_MOST:
-            raise self._bad(
-                f"a description of {size_text(length)}; the longest may have {size_text(TEXT_MOST)}"
-            )
-        return known[0], self._read_bytes(length).decode(errors="replace")
+            raise ValueError(f"its architecture {found:#010x} is unknown; known are {KNOWN}")
+        architecture = known[0]
+        self._take(length)
+        weights = empty_weights(architecture)
+        self._features(architecture, weights)
+        for i in range(STACKS):
+            self._stack(architecture, stack_of(weights, i))
+        if self._at < len(self._data):
+            raise ValueError("it has data behind its end")
+        return Network(architecture, hashlib.sha256(self._data).hexdigest(), weights)
 
     def _features(self, architecture: Architecture, weights: NDArray[np.int64]) -> None:
         self._expect(architecture.features_hash)
@@ -243,68 +251,28 @@ class _Reader:
         for layer in ("first", "second", "last"):
             for name, dtype in ((f"{layer}_bias", np.int32), (layer, np.int8)):
                 out = stack[name]
-                data = self._read_bytes(out.size * dtype().itemsize)
-                out[...] = np.frombuffer(data, dtype).reshape(out.shape)
+                out[...] = np.frombuffer(self._take(out.size * dtype().itemsize), dtype).reshape(out.shape)
 
     def _fill(self, out: NDArray[Any], dtype: type) -> None:
-        """Reads an array, plain or packed, piece by piece."""
-        self._ahead = self._read(len(PACKED))
-        is_packed = self._ahead == PACKED
-        if is_packed:
-            self._ahead = b""
-        values: NDArray[Any] = np.empty(out.size, dtype)
-        at = 0
-        for numbers in (self._packed if is_packed else self._plain)(out.size, dtype):
-            values[at : at + len(numbers)] = numbers
-            at += len(numbers)
+        """Reads an array, plain or packed."""
+        if self._data[self._at : self._at + len(PACKED)] == PACKED:
+            self._at += len(PACKED)
+            values = unpacked(self._take(self._number()), out.size, dtype)
+        else:
+            values = np.frombuffer(self._take(out.size * np.dtype(dtype).itemsize), dtype)
         out[...] = values.reshape(out.shape)
-
-    def _plain(self, count: int, dtype: type) -> Iterator[NDArray[Any]]:
-        for piece in self._pieces(count * np.dtype(dtype).itemsize):
-            yield np.frombuffer(piece, dtype)
-
-    def _packed(self, count: int, dtype: type) -> Iterator[NDArray[Any]]:
-        size, rest, range_ = self._number(), b"", np.iinfo(dtype)
-        if not count <= size <= MOST_BYTES * count:
-            raise self._bad(f"{size:,} bytes of LEB128 cannot be {count:,} numbers")
-        for piece in self._pieces(size):
-            size -= len(piece)
-            try:
-                numbers, rest = decode(rest + piece)
-            except ValueError as error:
-                raise self._bad(f"in its LEB128 {error}") from None
-            count -= len(numbers)
-            if count < 0 or (not size and (count or rest)):
-                raise self._bad("its LEB128 holds another number of numbers than its architecture")
-            if len(numbers) and not range_.min <= numbers.min() <= numbers.max() <= range_.max:
-                raise self._bad(f"in its LEB128 a number does not fit in {range_.bits} bits")
-            yield numbers.astype(dtype)
-
-    def _pieces(self, size: int) -> Iterator[bytes]:
-        while size:
-            piece = self._read_bytes(min(size, PIECE))
-            size -= len(piece)
-            yield piece
 
     def _expect(self, expected: int) -> None:
         found = self._number()
         if found != expected:
-            raise self._bad(f"a part's hash is {found:#010x}, expected {expected:#010x}")
+            raise ValueError(f"a part's hash is {found:#010x}, expected {expected:#010x}")
 
     def _number(self) -> int:
-        return int(struct.unpack("<I", self._read_bytes(4))[0])
+        return int.from_bytes(self._take(4), "little")
 
-    def _read_bytes(self, size: int) -> bytes:
-        found = self._read(size)
+    def _take(self, size: int) -> memoryview:
+        found = self._data[self._at : self._at + size]
         if len(found) < size:
-            raise self._bad("it ends too early")
+            raise ValueError("it ends too early")
+        self._at += size
         return found
-
-    def _read(self, size: int) -> bytes:
-        ahead, self._ahead = self._ahead[:size], self._ahead[size:]
-        fresh = self._file.read(size - len(ahead)) if size > len(ahead) else b""
-        self._digest.update(fresh)
-        return ahead + fresh
-
-    def _bad(self, what: str) -> EvaluatorError:
-        return EvaluatorError(f"the network {self._name} cannot be read: {what}")

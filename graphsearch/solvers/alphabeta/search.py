@@ -25,7 +25,7 @@ from ...base.answer import Answer, picked
 from ...base.errors import InvalidParameterError, StoreError, UnsavedError
 from ...base.limits import WHOLE
 from ...evaluators.builtin.evaluation_kernel import AREA_WORDS
-from ...evaluators.builtin.weights import load_networks
+from ...evaluators.builtin.evaluator import load_networks
 from ...evaluators.quiescence_kernel import STACK_WORDS
 from ...graph.arena import Arena
 from ...graph.graph import Graph

@@ -22,7 +22,7 @@ from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
-from graphsearch.evaluators.lc0.planes import FLIP, input_planes, planes_and_transforms, turned_outputs
+from graphsearch.evaluators.lc0.planes import input_planes, planes_and_transforms
 from graphsearch.evaluators.lc0.policy import output_indices, policy_moves
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
@@ -271,12 +271,6 @@ def test_a_turned_board_has_the_priors_of_the_board_that_it_is_turned_to(tmp_pat
     assert checked_boards > 2
 
 
-def test_promotions_are_turned_with_the_files() -> None:
-    moves, table = policy_moves(), turned_outputs()
-    promotion = moves.index((48, 57, "q"))  # a7xb8
-    assert moves[table[FLIP, promotion]] == (55, 62, "q")
-
-
 # ------------------------------------------------------------------ what is refused
 def without(shape: Shape, *path: str | int) -> bytes:
     """Returns a file of which a part is missing."""
@@ -308,28 +302,37 @@ REFUSED: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: with_format(TINY, policy=1),
         ("policy head over attention is POLICY_CLASSICAL", "POLICY_ATTENTION"),
     ),
-    "no embedding": (lambda: without(TINY, "ip_emb_w"), ("input embedding has 0 numbers",)),
-    "no query": (lambda: without(TINY, "encoder", 1, "mha", "q_w"), ("encoder 2's query has 0 numbers",)),
+    "no embedding": (lambda: without(TINY, "ip_emb_w"), ("/body/dense has 0 numbers",)),
+    "no query": (
+        lambda: without(TINY, "encoder", 1, "mha", "q_w"),
+        ("/encoder1/attention/query has 0 numbers",),
+    ),
     "no norm": (
         lambda: without(TINY, "encoder", 0, "ln2_betas"),
-        ("encoder 1's normalisation has 0 numbers, expected 16",),
+        ("/encoder0/feed/norm has 0 numbers, expected 16",),
     ),
-    "no heads": (lambda: with_weights(TINY, headcount=0), ("encoder 1 has 0 heads for 16 numbers",)),
-    "odd heads": (lambda: with_weights(TINY, headcount=3), ("encoder 1 has 3 heads for 16 numbers",)),
+    "no heads": (
+        lambda: with_weights(TINY, headcount=0),
+        ("/encoder0/attention has 0 heads for 16 numbers",),
+    ),
+    "odd heads": (
+        lambda: with_weights(TINY, headcount=3),
+        ("/encoder0/attention has 3 heads for 16 numbers",),
+    ),
     "short gate": (
         lambda: with_weights(TINY, ip_add_gate=np.ones(63)),
-        ("adding input gate has 63 numbers, expected 1024",),
+        ("/body/add has 63 numbers, expected 1024",),
     ),
     "no shared smolgen": (
         lambda: without(Shape(smolgen=2), "smolgen_w"),
-        ("shared smolgen layer has 0 numbers, expected 8192",),
+        ("/smolgen has 0 numbers, expected 8192",),
     ),
-    "no promotions": (lambda: without(TINY, "ip4_pol_w"), ("policy head's promotions has 0 numbers",)),
-    "no key": (lambda: without(TINY, "ip3_pol_w"), ("policy head's key has 0 numbers",)),
-    "no value": (lambda: without(TINY, "ip_val_w"), ("value head's embedding has 0 numbers",)),
+    "no promotions": (lambda: without(TINY, "ip4_pol_w"), ("/policy/promotions has 0 numbers",)),
+    "no key": (lambda: without(TINY, "ip3_pol_w"), ("/policy/key has 0 numbers",)),
+    "no value": (lambda: without(TINY, "ip_val_w"), ("/value/embedding has 0 numbers",)),
     "no preprocessing": (
         lambda: without(MANY, "ip_emb_preproc_w"),
-        ("preprocessing of the embedding has 0 numbers",),
+        ("/body/preprocess has 0 numbers",),
     ),
     "no winner": (
         lambda: without(MANY, "value_heads", "winner"),
@@ -363,7 +366,9 @@ def test_a_part_that_is_missing_or_unknown_is_named_in_one_line(name: str) -> No
 def test_relative_positions_are_refused_by_their_name() -> None:
     network = RandomNetwork(TINY)
     network.weights["encoder"][0]["mha"]["rpe_q"] = np.ones(4)
-    with pytest.raises(EvaluatorError, match=r"encoder 1 has relative position encodings \(rpe_q\)"):
+    with pytest.raises(
+        EvaluatorError, match=r"/encoder0/attention has relative position encodings \(rpe_q\)"
+    ):
         read_network(network.message, "bad.pb")
 
 
@@ -426,19 +431,6 @@ def test_heads_belong_to_the_identity_if_they_are_not_the_usual_ones(tmp_path: P
 
 
 # ------------------------------------------------------------------ what lc0's own encoder has written
-SOME_STARTS = [
-    chess.STARTING_FEN,
-    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
-    "r3k2r/8/8/8/8/8/8/R3K2R b Kq - 37 90",
-    "1n1n4/P1P4k/8/8/8/8/p1p4K/1N1N4 w - - 0 1",
-    "1n1n4/P1P4k/8/8/8/8/p1p4K/1N1N4 b - - 99 80",
-    "rnbqkbnr/ppp1pppp/8/8/3pP3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 3",
-    "rnbqkbnr/pppp1ppp/8/3Pp3/8/8/PPP1PPPP/RNBQKBNR w KQkq e6 0 3",
-    "4k3/8/8/8/8/8/8/4K2R w K - 0 1",
-    "4r2k/8/8/8/8/8/8/R3Q2K w - - 0 1",
-]
-
-
 # ------------------------------------------------------------------ lc0's own encoder
 def golden() -> list[dict[str, Any]]:
     with gzip.open(shared_data("golden/lc0_planes.jsonl.gz"), "rt") as handle:
@@ -481,11 +473,6 @@ def test_planes_with_history_are_those_of_lc0() -> None:
     assert batch.lines.repeated.any(axis=0).all()
     for found, case in zip(input_planes(batch.words, lines=batch.lines), cases, strict=True):
         assert np.array_equal(found, golden_planes(case)), case
-
-
-def test_a_line_of_one_position_shows_what_the_position_does() -> None:
-    batch = PositionBatch.from_boards([chess.Board(start) for start in SOME_STARTS], with_lines=True)
-    assert np.array_equal(input_planes(batch.words, lines=batch.lines), input_planes(batch.words))
 
 
 def test_the_present_and_the_moves_are_those_of_lc0_whatever_came_before() -> None:

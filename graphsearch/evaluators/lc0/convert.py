@@ -24,15 +24,13 @@ from .weights import (
     POLICY_HEADS,
     SMOLGEN,
     VALUE_HEADS,
-    Convolution,
-    Dense,
     Floats,
     Form,
-    Layers,
     Message,
-    Norm,
     WireError,
+    checked,
     read_file,
+    read_numbers,
 )
 
 if TYPE_CHECKING:
@@ -117,25 +115,18 @@ class GraphWriter:
         words = [self.constant(f"{name}/{word}", np.array([n], np.int64)) for word, n in numbers]
         return self.node("Slice", name, flow, *words)
 
-    def convolution(self, name: str, flow: str, layer: Convolution) -> str:
-        """Writes a convolution that keeps the board's size."""
-        size = layer.kernel.shape[-1]
-        kernel = self.constant(f"{name}/kernel", layer.kernel)
-        bias = self.constant(f"{name}/bias", layer.bias)
-        return self.node("Conv", name, flow, kernel, bias, kernel_shape=[size, size], pads=[size // 2] * 4)
+    def gemm(self, name: str, flow: str, weights: Floats, bias: Floats, *, scale: float = 1.0) -> str:
+        """Writes a fully connected layer over rows `[rows, in]`; multiplies its outputs by `scale`.
 
-    def dense(self, name: str, flow: str, layer: Dense, *, scale: float = 1.0) -> str:
-        """Writes a fully connected layer over rows `[rows, in]`; multiplies its outputs by `scale`."""
+        Args:
+          weights: `[out, in]`. bias: `[out]`.
+        """
         factor = np.float32(scale)
-        weights = self.constant(f"{name}/weights", layer.weights * factor)
-        bias = self.constant(f"{name}/bias", layer.bias * factor)
-        return self.node("Gemm", name, flow, weights, bias, transB=1)
-
-    def norm(self, name: str, flow: str, norm: Norm) -> str:
-        """Writes a layer normalisation over rows."""
-        gammas = self.constant(f"{name}/gammas", norm.gammas)
-        betas = self.constant(f"{name}/betas", norm.betas)
-        return self.node("LayerNormalization", name, flow, gammas, betas, axis=-1, epsilon=norm.epsilon)
+        words = (
+            self.constant(f"{name}/weights", weights * factor),
+            self.constant(f"{name}/bias", bias * factor),
+        )
+        return self.node("Gemm", name, flow, *words, transB=1)
 
     def activation(self, name: str, flow: str, which: str) -> str:
         """Writes an activation, one of `weights.ACTIVATIONS`."""
@@ -208,6 +199,7 @@ MEN_PLANES = 12  # the latest position's planes, the input of a dense embedding
 SMOLGEN_EPSILON = EMBEDDING_EPSILON = 1e-3
 DENSE_EPSILON, MAP_EPSILON = 1e-3, 1e-6  # of a body's encoders, by its embedding
 POLICY_EPSILON = 1e-6
+EPSILON = 1e-5  # of batch normalisation
 # fields of attention that lc0 reserves and no backend runs
 RELATIVE = {10: "rpe_q", 11: "rpe_k", 12: "rpe_v"}
 
@@ -243,7 +235,6 @@ class Converter(GraphWriter):
         super().__init__()
         self._weights, self._form, self._name = weights, form, name
         self._policy_head, self._value_head = policy_head, value_head
-        self._read = Layers(name)
         self.widest = 0
 
     def written(self) -> onnx.ModelProto:
@@ -262,37 +253,121 @@ class Converter(GraphWriter):
         """Notes numbers of outputs for each square."""
         self.widest = max(self.widest, *(SQUARES * outputs for outputs in by_square))
 
+    # ---------------------------------------------------------- layers
+    def _damaged(self, what: str) -> EvaluatorError:
+        return EvaluatorError(
+            f"{self._name} is damaged or of an unknown shape: {what}; download it again, or {ANOTHER}"
+        )
+
+    def _numbers(self, name: str, parent: Message, field: int, expected: int | None = None) -> Floats:
+        """Returns the numbers of a layer, and checks how many they are."""
+        try:
+            found = read_numbers(parent.message(field))
+        except ValueError as error:
+            raise self._damaged(f"{name} {error}") from None
+        if expected is not None:
+            self._expect(name, len(found), expected)
+        return found
+
+    def _expect(self, name: str, found: int, expected: int) -> None:
+        """Checks a layer's number of values, which is not 0."""
+        if found != expected or not found:
+            raise self._damaged(f"{name} has {found} numbers, expected {expected or 'some'}")
+
+    def _dense(
+        self,
+        name: str,
+        flow: str,
+        parent: Message,
+        fields: tuple[int, int],
+        inputs: int,
+        outputs: int | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> tuple[str, int]:
+        """Writes a fully connected layer over rows `[rows, inputs]`; returns its name and its outputs.
+
+        Args:
+          fields: those of its weights and its bias in `parent`.
+        """
+        bias = self._numbers(name, parent, fields[1], outputs)
+        weights = self._numbers(name, parent, fields[0], len(bias) * inputs)
+        return self.gemm(name, flow, weights.reshape(-1, inputs), bias, scale=scale), len(bias)
+
+    def _matrix(self, name: str, parent: Message, field: int, inputs: int) -> Floats:
+        """Returns the weights `[out, in]` of a layer without bias."""
+        numbers = self._numbers(name, parent, field)
+        self._expect(name, len(numbers), max(1, len(numbers) // inputs) * inputs)
+        return numbers.reshape(-1, inputs)
+
+    def _norm(
+        self, name: str, flow: str, parent: Message, fields: tuple[int, int], width: int, epsilon: float
+    ) -> str:
+        """Writes a layer normalisation over rows; `fields` are those of its scale and offset."""
+        gammas, betas = (
+            self.constant(f"{name}/{field}", self._numbers(name, parent, field, width)) for field in fields
+        )
+        return self.node("LayerNormalization", name, flow, gammas, betas, axis=-1, epsilon=epsilon)
+
+    def _convolution(
+        self, name: str, flow: str, block: Message, inputs: int, size: int, outputs: int | None = None
+    ) -> tuple[str, int]:
+        """Writes a `size` x `size` convolution with its batch normalisation folded in.
+
+        It keeps the board's size. Returns its name and its outputs.
+        """
+        weights, bias, means, variances, gammas, betas = (
+            self._numbers(name, block, field).astype(np.float64) for field in range(1, 7)
+        )
+        width = len(bias) or len(means)
+        self._expect(name, width, width if outputs is None else outputs)
+        self._expect(name, len(weights), width * inputs * size * size)
+        kernel = weights.reshape(width, inputs, size, size)
+        bias = bias if len(bias) else np.zeros(width)
+        if len(means):
+            gammas, betas = (gammas, betas) if len(betas) else (np.ones(width), np.zeros(width))
+            for part in (means, variances, gammas, betas):
+                self._expect(name, len(part), width)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                scale = gammas / np.sqrt(variances + EPSILON)
+            kernel, bias = kernel * scale[:, None, None, None], (bias - means) * scale + betas
+        try:
+            words = (
+                self.constant(f"{name}/kernel", checked(kernel)),
+                self.constant(f"{name}/bias", checked(bias)),
+            )
+        except ValueError as error:
+            raise self._damaged(f"{name} {error}") from None
+        pads = [size // 2] * 4
+        return self.node("Conv", name, flow, *words, kernel_shape=[size, size], pads=pads), width
+
     # ---------------------------------------------------------- the tower
     def _tower(self) -> tuple[str, int]:
         """Writes the residual tower; returns its output and width, the planes for a body without one."""
         blocks = self._weights.messages(2)
         if self._form.attention and not blocks:
             return PLANES_NAME, PLANES
-        stem = self._read.convolution(self._weights.message(1), PLANES, 3, "the input convolution")
-        width = len(stem.bias)
+        stem, width = self._convolution("/stem/conv", PLANES_NAME, self._weights.message(1), PLANES, 3)
         self._has(width)
-        flow = self._active("/stem", self.convolution("/stem/conv", PLANES_NAME, stem))
+        flow = self._active("/stem", stem)
         for i, block in enumerate(blocks):
-            flow = self._block(f"/block{i}", flow, block, width, f"residual block {i + 1}")
+            flow = self._block(f"/block{i}", flow, block, width)
         return flow, width
 
-    def _block(self, name: str, flow: str, block: Message, width: int, what: str) -> str:
-        first = self._read.convolution(block.message(1), width, 3, f"{what}'s first convolution")
-        second = self._read.convolution(block.message(2), len(first.bias), 3, f"{what}'s second convolution")
-        self._read.expect(f"{what}'s second convolution", len(second.bias), width)
-        inner = self._active(f"{name}/first", self.convolution(f"{name}/conv1", flow, first))
-        inner = self.convolution(f"{name}/conv2", inner, second)
+    def _block(self, name: str, flow: str, block: Message, width: int) -> str:
+        first, inner = self._convolution(f"{name}/conv1", flow, block.message(1), width, 3)
+        first = self._active(f"{name}/first", first)
+        last, _ = self._convolution(f"{name}/conv2", first, block.message(2), inner, 3, width)
         if 3 in block:
-            inner = self._squeeze_and_excite(f"{name}/se", inner, block.message(3), width, what)
-        return self._active(name, self.node("Add", f"{name}/sum", inner, flow))
+            last = self._squeeze_and_excite(f"{name}/se", last, block.message(3), width)
+        return self._active(name, self.node("Add", f"{name}/sum", last, flow))
 
-    def _squeeze_and_excite(self, name: str, flow: str, unit: Message, width: int, what: str) -> str:
+    def _squeeze_and_excite(self, name: str, flow: str, unit: Message, width: int) -> str:
         """Writes `flow` times a gate plus an offset for each channel, both computed from channel means."""
-        squeeze = self._read.dense(unit, (1, 2), width, f"{what}'s squeeze layer")
-        excite = self._read.dense(unit, (3, 4), len(squeeze.bias), f"{what}'s excitation layer", 2 * width)
         means = self.node("Flatten", f"{name}/means", self.node("GlobalAveragePool", f"{name}/pool", flow))
-        hidden = self._active(f"{name}/hidden", self.dense(f"{name}/squeeze", means, squeeze))
-        both = self.dense(f"{name}/excite", hidden, excite)
+        squeezed, inner = self._dense(f"{name}/squeeze", means, unit, (1, 2), width)
+        hidden = self._active(f"{name}/hidden", squeezed)
+        both, _ = self._dense(f"{name}/excite", hidden, unit, (3, 4), inner, 2 * width)
         both = self.reshape(f"{name}/both", both, -1, 2 * width, 1, 1)
         gate, offset = self.nodes("Split", [f"{name}/gate", f"{name}/offset"], both, axis=1)
         gated = self.node("Mul", f"{name}/gated", flow, self.node("Sigmoid", f"{name}/sigmoid", gate))
@@ -314,59 +389,53 @@ class Converter(GraphWriter):
         rows = self._squares("/body/squares", flow, width)
         if over_planes and is_dense:
             rows, width = self._preprocessed(rows)
-        with_map = over_planes and not is_dense  # as in lc0, also for INPUT_EMBEDDING_NONE
-        embedding = self._read.dense(weights, (25, 26), width + SQUARES * with_map, "the input embedding")
-        width = len(embedding.bias)
+        if over_planes and not is_dense:  # as in lc0, also for INPUT_EMBEDDING_NONE
+            flow, width = self._mapped(rows)
+        else:
+            flow, width = self._dense("/body/dense", rows, weights, (25, 26), width)
         self._has(width)
         stack = weights.messages(ENCODER)
         alpha = encoder_alpha(max(1, len(stack)))
-        flow = self._active("/body/embedding", self._embedded(rows, embedding, with_map=with_map))
+        flow = self._active("/body/embedding", flow)
         if is_dense:
-            what = "the embedding's normalisation"
-            flow = self.norm(
-                "/body/norm", flow, self._read.norm(weights, (39, 40), width, EMBEDDING_EPSILON, what)
-            )
-        flow = self._gate("/body/multiply", "Mul", flow, 33, width, "the multiplying input gate")
-        flow = self._gate("/body/add", "Add", flow, 34, width, "the adding input gate")
+            flow = self._norm("/body/norm", flow, weights, (39, 40), width, EMBEDDING_EPSILON)
+        flow = self._gate("/body/multiply", "Mul", flow, 33, width)
+        flow = self._gate("/body/add", "Add", flow, 34, width)
         if is_dense:
-            what = "the normalisation after the embedding"
-            norm = self._read.norm(weights, (42, 43), width, EMBEDDING_EPSILON, what)
             kind = _Kind(0, alpha, EMBEDDING_EPSILON, self._form.ffn)
-            flow = self._feed("/body/feed", flow, weights.message(41), norm, kind, "the embedding")
+            flow = self._feed("/body/feed", flow, weights.message(41), weights, (42, 43), kind, width)
         kind = _Kind(weights.number(28), alpha, DENSE_EPSILON if is_dense else MAP_EPSILON, self._form.ffn)
         for i, encoder in enumerate(stack):
-            flow = self._encoder(f"/encoder{i}", flow, encoder, kind, width, f"encoder {i + 1}")
+            flow = self._encoder(f"/encoder{i}", flow, encoder, kind, width)
         return flow, width
 
     def _preprocessed(self, rows: str) -> tuple[str, int]:
         """Writes the layer over the men on all squares, whose outputs extend each square's inputs."""
-        what = "the preprocessing of the embedding"
-        layer = self._read.dense(self._weights, (37, 38), MEN_PLANES * SQUARES, what)
-        each = len(layer.bias) // SQUARES
-        self._read.expect(what, len(layer.bias), max(1, each) * SQUARES)
-        self._has(each)
         men = self.part("/body/men/part", rows, 1, 0, MEN_PLANES)
         men = self.reshape("/body/men", men, -1, SQUARES * MEN_PLANES)
-        found = self.dense("/body/preprocess", men, layer)
+        name = "/body/preprocess"
+        found, outputs = self._dense(name, men, self._weights, (37, 38), SQUARES * MEN_PLANES)
+        each = outputs // SQUARES
+        self._expect(name, outputs, max(1, each) * SQUARES)
+        self._has(each)
         found = self.reshape("/body/preprocessed", found, -1, each)
         return self.node("Concat", "/body/inputs", rows, found, axis=1), PLANES + each
 
-    def _embedded(self, rows: str, layer: Dense, *, with_map: bool) -> str:
-        """Writes the embedding; the position map is constant, so it becomes an offset by square."""
-        name = "/body/dense"
-        if not with_map:
-            return self.dense(name, rows, layer)
-        seen, placed = layer.weights[:, :PLANES], layer.weights[:, PLANES:]
-        offsets = reach_map() @ placed.T + layer.bias
-        flow = self.dense(name, rows, Dense(seen, np.zeros_like(layer.bias)))
-        return self._by_square(f"{name}/placed", "Add", flow, offsets)
+    def _mapped(self, rows: str) -> tuple[str, int]:
+        """Writes the embedding with the position map, which is constant: an offset by square."""
+        name, inputs = "/body/dense", PLANES + SQUARES
+        bias = self._numbers(name, self._weights, 26)
+        layer = self._numbers(name, self._weights, 25, len(bias) * inputs).reshape(-1, inputs)
+        flow = self.gemm(name, rows, layer[:, :PLANES], np.zeros_like(bias))
+        offsets = reach_map() @ layer[:, PLANES:].T + bias
+        return self._by_square(f"{name}/placed", "Add", flow, offsets), len(bias)
 
-    def _gate(self, name: str, kind: str, flow: str, field: int, width: int, what: str) -> str:
+    def _gate(self, name: str, kind: str, flow: str, field: int, width: int) -> str:
         """Writes a gate by square and number, if the network has it."""
-        numbers = self._read.numbers(self._weights, field, what)
+        numbers = self._numbers(name, self._weights, field)
         if not len(numbers):
             return flow
-        self._read.expect(what, len(numbers), width * SQUARES)
+        self._expect(name, len(numbers), width * SQUARES)
         return self._by_square(name, kind, flow, np.ascontiguousarray(numbers.reshape(width, SQUARES).T))
 
     def _by_square(self, name: str, kind: str, flow: str, values: Floats) -> str:
@@ -376,98 +445,94 @@ class Converter(GraphWriter):
         return self.reshape(name, done, -1, width)
 
     # ---------------------------------------------------------- encoders
-    def _encoder(self, name: str, flow: str, encoder: Message, kind: _Kind, width: int, what: str) -> str:
+    def _encoder(self, name: str, flow: str, encoder: Message, kind: _Kind, width: int) -> str:
         """Writes `norm(x + alpha * attention(x))`, then a feed-forward part; returns its output's name."""
         attention = encoder.message(1)
-        mixed, inner = self._attention(f"{name}/attention", flow, attention, kind, width, what)
-        layer = self._read.dense(attention, (7, 8), inner, f"{what}'s attention output", width)
-        out = self.dense(f"{name}/out", mixed, layer, scale=kind.alpha)
-        first, last = (
-            self._read.norm(encoder, fields, width, kind.epsilon, f"{what}'s normalisation")
-            for fields in ((2, 3), (5, 6))
-        )
-        flow = self.norm(f"{name}/norm", self.node("Add", f"{name}/sum", flow, out), first)
-        return self._feed(f"{name}/feed", flow, encoder.message(4), last, kind, what)
+        mixed, inner = self._attention(f"{name}/attention", flow, attention, kind, width)
+        out, _ = self._dense(f"{name}/out", mixed, attention, (7, 8), inner, width, scale=kind.alpha)
+        summed = self.node("Add", f"{name}/sum", flow, out)
+        flow = self._norm(f"{name}/norm", summed, encoder, (2, 3), width, kind.epsilon)
+        return self._feed(f"{name}/feed", flow, encoder.message(4), encoder, (5, 6), kind, width)
 
-    def _feed(self, name: str, flow: str, feed: Message, norm: Norm, kind: _Kind, what: str) -> str:
-        """Writes `norm(x + alpha * dense2(dense1(x)))` with an activation between the layers."""
-        width = len(norm.gammas)
-        first = self._read.dense(feed, (1, 2), width, f"{what}'s first feed-forward layer")
-        last = self._read.dense(feed, (3, 4), len(first.bias), f"{what}'s last feed-forward layer", width)
-        self._has(len(first.bias))
-        inner = self.activation(f"{name}/inner", self.dense(f"{name}/dense1", flow, first), kind.ffn)
-        inner = self.dense(f"{name}/dense2", inner, last, scale=kind.alpha)
-        return self.norm(name, self.node("Add", f"{name}/sum", flow, inner), norm)
+    def _feed(
+        self,
+        name: str,
+        flow: str,
+        feed: Message,
+        parent: Message,
+        norm: tuple[int, int],
+        kind: _Kind,
+        width: int,
+    ) -> str:
+        """Writes `norm(x + alpha * dense2(dense1(x)))` with an activation between the layers.
+
+        Args:
+          parent, norm: the message that has the normalisation, and its fields there.
+        """
+        first, inner = self._dense(f"{name}/dense1", flow, feed, (1, 2), width)
+        self._has(inner)
+        first = self.activation(f"{name}/inner", first, kind.ffn)
+        last, _ = self._dense(f"{name}/dense2", first, feed, (3, 4), inner, width, scale=kind.alpha)
+        summed = self.node("Add", f"{name}/sum", flow, last)
+        return self._norm(f"{name}/norm", summed, parent, norm, width, kind.epsilon)
 
     def _attention(
-        self, name: str, flow: str, attention: Message, kind: _Kind, width: int, what: str
+        self, name: str, flow: str, attention: Message, kind: _Kind, width: int
     ) -> tuple[str, int]:
         """Writes multi-head attention among the squares; the output has all heads concatenated."""
         for field, known in RELATIVE.items():
             if field in attention:
                 raise EvaluatorError(
-                    f"{self._name} is not supported: {what} has relative position encodings ({known});"
+                    f"{self._name} is not supported: {name} has relative position encodings ({known});"
                     f" {ANOTHER}"
                 )
-        query, key, value = (
-            self._read.dense(attention, fields, width, f"{what}'s {part}")
-            for fields, part in (((1, 2), "query"), ((3, 4), "key"), ((5, 6), "value"))
-        )
-        inner, heads = len(query.bias), kind.heads
-        for part in (key, value):
-            self._read.expect(f"{what}'s attention", len(part.bias), inner)
-        self._check_heads(heads, inner, what)
+        heads, inner = kind.heads, len(self._numbers(f"{name}/query", attention, 2))
+        self._check_heads(name, heads, inner)
         self._has(inner, heads * SQUARES)
-        queries = self._by_head(f"{name}/query", flow, query, heads, scale=(inner // heads) ** -0.5)
-        keys = self._by_head(f"{name}/key", flow, key, heads, turned=True)
-        values = self._by_head(f"{name}/value", flow, value, heads)
-        scores = self.node("MatMul", f"{name}/scores", queries, keys)
+        # `[positions, heads, 64, depth]`; of the keys the last two axes are swapped
+        parts = []
+        for part, fields, scale, perm in (
+            ("query", (1, 2), (inner // heads) ** -0.5, [0, 2, 1, 3]),
+            ("key", (3, 4), 1.0, [0, 2, 3, 1]),
+            ("value", (5, 6), 1.0, [0, 2, 1, 3]),
+        ):
+            found, _ = self._dense(f"{name}/{part}", flow, attention, fields, width, inner, scale=scale)
+            split = self.reshape(f"{name}/{part}/split", found, -1, SQUARES, heads, inner // heads)
+            parts.append(self.node("Transpose", f"{name}/{part}/turned", split, perm=perm))
+        scores = self.node("MatMul", f"{name}/scores", parts[0], parts[1])
         if 9 in attention:
-            more = self._smolgen(f"{name}/smolgen", flow, attention.message(9), heads, width, what)
+            more = self._smolgen(f"{name}/smolgen", flow, attention.message(9), heads, width)
             scores = self.node("Add", f"{name}/all", scores, more)
         shares = self.node("Softmax", f"{name}/shares", scores, axis=-1)
-        taken = self.node("MatMul", f"{name}/taken", shares, values)
+        taken = self.node("MatMul", f"{name}/taken", shares, parts[2])
         back = self.node("Transpose", f"{name}/back", taken, perm=[0, 2, 1, 3])
         return self.reshape(name, back, -1, inner), inner
 
-    def _by_head(
-        self, name: str, flow: str, layer: Dense, heads: int, *, scale: float = 1.0, turned: bool = False
-    ) -> str:
-        """Writes outputs `[positions, heads, 64, depth]`; `turned`: with the last two axes swapped."""
-        found = self.dense(f"{name}/dense", flow, layer, scale=scale)
-        split = self.reshape(f"{name}/split", found, -1, SQUARES, heads, len(layer.bias) // heads)
-        return self.node("Transpose", name, split, perm=[0, 2, 3, 1] if turned else [0, 2, 1, 3])
-
-    def _check_heads(self, heads: int, width: int, what: str) -> None:
+    def _check_heads(self, name: str, heads: int, width: int) -> None:
         if not heads or width % heads:
-            raise EvaluatorError(
-                f"{self._name} is damaged or of an unknown shape: {what} has {heads} heads for {width}"
-                " numbers, expected a number that divides them; download it again"
+            raise self._damaged(
+                f"{name} has {heads} heads for {width} numbers, expected a number that divides them"
             )
 
     @cached_property
     def _shared(self) -> Floats:
         """The shared layer of smolgen, flat."""
-        return self._read.numbers(self._weights, SMOLGEN, "the shared smolgen layer")
+        return self._numbers("/smolgen", self._weights, SMOLGEN)
 
-    def _smolgen(self, name: str, flow: str, smolgen: Message, heads: int, width: int, what: str) -> str:
+    def _smolgen(self, name: str, flow: str, smolgen: Message, heads: int, width: int) -> str:
         """Writes an addend to the attention of each pair of squares, computed from the whole position."""
-        what = f"{what}'s smolgen"
-        compress = self._read.matrix(smolgen, 1, width, f"{what} compression")
+        compress = self._matrix(f"{name}/compress", smolgen, 1, width)
         channels = len(compress)
-        flow = self.dense(f"{name}/compress", flow, Dense(compress, np.zeros(channels, np.float32)))
+        flow = self.gemm(f"{name}/compress", flow, compress, np.zeros(channels, np.float32))
         flow = self.reshape(f"{name}/flat", flow, -1, SQUARES * channels)
         outputs = SQUARES * channels
-        for i, place, fields, norms in ((1, "first", (2, 3), (4, 5)), (2, "last", (6, 7), (8, 9))):
-            dense = self._read.dense(smolgen, fields, outputs, f"{what} {place} layer")
-            outputs = len(dense.bias)
-            norm = self._read.norm(smolgen, norms, outputs, SMOLGEN_EPSILON, f"{what} normalisation")
-            flow = self.dense(f"{name}/dense{i}", flow, dense)
+        for i, fields, norms in ((1, (2, 3), (4, 5)), (2, (6, 7), (8, 9))):
+            flow, outputs = self._dense(f"{name}/dense{i}", flow, smolgen, fields, outputs)
             flow = self.activation(f"{name}/inner{i}", flow, self._form.smolgen)
-            flow = self.norm(f"{name}/norm{i}", flow, norm)
-        self._check_heads(heads, outputs, what)
+            flow = self._norm(f"{name}/norm{i}", flow, smolgen, norms, outputs, SMOLGEN_EPSILON)
+        self._check_heads(name, heads, outputs)
         inputs = outputs // heads
-        self._read.expect("the shared smolgen layer", len(self._shared), SQUARES * SQUARES * inputs)
+        self._expect("/smolgen", len(self._shared), SQUARES * SQUARES * inputs)
         flow = self.reshape(f"{name}/heads", flow, -1, inputs)
         shared = self.constant(f"/smolgen/shared{inputs}", self._shared.reshape(-1, inputs))
         flow = self.node("Gemm", f"{name}/pairs", flow, shared, transB=1)
@@ -508,41 +573,36 @@ class Converter(GraphWriter):
 
     def _classical_policy(self, flow: str, head: Message, width: int) -> None:
         """Writes a convolution (1x1), then a fully connected layer with 1858 outputs."""
-        only = self._read.convolution(head.message(11), width, 1, "the policy head's convolution")
-        inputs = SQUARES * len(only.bias)
-        last = self._read.dense(head, (1, 2), inputs, "the policy head's last layer", POLICY_SIZE)
-        flow = self._active("/policy/first", self.convolution("/policy/conv1", flow, only))
-        self.dense(POLICY_NAME, self.node("Flatten", "/policy/flat", flow), last)
+        only, planes = self._convolution("/policy/conv1", flow, head.message(11), width, 1)
+        flat = self.node("Flatten", "/policy/flat", self._active("/policy/first", only))
+        self._dense(POLICY_NAME, flat, head, (1, 2), SQUARES * planes, POLICY_SIZE)
 
     def _convolution_policy(self, flow: str, head: Message, width: int) -> None:
         """Writes two convolutions (3x3); the last one has a plane for each kind of move."""
-        first = self._read.convolution(head.message(10), width, 3, "the policy head's first convolution")
-        what = "the policy head's last convolution"
-        last = self._read.convolution(head.message(11), len(first.bias), 3, what)
-        self._read.expect(what, len(last.bias), CONVOLUTION_PLANES)
-        flow = self._active("/policy/first", self.convolution("/policy/conv1", flow, first))
-        flat = self.node("Flatten", "/policy/flat", self.convolution("/policy/conv2", flow, last))
+        first, inner = self._convolution("/policy/conv1", flow, head.message(10), width, 3)
+        first, second = self._active("/policy/first", first), head.message(11)
+        last, _ = self._convolution("/policy/conv2", first, second, inner, 3, CONVOLUTION_PLANES)
+        flat = self.node("Flatten", "/policy/flat", last)
         self.node("Gather", POLICY_NAME, flat, self.constant("/policy/map", convolution_outputs()), axis=1)
 
     def _attention_policy(self, flow: str, head: Message, owner: Message, width: int) -> None:
         """Writes attention of from-squares to to-squares over rows, with logits `[positions, 1858]`."""
-        layer = self._read.dense(owner, (1, 2), width, "the policy head's embedding")
-        inner = len(layer.bias)
-        self._has(inner)
         activation = ffn = "ACTIVATION_SELU"  # without attention in the body, whatever the format says
         if self._form.attention:
             activation, ffn = self._form.activation, self._form.ffn
-        flow = self.activation("/policy/embedded", self.dense("/policy/embedding", flow, layer), activation)
+        flow, inner = self._dense("/policy/embedding", flow, owner, (1, 2), width)
+        self._has(inner)
+        flow = self.activation("/policy/embedded", flow, activation)
         kind = _Kind(head.number(9), 1.0, POLICY_EPSILON, ffn)
         for i, encoder in enumerate(head.messages(8)):
-            flow = self._encoder(f"/policy/encoder{i}", flow, encoder, kind, inner, f"policy encoder {i + 1}")
-        query = self._read.dense(head, (3, 4), inner, "the policy head's query")
-        key = self._read.dense(head, (5, 6), inner, "the policy head's key", len(query.bias))
-        width = len(key.bias)
+            flow = self._encoder(f"/policy/encoder{i}", flow, encoder, kind, inner)
+        width = len(self._numbers("/policy/query", head, 4))
         self._has(width)
-        queries = self.dense("/policy/query", flow, query, scale=width**-0.5)
+        scale = max(1, width) ** -0.5
+        queries, _ = self._dense("/policy/query", flow, head, (3, 4), inner, scale=scale)
+        keys, _ = self._dense("/policy/key", flow, head, (5, 6), inner, width)
         queries = self.reshape("/policy/from", queries, -1, SQUARES, width)
-        keys = self.reshape("/policy/to", self.dense("/policy/key", flow, key), -1, SQUARES, width)
+        keys = self.reshape("/policy/to", keys, -1, SQUARES, width)
         turned = self.node("Transpose", "/policy/to/turned", keys, perm=[0, 2, 1])
         pairs = self.node("MatMul", "/policy/pairs", queries, turned)
         plain = self.reshape("/policy/plain", pairs, -1, SQUARES * SQUARES)
@@ -556,17 +616,18 @@ class Converter(GraphWriter):
         Each is the logit of the pair of squares plus the to-square's terms for the piece and for any
         promotion. Their layer is `[4, width]`: q, r, b, any.
         """
-        promotions = self._read.matrix(head, 7, width, "the policy head's promotions")
-        self._read.expect("the policy head's promotions", len(promotions), 4)
-        weights = self.constant("/policy/promotions/weights", (promotions[:3] + promotions[3:]).T)
-        last = self.part("/policy/promotions/to", keys, 1, 56, 64)
-        more = self.node("MatMul", "/policy/promotions/pieces", last, weights)
-        more = self.reshape("/policy/promotions/more", more, -1, 1, 8, 3)
-        plain = self.part("/policy/promotions/rank7", pairs, 1, 48, 56)
-        plain = self.part("/policy/promotions/rank8", plain, 2, 56, 64)
-        plain = self.reshape("/policy/promotions/plain", plain, -1, 8, 8, 1)
-        summed = self.node("Add", "/policy/promotions/sum", plain, more)
-        return self.reshape("/policy/promotions", summed, -1, 8 * 8 * 3)
+        name = "/policy/promotions"
+        promotions = self._matrix(name, head, 7, width)
+        self._expect(name, len(promotions), 4)
+        weights = self.constant(f"{name}/weights", (promotions[:3] + promotions[3:]).T)
+        last = self.part(f"{name}/to", keys, 1, 56, 64)
+        more = self.node("MatMul", f"{name}/pieces", last, weights)
+        more = self.reshape(f"{name}/more", more, -1, 1, 8, 3)
+        plain = self.part(f"{name}/rank7", pairs, 1, 48, 56)
+        plain = self.part(f"{name}/rank8", plain, 2, 56, 64)
+        plain = self.reshape(f"{name}/plain", plain, -1, 8, 8, 1)
+        summed = self.node("Add", f"{name}/sum", plain, more)
+        return self.reshape(name, summed, -1, 8 * 8 * 3)
 
     # ---------------------------------------------------------- the value
     def _value(self, flow: str, width: int) -> tuple[str, int]:
@@ -575,19 +636,16 @@ class Converter(GraphWriter):
         if VALUE_HEADS in self._weights or self._value_head != VALUE_HEAD:
             several = self._weights.message(VALUE_HEADS)
             head = self._chosen(several, _VALUE_FIELDS, _VALUE_MAP, self._value_head, "value")
-        first: Dense | Convolution
         if self._form.attention:
-            first = self._read.dense(head, (1, 2), width, "the value head's embedding")
-            flow = self.dense("/value/embedding", flow, first)
+            flow, each = self._dense("/value/embedding", flow, head, (1, 2), width)
         else:
-            first = self._read.convolution(head.message(11), width, 1, "the value head's convolution")
-            flow = self.convolution("/value/conv", flow, first)
-        size, outputs = SQUARES * len(first.bias), 3 if self._form.wdl else 1
-        hidden = self._read.dense(head, (3, 4), size, "the value head's first layer")
-        output = self._read.dense(head, (5, 6), len(hidden.bias), "the value head's last layer", outputs)
+            flow, each = self._convolution("/value/conv", flow, head.message(11), width, 1)
+        size = SQUARES * each
         flow = self.reshape("/value/flat", self._active("/value/first", flow), -1, size)
-        flow = self.dense("/value/dense1", flow, hidden)
-        flow = self.dense("/value/dense2", self._active("/value/hidden", flow), output)
+        flow, inner = self._dense("/value/dense1", flow, head, (3, 4), size)
+        flow = self._active("/value/hidden", flow)
+        outputs = 3 if self._form.wdl else 1
+        flow, _ = self._dense("/value/dense2", flow, head, (5, 6), inner, outputs)
         if self._form.wdl:
             return self.node("Softmax", WDL_NAME, flow, axis=1), outputs
         return self.node("Tanh", VALUE_NAME, flow), outputs

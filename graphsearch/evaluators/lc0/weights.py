@@ -250,128 +250,34 @@ def _completed(net: Message, weights: Message) -> tuple[int, int, int, int]:
     return network, embedding, smolgen, ffn
 
 
-# ------------------------------------------------------------------------------- the network
+# -------------------------------------------------------------------------------- the layers
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Convolution:
-    """A convolution with its batch normalisation folded in: kernel `[out, in, k, k]`, bias `[out]`."""
-
-    kernel: Floats
-    bias: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Dense:
-    """A fully connected layer: weights `[out, in]`, bias `[out]`."""
-
-    weights: Floats
-    bias: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Norm:
-    """A layer normalisation: scale and offset `[width]`, and the epsilon added to the variance."""
-
-    gammas: Floats
-    betas: Floats
-    epsilon: float
-
-
-# ------------------------------------------------------------------------------------ layers
-EPSILON = 1e-5  # of batch normalisation
 ENCODINGS = LINEAR16, FLOAT16, BFLOAT16, FLOAT32 = (1, 2, 3, 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """Reads layers and checks their sizes.
+def read_numbers(layer: Message) -> Floats:
+    """Returns the numbers of a `Layer` message, none if it is missing.
 
-    Every method raises EvaluatorError if a layer is damaged, missing or has a wrong size.
-
-    Attributes:
-      name: of the file, for errors.
+    Raises:
+      ValueError: if they are damaged; the text continues a sentence that begins with the layer's name.
     """
+    encoding, raw = layer.number(4, 1), layer.raw(3)
+    if encoding not in ENCODINGS:
+        raise ValueError(f"has the encoding {encoding}, expected 1 to {len(ENCODINGS)}")
+    width = 4 if encoding == FLOAT32 else 2
+    if len(raw) % width:
+        raise ValueError(f"has {len(raw)} bytes of weights, expected a multiple of {width}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        return checked(_decoded(encoding, raw, layer.real(1), layer.real(2)))
 
-    name: str
 
-    def convolution(self, block: Message, inputs: int, size: int, what: str) -> Convolution:
-        """Returns a `size` x `size` convolution with its batch normalisation folded in."""
-        weights, bias, means, variances, gammas, betas = (
-            self.numbers(block, field, what).astype(np.float64) for field in range(1, 7)
-        )
-        outputs = len(bias) or len(means)
-        self.expect(what, len(weights), outputs * inputs * size * size)
-        kernel = weights.reshape(outputs, inputs, size, size)
-        bias = bias if len(bias) else np.zeros(outputs)
-        if len(means):
-            gammas, betas = (gammas, betas) if len(betas) else (np.ones(outputs), np.zeros(outputs))
-            for part in (means, variances, gammas, betas):
-                self.expect(f"{what}'s normalisation", len(part), outputs)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                scale = gammas / np.sqrt(variances + EPSILON)
-            kernel, bias = kernel * scale[:, None, None, None], (bias - means) * scale + betas
-        return Convolution(self._finite(kernel, what), self._finite(bias, what))
-
-    def dense(
-        self, parent: Message, fields: tuple[int, int], inputs: int, what: str, outputs: int | None = None
-    ) -> Dense:
-        """Returns a fully connected layer; `fields` are those of its weights and bias."""
-        weights, bias = (self.numbers(parent, field, what) for field in fields)
-        self.expect(what, len(weights), len(bias) * inputs)
-        if outputs is not None:
-            self.expect(what, len(bias), outputs)
-        return Dense(weights.reshape(len(bias), inputs), bias)
-
-    def matrix(self, parent: Message, field: int, inputs: int, what: str) -> Floats:
-        """Returns the weights `[out, in]` of a layer without bias."""
-        numbers = self.numbers(parent, field, what)
-        self.expect(what, len(numbers), max(1, len(numbers) // inputs) * inputs)
-        return numbers.reshape(-1, inputs)
-
-    def norm(self, parent: Message, fields: tuple[int, int], width: int, epsilon: float, what: str) -> Norm:
-        """Returns a layer normalisation; `fields` are those of its scale and offset."""
-        gammas, betas = (self.numbers(parent, field, what) for field in fields)
-        for part in (gammas, betas):
-            self.expect(what, len(part), width)
-        return Norm(gammas, betas, epsilon)
-
-    def numbers(self, parent: Message, field: int, what: str) -> Floats:
-        """Returns the decoded numbers of a `Layer` message, none if it is missing."""
-        layer = parent.message(field)
-        encoding, raw = layer.number(4, 1), layer.raw(3)
-        if encoding not in ENCODINGS:
-            raise EvaluatorError(
-                f"{self.name} is not supported: {what} has the encoding {encoding},"
-                f" expected 1 to {len(ENCODINGS)}; {ANOTHER}"
-            )
-        width = 4 if encoding == FLOAT32 else 2
-        if len(raw) % width:
-            raise EvaluatorError(
-                f"{self.name} is damaged: {what} has {len(raw)} bytes of weights, expected a multiple of"
-                f" {width}; download it again"
-            )
-        with np.errstate(invalid="ignore", over="ignore"):
-            return self._finite(_decoded(encoding, raw, layer.real(1), layer.real(2)), what)
-
-    def _finite(self, values: NDArray[np.floating[Any]], what: str) -> Floats:
-        """Returns numbers as float32; raises EvaluatorError if one is not finite."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            floats = values.astype(np.float32, copy=False)
-        if not np.isfinite(floats).all():
-            raise EvaluatorError(
-                f"{self.name} is damaged: {what} has weights that are not finite numbers; download it again"
-            )
-        return floats
-
-    def expect(self, what: str, found: int, expected: int) -> None:
-        """Checks a layer's number of values; raises EvaluatorError if it is wrong or 0."""
-        if found != expected or not found:
-            raise EvaluatorError(
-                f"{self.name} is damaged or of an unknown shape: {what} has {found} numbers, expected"
-                f" {expected or 'some'}; download it again"
-            )
+def checked(values: NDArray[np.floating[Any]]) -> Floats:
+    """Returns numbers as float32; ValueError if one is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        floats = values.astype(np.float32, copy=False)
+    if not np.isfinite(floats).all():
+        raise ValueError("has weights that are not finite numbers")
+    return floats
 
 
 def _decoded(encoding: int, raw: memoryview, low: float, high: float) -> Floats:

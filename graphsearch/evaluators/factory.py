@@ -181,7 +181,7 @@ def _workers(spec: EvaluatorSpec) -> int | None:
     numbers = [text for name, text in spec.options if name.lower() == WORKERS]
     if len(numbers) > 1:
         raise InvalidParameterError(f"the option {WORKERS} is given twice")
-    return int(read.whole(1, MAX_WORKERS)(WORKERS, numbers[0])) if numbers else None
+    return int(read.number(int, 1, MAX_WORKERS)(WORKERS, numbers[0])) if numbers else None
 
 
 def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from ..base.errors import InvalidParameterError
-from ..base.limits import DIGITS, shortened
+from ..base.limits import shortened
 
 MAX_WORKERS = 1024
 WORKERS = "workers"
@@ -16,36 +16,23 @@ Value = int | float | bool | str
 Reader = Callable[[str, str], Value]  # of an option's name and its text; raises InvalidParameterError
 
 
-def whole(least: int, most: int) -> Reader:
-    """Returns the reader of a whole number.
+def number(kind: type[int] | type[float], least: float, most: float) -> Reader:
+    """Returns the reader of a number, or of a whole number.
 
-    >>> whole(1, 9)("nodes", "10")
+    >>> number(int, 1, 9)("nodes", "10")
     Traceback (most recent call last):
     graphsearch.base.errors.InvalidParameterError: nodes must be a whole number from 1 to 9, not '10'
     """
 
-    def read(name: str, text: str) -> int:
-        digits = text.isascii() and text.isdigit() and len(text) <= DIGITS.most
-        if not (digits and least <= int(text) <= most):
-            raise InvalidParameterError(
-                f"{name} must be a whole number from {least} to {most}, not {shortened(text)!r}"
-            )
-        return int(text)
-
-    return read
-
-
-def number(least: float, most: float) -> Reader:
-    """Returns the reader of a number."""
-
-    def read(name: str, text: str) -> float:
+    def read(name: str, text: str) -> int | float:
         try:
-            value = float(text)
+            value = kind(text)
         except ValueError:
             value = math.nan
         if not least <= value <= most:
+            what = "a whole number" if kind is int else "a number"
             raise InvalidParameterError(
-                f"{name} must be a number from {least:g} to {most:g}, not {shortened(text)!r}"
+                f"{name} must be {what} from {least} to {most}, not {shortened(text)!r}"
             )
         return value
 
@@ -75,7 +62,7 @@ def word(name: str, text: str) -> str:
     return text
 
 
-TEMPERATURE, THREADS = number(0.1, 10), whole(0, 1024)
+TEMPERATURE, THREADS = number(float, 0.1, 10), number(int, 0, 1024)
 BUILTIN = {"PolicyTemperature": TEMPERATURE, "threads": THREADS}
 LC0 = BUILTIN | {
     "history": choice("line", "position"),
@@ -84,10 +71,10 @@ LC0 = BUILTIN | {
     "value_head": word,
 }
 UCI = {  # the evaluator's own; it passes others on to the engine
-    "nodes": whole(1, 10**12),
-    "depth": whole(0, 200),
-    "policy_depth": whole(1, 200),
-    "PolicyTemperature": number(0.005, 10),
-    "timeout": number(0.01, 86400),
+    "nodes": number(int, 1, 10**12),
+    "depth": number(int, 0, 200),
+    "policy_depth": number(int, 1, 200),
+    "PolicyTemperature": number(float, 0.005, 10),
+    "timeout": number(float, 0.01, 86400),
     "reproducible": truth,
 }

@@ -37,6 +37,19 @@ class WorkerActor:
         STOPPING.set()
 
 
+PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
+STORE_BYTES = 100_000_000  # of shared memory, the least
+
+# Ray's own names. No usage statistics are sent; GPUs stay visible to actors that reserve none.
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",  # by default 15: on a busy machine the search would wait for its workers
+}
+
+NEW = "local"  # Ray's name for a new cluster, which ends with the program
+
+
 class RaySite:
     """Starts actors of a Ray cluster, spread over its machines; see `executor.Site`."""
 
@@ -44,20 +57,68 @@ class RaySite:
     advice = f"`ray status` says what the cluster has and who uses it; {SAME_VERSION}"
 
     def __init__(self, address: str, workers: int) -> None:
-        """Joins a cluster, or starts one on this machine, with a CPU for each worker.
+        """Joins a cluster unless this process has joined one, or starts one with a CPU for each worker.
+
+        Args:
+          address: `HOST:PORT` of the cluster, `auto` for the one that runs on this machine, `local` for a new
+            one; empty: the value of RAY_ADDRESS, else the cluster that runs on this machine, else a new one.
 
         Raises:
+          InvalidParameterError: if the address is malformed.
           EvaluatorError: if Ray is not installed, or there is no such cluster.
         """
         self._ray = import_ray()
-        self._connection = RayConnection(self._ray, address, workers)
-        self.is_remote = self._connection.is_shared
+        self.is_remote = True
+        self._is_own = not self._ray.is_initialized()
+        self._print: Any = None
+        if self._is_own:
+            for name, value in ENVIRONMENT.items():
+                os.environ.setdefault(name, value)
+            with _handlers_kept():
+                self._join(address or os.environ.get("RAY_ADDRESS", ""), workers)
+            self._silence()
         options: dict[str, Any] = {
             "num_cpus": 1, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"
         }  # fmt: skip
         if self.is_remote:
             options["runtime_env"] = {"env_vars": ENVIRONMENT}
         self._kind = self._ray.remote(WorkerActor).options(**options)
+
+    def _join(self, address: str, cpus: int) -> None:
+        if address not in ("", "auto", NEW):
+            address = _probed(address)
+        try:
+            if address != NEW:
+                return self._init(address or "auto")
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            if address == "auto":
+                raise EvaluatorError(
+                    "no Ray cluster runs on this machine; `ray start --head` starts one"
+                ) from None
+            if address:
+                raise EvaluatorError(
+                    f"the Ray cluster {address} cannot be joined: {line_of(error)}; this machine has to be"
+                    f" part of it (`ray start --address={address}`), and one with a token wants"
+                    " RAY_AUTH_MODE=token"
+                ) from None
+        self.is_remote = False
+        return self._init(NEW, num_cpus=cpus, include_dashboard=False, object_store_memory=STORE_BYTES)
+
+    def _init(self, address: str, **options: Any) -> None:
+        self._ray.init(
+            address=address,
+            namespace="graphsearch",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **options,
+        )
+
+    def _silence(self) -> None:
+        """Keeps reports of Ray's daemons off stdout, where results belong; Ray has no switch for that."""
+        module = importlib.import_module("ray._private.worker")
+        self._print = getattr(module, "print_to_stdstream", None)
+        if self._print is not None:
+            setattr(module, "print_to_stdstream", lambda *_, **__: None)  # noqa: B010
 
     def start(self) -> RayWorker:
         """Returns a worker that starts as soon as a machine has room."""
@@ -67,8 +128,12 @@ class RaySite:
             raise EvaluatorError(f"Ray cannot start a worker: {line_of(error)}") from None
 
     def close(self) -> None:
-        """Leaves the cluster; a cluster that was started here ends."""
-        self._connection.leave()
+        """Leaves the cluster, if this process has joined it here; a cluster that was started here ends."""
+        if self._is_own and self._ray.is_initialized():
+            self._ray.shutdown()
+        if self._print is not None:
+            setattr(importlib.import_module("ray._private.worker"), "print_to_stdstream", self._print)  # noqa: B010
+            self._print = None
 
 
 class RayWorker:
@@ -96,99 +161,6 @@ class RayWorker:
         if self._ray.is_initialized():
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._ray.kill(self._actor)
-
-
-PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
-STORE_BYTES = 100_000_000  # of shared memory, the least
-
-# Ray's own names. No usage statistics are sent; GPUs stay visible to actors that reserve none.
-ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_worker_niceness": "0",  # by default 15: on a busy machine the search would wait for its workers
-}
-
-NEW = "local"  # Ray's name for a new cluster, which ends with the program
-
-
-class RayConnection:
-    """The cluster that this process has joined. `leave` keeps a connection that existed before.
-
-    Attributes:
-      is_shared: whether the cluster exists without this process.
-    """
-
-    def __init__(self, ray: Any, address: str, cpus: int) -> None:
-        """Joins a cluster, or starts one on this machine.
-
-        Args:
-          address: `HOST:PORT` of the cluster, `auto` for the one that runs on this machine, `local` for a new
-            one; empty: the value of RAY_ADDRESS, else the cluster that runs on this machine, else a new one.
-          cpus: of a new cluster.
-
-        Raises:
-          InvalidParameterError: if the address is malformed.
-          EvaluatorError: if there is no such cluster.
-        """
-        self._ray = ray
-        self.is_shared = True
-        self._is_own = not ray.is_initialized()
-        self._print: Any = None
-        if not self._is_own:
-            return
-        for name, value in ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        address = address or os.environ.get("RAY_ADDRESS", "")
-        with _handlers_kept():
-            if address not in ("", "auto", NEW):
-                self._join(_probed(address))
-            elif address != NEW and not self._found() and address:
-                raise EvaluatorError("no Ray cluster runs on this machine; `ray start --head` starts one")
-            elif not ray.is_initialized():
-                self.is_shared = False
-                self._init(NEW, num_cpus=cpus, include_dashboard=False, object_store_memory=STORE_BYTES)
-        self._silence()
-
-    def _found(self) -> bool:
-        """Joins the cluster that runs on this machine; returns whether there is one."""
-        try:
-            self._init("auto")
-        except ConnectionError:
-            return False
-        return True
-
-    def _join(self, address: str) -> None:
-        try:
-            self._init(address)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise EvaluatorError(
-                f"the Ray cluster {address} cannot be joined: {line_of(error)}; this machine has to be part"
-                f" of it (`ray start --address={address}`), and one with a token wants RAY_AUTH_MODE=token"
-            ) from None
-
-    def _init(self, address: str, **options: Any) -> None:
-        self._ray.init(
-            address=address,
-            namespace="graphsearch",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **options,
-        )
-
-    def _silence(self) -> None:
-        """Keeps reports of Ray's daemons off stdout, where results belong; Ray has no switch for that."""
-        module = importlib.import_module("ray._private.worker")
-        self._print = getattr(module, "print_to_stdstream", None)
-        if self._print is not None:
-            setattr(module, "print_to_stdstream", lambda *_, **__: None)  # noqa: B010
-
-    def leave(self) -> None:
-        """Leaves the cluster, if this process has joined it here."""
-        if self._is_own and self._ray.is_initialized():
-            self._ray.shutdown()
-        if self._print is not None:
-            setattr(importlib.import_module("ray._private.worker"), "print_to_stdstream", self._print)  # noqa: B010
-            self._print = None
 
 
 def import_ray() -> Any:

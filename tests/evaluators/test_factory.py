@@ -180,12 +180,6 @@ def test_an_option_that_both_parts_have_must_say_whose() -> None:
         create(EvaluatorSpec(policy="uniform", value="builtin", options=(("value.x", "2"),)))
 
 
-def test_an_option_without_effect_does_not_tell_evaluators_apart() -> None:
-    plain = EvaluatorSpec(policy="uniform", value="builtin")
-    tempered = EvaluatorSpec(policy="uniform", value="builtin", options=(("value.PolicyTemperature", "2"),))
-    assert create(plain).identity == create(tempered).identity
-
-
 def test_the_identity_names_both_parts(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     spec = EvaluatorSpec(policy="uniform", value="builtin")

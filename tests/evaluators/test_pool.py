@@ -171,13 +171,6 @@ def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a
     assert str(found.value) == str(plain.value)
 
 
-def test_workers_that_die_as_they_start_are_an_error(log: Path) -> None:
-    with pytest.raises(
-        EvaluatorError, match=r"3 workers in a row ended over the start of an evaluator: .* signal 9"
-    ):
-        PooledEvaluator(Oracle(log, how="die at start"), 1)
-
-
 def test_workers_whose_evaluators_differ_are_refused(log: Path) -> None:
     pool = PooledEvaluator(Oracle(log, 0.01, how="differ"), 2)
     with pool, pytest.raises(EvaluatorError, match="the workers' evaluators differ"):

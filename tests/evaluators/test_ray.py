@@ -139,17 +139,6 @@ def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(n
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
-    nodes: Any, log: Path, tmp_path: Path
-) -> None:
-    oracle = Oracle(log, bad=games(101)[100].epd(), how="hang", once=tmp_path / "once")
-    with PooledEvaluator(oracle, workers=2, pool=f"ray:{nodes.address}", timeout=10.0) as pool:
-        found = pool.evaluate(BATCH)
-    assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
-    assert (tmp_path / "once").exists()
-
-
-@pytest.mark.slow
 def test_what_cannot_be_made_on_a_cluster_is_one_line_that_says_where(nodes: Any, log: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"^the network /no/such.pb.gz cannot be read.*process \d+\)$"):
         PooledEvaluator(partial(create, "lc0:/no/such.pb.gz"), 2, f"ray:{nodes.address}")
@@ -200,9 +189,11 @@ def test_a_cluster_is_joined_by_name_or_because_it_runs_here_unless_local_is_ask
         monkeypatch.setenv("RAY_ADDRESS", named)
     found: list[str] = []
     ray = SimpleNamespace(is_initialized=lambda: bool(found), init=lambda address, **_: found.append(address))
-    monkeypatch.setattr(ray_workers.RayConnection, "_silence", lambda self: None)
-    joined = ray_workers.RayConnection(ray, given, 2)
-    assert (found, joined.is_shared) == (asked, asked != ["local"])
+    ray.remote = lambda kind: SimpleNamespace(options=lambda **_: None)
+    monkeypatch.setattr(ray_workers, "import_ray", lambda: ray)
+    monkeypatch.setattr(ray_workers.RaySite, "_silence", lambda self: None)
+    joined = ray_workers.RaySite(given, 2)
+    assert (found, joined.is_remote) == (asked, asked != ["local"])
 
 
 # ---------------------------------------------------------- without a cluster

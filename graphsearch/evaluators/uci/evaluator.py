@@ -21,7 +21,7 @@ import chess.engine
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import EvaluatorError, InvalidParameterError
+from ...base.errors import EvaluatorError
 from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL
 from ...store.provenance import EvaluatorIdentity
@@ -31,7 +31,6 @@ from .program import file_digest, find_program, interpreter_of, named_file
 from .scores import WIN_CP, WIN_SCALE, Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
 
 Part = Literal["both", "value", "policy"]
-PARTS = ("both", "value", "policy")
 NETWORK_OPTIONS = ("evalfile", "evalfilesmall", "weightsfile")  # options that name a network file
 SHOWN_HEX = 16  # digits of the hash of such a file in the identity
 SHOW_WDL, CHESS960 = "uci_showwdl", "uci_chess960"
@@ -91,8 +90,6 @@ class UciEvaluator(Evaluator):
           EvaluatorError: if the program is missing, cannot be started, or is no UCI engine.
           InvalidParameterError: if the engine does not have an option, or a value is invalid.
         """
-        if part not in PARTS:
-            raise InvalidParameterError(f"part must be one of {', '.join(PARTS)}, not {part!r}")
         self.program = find_program(program)
         self._part, self._timeout, self._reproducible = part, timeout, reproducible
         self._nodes, self._depth = nodes, depth

@@ -685,7 +685,7 @@ def trace_lines(
     words: NDArray[np.uint64],
     repeated: NDArray[np.bool_],
 ) -> None:
-    """Writes the lines of leaves (`evaluators.lines.Lines`).
+    """Writes the lines of leaves (`evaluators.protocol.Lines`).
 
     Args:
       entries, leaf_entry: of the wave (`wave_kernel.WaveArrays`). leaves: number of leaves.

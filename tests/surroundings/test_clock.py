@@ -37,7 +37,7 @@ class JumpingClock(datetime):
 
 @pytest.fixture(autouse=True)
 def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("store.tables.provenance", "store.lock", "exchange.pgn_export"):
+    for name in ("store.provenance", "store.file", "exchange.pgn_export"):
         monkeypatch.setattr(importlib.import_module(f"graphsearch.{name}"), "datetime", JumpingClock)
 
 

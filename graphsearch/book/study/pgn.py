@@ -203,14 +203,15 @@ class StudyGame:
         }
 
 
-def read_games(lines: Iterable[str], name: str) -> Iterator[StudyGame]:
+def read_games(lines: Iterable[str], name: str, *, null_moves: bool = False) -> Iterator[StudyGame]:
     """Yields the games of a text.
 
     Args:
       lines: with line ends. name: of the text, for messages.
+      null_moves: whether variations may have null moves; if not, they end there.
     """
     for number, text in enumerate(cut_games(lines), start=1):
-        yield _read(number, read_game(text, variations=True), name)
+        yield _read(number, read_game(text, variations=True, null_moves=null_moves), name)
 
 
 def _read(number: int, game: PgnGame, name: str) -> StudyGame:

@@ -1,6 +1,8 @@
 """Studies and notes of a graph file: lists, imports, exports and changes them, each in one transaction.
 
-A study is its PGN text with an index of positions. A note belongs to a position, whichever line reaches it.
+A study is its PGN text with an index of positions. The text keeps null moves in variations; for the index and
+the page, which need legal positions, these variations end there. A note belongs to a position, whichever line
+reaches it.
 """
 
 from __future__ import annotations
@@ -110,32 +112,39 @@ def export_studies(path: AnyPath, names: Sequence[int | str]) -> str:
 
 # ------------------------------------------------------------------ PGN
 def read_file(
-    given: GivenFile, report: Problems, *, most: int | None = None, on_game: OnGame = lambda _: None
+    given: GivenFile,
+    report: Problems,
+    *,
+    most: int | None = None,
+    null_moves: bool = False,
+    on_game: OnGame = lambda _: None,
 ) -> list[StudyGame]:
     """Returns the games of a PGN file, compressed or not, or of a stream.
 
     Args:
       report: gets a message for each part that is left out, and for games behind the first `most` or beyond
         `STUDY_MOVES`.
+      null_moves: as for `read_games`.
       on_game: called with the number of each game read.
 
     Raises:
       ImportFileError: if the file cannot be read, or has no game that can be read.
     """
     with opened(given, Path(gettempdir())) as file:
-        games = _taken(file.lines(), given.name, report, most, on_game)
+        found = read_games(file.lines(), given.name, null_moves=null_moves)
+        games = _taken(found, given.name, report, most, on_game)
     if all(game.is_unreadable for game in games):
         raise ImportFileError("; ".join([f"{given.name} has no games", *report.problems[:1]]))
     return games
 
 
 def _taken(
-    lines: Iterable[str], source: str, report: Problems, most_games: int | None, on_game: OnGame
+    found: Iterable[StudyGame], source: str, report: Problems, most_games: int | None, on_game: OnGame
 ) -> list[StudyGame]:
     """Returns the games of a text within the limits of one import."""
     games: list[StudyGame] = []
     moves = 0
-    for game in read_games(lines, source):
+    for game in found:
         check_time()
         on_game(game.number)
         moves += sum(1 for _ in steps_of(game.tree))
@@ -164,7 +173,7 @@ def import_studies(
       StoreError: if the file cannot be written; nothing is added then.
     """
     report = ImportedStudies()
-    games = read_file(given, report, most=STUDIES.most, on_game=on_game)
+    games = read_file(given, report, most=STUDIES.most, null_moves=True, on_game=on_game)
     with editing(path) as connection:
         for game in games:
             wanted = rows.free_name(connection, checked_name(name or _title(game, given.name)))
@@ -180,8 +189,11 @@ def _title(game: StudyGame, source: str) -> str:
 
 
 def _written(game: chess.pgn.Game) -> tuple[str, list[str]]:
-    """Returns the text of a study, and the keys of the positions after its moves."""
-    return text_of(game), [step.key for step in steps_of(game)]
+    """Returns the text of a study, and the keys of the positions after its moves, to the first null move."""
+    text = text_of(game)
+    if any(not step.move for step in steps_of(game)):
+        game = next(read_games(StringIO(text), "the study")).tree
+    return text, [step.key for step in steps_of(game)]
 
 
 def checked_name(text: str) -> str:

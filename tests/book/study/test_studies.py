@@ -77,6 +77,18 @@ def names(path: Path) -> list[str]:
     return [one.name for one in list_studies(path).studies]
 
 
+def test_null_moves_in_variations_are_kept_in_the_text_and_end_lines_elsewhere(graph: Path) -> None:
+    text = "1. e4 ( 1. d4 -- 2. c4 d5 ) 1... e5 2. Nf3 *"
+    report = imported(graph, f'[White "Ann"]\n\n{text}\n')
+    assert (report.problems, report.studies[0].moves) == ([], 4)
+    assert text in export_studies(graph, [])
+    _, game = load_study(graph, report.studies[0].id)
+    assert [row.san for row in rows_of(game.tree)] == ["e4", "e5", "Nf3", "d4"]
+    assert "a null move; 2 more with it" in game.left_out[0]
+    assert note_on(graph, after_line("d4")).studies[0][2] == 4
+    assert verify(graph).ok
+
+
 # ------------------------------------------------------------------ changes
 def test_a_study_is_changed_as_a_whole(graph: Path, study: int) -> None:
     found, game = load_study(graph, NAME)

@@ -731,7 +731,7 @@ class _Reader:
                 count, last = count + 1, given.game
                 for note in given.notes:
                     self._note(key, note)
-                if given.board is None:
+                if given.problem or given.board is None:
                     broken = broken or f"unreadable (the first: {given.problem})"
                     reasons[broken] += 1
                 elif table.ply is not None and given.length < table.ply:

@@ -248,7 +248,7 @@ def from_games(
     found = set()
     for game in read_games(path, ply=ply, only=only):
         found.add(game.game)
-        if game.board is None:
+        if game.problem or game.board is None:
             yield GivenItem(None, game.notes, game.problem)
         else:
             yield GivenItem(item_of(game.board, f"{path.name}, game {game.game}"), game.notes)

@@ -13,11 +13,11 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO, cast
+from typing import cast
 
 import chess
 import chess.pgn
@@ -370,6 +370,14 @@ _COULD_BE = re.compile(
 )
 _PLAIN = re.compile(r"[\s.+#\u2026\u200b-\u200f\u2060]*(?:\d+[\s.+#\u2026\u200b-\u200f\u2060]*)*")
 _NUMBER = re.compile(r"^\d+[.\u2026]+|^[.\u2026]+")
+_GLYPHS = {
+    "?": chess.pgn.NAG_MISTAKE,
+    "??": chess.pgn.NAG_BLUNDER,
+    "!": chess.pgn.NAG_GOOD_MOVE,
+    "!!": chess.pgn.NAG_BRILLIANT_MOVE,
+    "!?": chess.pgn.NAG_SPECULATIVE_MOVE,
+    "?!": chess.pgn.NAG_DUBIOUS_MOVE,
+}
 _EN_PASSANT = re.compile(r"^\s*e\.?\s?p\.?")
 _MARKS = " .,+#!?=\u2026'\"()[]<>"
 
@@ -390,136 +398,7 @@ def _moves_in(word: str) -> list[str]:
     return [token for token in found if token[0] not in "{;$()!?" and token not in RESULTS]
 
 
-FAULT = "P@a1"  # a token of `chess.pgn` that is no legal move
 OPEN_COMMENT = "a comment that does not end"
-
-
-class _Movetext:
-    """The lines of a game for `chess.pgn`.
-
-    A word that could be a move becomes FAULT, and a comment after a semicolon becomes one in braces.
-
-    Attributes:
-      lines: number and text. faults: the replaced words by line. strays: other words passed over, with lines.
-      marker: the result at the end; empty if it is missing. remarks: lines and texts.
-      hidden_line: line of a comment that does not end and has moves; 0 if there is none.
-    """
-
-    def __init__(self, game: GameText) -> None:
-        self.lines: list[tuple[int, str]] = []
-        self.faults: dict[int, list[str]] = {}
-        self.strays: list[tuple[int, str]] = []
-        self.remarks: list[tuple[int, str]] = []
-        self.marker = ""
-        self.hidden_line = 0
-        self._plies = [0]  # moves before this place: in the mainline, in each open variation
-        self._comment_line = 0  # where the open comment began
-        self._comment: list[str] = []
-        for number, line in game.moves:
-            self._add(number, line)
-        if self._comment_line:
-            hides = any(_moves_in(word) for word in " ".join(self._comment).split())
-            self.hidden_line = self._comment_line if hides else 0
-            self.remarks += [] if hides else [(self._comment_line, OPEN_COMMENT)]
-
-    def _add(self, number: int, line: str) -> None:
-        at, parts = 0, [" " if not self.lines and line.startswith("[") else ""]  # no tag for chess.pgn
-        in_comment = self._comment_line
-        if in_comment:
-            self._comment.append(line)
-            at = _find("}", line, 0) + 1
-            parts.append(line[:at])
-            self._comment_line = self._comment_line if at > len(line) else 0
-        while at < len(line):
-            begin = min(_find("{", line, at), _find(";", line, at))
-            parts.append(self._examined(number, line[at:begin]))
-            at = len(line)
-            if line[begin : begin + 1] == ";":
-                text = line[begin + 1 :].rstrip("\r\n")
-                if "}" in text:
-                    self.remarks.append((number, "a comment has a }, which is kept as )"))
-                parts.append(f"{{{text.replace('}', ')')}}}\n")
-            elif begin < len(line):
-                at = _find("}", line, begin) + 1
-                parts.append(line[begin:at])
-                if at > len(line):
-                    self._comment_line, self._comment = number, [line[begin:]]
-        text = "".join(parts)
-        if in_comment or not text.isspace():  # a blank line would end the game
-            self.lines.append((number, text))
-
-    def _examined(self, number: int, text: str) -> str:
-        """Returns the text between comments with the words replaced that could be moves."""
-        at, before, parts = 0, "", list[str]()
-        for match in _TOKEN.finditer(text):
-            word = match[0]
-            move = word if word[0] not in "$()!?" and word not in RESULTS else ""
-            gap = text[at : match.start()]
-            found = self._gap(number, gap, before, move)
-            is_whole = found == gap or not move or gap[-1].isspace()  # else FAULT stands for the move, too
-            parts.append(found)
-            parts.append(self._bracket(number, word) if word in ("(", ")") else word * is_whole)
-            at, before = match.end(), move
-            self._plies[-1] += bool(move)
-            if word in RESULTS and not self._depth:
-                self.marker = word
-        return "".join((*parts, self._gap(number, text[at:], before, "")))
-
-    @property
-    def _depth(self) -> int:
-        """The number of open variations."""
-        return len(self._plies) - 1
-
-    def _bracket(self, number: int, word: str) -> str:
-        """Opens or closes a variation; returns the bracket, a blank for one that `chess.pgn` passes over."""
-        if word == "(" and self._plies[-1]:
-            self._plies.append(self._plies[-1] - 1)
-        elif word == ")" and self._depth:
-            self._plies.pop()
-        else:
-            what = "begins no variation" if word == "(" else "closes nothing"
-            self.remarks.append((number, f"a {word} that {what}"))
-            return " "
-        return word
-
-    def _gap(self, number: int, gap: str, before: str, after: str) -> str:
-        """Returns text between two tokens; before, after: the moves there, empty if the token is none."""
-        if gap.isspace() or not gap or (_PLAIN.fullmatch(gap) and not _CASTLING.search(gap)):
-            return gap
-        mark = _EN_PASSANT.match(gap) if before else None
-        rest, before = (gap[mark.end() :], "") if mark else (gap, before)
-        words = rest.split()
-        for i, word in enumerate(words):
-            is_last = i == len(words) - 1
-            behind = before if i == 0 and not rest[0].isspace() else ""
-            ahead = after if is_last and not rest[-1].isspace() else ""
-            if self._is_fault(number, word, behind, ahead, after if is_last else ""):
-                self.faults.setdefault(number, []).append(shown(f"{behind}{word}{ahead}"))
-                return f" {FAULT} "
-        return gap
-
-    def _is_fault(self, number: int, word: str, behind: str, ahead: str, near: str) -> bool:
-        """Returns whether a word could be a move.
-
-        Args:
-          behind, ahead: the moves that it touches. near: the next move.
-        """
-        bare = "".join(c for c in word if unicodedata.category(c) != "Cf")
-        bare = bare if behind else _NUMBER.sub("", bare)
-        if not bare or (_PLAIN.fullmatch(bare) and not _CASTLING.fullmatch(bare)):
-            return False
-        if bare == "1/2":
-            self.marker = self.marker if self._depth else "1/2-1/2"
-            return False
-        if bare == "P" and ahead[:1] in tuple("abcdefgh"):
-            return False
-        if _hides_move(bare, behind, ahead, near):
-            return True
-        if "}" in bare:
-            self.remarks.append((number, "a } that closes nothing"))
-        else:
-            self.strays.append((number, word))
-        return False
 
 
 def _hides_move(word: str, behind: str, ahead: str, near: str) -> bool:
@@ -635,13 +514,10 @@ def read_game(text: GameText, *, variations: bool = False, null_moves: bool = Fa
     except ValueError as error:
         found.fail(text.line, str(error))
         return found
-    words = _Movetext(text)
-    found.result, found.strays = words.marker, words.strays
-    found.remarks = (found.remarks + words.remarks)[:MOST_REMARKS]
     found.tree.setup(found.start)
-    lines = _Lines(words.lines)
-    builder = _Builder(found, words, lines, variations=variations, null_moves=null_moves)
-    chess.pgn.read_game(cast(TextIO, lines), Visitor=lambda: builder)
+    builder = _Builder(found, found.start, variations=variations, null_moves=null_moves)
+    for line, words in text.moves:
+        builder.add_line(line, words)
     builder.finish()
     return found
 
@@ -661,46 +537,24 @@ def _start_board(headers: dict[str, str]) -> chess.Board:
     return board
 
 
-class _Lines:
-    """A text for `chess.pgn.read_game`; `number` is that of the line being read."""
-
-    def __init__(self, lines: list[tuple[int, str]]) -> None:
-        self._lines = iter(lines)
-        self.number = lines[0][0] if lines else 0
-
-    def readline(self) -> str:
-        """Returns the next line, empty at the end."""
-        found = next(self._lines, None)
-        if found is None:
-            return ""
-        self.number = found[0]
-        return found[1] if found[1].endswith("\n") else found[1] + "\n"
-
-
 class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
-    """Builds the tree of a game; a bad move ends its line, not the game's other lines."""
+    """Builds the tree of a game from the tokens that `chess.pgn` finds in it.
 
-    def __init__(
-        self, found: ReadGame, words: _Movetext, lines: _Lines, *, variations: bool, null_moves: bool
-    ) -> None:
+    A word between them that could be a move, or a bad move, ends its line, not the game's other lines.
+    """
+
+    def __init__(self, found: ReadGame, start: chess.Board, *, variations: bool, null_moves: bool) -> None:
         super().__init__()
-        self._found, self._words, self._lines = found, words, lines
-        self._variations, self._null_moves = variations, null_moves
-        self._move = chess.Move.null()
+        self._found, self._variations, self._null_moves = found, variations, null_moves
+        self._line = 0  # its number
+        self._boards = [start.copy()]  # of the lines that are read
+        self._plies = [0]  # moves before this place: in the mainline, in each open variation, read or not
         self._moves = 0  # in all lines
         self._ended: int | None = None  # depth of the line that has ended early
         self._more = 0  # moves after its end
-        self._skips = False  # inside a variation that is not read
+        self._comment_line = 0  # where the open comment began
+        self._comment: list[str] = []
         self.begin_game()
-
-    @property
-    def _depth(self) -> int:
-        return len(self.variation_stack) - 1
-
-    @property
-    def _at_start(self) -> bool:
-        """Whether no move stands before this place in the line."""
-        return not self.in_variation and (self._depth > 0 or self.variation_stack[-1].parent is None)
 
     def begin_game(self) -> None:
         """Begins with the tree of the found game."""
@@ -708,27 +562,162 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
         self.game = self._found.tree
         self.variation_stack = [self.game]
 
-    def begin_parse_san(self, board: chess.Board, san: str) -> chess.pgn.SkipType | None:
-        """Parses a move; skips it if its line has ended."""
-        if self._ended is not None or san in RESULTS:  # a result of a variation
-            self._more += san not in RESULTS
-            return chess.pgn.SKIP
-        if san == FAULT and (words := self._words.faults.get(self._lines.number)):
-            return self._end_line(words[0], "not a move", f"the word {words[0]}, which is not a move")
+    @property
+    def _depth(self) -> int:
+        """The number of open variations that are read."""
+        return len(self.variation_stack) - 1
+
+    @property
+    def _skips(self) -> bool:
+        """Whether this place is inside a variation that is not read."""
+        return len(self._plies) > len(self.variation_stack)
+
+    @property
+    def _at_start(self) -> bool:
+        """Whether no move stands before this place in the line."""
+        return not self.in_variation and (self._depth > 0 or self.variation_stack[-1].parent is None)
+
+    # -------------------------------------------------------------- lines and comments
+    def add_line(self, number: int, line: str) -> None:
+        """Reads a line of the text."""
+        self._line, at = number, 0
+        if self._comment_line:
+            end = line.find("}")
+            self._comment.append(line[:end] if end >= 0 else line)
+            if end < 0:
+                return
+            self._end_comment()
+            at = end + 1
+        while at < len(line):
+            begin = min(_find("{", line, at), _find(";", line, at))
+            self._add_words(line[at:begin])
+            at = len(line)
+            if line[begin : begin + 1] == ";":
+                text = line[begin + 1 :].rstrip("\r\n")
+                if "}" in text:
+                    self._remark("a comment has a }, which is kept as )")
+                self._add_comment(text.replace("}", ")"))
+            elif begin < len(line):
+                end = _find("}", line, begin)
+                self._comment_line, self._comment = number, [line[begin + 1 : end]]
+                if end < len(line):
+                    self._end_comment()
+                    at = end + 1
+
+    def _end_comment(self) -> None:
+        self._add_comment("".join(self._comment))
+        self._comment_line = 0
+
+    def _add_comment(self, text: str) -> None:
+        """Adds a comment, without a blank beside each brace as `chess.pgn`, unless its line has ended."""
+        if self._ended is None and not self._skips:
+            self.visit_comment(text.removeprefix(" ").removesuffix(" "))
+
+    # -------------------------------------------------------------- words
+    def _add_words(self, text: str) -> None:
+        """Reads the text between two comments."""
+        at, before = 0, ""
+        for match in _TOKEN.finditer(text):
+            word, gap = match[0], text[at : match.start()]
+            move = word if word[0] not in "$()!?" and word not in RESULTS else ""
+            fault = self._fault_in(gap, before, move)
+            if fault:
+                self._add_move("", fault)
+            if move and fault and not gap[-1].isspace():
+                self._plies[-1] += 1  # the fault stands for the move, too
+            else:
+                self._add_token(word, move)
+            at, before = match.end(), move
+        fault = self._fault_in(text[at:], before, "")
+        if fault:
+            self._add_move("", fault)
+
+    def _add_token(self, word: str, move: str) -> None:
+        if word == "(":
+            self._open_variation()
+        elif word == ")":
+            self._close_variation()
+        elif move:
+            self._plies[-1] += 1
+            self._add_move(move)
+        elif word in RESULTS:
+            self._found.result = word if len(self._plies) == 1 else self._found.result
+        elif self._ended is None and not self._skips:
+            self.visit_nag(int(word[1:]) if word[0] == "$" else _GLYPHS[word])
+
+    def _fault_in(self, gap: str, before: str, after: str) -> str:
+        """Returns a word of the text between two tokens that could be a move, quoted; empty if none could.
+
+        Args:
+          before, after: the moves there, empty if the token is none.
+        """
+        if gap.isspace() or not gap or (_PLAIN.fullmatch(gap) and not _CASTLING.search(gap)):
+            return ""
+        mark = _EN_PASSANT.match(gap) if before else None
+        rest, before = (gap[mark.end() :], "") if mark else (gap, before)
+        words = rest.split()
+        for i, word in enumerate(words):
+            is_last = i == len(words) - 1
+            behind = before if i == 0 and not rest[0].isspace() else ""
+            ahead = after if is_last and not rest[-1].isspace() else ""
+            if self._is_fault(word, behind, ahead, after if is_last else ""):
+                return shown(f"{behind}{word}{ahead}")
+        return ""
+
+    def _is_fault(self, word: str, behind: str, ahead: str, near: str) -> bool:
+        """Returns whether a word could be a move.
+
+        Args:
+          behind, ahead: the moves that it touches. near: the next move.
+        """
+        bare = "".join(c for c in word if unicodedata.category(c) != "Cf")
+        bare = bare if behind else _NUMBER.sub("", bare)
+        if not bare or (_PLAIN.fullmatch(bare) and not _CASTLING.fullmatch(bare)):
+            return False
+        if bare == "1/2":
+            self._found.result = self._found.result if len(self._plies) > 1 else "1/2-1/2"
+            return False
+        if bare == "P" and ahead[:1] in tuple("abcdefgh"):
+            return False
+        if _hides_move(bare, behind, ahead, near):
+            return True
+        if "}" in bare:
+            self._remark("a } that closes nothing")
+        else:
+            self._found.strays.append((self._line, word))
+        return False
+
+    # -------------------------------------------------------------- moves
+    def _add_move(self, san: str, fault: str = "") -> None:
+        """Plays a move, or ends the line before a `fault`."""
+        board = self._boards[-1]
+        if self._skips:
+            return
+        if self._ended is not None:
+            self._more += 1
+            return
+        if fault:
+            self._end_line(fault, "not a move", f"the word {fault}, which is not a move")
+            return
         if san in NULL_MOVES and not (self._depth and self._null_moves):
-            return self._end_line(repr(san), "a null move", "")
+            self._end_line(repr(san), "a null move", "")
+            return
         try:
-            self._move = board.parse_san(san)
+            move = board.parse_san(san)
         except ValueError as error:
-            return self._end_line(repr(san), str(error), str(error))
+            self._end_line(repr(san), str(error), str(error))
+            return
         if self._moves >= GAME_MOVES.most:
             reason = f"more than {GAME_MOVES.most:,} moves{GAME_MOVES.hint}"
-            return self._end_line(repr(san), reason, reason)
-        return None
+            self._end_line(repr(san), reason, reason)
+            return
+        self._moves += 1
+        self.visit_move(board, move)
+        board.push(move)
 
-    def _end_line(self, word: str, reason: str, error: str) -> chess.pgn.SkipType:
+    def _end_line(self, word: str, reason: str, error: str) -> None:
         """Ends the current line before a word; error: empty for a null move."""
-        found, line = self._found, self._lines.number
+        found, line = self._found, self._line
         self._ended, self._more = self._depth, 0
         found.cuts.append((line, f"the line ends before {word}: {reason}"))
         if not error and self._depth:
@@ -739,7 +728,6 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
             found.variation_faults.append((line, error))
         else:
             found.fail(line, error, self.main_moves())
-        return chess.pgn.SKIP
 
     def _tell_more(self) -> None:
         """Adds to the last cut the number of moves that are lost with it."""
@@ -748,53 +736,8 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
             self._found.cuts[-1] = line, f"{text}; {self._more:,} more with it"
         self._ended, self._more = None, 0
 
-    def parse_san(self, board: chess.Board, san: str) -> chess.Move:
-        """Returns the move that `begin_parse_san` has parsed."""
-        return self._move
-
-    def visit_move(self, board: chess.Board, move: chess.Move) -> None:
-        """Adds a move."""
-        self._moves += 1
-        super().visit_move(board, move)
-
-    def begin_variation(self) -> chess.pgn.SkipType | None:  # type: ignore[override]
-        """Begins a variation, unless it is not read."""
-        skips = self._ended is not None or not self._variations
-        if not skips and self._at_start:
-            self._remark("a variation without a move before it")
-            skips = True
-        elif not skips and self._depth >= DEEPEST:
-            text = f"more than {DEEPEST:,} variations within each other"
-            self._found.variation_faults.append((self._lines.number, text))
-            self._remark(text)
-            skips = True
-        if skips:
-            self._skips = True
-            return chess.pgn.SKIP
-        super().begin_variation()
-        return None
-
-    def end_variation(self) -> None:
-        """Ends a variation; the comment of one without moves goes to the move before it."""
-        if self._skips:
-            self._skips = False
-            return
-        if self._ended == self._depth:
-            self._tell_more()
-        super().end_variation()
-        text, self.starting_comment, self.in_variation = self.starting_comment, "", True
-        if text:
-            self.visit_comment(text)
-
-    def visit_comment(self, comment: str) -> None:
-        """Adds a comment, unless its line has ended."""
-        if self._ended is None:
-            super().visit_comment(comment)
-
     def visit_nag(self, nag: int) -> None:
         """Adds a glyph to the last move."""
-        if self._ended is not None:
-            return
         if nag > HIGHEST_GLYPH:
             self._remark(f"${shortened(str(nag))} is no glyph: they go up to ${HIGHEST_GLYPH}")
         elif self._at_start:
@@ -802,11 +745,53 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
         else:
             super().visit_nag(nag)
 
-    def visit_result(self, result: str) -> None:
-        """Does nothing: the result is read with the words."""
+    # -------------------------------------------------------------- variations
+    def _open_variation(self) -> None:
+        """Opens a variation; one that is not read only counts its moves."""
+        if not self._plies[-1]:
+            self._remark("a ( that begins no variation")
+            return
+        skips = self._skips or self._ended is not None or not self._variations
+        self._plies.append(self._plies[-1] - 1)
+        if skips:
+            return
+        if self._at_start:
+            self._remark("a variation without a move before it")
+        elif self._depth >= DEEPEST:
+            text = f"more than {DEEPEST:,} variations within each other"
+            self._found.variation_faults.append((self._line, text))
+            self._remark(text)
+        else:
+            self.begin_variation()
+            self._boards.append(self._boards[-1].copy())
+            self._boards[-1].pop()
+
+    def _close_variation(self) -> None:
+        """Closes a variation; the comment of one without moves goes to the move before it."""
+        if len(self._plies) == 1:
+            self._remark("a ) that closes nothing")
+            return
+        skips = self._skips
+        self._plies.pop()
+        if skips:
+            return
+        if self._ended == self._depth:
+            self._tell_more()
+        self.end_variation()
+        self._boards.pop()
+        text, self.starting_comment, self.in_variation = self.starting_comment, "", True
+        if text:
+            self.visit_comment(text)
 
     def finish(self) -> None:
         """Adds what is open at the end of the text."""
+        if self._comment_line:
+            hides = any(_moves_in(word) for word in " ".join(self._comment).split())
+            if hides:
+                self._found.fail(self._comment_line, OPEN_COMMENT, self.main_moves())
+            else:
+                self._remark(OPEN_COMMENT, self._comment_line)
+            self._end_comment()
         if self._ended is not None:
             self._tell_more()
         elif self._depth or self._skips:
@@ -814,21 +799,74 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
         elif self.starting_comment:
             last = self.variation_stack[-1]
             last.comment = " ".join(filter(None, (last.comment, self.starting_comment)))
-        if self._words.hidden_line:
-            self._found.fail(self._words.hidden_line, OPEN_COMMENT, self.main_moves())
 
     def main_moves(self) -> int:
         """Returns the number of moves of the mainline."""
         return sum(1 for _ in self.game.mainline_moves())
 
-    def _remark(self, text: str) -> None:
+    def _remark(self, text: str, line: int = 0) -> None:
         if len(self._found.remarks) < MOST_REMARKS:
-            self._found.remarks.append((self._lines.number, text))
+            self._found.remarks.append((line or self._line, text))
 
 
 # ------------------------------------------------------------------ positions of games
 # Searching a wrong position is worse than not searching, so anything unreadable is an error or a note.
 SQLITE = b"SQLite format 3\0"  # begins a graph file
+
+
+@dataclass(frozen=True, slots=True)
+class GamePosition:
+    """A position from a game of a PGN file.
+
+    Attributes:
+      game: its number in the file, from 1. headers: its tags.
+      board: the position, with the game so far as its move stack, as far as it can be read; None without a
+        first position.
+      notes: remarks for the user. problem: why there is no such position.
+      length: number of readable plies of the mainline; 0 without a position.
+    """
+
+    game: int
+    headers: dict[str, str]
+    board: chess.Board | None
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    length: int = 0
+
+
+def position_in(text: GameText, number: int, name: str, ply: int | None = None) -> GamePosition:
+    """Returns the position after at most `ply` half-moves (default: all) of a game's mainline.
+
+    An unreadable move before `ply` is a problem; a shorter game gives its last position.
+
+    Args:
+      number: of the game. name: of the text, for messages.
+    """
+    game, where = read_game(text), f"game {number} of {name}"
+    if game.variant:
+        problem = f"{where} is {game.variant}; only standard chess and Chess960 can be searched"
+        return GamePosition(number, game.headers, None, problem=problem)
+    moves = game.moves[: game.error_moves] if game.error else game.moves
+    error, line = game.error, game.error_line
+    if game.null_line and not error:
+        error, line = "a null move (--), which no game contains", game.null_line
+    broken = f"{where}, line {line}, breaks off after {plies_text(len(moves))}: {error}"
+    if game.start is None:
+        return GamePosition(number, game.headers, None, problem=broken)
+    board = game.start.copy()
+    for move in moves[:ply]:
+        board.push(move)
+    if error and (ply is None or ply > len(moves)):
+        return GamePosition(number, game.headers, board, problem=broken, length=len(moves))
+    notes = [broken] if error else []
+    notes += [f"{where}, line {number}: {text}" for number, text in game.remarks[:5]]
+    notes += [f"{where}: {text}" for text in game.passed_over()]
+    return GamePosition(number, game.headers, board, tuple(notes), length=len(moves))
+
+
+def plies_text(count: int) -> str:
+    """Returns a number of half-moves in words."""
+    return f"{count} {'ply' if count == 1 else 'plies'}"
 
 
 def read_pgn(
@@ -844,44 +882,28 @@ def read_pgn(
       UnusableFileError: if there are no games, the game is a variant, or a move up to the ply cannot be read.
     """
     number = 1 if game is None else game
-    where = f"game {number} of {path}"
     games = cut_games(lines)
     first = next(games, None)
     if first is None:
         raise UnusableFileError(f"{path} has no games; it has neither headers nor moves")
-    found = next(islice(chain([first], games), number - 1, None), None)
-    if found is None:
-        raise InvalidPositionError(f"there is no {where}: it holds fewer")
+    text = next(islice(chain([first], games), number - 1, None), None)
+    if text is None:
+        raise InvalidPositionError(f"there is no game {number} of {path}: it holds fewer")
+    found = position_in(text, number, str(path), ply)
+    if found.problem or found.board is None:
+        raise UnusableFileError(found.problem)
+    if ply is not None and ply > found.length:
+        has = f"game {number} of {path} has {plies_text(found.length)}"
+        raise InvalidPositionError(f"{has}; there is no ply {ply}")
     more = game is None and next(games, None) is not None
-    notes = [f"{path} holds more games; this is the first (--game chooses another)"] if more else []
-    return _played(read_game(found), where, ply, notes)[0], tuple(notes)
-
-
-@dataclass(frozen=True, slots=True)
-class GamePosition:
-    """A position from a game of a PGN file.
-
-    Attributes:
-      game: its number in the file, from 1. headers: its tags.
-      board: the position, with the game so far as its move stack; None if it could not be read.
-      notes: remarks for the user. problem: why there is no position, or no more moves.
-      length: number of readable plies of the mainline; 0 without a position.
-    """
-
-    game: int
-    headers: dict[str, str]
-    board: chess.Board | None
-    notes: tuple[str, ...] = ()
-    problem: str = ""
-    length: int = 0
+    notes = (f"{path} holds more games; this is the first (--game chooses another)",) if more else ()
+    return found.board, (*notes, *found.notes)
 
 
 def read_games(
     path: Path, *, ply: int | None = None, only: Collection[int] | None = None
 ) -> Iterator[GamePosition]:
-    """Yields the position after at most `ply` half-moves of each game's mainline, game by game.
-
-    A game with an unreadable move before `ply` is a problem; a shorter game gives its last position.
+    """Yields the position after at most `ply` half-moves of each game's mainline, as `position_in`.
 
     Args:
       only: numbers of games; None: all.
@@ -895,38 +917,7 @@ def read_games(
             if last is not None and number > last:
                 return
             if only is None or number in only:
-                yield _position_in(game, number, str(path), ply)
-
-
-def read_game_texts(lines: Iterable[str], name: str) -> Iterator[GamePosition]:
-    """Yields the last position of each game of a PGN text, and the problem behind it.
-
-    Args:
-      lines: each with its end. name: of the text, for messages.
-
-    >>> lines = ['[White "A"]\\n', "\\n", "1. e4 e5 *"]
-    >>> [(found.headers["White"], found.length) for found in read_game_texts(lines, "a text")]
-    [('A', 2)]
-    """
-    for number, game in enumerate(cut_games(lines), start=1):
-        found = _position_in(game, number, name, None)
-        read = read_game(game)
-        if found.problem and read.start is not None and not read.variant:
-            board = read.start.copy()
-            for move in read.moves[: read.error_moves]:
-                board.push(move)
-            found = replace(found, board=board, length=len(board.move_stack))
-        yield found
-
-
-def _position_in(text: GameText, number: int, name: str, ply: int | None) -> GamePosition:
-    notes: list[str] = []
-    game = read_game(text)
-    try:
-        board, length = _played(game, f"game {number} of {name}", ply, notes, at_most=True)
-    except InvalidPositionError as error:
-        return GamePosition(number, game.headers, None, tuple(notes), str(error))
-    return GamePosition(number, game.headers, board, tuple(notes), length=length)
+                yield position_in(game, number, str(path), ply)
 
 
 @contextmanager
@@ -953,35 +944,3 @@ def _refuse_other_files(path: Path, file: io.BufferedReader) -> None:
         raise InvalidPositionError(f"{path} is a database, not a PGN file; give a graph file with --store")
     if b"\0" in head:
         raise UnusableFileError(f"{path} is not a text file, so it is not a PGN file")
-
-
-def _played(
-    game: ReadGame, where: str, ply: int | None, notes: list[str], *, at_most: bool = False
-) -> tuple[chess.Board, int]:
-    """Returns the position after `ply` half-moves, and the number of half-moves that the game has.
-
-    Args:
-      notes: list to append remarks to.
-      at_most: return the last position of a game with fewer half-moves, instead of an error.
-    """
-    if game.variant:
-        raise UnusableFileError(
-            f"{where} is {game.variant}; only standard chess and Chess960 can be searched"
-        )
-    moves = game.moves[: game.error_moves] if game.error else game.moves
-    length = f"{len(moves)} {'ply' if len(moves) == 1 else 'plies'}"
-    error, line = game.error, game.error_line
-    if game.null_line and not error:
-        error, line = "a null move (--), which no game contains", game.null_line
-    broken = f"{where}, line {line}, breaks off after {length}: {error}"
-    if game.start is None or (error and (ply is None or ply > len(moves))):
-        raise UnusableFileError(broken)
-    if ply is not None and ply > len(moves) and not at_most:
-        raise InvalidPositionError(f"{where} has {length}; there is no ply {ply}")
-    notes += [broken] if error else []
-    notes += [f"{where}, line {number}: {text}" for number, text in game.remarks[:5]]
-    notes += [f"{where}: {text}" for text in game.passed_over()]
-    board = game.start
-    for move in moves[:ply]:
-        board.push(move)
-    return board, len(moves)

@@ -17,7 +17,7 @@ from collections import Counter
 import chess
 import chess.pgn
 
-from graphsearch.position.pgn import ReadGame, cut_games, read_game
+from graphsearch.position.pgn import OPEN_COMMENT, ReadGame, cut_games, read_game
 
 logging.getLogger("chess.pgn").setLevel(logging.CRITICAL)
 
@@ -27,6 +27,7 @@ SAME, JOINED, NOTHING = (
     "chess.pgn has an error",
 )
 OF_TAG = "chess.pgn takes a word of a tag for a move or a comment"
+NEXT = "a new game begins with move 1 behind a result, or with an Event tag in an open comment"
 BROKEN = "an error behind a blank line, where chess.pgn stops"
 REASONS = {
     "which is not a move": "a skipped word could be a move",
@@ -159,6 +160,8 @@ def _judged(game: ReadGame, expected: list[chess.Move], text: str) -> str:
         return SAME
     if ours[: len(expected)] == expected and "\n" in text.replace("\r", ""):
         return JOINED
+    if ours == expected[: len(ours)] and (game.result or OPEN_COMMENT in dict(game.remarks).values()):
+        return NEXT
     return (
         f"! {[move.uci() for move in ours]} is read instead of {[move.uci() for move in expected]}: {text!r}"
     )

@@ -15,7 +15,7 @@ from ...base.errors import CorruptRecordError, InvalidPositionError, StoreError
 from ...position.board import check, fen_of, is_over_by_clock
 from ...position.notation import board_from_fen, play_moves, readings, start_position
 from ...position.openings import opening_of
-from ...position.pgn import read_game_texts
+from ...position.pgn import cut_games, position_in
 from ...query.history import history
 from ...query.line import values
 from ...query.neighbourhood import Neighbourhood, neighbourhood
@@ -193,7 +193,8 @@ def _games(text: str) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     problems: list[str] = []
     more = False
-    for played in read_game_texts(text.splitlines(keepends=True), "the text"):
+    for number, game in enumerate(cut_games(text.splitlines(keepends=True)), start=1):
+        played = position_in(game, number, "the text")
         if len(found) >= MOST_GAMES:
             more = True
             break

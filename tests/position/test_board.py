@@ -21,7 +21,6 @@ from graphsearch.jit.types import uint16, uint64
 from graphsearch.position.board import (
     MAX_MOVES,
     board_of,
-    canonical_rank,
     check,
     chess960_start,
     decode_move,
@@ -37,7 +36,7 @@ from graphsearch.position.board import (
     unpack,
 )
 from graphsearch.position.board_kernel import PW, generate_moves
-from graphsearch.position.fens import fens, read_lines
+from graphsearch.position.fens import fens
 from graphsearch.position.mates_kernel import mate_in_one
 from graphsearch.position.notation import read_position
 from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES, perft
@@ -59,6 +58,11 @@ PERFT = [  # published counts
     ("r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1", (6, 264, 9467, 422333)),
     ("rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8", (44, 1486, 62379, 2103487)),
     ("r4rk1/1pp1qppp/p1np1n2/2b1p1B1/2B1P1b1/P1NP1N2/1PP1QPPP/R4RK1 w - - 0 10", (46, 2079, 89890, 3894594)),
+    # the chess programming wiki's results of Chess960
+    ("bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9", (21, 528, 12189, 326672, 8146062)),
+    ("b1q1rrkb/pppppppp/3nn3/8/P7/1PPP4/4PPPP/BQNNRKRB w GE - 1 9", (20, 479, 10471, 273318, 6417013)),
+    ("qbbnnrkr/2pp2pp/p7/1p2pp2/8/P3PP2/1PPP1KPP/QBBNNR1R w hf - 0 9", (22, 593, 13440, 382958, 9183776)),
+    ("qbn1brkr/ppp1p1p1/2n4p/3p1p2/P7/6PP/QPPPPP2/1BNNBRKR w HFhf - 0 9", (25, 635, 17054, 465806, 13203304)),
 ]
 
 ODD_STARTS = [
@@ -103,16 +107,11 @@ def check_position(board: chess.Board) -> None:
 
 
 def test_moves_keys_and_verdicts_are_those_of_python_chess_in_random_games() -> None:
-    for board in random_games(POSITIONS // 12, seed=1):
-        check_position(board)
-
-
-def test_moves_keys_and_verdicts_are_those_of_python_chess_on_many_positions() -> None:
-    for board in random_games(POSITIONS, seed=2):
+    for number, board in enumerate(random_games(POSITIONS, seed=2)):
+        if number % 12 == 0:
+            check_position(board)
         codes, kind = listed(pack(board))
-        moves = [decode_move(code) for code in codes.tolist()]
-        assert set(moves) == set(board.legal_moves)
-        assert len(moves) == len(set(moves))
+        assert {decode_move(code) for code in codes.tolist()} == set(board.legal_moves)
         assert kind == terminal_kind(board), board.fen()
 
 
@@ -129,7 +128,7 @@ def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
 
 @pytest.mark.parametrize(("fen", "counts"), PERFT)
 def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
-    words = pack(chess.Board(fen))
+    words = pack(board_of(fen))
     assert [perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
     assert perft(load_tables(), words, 0) == 1
 
@@ -157,12 +156,6 @@ def test_the_key_holds_the_clock_only_above_75(clock: int) -> None:
     assert (key_of(board) == plain) == (clock <= 75)
     assert key_of_words(pack(board)) == key_of(board)
     assert unpack(pack(board).tolist()).halfmove_clock == clock
-
-
-def test_the_canonical_order_has_no_ties() -> None:
-    for board in random_games(200, seed=3):
-        ranks = [canonical_rank(board, move) for move in board.legal_moves]
-        assert len(set(ranks)) == len(ranks), board.fen()
 
 
 # ------------------------------------------------------------------ how many moves a position can have
@@ -296,54 +289,20 @@ def test_every_kind_of_mate_in_one_is_seen(fen: str, move: str) -> None:
         assert [found.uci() for found in mates(board)] == [move]
 
 
-def test_mates_in_one_are_those_of_python_chess_where_men_stand_anywhere() -> None:
+def test_mates_in_one_are_those_of_python_chess() -> None:
     rng = random.Random(3)
     boards = [board for board in (scattered(rng) for _ in range(200)) if any(board.legal_moves)]
     assert assert_same(boards) > 5
-
-
-def test_mates_in_one_are_those_of_python_chess_with_castling_and_en_passant() -> None:
-    rng = random.Random(4)
     boards = [crowded(rng) for _ in range(250)]
-    special = [
-        move
-        for board in boards
-        for move in mates(board)
-        if board.is_castling(move) or board.is_en_passant(move)
-    ]
     assert assert_same(boards) > 15
-    assert special
+    found = [(board, move) for board in boards for move in mates(board)]
+    assert any(board.is_castling(move) or board.is_en_passant(move) for board, move in found)
 
 
 # ------------------------------------------------------------------ chess960
 # GRAPHSEARCH_FULL=1 counts all 960 start positions and plays sixty times as many games
 FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
 GAMES, EVERY = (600, 1) if FULL else (10, 16)
-
-PUBLISHED = [  # the chess programming wiki's Chess960 perft results, depths 1 to 5
-    ("bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9", (21, 528, 12189, 326672, 8146062)),
-    ("2nnrbkr/p1qppppp/8/1ppb4/6PP/3PP3/PPP2P2/BQNNRBKR w HEhe - 1 9", (21, 807, 18002, 667366, 16253601)),
-    ("b1q1rrkb/pppppppp/3nn3/8/P7/1PPP4/4PPPP/BQNNRKRB w GE - 1 9", (20, 479, 10471, 273318, 6417013)),
-    ("qbbnnrkr/2pp2pp/p7/1p2pp2/8/P3PP2/1PPP1KPP/QBBNNR1R w hf - 0 9", (22, 593, 13440, 382958, 9183776)),
-    (
-        "1nbbnrkr/p1p1ppp1/3p4/1p3P1p/3Pq2P/8/PPP1P1P1/QNBBNRKR w HFhf - 0 9",
-        (28, 1120, 31058, 1171749, 34030312),
-    ),
-    (
-        "qnbnr1kr/ppp1b1pp/4p3/3p1p2/8/2NPP3/PPP1BPPP/QNB1R1KR w HEhe - 1 9",
-        (29, 899, 26578, 824055, 24851983),
-    ),
-    ("qbn1brkr/ppp1p1p1/2n4p/3p1p2/P7/6PP/QPPPPP2/1BNNBRKR w HFhf - 0 9", (25, 635, 17054, 465806, 13203304)),
-    (
-        "qnnbbrkr/1p2ppp1/2pp3p/p7/1P5P/2NP4/P1P1PPP1/Q1NBBRKR w HFhf - 0 9",
-        (24, 572, 15243, 384260, 11110203),
-    ),
-    ("qnr1bkrb/pppp2pp/3np3/5p2/8/P2P2P1/NPP1PP1P/QN1RBKRB w GDg - 3 9", (33, 823, 26895, 713420, 23114629)),
-    (
-        "qb1nrkbr/1pppp1p1/1n3p2/p1B4p/8/3P1P1P/PPP1P1P1/QBNNRK1R w HEhe - 0 9",
-        (31, 855, 25620, 735703, 21796206),
-    ),
-]
 
 CORNERS_OF_THE_RULES = [  # FEN, the castling moves of the side to move
     ("1rk5/8/8/8/8/8/8/1R4KR w H - 0 1", "g1h1"),  # the king stays
@@ -432,12 +391,6 @@ def test_random_games_are_those_of_python_chess() -> None:
     assert mixed
 
 
-@pytest.mark.parametrize(("fen", "counts"), PUBLISHED)
-def test_perft_counts_of_chess960_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
-    words = pack(board_of(fen))
-    assert [perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
-
-
 def test_perft_of_the_start_positions_is_stockfishs() -> None:
     text = (Path(__file__).parent / "chess960.perft").read_text()
     rows = [[int(x) for x in line.split()] for line in text.splitlines()[1:]]
@@ -472,24 +425,6 @@ def test_which_rook_may_castle_makes_another_position() -> None:
     assert outer.fen().split()[2] == "Q"
     assert key_of(inner) == key_of(outer)  # Polyglot's knows no files
     assert pack(inner).tolist() != pack(outer).tolist()
-
-
-def test_many_lines_are_read_as_one_by_one() -> None:
-    lines = [board_of(fen).epd().encode() for fen, _ in (*PUBLISHED, *CORNERS_OF_THE_RULES)]
-    refused: list[InvalidPositionError] = []
-    words, _ = read_lines(
-        [*lines, b"rkbbqrnn/pppppppp/8/8/8/8/PPPPPPPP/RKBBQRNN w FAfa -"],
-        1,
-        lambda _, error: refused.append(error),
-    )
-    assert refused == []
-    want = [pack(board_of(line.decode() + " 0 1")).tolist() for line in lines]
-    assert words.tolist() == [*want, pack(chess960_start(int(_number("RKBBQRNN")))).tolist()]
-
-
-def _number(rank: str) -> str:
-    board = chess.Board(f"{rank.lower()}/pppppppp/8/8/8/8/PPPPPPPP/{rank} w KQkq - 0 1", chess960=True)
-    return str(board.chess960_pos())
 
 
 @pytest.mark.parametrize(

@@ -309,64 +309,13 @@ def test_a_game_keeps_the_last_name_that_it_had() -> None:
 # ------------------------------------------------------------------ lines of FEN and EPD in bulk
 BARE = b"4k3/8/8/8/8/8/8/4K3 w - -"
 START_MEN = b"rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR"
-PLAIN = [  # the kernel reads them
-    b"",
-    b"0",
-    b"7 30",
-    b"255 32768",
-    b"12 0",
-    b"007 00030",
-    b"7 30 bm Kd2;",
-    b"1 2 3;",
-    b"bm 7;",
-    b"bm Kd2;",
-    b"bm Kd2 Kd1; ce 35;",
-    b"ce -35; acd 12;",
-    b'id "hm; fm"; bm Kd2;',
-    b"hmvc 7;",
-    b'hmvc 7; fmvn 30; id "x";',
-    b"fmvn  31;hmvc 8;hmvc 9;",
-    b"0 1 hmvc 7;",
-]
-ODD = [  # python-chess reads them, or refuses them
-    b"256 1",
-    b"1 32769",
-    b"-1 1",
-    b"+5 1",
-    b"5 -1",
-    b"1 2 3",
-    b"a b",
-    b"bm Kd2",
-    b"5 bm Kd2;",
-    b"bm 7 ;",
-    b"bm 123456 ;",
-    b"bm +7 ;",
-    b"7;",
-    b"hmvc 7",
-    b"hmvc;",
-    b"hmvc x;",
-    b"hmvc -7;",
-    b"hmvc 256;",
-    b"hmvc 123456;",
-    b"hmvc 7 ;",
-    b"xhmvc 7;",
-    b"hmvc7 7;",
-    b"hmvc 7; hmvc",
-    b'id "hmvc 7;"',
-    b'hmvc "7"; fmvn 3;',
-    b"hmvc hmvc 7;",
-    b"hmvc fmvn 7;",
-    b"hmvc 7 fmvn 8;",
-    "id “Müller”;".encode(),
-    "7\u00a030".encode(),
-    "bm\u2003Kd2;".encode(),
-    b"bm\x0bKd2;",
-    b"bm\x85Kd2;",
-    b"bm \xff\xfe;",
-    b"0 1\x0c",
-    b"0 1\x00",
-    b"99999999999999999999 1",
-    b"1" * 41 + b" 1;",
+RESTS = [  # behind the fields, plain or odd
+    *(b"", b"0", b"7 30", b"255 9999", b"255 32768", b"12 0", b"007 00030", b"7 30 bm Kd2;", b"1 2 3;"),
+    *(b"bm 7;", b"bm Kd2 Kd1; ce 35;", b"hmvc 7;", b'hmvc 7; fmvn 30; id "x";', b"fmvn  31;hmvc 8;hmvc 9;"),
+    *(b"256 1", b"1 32769", b"-1 1", b"+5 1", b"5 -1", b"1 2 3", b"a b", b"bm Kd2", b"5 bm Kd2;", b"7;"),
+    *(b"bm 123456 ;", b"hmvc 7", b"hmvc;", b"hmvc x;", b"hmvc -7;", b"xhmvc 7;", b"hmvc hmvc 7;"),
+    *("id “Müller”;".encode(), "7\u00a030".encode(), "bm\u2003Kd2;".encode(), b"bm\x0bKd2;", b"bm\x85Kd2;"),
+    *(b"bm \xff\xfe;", b"0 1\x0c", b"0 1\x00", b"99999999999999999999 1", b"1" * 41 + b" 1;", b"moves Kd2;"),
 ]
 POSITIONS = [
     START_MEN + b" w KQkq - 0 1",
@@ -443,7 +392,7 @@ QUOTED = {  # clocks in quotes are text; halfmove clock and move number of the l
     b'id "a; hmvc 12;': (12, 1),
     b'id "a hmvc 12;': (0, 1),
 }
-LINES = [*POSITIONS, *SPACING, *(BARE + b" " + rest for rest in (*PLAIN, *ODD, *QUOTED))]
+LINES = [*POSITIONS, *SPACING, *(BARE + b" " + rest for rest in (*RESTS, *QUOTED))]
 
 
 @cache

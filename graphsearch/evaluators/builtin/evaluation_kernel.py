@@ -28,7 +28,7 @@ Moves share the products with rows of from-squares and of classes, so each is co
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -326,19 +326,19 @@ def sums_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: in
 def change_rows(
     width: int64,
     stride: int64,
-    rows: Pointer[Any],
-    base: Pointer[Any],
+    rows: Pointer[int8],
+    base: Pointer[int16],
     came: Pointer[int64],
     n: int64,
     left: Pointer[int64],
     m: int64,
-    out: Pointer[Any],
+    out: Pointer[int16],
 ) -> None:
     """Writes `base` plus n rows and minus m rows; takes up to four rows per pass.
 
     Args:
       width: numbers of a row that are summed. stride: numbers from one row to the next.
-      rows: int8, int16 or int32. base, out: different arrays of the same type.
+      rows: int8, int16 or int32. base, out: different arrays, both int16 or both int32.
     """
     both = min(n, m)
     single = both & 1

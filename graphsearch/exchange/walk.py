@@ -36,9 +36,10 @@ from ..query.columns import (
 )
 from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes, names_of, positions_after
 from ..store.apart import ApartMoves, known_edges_of
+from ..store.index_kernel import IDENTITY_WORDS
 from ..store.ranking import visits_of
 from ..store.reading import Reader
-from ..store.record import IDENTITY_WORDS, TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
+from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
 from ..store.store import Store
 from ..store.tables.books import asked
 from .output import ExportReport

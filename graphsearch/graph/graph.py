@@ -71,10 +71,8 @@ class Graph:
 
         `logged`: note changes without a file too, for `changed_records`.
         """
-        if store:
-            store.leaves_out = True
-            if ram_bytes:
-                return_freed_memory()
+        if store and ram_bytes:
+            return_freed_memory()
         self.store = store
         self.arena = Arena(ram_bytes, logged=logged or store is not None)
         self._reader = store.reader() if store else None
@@ -557,7 +555,6 @@ class Graph:
             rows, entries = self._tables.rows(), self.entries.take_unsaved()
             slots, words = self.arena.list_reached(self._tables.roots())
             with Store.open(path, identity=identity, create=True, unbound=identity is None) as new:
-                new.leaves_out = True
                 for row in old.begun.values():
                     with new.writing() as connection:
                         write_row(connection, "run", row | {"evaluator": new.evaluator_number})

@@ -29,7 +29,7 @@ from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.index import SIZES
 from ..store.merging import Rules
 from ..store.ordered_work import shared_out, thread_count
-from ..store.record import RecordBatch, segment_order
+from ..store.record import RecordBatch, newest_in_order
 from ..store.store import Store
 from ..store.transposition import ENTRY_BYTES, EntryTable, Words
 from . import saving_kernel
@@ -201,7 +201,7 @@ class DirtyCopies:
         keys = np.empty(count, np.uint64)
         saving_kernel.log_sort_keys(arena.arrays, keys)
         rows = arena.arrays.log[: count * LOG_WORDS].reshape(count, LOG_WORDS)
-        order = segment_order(rows, keys)  # so that the copies need no sorting
+        order = newest_in_order(rows[:, :POSITION_WORDS], keys)  # so that the copies need no sorting
         slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
         parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, count), EXPORT_CHUNK)]
         for part in parts:

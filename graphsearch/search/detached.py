@@ -40,8 +40,8 @@ from ..position.board import fen_of, legal_moves, pack
 from ..store.block import EncodedChunk, encode_chunk
 from ..store.provenance import EvaluatorIdentity
 from ..store.record import RecordBatch, identities
+from ..store.segment import in_order
 from ..store.store import Store
-from ..store.writing import in_order
 from ..workers.executor import STOPPING
 from .job import Control, SearchJob
 from .loop import search

@@ -197,12 +197,9 @@ class _PlainBlocks:
     columns: list[memoryview]
 
     @classmethod
-    def of(cls, first: int, part: RecordBatch) -> _PlainBlocks:
-        """Returns the blocks of a part of a chunk that begins at record `first`; errors count from 0."""
-        try:
-            plain, ends = encode_plain(part)
-        except UnfitRecordError as error:
-            raise UnfitRecordError(first + error.index, error.reason) from None
+    def of(cls, part: RecordBatch) -> _PlainBlocks:
+        """Returns the blocks of a part of a chunk."""
+        plain, ends = encode_plain(part)
         records, codes, edges = announced(plain, ends)
         begins = np.append(0, ends[:-1]) + HEADER + LOW * (records + edges)
         view, middles = plain.data, (begins + codes).tolist()
@@ -224,19 +221,24 @@ class _PlainBlocks:
         return out[: sealed[-1]].tobytes(), sealed.tolist()
 
 
+def unfit(batch: RecordBatch) -> list[tuple[int, str]]:
+    """Returns the index of each record that the format cannot represent, and the reason."""
+    problems = np.empty(len(batch), np.int64)
+    if not len(batch) or not kernel.find_unfit(columns_of(batch), problems):
+        return []
+    return [(i, _UNFIT[int(problems[i])]) for i in np.flatnonzero(problems).tolist()]
+
+
 def encode_plain(batch: RecordBatch) -> tuple[Bytes, Places]:
     """Returns the uncompressed blocks of some records, with `PADDING` bytes behind them, and where each ends.
 
-    Raises:
-      UnfitRecordError: if the format cannot represent a record.
+    All records must fit the format.
     """
     blocks = -(-len(batch) // BLOCK)
     room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
     out, ends = np.empty(room + PADDING, np.uint8), np.zeros(blocks, np.int64)
-    problem, at = kernel.encode(columns_of(batch), start_position(), out, ends)
-    if problem:
-        raise UnfitRecordError(int(at), _UNFIT[problem])
-    return out[: int(at) + PADDING], ends
+    size = int(kernel.encode(columns_of(batch), start_position(), out, ends))
+    return out[: size + PADDING], ends
 
 
 def encode_chunk(
@@ -253,10 +255,11 @@ def encode_chunk(
     Raises:
       UnfitRecordError: if the format cannot represent a record.
     """
-    begins = range(0, len(batch), PART)
-    parts = [(first, batch.part(first, min(first + PART, len(batch)))) for first in begins]
+    if bad := unfit(batch):
+        raise UnfitRecordError(*bad[0])
+    parts = [batch.part(first, min(first + PART, len(batch))) for first in range(0, len(batch), PART)]
     threads = min(threads or thread_count(), len(parts))
-    plain = deque(shared_out(parts, lambda part: _PlainBlocks.of(*part), threads))
+    plain = deque(shared_out(parts, _PlainBlocks.of, threads))
     dictionaries = Dictionaries() if dictionary is None else _dictionaries(plain, dictionary)
     packed = list(shared_out(_drained(plain), lambda blocks: blocks.stored(dictionaries), threads))
     ends = accumulate(end - begin for _, ends in packed for begin, end in pairwise([0, *ends]))

@@ -261,6 +261,16 @@ def _fits(c: Columns, i: int64) -> int64:
     return int64(layout.OK)
 
 
+@kernel
+def find_unfit(c: Columns, problems: NDArray[np.int64]) -> int64:
+    """Fills OK, or why the format cannot represent each record; returns the number of unfit ones."""
+    found = int64(0)
+    for i in range(len(problems)):
+        problems[i] = _fits(c, int64(i))
+        found += int64(problems[i] != layout.OK)
+    return found
+
+
 @inner
 def _any_drawn(c: Columns, first: int64, last: int64) -> int64:
     for e in range(c.edge_offsets[first], c.edge_offsets[last]):
@@ -372,13 +382,11 @@ def _block(
 
 
 @kernel
-def encode(
-    c: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: NDArray[np.int64]
-) -> tuple[int64, int64]:
-    """Writes blocks one after the other; returns (OK, number of bytes), or (the problem, record).
+def encode(c: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: NDArray[np.int64]) -> int64:
+    """Writes blocks one after the other; returns the number of bytes.
 
     Args:
-      c: `Columns` of the records, in the order in which they are stored.
+      c: `Columns` of records that fit the format (`find_unfit`), in the order in which they are stored.
       start: `[10]` the reference of the first record of a block.
       out: `[room_for(blocks, R, codes, edges)]` uint8 (`block_layout_kernel.py`), filled.
       ends: `[blocks]` int64, where each block ends, filled.
@@ -386,10 +394,6 @@ def encode(
     planes, lists = zeros(uint64, 4 * (layout.BLOCK + 1)), zeros(uint8, LIST_ROOM * LISTS)
     sizes = zeros(int64, LISTS)
     total = c.v_size
-    for i in range(total):
-        problem = _fits(c, i)
-        if problem != layout.OK:
-            return problem, int64(i)
     at = int64(0)
     for b in range(len(ends)):
         first = b * layout.BLOCK
@@ -398,7 +402,7 @@ def encode(
             sizes[k] = 0
         at = _block(c, first, last, ptr(start, 0), lists, sizes, planes, ptr(out, 0), at)
         ends[b] = at
-    return int64(layout.OK), at
+    return at
 
 
 # ------------------------------------------------------------------ plain -> stored

@@ -50,7 +50,6 @@ SIZES = Sizes()
 
 # ------------------------------------------------------------------ chunks and segments
 _U64 = (1 << 64) - 1
-_OLDEST = -(1 << 63)  # below every id
 KEPT = 64 << 20  # bytes of indexes of chunks, some 120 kB each: a query reads many chunks of a large file
 KEPT_WRITING = 8 << 20  # beside the memory of a search
 
@@ -110,12 +109,6 @@ class Chunk:
     records: int
     first_key: int
 
-    @classmethod
-    def of_row(cls, row: Sequence[int]) -> Chunk:
-        """Returns the chunk of a row, in the order of the attributes."""
-        chunk_id, segment, first_block, blocks, gone, records, first_key = row
-        return cls(chunk_id, segment, first_block, blocks, gone, records, first_key & _U64)
-
     def block_id(self, i: int) -> int:
         """Returns the row of block `i` of the chunk."""
         return self.first_block + i
@@ -137,30 +130,32 @@ class Segment:
         return sum(chunk.records for chunk in self.chunks)
 
 
-def _segments(connection: sqlite3.Connection) -> list[Segment]:
-    """Returns all segments, newest first, without chunks."""
+def _segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
+    """Returns all segments with their chunks, newest first.
+
+    Raises:
+      CorruptRecordError: if a row is invalid, or belongs to a segment that is missing.
+    """
     names = ("id", "age", "merged_into", "frontier")
     found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
-    return [Segment(own, age, into, None if at is None else at & _U64) for own, age, into, at in found]
-
-
-def _with_chunks(
-    connection: sqlite3.Connection, path: Path, segments: list[Segment], *, after: int
-) -> list[Segment]:
-    """Adds the chunks with ids above `after` to their segments; returns all segments."""
-    by_id = {segment.id: segment for segment in segments}
-    for segment in segments:
-        if segment.merged_into is not None and segment.merged_into not in by_id:
-            into = segment.merged_into
-            raise CorruptRecordError(f"{path}: segment {segment.id} goes into {into}, which is missing")
-    for row in rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id > ? ORDER BY id", (after,)):
-        if row[1] not in by_id:
-            raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
-        chunk = Chunk.of_row(row)
+    by_id = {own: Segment(own, age, into, None if at is None else at & _U64) for own, age, into, at in found}
+    for one in by_id.values():
+        if one.merged_into is not None and one.merged_into not in by_id:
+            into = one.merged_into
+            raise CorruptRecordError(f"{path}: segment {one.id} goes into {into}, which is missing")
+    for own, *numbers, first_key in rows(connection, "chunk", CHUNK_COLUMNS, "ORDER BY id"):
+        segment, first_block, blocks, gone, records = numbers
+        chunk = Chunk(own, segment, first_block, blocks, gone, records, first_key & _U64)
+        if chunk.segment not in by_id:
+            raise CorruptRecordError(
+                f"{path}: chunk {chunk.id} belongs to segment {chunk.segment}, which is missing"
+            )
         if chunk.gone > chunk.blocks:
-            raise CorruptRecordError(f"{path}: chunk {row[0]} has lost {chunk.gone} of {chunk.blocks} blocks")
+            raise CorruptRecordError(
+                f"{path}: chunk {chunk.id} has lost {chunk.gone} of {chunk.blocks} blocks"
+            )
         by_id[chunk.segment].chunks.append(chunk)
-    return segments
+    return list(by_id.values())
 
 
 def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
@@ -254,59 +249,16 @@ def no_index(path: Path) -> Index:
     return Index(path, (), no_filter(), blocks, np.zeros(0, np.int64), ())
 
 
-@dataclass(frozen=True)
-class _Ranges:
-    """The sort keys that chunks may hold.
-
-    Attributes:
-      chunks: those of all segments, newest segment first. owners: the number of the segment of each.
-      firsts, lasts: `[chunks]` the least and the largest sort key.
-    """
-
-    chunks: list[Chunk]
-    owners: list[int]
-    firsts: U64s
-    lasts: U64s
-
-    @classmethod
-    def of(cls, segments: Sequence[Segment]) -> _Ranges:
-        pairs = [(i, chunk) for i, segment in enumerate(segments) for chunk in segment.chunks]
-        firsts = [[chunk.first_key for chunk in segment.chunks] for segment in segments]
-        # a chunk may end in the sort key that the next one of its segment begins with
-        lasts = [[*keys[1:], _U64] for keys in firsts if keys]
-        return cls(
-            [chunk for _, chunk in pairs],
-            [owner for owner, _ in pairs],
-            np.array([*chain(*firsts)], np.uint64),
-            np.array([*chain(*lasts)], np.uint64),
-        )
-
-    def around(self, sort_keys: U64s) -> list[int]:
-        """Returns the places of the chunks that may hold one of some sort keys."""
-        held = (self.firsts[:, None] <= sort_keys) & (sort_keys <= self.lasts[:, None])
-        return np.flatnonzero(held.any(1)).tolist()
-
-
 class Catalog:
-    """All segments, newest first, as of the last `load`.
-
-    Attributes:
-      generation: grows with every load.
-    """
+    """All segments, newest first, as of the last `load`."""
 
     def __init__(
         self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES, *, kept: int = KEPT
     ) -> None:
         """Reads the catalog; `kept`: bytes of the indexes of chunks that stay in memory, at most."""
-        self.sizes = sizes
-        self._connection = connection
-        self.path = path
+        self.sizes, self.path = sizes, path
+        self._connection, self._kept = connection, kept
         self._indexes: OrderedDict[int, ChunkIndex] = OrderedDict()
-        self._kept, self._bytes = kept, 0
-        self._ranges: _Ranges | None = None
-        self._around = no_index(path)
-        self.generation = 0
-        self.segments: list[Segment] = []
         self.load()
 
     def load(self, *, forget: bool = False) -> None:
@@ -315,36 +267,16 @@ class Catalog:
         Raises:
           CorruptRecordError: if a row is invalid, or a chunk belongs to no segment.
         """
-        if forget:
-            self._indexes.clear()
-        found = _segments(self._connection)
-        self._set(_with_chunks(self._connection, self.path, found, after=_OLDEST))
-
-    def follow(self) -> None:
-        """Updates the catalog after its own process has written; reads only new chunks, not the whole list.
-
-        Such writes add chunks, and remove blocks only from the beginning of a segment. (Reading the list of
-        10^8 nodes, on 3,000 pages, would take 16 ms for each step.)
-        """
-        before = {segment.id: segment.chunks for segment in self.segments}
-        newest = max((chunks[-1].id for chunks in before.values() if chunks), default=_OLDEST)
-        segments = _segments(self._connection)
-        for segment in segments:
-            known = before.get(segment.id, [])
-            for i, chunk in enumerate(known):
-                row = next(rows(self._connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
-                if row is not None:
-                    segment.chunks.extend([Chunk.of_row(row), *known[i + 1 :]])
-                    break
-        self._set(_with_chunks(self._connection, self.path, segments, after=newest))
-
-    def _set(self, segments: list[Segment]) -> None:
-        self.segments = segments
-        ids = {chunk.id for segment in segments for chunk in segment.chunks}
+        self.segments = _segments(self._connection, self.path)
+        self._places = [(i, chunk) for i, segment in enumerate(self.segments) for chunk in segment.chunks]
+        ids = set() if forget else {chunk.id for _, chunk in self._places}
         self._indexes = OrderedDict((k, v) for k, v in self._indexes.items() if k in ids)
         self._bytes = sum(index.nbytes for index in self._indexes.values())
-        self._ranges, self._around = None, no_index(self.path)
-        self.generation += 1
+        firsts = [[chunk.first_key for chunk in segment.chunks] for segment in self.segments]
+        # a chunk may end in the sort key that the next one of its segment begins with
+        lasts = [[*keys[1:], _U64] for keys in firsts if keys]
+        self._firsts, self._lasts = (np.array([*chain(*keys)], np.uint64) for keys in (firsts, lasts))
+        self._around = no_index(self.path)
 
     @property
     def records(self) -> int:
@@ -380,11 +312,7 @@ class Catalog:
             if _checksum(keys, dictionary, bloom) == checksum and len(keys) == 8 * chunk.blocks:
                 words = np.frombuffer(keys, "<u8").astype(np.uint64)
                 return ChunkIndex(words, dictionary, np.frombuffer(bytearray(bloom), np.uint8))
-        raise CorruptRecordError(f"{self.name(chunk)}: its index is damaged")
-
-    def name(self, chunk: Chunk, block: int | None = None) -> str:
-        """Returns the name of a chunk or a block in messages."""
-        return chunk_name(self.path, chunk, block)
+        raise CorruptRecordError(f"{chunk_name(self.path, chunk)}: its index is damaged")
 
     def around(self, sort_keys: U64s) -> Index:
         """Returns the index of the chunks that may hold some sort keys.
@@ -392,11 +320,11 @@ class Catalog:
         Raises:
           CorruptRecordError: if the index of such a chunk is damaged.
         """
-        if self._ranges is None:
-            self._ranges = _Ranges.of(self.segments)
+        held = (self._firsts[:, None] <= sort_keys) & (sort_keys <= self._lasts[:, None])
         found: list[list[Chunk]] = [[] for _ in self.segments]
-        for place in self._ranges.around(sort_keys):
-            found[self._ranges.owners[place]].append(self._ranges.chunks[place])
+        for place in np.flatnonzero(held.any(1)).tolist():
+            owner, chunk = self._places[place]
+            found[owner].append(chunk)
         if self._around.chunks != tuple(chain(*found)):
             self._around = self.flat(
                 [replace(one, chunks=its) for one, its in zip(self.segments, found, strict=True)]

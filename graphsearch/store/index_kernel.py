@@ -25,6 +25,8 @@ from ..position.board_kernel import PLACE, PW, clock_of, position_key
 from ..position.words import BLACK, META, WHITE, Position
 
 # ------------------------------------------------------------------ order
+IDENTITY_WORDS = META + 1  # 6 kinds, 2 colours, meta without a clock of up to 75
+
 PAWN_BITS, MATERIAL_BITS, COUNT_BITS = 16, 8, 4  # of the hashes of pawns and material, of a number of men
 PIECE_BITS = (8, 8, 8, 7, 8)  # knights, bishops, rooks, queens, kings
 assert PAWN_BITS + MATERIAL_BITS + sum(PIECE_BITS) + 1 == 64
@@ -82,6 +84,22 @@ def fill_sort_keys(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
     """Fills the sort keys of positions, `[10 R]` uint64 flat."""
     for i in range(len(keys)):
         keys[i] = sort_key(ptr(words, PW * i))
+
+
+@kernel
+def fill_keys(T: NDArray[np.uint64], words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
+    """Fills the keys in the graph of positions, `[10 R]` uint64 flat."""
+    for i in range(len(keys)):
+        keys[i] = position_key(ptr(T, 0), ptr(words, PW * i))
+
+
+@kernel
+def fill_identities(words: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """Fills the identities, `[9 R]` uint64 flat, of positions, `[10 R]` uint64 flat."""
+    for i in range(len(words) // PW):
+        for w in range(META):
+            out[IDENTITY_WORDS * i + w] = words[PW * i + w]
+        out[IDENTITY_WORDS * i + META] = meta_of_identity(ptr(words, PW * i))
 
 
 @inner

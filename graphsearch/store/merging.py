@@ -15,8 +15,7 @@ from math import log
 from .block_layout_kernel import BLOCK
 from .index import SIZES, Catalog, Segment, Sizes, signed
 from .record import take
-from .segment import SegmentCursor, choose_pivot, fetch_portion, first_chunks
-from .writing import write_chunks
+from .segment import SegmentCursor, choose_pivot, fetch_portion, first_chunks, write_chunks
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
 WASTE = 1.75  # records in all segments per live record; a lower limit would rewrite the file too often

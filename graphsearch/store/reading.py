@@ -158,6 +158,15 @@ def _searched(index: Index, words: NDArray[np.uint64], piece: _Piece) -> Found:
     return Found(records, found, np.concatenate([*lost, np.zeros(0, np.int64)]), damage)
 
 
+def newest(found: Sequence[Found], count: int) -> tuple[NDArray[np.bool_], RecordBatch]:
+    """Returns which of `count` positions have a record, and their records in order."""
+    places = np.concatenate([*(one.hits for one in found), np.zeros(0, np.int64)])
+    have = np.zeros(count, bool)
+    have[places] = True
+    records = RecordBatch.concat([one.records for one in found])
+    return have, take(records, np.argsort(places, kind="stable"))
+
+
 def read_one(connection: sqlite3.Connection, index: Index, words: NDArray[np.uint64]) -> NodeRecord | None:
     """Returns the newest record of one packed position, `[1, 10]`, or None.
 
@@ -268,12 +277,7 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        found = self._found(words)
-        places = np.concatenate([*(one.hits for one in found), np.zeros(0, np.int64)])
-        have = np.zeros(len(words), bool)
-        have[places] = True
-        records = RecordBatch.concat([one.records for one in found])
-        return have, take(records, np.argsort(places, kind="stable"))
+        return newest(self._found(words), len(words))
 
     def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
         """Returns the newest records of those packed positions that have one, in any order.

@@ -13,14 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import FREE_CLOCK, POSITION_WORDS, clock_of_words, clock_term
+from ..position.board import POSITION_WORDS, clock_of_words
 from ..position.tables import load_tables
 from ..position.values import D_SCALE
-from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META, WITHOUT_CLOCK
 from .bounds_kernel import UNPROVEN as OPEN
 from .bounds_kernel import Bounds, Proof, bounds_and_proof, bounds_of, proof_of, share_of
-from .index_kernel import fill_sort_keys, settle_ties
-from .record_kernel import CODE, KIND_BITS, LOWER_SHIFT, UPPER_SHIFT, Columns, flags_with, gather
+from .index_kernel import IDENTITY_WORDS, fill_identities, fill_keys, fill_sort_keys, settle_ties
+from .record_kernel import (
+    KIND_BITS,
+    LOWER_SHIFT,
+    UPPER_SHIFT,
+    Columns,
+    fill_prior_codes,
+    flags_with,
+    gather,
+)
 
 MAX_VISITS = (1 << 32) - 1  # n and r are u32
 UNPROVEN = flags_with(-1, 1)
@@ -164,13 +171,11 @@ def flags_of(bounds: NDArray[np.int8]) -> NDArray[np.uint8]:
 def prior_codes(priors: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Returns the 6-bit codes of priors: `round(63 * p ** (1/4))`, at least 1, in single precision.
 
-    `record_kernel.prior_code` is the same for kernels.
-
     >>> prior_codes(np.array([1.0, 0.05, 0.0], np.float32)).tolist()
     [63, 30, 1]
     """
-    roots = np.float32(CODE) * np.sqrt(np.sqrt(priors)) + np.float32(0.5)
-    codes: NDArray[np.uint8] = np.maximum(roots.astype(np.uint8), np.uint8(1))
+    codes = np.empty(len(priors), np.uint8)
+    fill_prior_codes(owned(priors, np.float32), codes)
     return codes
 
 
@@ -355,10 +360,6 @@ def take(batch: RecordBatch, order: Places) -> RecordBatch:
 
 
 # ------------------------------------------------------------------ order, identity and keys
-IDENTITY_WORDS = META + 1  # 6 kinds, 2 colours, meta without a clock of up to 75
-_ALL = np.uint64((1 << 64) - 1)
-_CLOCK_TERMS = np.array([clock_term(clock) for clock in range(256)], np.uint64)
-assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
 
 U64s = NDArray[np.uint64]
 Places = NDArray[np.int64]
@@ -366,16 +367,16 @@ Places = NDArray[np.int64]
 
 def identities(words: U64s) -> U64s:
     """Returns the identity of each record, `[R, 9]`: the position, and its clock only above 75."""
-    out = words[:, :IDENTITY_WORDS].copy()  # a copy even of one row, where a contiguous array would be a view
-    clock = out[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
-    out[:, META] &= np.where(clock > FREE_CLOCK, _ALL, np.uint64(WITHOUT_CLOCK))
+    out = np.empty((len(words), IDENTITY_WORDS), np.uint64)
+    fill_identities(owned(words, np.uint64).reshape(-1), out.reshape(-1))
     return out
 
 
 def keys_of(words: U64s) -> U64s:
     """Returns the keys of packed positions."""
-    clocks = words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
-    return words[:, KEY] ^ _CLOCK_TERMS[clocks.astype(np.intp)]
+    keys = np.empty(len(words), np.uint64)
+    fill_keys(board_tables(), owned(words, np.uint64).reshape(-1), keys)
+    return keys
 
 
 def sort_keys(words: U64s) -> U64s:
@@ -383,21 +384,6 @@ def sort_keys(words: U64s) -> U64s:
     keys = np.empty(len(words), np.uint64)
     fill_sort_keys(owned(words, np.uint64).reshape(-1), keys)
     return keys
-
-
-def segment_order(words: U64s, keys: U64s) -> Places:
-    """Returns the indices of records of distinct positions in the order of a segment.
-
-    Args:
-      words: `[R, 10]` or wider, their positions. keys: their sort keys.
-    """
-    places = np.argsort(keys)  # quicksort takes a quarter of the time of a stable sort; only ties need that
-    is_tied = np.zeros(len(keys), np.bool_)
-    ties = np.flatnonzero(np.diff(keys[places]) == 0)
-    is_tied[ties] = is_tied[ties + 1] = True
-    tied = places[is_tied]
-    places[is_tied] = tied[newest_in_order(words[tied, :POSITION_WORDS], keys[tied])]
-    return places
 
 
 def newest_in_order(words: U64s, keys: U64s) -> Places:

@@ -241,11 +241,18 @@ def is_exact(A: RecordArena, rec: int64) -> bool:
 # ------------------------------------------------------------------ P codes
 @inner
 def prior_code(p: float32) -> uint8:
-    """Returns the 6-bit code of a prior, as `record.prior_codes` does for arrays.
+    """Returns the 6-bit code of a prior: `round(63 * p ** (1/4))`, at least 1.
 
     Single precision throughout lets the processor compute 16 priors at a time.
     """
     return uint8(max(int32(1), int32(CODE_SCALE * np.sqrt(np.sqrt(p)) + HALF)))
+
+
+@kernel
+def fill_prior_codes(priors: NDArray[np.float32], codes: NDArray[np.uint8]) -> None:
+    """Fills the P codes of priors."""
+    for j in range(len(codes)):
+        codes[j] = prior_code(priors[j])
 
 
 @inner

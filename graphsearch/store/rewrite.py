@@ -27,9 +27,8 @@ from .block_layout_kernel import BLOCK
 from .file import file_bytes, sql_errors
 from .ranking import visits_of
 from .record import RecordBatch, keys_of, sort_keys, take
-from .segment import SegmentCursor, first_chunks, passed_over
+from .segment import NewSegment, SegmentCursor, dictionary_for, first_chunks, passed_over, write_chunks
 from .store import Store
-from .writing import NewSegment, dictionary_for, write_chunks
 
 STEP_SECONDS = 3.0  # a killed process loses at most these
 MERGE_STEPS = 4  # most merge steps after a small step

@@ -1,20 +1,23 @@
-"""Sorted segments: reads blocks, and traverses several segments in step."""
+"""Sorted segments: reads blocks, traverses several segments in step, and writes new ones."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError
-from .block import decode_stored, joined, padded, sound_places
-from .index import SIZES, Catalog, Chunk, Segment, chunk_name
-from .record import RecordBatch, newest_in_order, sort_keys, take
+from .block import EncodedChunk, decode_stored, encode_chunk, joined, padded, sound_places
+from .block_layout_kernel import BLOCK
+from .index import SIZES, Catalog, Chunk, ChunkIndex, Segment, bloom_of, chunk_name, signed
+from .ordered_work import one_ahead
+from .record import RecordBatch, keys_of, newest_in_order, sort_keys, take
 from .tables.rows import MAX_BLOCK_BYTES
 
 CHUNK_BLOCKS = SIZES.chunk_blocks  # most blocks of a chunk in a sound file
@@ -270,3 +273,118 @@ def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None)
         nexts.append(cursor.keys[first : first + blocks + 1])
     keys = np.concatenate(nexts)
     return int(np.partition(keys, blocks)[blocks]) if len(keys) > blocks else None
+
+
+# ------------------------------------------------------------------ writing
+# a smaller segment uses the dictionaries of the segment before, until merges train new ones: training takes
+# 50 ms, as long as compressing this many records
+FEW_RECORDS = 65_536
+
+# one statement for all blocks: each statement costs two switches of Python's lock, which are slow while
+# another thread writes; a place is offset << 20 | length
+_INSERT_BLOCKS = """
+INSERT INTO block SELECT ? + key, substr(?, (value >> 20) + 1, value & 1048575) FROM json_each(?)
+"""
+_INSERT_CHUNK = """
+INSERT INTO chunk (segment, first_block, blocks, records, first_key, checksum, keys, dictionary, bloom)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+class NewSegment:
+    """A new segment, the newest of all, to append records to; use it within transactions.
+
+    Attributes:
+      id: its row. dictionary: dictionaries of its last chunk as stored, which the next one shares; empty: new
+        ones are trained.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, catalog: Catalog, dictionary: bytes = b"") -> None:
+        """Inserts the segment; its first chunk uses the given dictionaries."""
+        self._connection = connection
+        self._catalog = catalog
+        age = max((segment.age for segment in catalog.segments), default=0) + 1
+        self.id = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
+        self.dictionary = dictionary
+
+    def append(self, *batches: RecordBatch) -> None:
+        """Writes batches of records, each in any order; each batch must sort after all earlier ones.
+
+        Of two records with one position the later one counts.
+
+        Raises:
+          UnfitRecordError: if a record does not fit the format.
+        """
+        assert self.id is not None
+        self.dictionary = write_chunks(
+            self._connection, self._catalog, self.id, map(in_order, batches), dictionary=self.dictionary
+        )
+
+
+def in_order(batch: RecordBatch) -> RecordBatch:
+    """Returns the records of a batch in segment order, the last one of each position."""
+    words = batch.words[::-1]
+    return take(batch, len(batch) - 1 - newest_in_order(words, sort_keys(words)))
+
+
+def dictionary_for(catalog: Catalog, records: int) -> bytes:
+    """Returns the dictionaries for a new segment: those of the newest one if it is small, else none."""
+    chunks = catalog.segments[0].chunks if catalog.segments and records < FEW_RECORDS else []
+    try:
+        return catalog.index(chunks[-1]).dictionary if chunks else b""
+    except CorruptRecordError:
+        return b""
+
+
+def write_chunks(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    segment: int,
+    batches: Iterable[RecordBatch],
+    *,
+    dictionary: bytes = b"",
+) -> bytes:
+    """Appends records, sorted and distinct, to a segment as new chunks; returns their dictionaries as stored.
+
+    Call it within a transaction. While a chunk is written, another thread encodes the next one.
+
+    Args:
+      catalog: receives the indexes of the new chunks, so that they need not be read back.
+      dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
+
+    Raises:
+      UnfitRecordError: if a record does not fit the format.
+    """
+    size = catalog.sizes.chunk_blocks * BLOCK
+    parts = (
+        batch.part(first, min(first + size, len(batch)))
+        for batch in batches
+        for first in range(0, len(batch), size)
+    )
+    for part, encoded in one_ahead(_encoded(parts, dictionary)):
+        dictionary = encoded.dictionary
+        _insert(connection, catalog, segment, part, encoded)
+    return dictionary
+
+
+def _encoded(parts: Iterable[RecordBatch], dictionary: bytes) -> Iterator[tuple[RecordBatch, EncodedChunk]]:
+    """Yields the records of each chunk, and their encoding."""
+    for part in parts:
+        encoded = encode_chunk(part, dictionary)
+        dictionary = encoded.dictionary
+        yield part, encoded
+
+
+def _insert(
+    connection: sqlite3.Connection, catalog: Catalog, segment: int, batch: RecordBatch, chunk: EncodedChunk
+) -> None:
+    first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
+    places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
+    connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))
+    keys = sort_keys(batch.words[::BLOCK])
+    index = ChunkIndex(keys, chunk.dictionary, bloom_of(keys_of(batch.words)))
+    row = connection.execute(
+        _INSERT_CHUNK, (segment, first, len(chunk.ends), len(batch), signed(int(keys[0])), *index.stored())
+    ).lastrowid
+    assert row is not None
+    catalog.add(row, index)

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from ..base.deadline import check_time
 from ..base.errors import CapacityError, CorruptRecordError, StoreError
 from ..base.version import __version__
-from ..position.board import pack
+from ..position.board import fen_of, key_text_of_words, pack, unpack
 from . import file, merging, provenance
+from .block import unfit
 from .file import (
     Place,
     WriteLock,
@@ -40,10 +41,19 @@ from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinishe
 from .reading import Reader, read_one
 from .record import NodeRecord, RecordBatch, keys_of, owned, sort_keys, take
 from .record_kernel import MAX_EVALUATOR, MAX_RUN
-from .segment import OnCorrupt, Portion, SegmentCursor, choose_pivot, fetch_portion, first_chunks, passed_over
+from .segment import (
+    NewSegment,
+    OnCorrupt,
+    Portion,
+    SegmentCursor,
+    choose_pivot,
+    dictionary_for,
+    fetch_portion,
+    first_chunks,
+    passed_over,
+)
 from .tables.rows import json_object, listed, rows, update_row, write_row
 from .tables.top import Shown, TopTables
-from .writing import LeftOut, NewSegment, dictionary_for
 
 _Result = TypeVar("_Result")
 
@@ -55,8 +65,6 @@ class Store:
 
     Attributes:
       begun: rows of the runs that were begun with this store, by number.
-      leaves_out: whether `append` leaves out records that do not fit the format, and `left_out_error` or
-        `close` names them; otherwise `append` raises.
     """
 
     def __init__(
@@ -73,11 +81,13 @@ class Store:
         self.begun: dict[int, dict[str, Any]] = {}
         self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
-        self.leaves_out, self._top = False, TopTables(connection)
+        # keys of the records that do not fit the format, and what no error has told yet of each
+        self._left_out: set[str] = set()
+        self._lost: dict[str, str] = {}
+        self._top = TopTables(connection)
         with self._one_state():
             self._data_version = data_version(connection)
             self._catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
-            self._left_out = LeftOut(path, connection, self._catalog)
             self._node_count = provenance.node_count(connection)
             self._evaluator_number = provenance.evaluator_number(connection)
 
@@ -240,13 +250,14 @@ class Store:
     def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
         """Writes records as one new segment; they supersede all earlier versions.
 
+        Records that do not fit the format are left out: `left_out_error` or `close` names them.
+
         Args:
           batches: of at most 2**20 records; all sort keys of a batch are below those of the next. The last
             version of a record counts.
           fresh: number of records that are not in the file yet.
 
         Raises:
-          UnfitRecordError: if a record does not fit the format, unless the store leaves it out.
           CapacityError: if a batch has too many records.
           StoreError: if the file is bound to no evaluator, or cannot be written.
         """
@@ -257,17 +268,31 @@ class Store:
         if not self.is_bound:
             raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
         with self.writing() as connection:
-            left_out = self._left_out
-            count, unknown = left_out.count, left_out.unknown
-            dictionary = dictionary_for(self._catalog, sum(map(len, batches)))
-            segment = NewSegment(connection, self._catalog, dictionary)
-            segment.append(*batches, on_unfit=left_out.add if self.leaves_out else None)
-            if self.leaves_out:
-                segment.drop_if_empty()
-            provenance.add_nodes(connection, fresh - min(fresh, left_out.unknown - unknown))
-            self._follow()
+            fitting = []
             for batch in batches:
-                self._top.touch(keys_of(batch.words), batch if left_out.count == count else None)
+                part, unknown = self._fitting(batch)
+                fitting.append(part)
+                fresh = max(0, fresh - unknown)
+            if count := sum(map(len, fitting)):
+                dictionary = dictionary_for(self._catalog, count)
+                NewSegment(connection, self._catalog, dictionary).append(*fitting)
+            provenance.add_nodes(connection, fresh)
+            self._follow()
+            for part in fitting:
+                self._top.touch(keys_of(part.words), part)
+
+    def _fitting(self, batch: RecordBatch) -> tuple[RecordBatch, int]:
+        """Returns the records that fit the format, and the number of others that have no version here."""
+        bad, unknown = unfit(batch), 0
+        for i, reason in bad:
+            words = batch.words[i]
+            with suppress(CorruptRecordError):
+                row = words.reshape(1, -1)
+                unknown += read_one(self.connection, self.catalog.around(sort_keys(row)), row) is None
+            key = key_text_of_words(words)
+            self._left_out.add(key)
+            self._lost[key] = f"{fen_of(unpack(words))} has {reason}"
+        return take(batch, np.delete(np.arange(len(batch)), [i for i, _ in bad])), unknown
 
     def records_changed(self, words: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
         """Marks records as changed or deleted; the open transaction updates the plain tables before it ends.
@@ -279,8 +304,14 @@ class Store:
         self._top.touch(None if words is None else keys_of(words), batch)
 
     def left_out_error(self) -> StoreError | None:
-        """Returns an error that names the records not written, each record once; None if there are none."""
-        return self._left_out.error()
+        """Returns an error that names the records not written since the last call; None if there are none."""
+        names, self._lost = [*self._lost.values()], {}
+        if not names:
+            return None
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        return StoreError(
+            f"{self.path}: a record cannot be written and is lost: {names[0]}{more}; all others are saved"
+        )
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position, or None.
@@ -316,7 +347,6 @@ class Store:
 
         Raises:
           CorruptRecordError: naming file, segment and block.
-          StoreError: if this store writes during the scan.
         """
         said: set[str] = set()
 
@@ -329,15 +359,11 @@ class Store:
                 on_corrupt(error)
 
         with self.reading(), self.snapshot():
-            generation = self.catalog.generation
-            for found in self._fetched_portions():
-                batch = take(*found.versions(on_corrupt or passed_over, note))
-                if not len(batch):
-                    continue
-                check_time()
-                yield batch
-                if self.catalog.generation != generation:
-                    raise StoreError(f"{self.path} was written to during a scan; start the scan again")
+            for portion in self._fetched_portions():
+                batch = take(*portion.versions(on_corrupt or passed_over, note))
+                if len(batch):
+                    check_time()
+                    yield batch
 
     def fetch_portion(self, start: int = 0) -> Portion:
         """Returns some 16,000 records from a sort key on, still encoded, so that any thread can decode them.
@@ -538,9 +564,8 @@ class Store:
 
         From now on the rows follow the records of their positions.
         """
-        lost = self._left_out.keys
         with self.writing():
-            self._top.write(shown for shown in found if shown.position["key"] not in lost)
+            self._top.write(shown for shown in found if shown.position["key"] not in self._left_out)
 
     @property
     def unfinished(self) -> Unfinished | None:
@@ -574,13 +599,13 @@ class Store:
         with self.rearranging():
             if merging.under_way(catalog) and merging.may_end(catalog, self.node_count, rules):
                 merging.end(self.connection, *merging.parts_of_merge(catalog))
-                catalog.follow()
+                catalog.load()
             if not merging.under_way(catalog):
                 merging.start(
                     self.connection,
                     merging.choose_segments(catalog.segments, self.node_count, rules, sizes=catalog.sizes),
                 )
-                catalog.follow()
+                catalog.load()
             output, inputs = merging.parts_of_merge(catalog)
             merging.advance(
                 self.connection, catalog, output, inputs, rules.blocks or catalog.sizes.step_blocks
@@ -675,7 +700,7 @@ class Store:
 
     def _follow(self) -> None:
         """Updates the cached data after this store has written."""
-        self._catalog.follow()
+        self._catalog.load()
         self._node_count = provenance.node_count(self.connection)
 
     def bound_to(self, identity: EvaluatorIdentity, number: int) -> None:

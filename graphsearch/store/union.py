@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
@@ -48,7 +48,7 @@ from .file import sql_errors
 from .record_kernel import MAX_RUN
 from .store import Store
 from .tables import games, studies
-from .tables.games import GameSource, MoveRow
+from .tables.games import GameSource, MoveRow, PositionRow
 from .tables.rows import TABLES, insert, rows, shown, write_row
 from .tables.studies import Note, Study
 from .transposition_layout import (
@@ -194,9 +194,6 @@ def open_input(path: str | os.PathLike[str], name: str) -> Iterator[Input]:
         yield Input(store, name)
 
 
-ROWS_AT_ONCE = 1000
-
-
 def unite_keyed(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     """Merges the rows of an input, in an open transaction; returns the number written to each table.
 
@@ -212,25 +209,22 @@ def unite_keyed(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]
 def enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: LeaveOut) -> int:
     """Merges the rows of one table; returns the number written."""
     names = one.columns(table)
-    statement = upsert(table, names, rule.by)
     before, strays = connection.total_changes, 0
-    found = one.rows(table, f"ORDER BY {', '.join(TABLES[table].key)}")  # writes pages in order
-    for some in portions(found):
-        translated = [translate(one, names, rule, row) for row in some]
-        good = [row for row in translated if row is not None]
-        strays += len(translated) - len(good)
-        connection.executemany(statement, good)
+
+    def translated() -> Iterator[Row]:
+        nonlocal strays
+        for row in one.rows(table, f"ORDER BY {', '.join(TABLES[table].key)}"):  # writes pages in order
+            if found := translate(one, names, rule, row):
+                yield found
+            else:
+                strays += 1
+
+    connection.executemany(upsert(table, names, rule.by), translated())
     if strays:
         named = " or ".join(dict.fromkeys(rule.refs.values()))
         what = f"belong to a {named} that it does not list, or that is left out"
         leave_out(f"{one.name}: table {table}: {strays} rows {what}")
     return connection.total_changes - before
-
-
-def portions(found: Iterator[Row]) -> Iterator[Sequence[Row]]:
-    """Yields rows in bounded portions."""
-    while some := list(islice(found, ROWS_AT_ONCE)):
-        yield some
 
 
 def upsert(table: str, names: Sequence[str], by: Sequence[str]) -> str:
@@ -508,10 +502,9 @@ def _not_apart(one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSour
 
 
 def _add_games(store: Store, one: Input) -> None:
-    for some in portions(one.rows("game_position", "ORDER BY key")):
-        games.add_games(store, [(row[0], row[1], row[2]) for row in some], ())
-    for moves in portions(one.rows("game_move", "ORDER BY key, move")):
-        games.add_games(store, (), (cast(MoveRow, row) for row in moves))
+    positions = (row[:3] for row in one.rows("game_position", "ORDER BY key"))
+    games.add_games(store, cast(Iterator[PositionRow], positions), ())
+    games.add_games(store, (), cast(Iterator[MoveRow], one.rows("game_move", "ORDER BY key, move")))
 
 
 # ------------------------------------------------------------------ books, studies and notes

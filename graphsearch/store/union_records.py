@@ -6,7 +6,6 @@ file, and a repeated step changes nothing, so an interrupted merge is simply rep
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
@@ -16,105 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import CorruptRecordError
+from ..base.errors import CorruptRecordError, UnsoundRecordError
 from ..position.board import fen_of, unpack
-from .block import sound_places
-from .index import Catalog
 from .ranking import visits_of
-from .record import RecordBatch, columns_of, newest_in_order, owned, sort_keys, take
+from .reading import find, newest
+from .record import RecordBatch, columns_of, sort_keys
 from .record_kernel import MAX_RUN
 from .rewrite import Rewrite
-from .segment import OnCorrupt, SegmentCursor, Span, fetch_spans
+from .segment import OnCorrupt
 from .store import Store
 from .union import Input, LeaveOut
 
-# ------------------------------------------------------------------ the records of the target file
-MOST_BLOCKS = 1024  # decoded at once: some 32,000 records
-
-U64s = NDArray[np.uint64]
-Places = NDArray[np.int64]
-
-
-class Present:
-    """The records of a file at the time of construction; later segments are ignored.
-
-    It reads only blocks that may have a requested record: one or two per segment for a record far from all
-    others, each block once for records close together.
-
-    Args:
-      on_unsound: called for each unsound record, which counts as missing.
-      translated: returns records with the numbers of another file.
-    """
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        catalog: Catalog,
-        on_unsound: OnCorrupt,
-        translated: Callable[[RecordBatch], RecordBatch] = lambda batch: batch,
-    ) -> None:
-        self._connection = connection
-        self._catalog = catalog
-        self._translated = translated
-        self._cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
-        self._on_unsound = on_unsound
-
-    def overlaps(self, batch: RecordBatch) -> Iterator[tuple[RecordBatch, RecordBatch, Places]]:
-        """Yields records, in segment order, with the file's records around them, in bounded parts.
-
-        The third array has, for each record, the index of its position among those of the file, -1 for none.
-
-        Raises:
-          CorruptRecordError: naming file, segment and block.
-        """
-        from .index_kernel import pair
-
-        keys = sort_keys(batch.words)
-        ranges = [_blocks(cursor.keys, keys) for cursor in self._cursors]
-        if sum(len(blocks) for blocks in ranges) > MOST_BLOCKS and len(batch) > 1:
-            middle = len(batch) // 2
-            yield from self.overlaps(batch.part(0, middle))
-            yield from self.overlaps(batch.part(middle, len(batch)))
-            return
-        spans = [
-            span
-            for cursor, blocks in zip(self._cursors, ranges, strict=True)
-            for some in np.split(blocks, np.nonzero(np.diff(blocks) > 1)[0] + 1)
-            if len(some)
-            for span in cursor.spans(int(some[0]), int(some[-1]) + 1)
-        ]
-        old, old_keys = self._newest(spans)
-        places = np.empty(len(batch), np.int64)
-        words = [owned(some.words, np.uint64).reshape(-1) for some in (old, batch)]
-        pair(words[0], old_keys, words[1], keys, places)
-        yield batch, old, places
-
-    def _newest(self, spans: list[Span]) -> tuple[RecordBatch, U64s]:
-        """Returns the newest versions of records in `spans`, newest segment first, and their sort keys."""
-        if not spans:
-            return RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64)
-        batch = fetch_spans(self._connection, self._catalog, spans).decode()
-        keys = sort_keys(batch.words)
-        places = np.arange(len(batch))
-        if not (keys[1:] > keys[:-1]).all():
-            places = newest_in_order(batch.words, keys)
-        places = sound_places(batch, places, self._on_unsound, str(self._catalog.path))
-        return self._translated(take(batch, places)), keys[places]
-
-
-def _blocks(firsts: U64s, keys: U64s) -> Places:
-    """Returns the blocks that may hold some ascending sort keys; `firsts`: first key of each block."""
-    lows = np.maximum(np.searchsorted(firsts, keys, "left") - 1, 0)
-    ends = np.searchsorted(firsts, keys, "right")
-    begins = np.maximum(lows, np.append(0, ends[:-1]))  # those before are listed already
-    counts = np.maximum(ends - begins, 0)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray(np.repeat(begins, counts) + within, np.int64)
-
-
-# ------------------------------------------------------------------ the records of an input
 EXAMPLES = 5  # most visited positions to keep of each kind
 
+Places = NDArray[np.int64]
 OnRecords = Callable[[int], object]
 _Seen = tuple[int, tuple[int, ...], int]  # N after, words, N before
 
@@ -260,21 +174,30 @@ def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> Pa
     return Part(old, new, out.part(0, found).copied(), places[whence[:found]], clashing, counts)
 
 
-def parts(batch: RecordBatch, present: Present, bound: int, total: RecordCounts) -> Iterator[Part]:
-    """Yields the union of some records with those of a file, in bounded parts.
+def _part(store: Store, batch: RecordBatch, total: RecordCounts, on_unsound: OnCorrupt) -> Part:
+    """Returns the union of some records with those of a file, and counts them.
 
     Args:
-      bound: number of the evaluator that the file is bound to.
+      on_unsound: called for each unsound record of the file, which counts as missing.
+
+    Raises:
+      CorruptRecordError: if a block of the file that may hold one of the records is damaged.
     """
     from .union_kernel import CHANGED, CONTRADICTIONS, DIFFERENT, FRESH
 
-    for new, old, places in present.overlaps(batch):
-        part = united(old, new, places, bound)
-        total.fresh += int(part.counts[FRESH])
-        total.changed += int(part.counts[CHANGED])
-        total.different += int(part.counts[DIFFERENT])
-        total.contradictions += int(part.counts[CONTRADICTIONS])
-        yield part
+    words, most = batch.words, store.sizes.piece_blocks
+    found = list(find(store.connection, store.catalog.around(sort_keys(words)), words, most))
+    for error in (error for one in found for error in one.damage):
+        if not isinstance(error, UnsoundRecordError):
+            raise error
+        on_unsound(error)
+    have, old = newest(found, len(batch))
+    part = united(old, batch, np.where(have, np.cumsum(have) - 1, -1), store.evaluator_number)
+    total.fresh += int(part.counts[FRESH])
+    total.changed += int(part.counts[CHANGED])
+    total.different += int(part.counts[DIFFERENT])
+    total.contradictions += int(part.counts[CONTRADICTIONS])
+    return part
 
 
 def unite_records(
@@ -300,12 +223,14 @@ def unite_records(
       StoreError: if the file cannot be read or written.
     """
     counts = RecordCounts()
-    present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
     work, first = Rewrite(store, in_step), not store.node_count  # in an empty file everything is new
     for batch in batches(one, counts, leave_out):
-        for part in parts(batch, present, store.evaluator_number, counts):
-            if not first:
-                examples.note(part)
+        if first:
+            counts.fresh += len(batch)
+            work.add(batch, len(batch))
+        else:
+            part = _part(store, batch, counts, lambda error: leave_out(str(error)))
+            examples.note(part)
             work.add(part.out, part.fresh)
         on_records(counts.records)
     work.flush()
@@ -322,7 +247,5 @@ def add_records(store: Store, batch: RecordBatch) -> RecordCounts:
       StoreError: if it cannot be read or written.
     """
     counts = RecordCounts(records=len(batch))
-    present = Present(store.connection, store.catalog, lambda error: None)
-    found = [part.out for part in parts(batch, present, store.evaluator_number, counts)]
-    store.append_parts([part for part in found if len(part)], fresh=counts.fresh)
+    store.append(_part(store, batch, counts, lambda error: None).out, fresh=counts.fresh)
     return counts

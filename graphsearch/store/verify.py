@@ -19,7 +19,7 @@ from . import entries, record
 from .block import announced, is_dictionary, unsound
 from .block_layout_kernel import BLOCK
 from .file import faults, open_reader, real_path, sql_errors
-from .index import Chunk
+from .index import Chunk, chunk_name
 from .index_kernel import find_held
 from .record import RecordBatch, keys_of
 from .rewrite import OnProgress, Progress
@@ -154,7 +154,7 @@ class _Check:
         try:
             index = self._catalog.index(chunk)
             if not is_dictionary(index.dictionary):
-                raise CorruptRecordError(f"{self._catalog.name(chunk)}: dictionaries are damaged")
+                raise CorruptRecordError(f"{chunk_name(self._catalog.path, chunk)}: dictionaries are damaged")
         except CorruptRecordError as error:
             self._report.add(str(error))
             return
@@ -179,7 +179,7 @@ class _Check:
             self._add(chunk, f"{stored} records instead of {chunk.records}")
 
     def _add(self, chunk: Chunk, what: str, block: int | None = None) -> None:
-        self._report.add(f"{self._catalog.name(chunk, block)}: {what}")
+        self._report.add(f"{chunk_name(self._catalog.path, chunk, block)}: {what}")
 
     def _check_index(
         self, chunk: Chunk, first: int, keys: NDArray[np.uint64], sizes: NDArray[np.int64], batch: RecordBatch

@@ -9,10 +9,10 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.base.errors import CorruptRecordError, StoreError, UnfitRecordError
+from graphsearch.base.errors import StoreError
 from graphsearch.graph.arena import Arena
 from graphsearch.position.board import MAX_MOVES, pack
-from graphsearch.store.block import encode_plain
+from graphsearch.store.block import unfit as unfit_places
 from graphsearch.store.record import NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -47,7 +47,6 @@ def test_a_store_writes_all_records_but_the_unfit_ones_and_names_those(tmp_path:
     bad = {0, 17, 18, 199}
     given = [unfit(record) if i in bad else record for i, record in enumerate(RECORDS)]
     store = Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY)
-    store.leaves_out = True
     store.append(batch_of(given), fresh=len(given))
     assert store.node_count == len(contents(store)) == 196
     with pytest.raises(StoreError, match=r"a record cannot be written and is lost: .* and 3 more"):
@@ -58,15 +57,11 @@ def test_a_store_writes_all_records_but_the_unfit_ones_and_names_those(tmp_path:
 
 def test_a_batch_of_unfit_records_alone_writes_nothing(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
-        store.leaves_out = True
         store.append(batch_of([unfit(RECORDS[0])]), fresh=1)
         assert store.node_count == 0
         assert store.left_out_error() is not None
         assert store.left_out_error() is None
         assert store.connection.execute("SELECT count(*) FROM segment").fetchone()[0] == 0
-        store.leaves_out = False
-        with pytest.raises(CorruptRecordError):
-            store.append(batch_of([unfit(RECORDS[0])]), fresh=1)
 
 
 def test_a_command_prints_its_result_names_what_is_lost_and_fails(
@@ -125,8 +120,7 @@ def test_records_with_as_many_moves_as_a_byte_counts_are_written_and_read_alike(
 
 
 def test_a_record_with_more_moves_than_a_byte_counts_is_unfit() -> None:
-    with pytest.raises(UnfitRecordError):
-        encode_plain(batch_of([full_record(MAX_MOVES + 1)]))
+    assert unfit_places(batch_of([full_record(MAX_MOVES + 1)])) == [(0, "a field out of range")]
 
 
 def test_an_engine_that_cannot_save_says_so_fails_and_leaves_no_lock(

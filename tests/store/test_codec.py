@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError, UnfitRecordError
 from graphsearch.store import block
-from graphsearch.store.block import TRAINED_FROM, Dictionaries, encode_chunk
+from graphsearch.store.block import Dictionaries, encode_chunk
 from graphsearch.store.record import NodeRecord, RecordBatch
 
 from ..support.positions import after_line
@@ -41,15 +41,6 @@ def encoded(records: list[NodeRecord]) -> tuple[bytes, list[bytes]]:
 def plain_block(*records: NodeRecord) -> bytes:
     (block,) = plain_blocks(batch_of(records))
     return block
-
-
-def test_many_blocks_are_compressed_with_dictionaries() -> None:
-    records = random_records(71, 16) * (2 * TRAINED_FROM)
-    dictionary, blocks = encoded(records)
-    assert len(dictionary) > 500
-    assert [record for block in blocks for record in records_of(dictionary, block)] == records
-    with pytest.raises(BlockFault):
-        records_of(b"", blocks[0])
 
 
 def test_a_block_that_is_too_short_is_refused() -> None:
@@ -103,12 +94,6 @@ def test_what_is_no_dictionary_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptRecordError, match="dictionar"):
         Dictionaries(data)
     assert not block.is_dictionary(data)
-
-
-def test_blocks_of_equal_content_need_no_dictionaries() -> None:
-    records = random_records(71, 1) * (32 * TRAINED_FROM)
-    dictionary, blocks = encoded(records)
-    assert [record for block in blocks for record in records_of(dictionary, block)] == records
 
 
 def same(a: RecordBatch, b: RecordBatch) -> bool:
@@ -184,6 +169,8 @@ def test_a_chunk_is_the_same_with_any_number_of_threads() -> None:
     assert encode_chunk(batch, threads=5) == alone
     assert encode_chunk(batch, alone.dictionary, threads=5) == alone
     assert same(decode_chunk(alone.dictionary, blocks_of(alone)), batch)
+    with pytest.raises(BlockFault):
+        records_of(b"", blocks_of(alone)[0])
     batch.v[block.PART + 7] = 1.5
     with pytest.raises(UnfitRecordError) as found:
         encode_chunk(batch, threads=2)

@@ -11,7 +11,7 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.base.errors import CapacityError, CorruptRecordError, StoreError
+from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.position.board import pack, unpack
 from graphsearch.store import merging
 from graphsearch.store.file import file_bytes
@@ -23,7 +23,6 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables.top import Listed, Shown
 from graphsearch.store.verify import verify
 
-from ..conftest import sql
 from .records import (
     Records,
     batch_of,
@@ -167,8 +166,8 @@ def test_a_batch_that_is_refused_or_empty_changes_nothing(path: Path) -> None:
     with new_store(path) as store:
         bad = batch_of(RECORDS[:40])
         bad.d = bad.d + np.uint16(1001)
-        with pytest.raises(CorruptRecordError):
-            store.append(bad, fresh=40)
+        store.append(bad, fresh=40)
+        assert "and 39 more" in str(store.left_out_error())
         with pytest.raises(CapacityError, match="1048577 records"):
             store.append(RecordBatch.empty((1 << 20) + 1, 0, 0), fresh=0)
         store.append(RecordBatch.empty(0, 0, 0), fresh=0)
@@ -188,16 +187,6 @@ def test_flushes_do_not_nest_and_nothing_is_merged_inside(path: Path) -> None:
             store.checkpoint()
         store.append(batch_of(RECORDS), fresh=len(RECORDS))
     assert info(path).nodes == len(RECORDS)
-
-
-def test_writing_during_a_scan_is_refused_by_the_scan(path: Path) -> None:
-    filled(path, RECORDS)
-    with Store.open(path) as store:
-        scan = store.scan()
-        next(scan)
-        store.append(batch_of(RECORDS[:5]), fresh=0)
-        with pytest.raises(StoreError, match="during a scan"):
-            next(scan)
 
 
 def test_a_reader_sees_what_a_writer_commits(path: Path) -> None:
@@ -257,28 +246,6 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
     assert one.finished is not None
     assert (two.id, two.finished) == (second, None)
     assert [(root.key, root.visits) for root in facts.roots] == [("463b96181691fc9c", 150)]
-
-
-KEY = f"{0xFF:016x}"
-
-
-def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
-    position = {
-        "key": KEY,
-        "fen": chess.STARTING_FEN,
-        "n": 5,
-        "q": 0.1,
-        "win": 0.3,
-        "draw": 0.5,
-        "loss": 0.2,
-    }
-    edge = {"key": KEY, "move": "e2e4", "san": "e4", "n": 3, "p": 0.4, "q": 0.2, "draw": None}
-    with new_store(path) as store:
-        other = edge | {"move": "d2d4", "san": "d4"}
-        store.write_top([Shown(position | {"best_move": "d2d4"}, {"e2e4": edge, "d2d4": other})])
-        store.write_top([Shown(position | {"best_move": "e2e4"}, {"e2e4": edge})])
-    assert sql(path, "SELECT key, best_move FROM top_position") == [(KEY, "e2e4")]
-    assert sql(path, "SELECT move, q, draw FROM top_edge") == [("e2e4", 0.2, None)]
 
 
 def test_a_move_without_san_gets_that_of_the_row_that_it_replaces(path: Path) -> None:

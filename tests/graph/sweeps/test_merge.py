@@ -106,12 +106,9 @@ def test_a_new_file_holds_what_both_know(files: tuple[Path, Path], tmp_path: Pat
     assert other.unchanged == sum(union()[identity(r)] == r for r in ours()[100:])
 
 
-def test_merging_into_a_file_comes_to_the_same_in_small_parts(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_merging_into_a_file_comes_to_the_same_in_small_parts(files: tuple[Path, Path]) -> None:
     a, b = files
-    monkeypatch.setattr("graphsearch.store.union_records.MOST_BLOCKS", 1)
-    sized(SMALL, merge, [b], into=a, wanted=LAZY)
+    sized(replace(SMALL, piece_blocks=1), merge, [b], into=a, wanted=LAZY)
     assert held(a) == union()
 
 

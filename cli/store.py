@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from graphsearch.base.errors import GraphSearchError, MissingStoreError
+from graphsearch.base.errors import MissingStoreError
 from graphsearch.graph.sweeps import merge as merging
 from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.graph.sweeps import refresh as refreshing
 from graphsearch.graph.sweeps.merge import InputReport, MergeReport
 from graphsearch.graph.sweeps.reevaluate import ReevaluateReport
 from graphsearch.graph.sweeps.refresh import RefreshReport
-from graphsearch.query.routes import Way, routes
 from graphsearch.store import rewrite
 from graphsearch.store.backup import backup as back_up
 from graphsearch.store.salvage import salvage as rescue
@@ -39,7 +38,6 @@ from .output import (
     say_if_unfinished,
 )
 from .progress import titled_bar
-from .render import way_cells
 from .signals import StopSignals
 from .tables import Part, Table, count, size
 
@@ -151,9 +149,7 @@ class MergeRequest:
             "replace the values of the others.",
         ),
     ] = None
-    dry_run: Annotated[
-        bool, option("--dry-run", "Write nothing; print what would be written, with examples.")
-    ] = False
+    dry_run: Annotated[bool, option("--dry-run", "Write nothing; count what would be written.")] = False
     force: Force = False
     ram: Ram = None
     json: Json = False
@@ -171,8 +167,8 @@ def merge(request: MergeRequest) -> int:
     is listed, and the exit code is 1. Ctrl-C or a kill does no harm: repeat the command. A new file appears
     only when it is complete.
 
-    JSON: `inputs` counts the records of each file that were new (`fresh`), `changed` and `unchanged`; `fresh`
-    and `changed` are the most visited examples with N before and after; `problems` lists what was left out.
+    JSON: `inputs` counts the records of each file that were new (`fresh`), `changed` and `unchanged`;
+    `problems` lists what was left out.
 
     \b
     Examples:
@@ -201,9 +197,6 @@ def _merged(report: MergeReport) -> Iterator[Part]:
     yield Table(map(_input, report.inputs))
     if not report.inputs:
         say(f"Nothing to add: no file but {report.path} itself is named.")
-    for what, examples in (("new", report.examples.of("fresh")), ("changed", report.examples.of("changed"))):
-        if report.dry_run and examples:
-            yield _examples(what, examples, [one.path for one in report.inputs])
     yield from problem_lines(report.problems, report.found)
     if report.refreshed and report.refreshed["stale"]:
         yield (f"values brought up to date: {count(report.refreshed['changed_edges'], 'edge')}")
@@ -224,19 +217,6 @@ def _input(one: InputReport) -> dict[str, str]:
         "Unchanged": f"{one.counts.unchanged:,}",
         "Other rows": f"{sum(one.rows.values()):,}",
     }
-
-
-def _examples(what: str, examples: list[dict[str, Any]], files: Iterable[str]) -> Table:
-    ways: dict[str, Way] = {}
-    for file in files:
-        with suppress(GraphSearchError):  # the problems of a file are listed
-            ways = routes(file, [one["position"] for one in examples if one["position"] not in ways]) | ways
-    rows = [
-        way_cells(ways.get(one["position"]), one["position"])
-        | {"Visits before": f"{one['before']:,}", "Visits": f"{one['after']:,}"}
-        for one in examples
-    ]
-    return Table(rows, title=f"Most visited, {what}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

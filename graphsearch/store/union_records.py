@@ -7,17 +7,13 @@ file, and a repeated step changes nothing, so an interrupted merge is simply rep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from heapq import nlargest
-from operator import itemgetter
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError, UnsoundRecordError
 from ..position.board import fen_of, unpack
-from .ranking import visits_of
 from .reading import find, newest
 from .record import RecordBatch, columns_of, sort_keys
 from .record_kernel import MAX_RUN
@@ -26,11 +22,11 @@ from .segment import OnCorrupt
 from .store import Store
 from .union import Input, LeaveOut
 
-EXAMPLES = 5  # most visited positions to keep of each kind
+EXAMPLES = 5  # positions with contradicting proofs that are named
+_CLASH = "the files have proofs that contradict each other; the proof that stands with more visits is kept"
 
 Places = NDArray[np.int64]
 OnRecords = Callable[[int], object]
-_Seen = tuple[int, tuple[int, ...], int]  # N after, words, N before
 
 
 @dataclass(slots=True)
@@ -58,58 +54,21 @@ class RecordCounts:
         return self.records - self.fresh - self.changed
 
 
-@dataclass(slots=True)
-class Examples:
-    """The most visited positions of each kind, and the first contradictions."""
-
-    fresh: list[_Seen] = field(default_factory=list)
-    changed: list[_Seen] = field(default_factory=list)
-    contradictions: list[tuple[int, ...]] = field(default_factory=list)
-
-    def note(self, part: Part) -> None:
-        """Considers a part of the union."""
-        is_known, after = part.before >= 0, visits_of(part.out)
-        before = np.zeros(len(after), np.int64)
-        before[is_known] = visits_of(part.old)[part.before[is_known]]
-        for kind, chosen in ((self.fresh, ~is_known), (self.changed, is_known)):
-            places = np.nonzero(chosen)[0]
-            most = places[np.argsort(-after[places], kind="stable")][:EXAMPLES].tolist()
-            rows = ((int(after[i]), tuple(part.out.words[i].tolist()), int(before[i])) for i in most)
-            kind[:] = nlargest(EXAMPLES, [*kind, *rows], key=itemgetter(0))
-        for i in np.nonzero(part.clashing)[0][: EXAMPLES - len(self.contradictions)].tolist():
-            self.contradictions.append(tuple(part.new.words[i].tolist()))
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        """Returns the positions of a kind, `fresh` or `changed`, with N before and after, largest N first."""
-        rows = sorted(getattr(self, kind), key=lambda row: (-row[0], row[1]))
-        return [
-            {"position": fen_of(unpack(words)), "before": before, "after": after}
-            for after, words, before in rows
-        ]
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """The union of two batches of records.
 
     Attributes:
-      old, new: the batches. out: the records of `new` that are new or change one of `old`, in order.
+      out: the records of the second that are new or change one of the first, in order.
       before: `[out]` index of the old record that each is a new version of, -1 if it is new.
       clashing: `[new]` where proofs contradict each other.
       counts: as `unite` of `union_kernel.py` returns them.
     """
 
-    old: RecordBatch
-    new: RecordBatch
     out: RecordBatch
     before: Places
     clashing: NDArray[np.bool_]
     counts: Places
-
-    @property
-    def fresh(self) -> int:
-        """Number of new records."""
-        return int((self.before < 0).sum())
 
 
 def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
@@ -171,7 +130,7 @@ def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> Pa
     found = int(
         unite(columns_of(old), columns_of(new), places, bound, columns_of(out), whence, clashing, counts)
     )
-    return Part(old, new, out.part(0, found).copied(), places[whence[:found]], clashing, counts)
+    return Part(out.part(0, found).copied(), places[whence[:found]], clashing, counts)
 
 
 def _part(store: Store, batch: RecordBatch, total: RecordCounts, on_unsound: OnCorrupt) -> Part:
@@ -203,7 +162,6 @@ def _part(store: Store, batch: RecordBatch, total: RecordCounts, on_unsound: OnC
 def unite_records(
     store: Store,
     one: Input,
-    examples: Examples,
     *,
     on_records: OnRecords,
     leave_out: LeaveOut,
@@ -215,7 +173,7 @@ def unite_records(
 
     Args:
       on_records: called with the number of records read so far.
-      leave_out: called with a message for each unsound record.
+      leave_out: called with a message for each unsound record, and for contradictions.
       in_step: called in every transaction that writes records.
 
     Raises:
@@ -229,11 +187,15 @@ def unite_records(
             counts.fresh += len(batch)
             work.add(batch, len(batch))
         else:
+            named = counts.contradictions
             part = _part(store, batch, counts, lambda error: leave_out(str(error)))
-            examples.note(part)
-            work.add(part.out, part.fresh)
+            for i in np.flatnonzero(part.clashing)[: max(0, EXAMPLES - named)].tolist():
+                leave_out(f"{fen_of(unpack(batch.words[i].tolist()))}: {_CLASH}")
+            work.add(part.out, int((part.before < 0).sum()))
         on_records(counts.records)
     work.flush()
+    if counts.contradictions > EXAMPLES:
+        leave_out(f"{counts.contradictions - EXAMPLES:,} more positions with such contradictions")
     return counts
 
 

@@ -36,7 +36,6 @@ from ...base.errors import (
     StoreMovedError,
     UnfinishedError,
 )
-from ...position.board import fen_of, unpack
 from ...store.backup import backup, new_file
 from ...store.file import check_is_file, file_bytes, real_path, remove_side_files
 from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, Unfinished, differences
@@ -53,7 +52,7 @@ from ...store.union import (
     unite_numbered,
     unite_studies,
 )
-from ...store.union_records import Examples, RecordCounts, unite_records
+from ...store.union_records import RecordCounts, unite_records
 from ...store.verify import Problems, verify
 from .reevaluate import done_of
 from .refresh import WRITING, lacks_memory, settle, write_root_tables
@@ -115,7 +114,6 @@ class MergeReport(Problems):
       nodes: of the file. bytes: of the file with its log.
       inputs: in the order in which they were named.
       numbered: rows with numbers of their own, such as runs, that were written, by table.
-      examples: most visited new and changed positions, and contradictions.
       refreshed: the report of `refresh`, if values were refreshed. unsettled: why they were not.
       seconds: wall time.
     """
@@ -128,7 +126,6 @@ class MergeReport(Problems):
     bytes: int = 0
     inputs: list[InputReport] = field(default_factory=list)
     numbered: dict[str, int] = field(default_factory=dict)
-    examples: Examples = field(default_factory=Examples)
     refreshed: dict[str, Any] | None = None
     unsettled: str = ""
     seconds: float = 0.0
@@ -143,24 +140,11 @@ class MergeReport(Problems):
         """Number of records that are new or changed."""
         return sum(one.counts.fresh + one.counts.changed for one in self.inputs)
 
-    def name_contradictions(self) -> None:
-        """Adds positions with contradicting proofs to the problems, and the number of those not listed."""
-        total = sum(one.counts.contradictions for one in self.inputs)
-        for words in self.examples.contradictions:
-            self.add(
-                f"{fen_of(unpack(words))}: the files have proofs that contradict each other; the proof that"
-                " stands with more visits is kept"
-            )
-        if total > len(self.examples.contradictions):
-            self.add(f"{total - len(self.examples.contradictions):,} more positions with such contradictions")
-
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch store merge`."""
         return {
             **picked(self, "path dry_run complete evaluator mixed nodes bytes inputs"),
             "numbered": {name: number for name, number in self.numbered.items() if number},
-            "fresh": self.examples.of("fresh"),
-            "changed": self.examples.of("changed"),
             **picked(self, "refresh=refreshed unsettled seconds found problems"),
         }
 
@@ -305,7 +289,6 @@ class _Merge:
             else:
                 self._add(place, inputs, report)
             report.bytes = file_bytes(place)
-        report.name_contradictions()
         return report
 
     def _check_room(self) -> None:
@@ -374,9 +357,7 @@ class _Merge:
                 self._say(MERGING, one.name, done, max(done, one.store.node_count))
 
             show(0)
-            its.counts = unite_records(
-                store, one, report.examples, on_records=show, leave_out=report.add, in_step=in_step
-            )
+            its.counts = unite_records(store, one, on_records=show, leave_out=report.add, in_step=in_step)
         for one, its in zip(inputs, report.inputs, strict=True):
             self._say(TABLES, one.name, 0, 1)
             with store.transaction():

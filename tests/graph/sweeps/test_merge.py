@@ -149,10 +149,6 @@ def test_a_dry_run_says_what_a_merge_does_and_writes_nothing(
     done = merge([b], into=a, wanted=LAZY)
     assert planned.inputs[0].counts == done.inputs[0].counts
     assert planned.nodes == done.nodes
-    assert planned.as_dict()["fresh"] == done.as_dict()["fresh"]
-    assert planned.as_dict()["changed"] == done.as_dict()["changed"]
-    most = max((r for k, r in union().items() if k not in by_identity(ours())), key=lambda r: r.visits)
-    assert done.as_dict()["fresh"][0]["after"] == most.visits
 
 
 # ------------------------------------------------------------------ values and evaluators

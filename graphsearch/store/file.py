@@ -204,28 +204,27 @@ def sql_errors(path: Path, doing: str) -> Iterator[None]:
         raise StoreError(f"{path}: cannot {doing}: the names of its tables are damaged") from error
 
 
+_ADVICE = {  # words of an error of SQLite -> what to do
+    "full": "free some space and continue; everything saved before is safe",
+    "STRICT": f"it needs SQLite 3.37 or newer, this Python has {sqlite3.sqlite_version}",
+    "not a database": "it is not a graph file; choose another one",
+    **dict.fromkeys(
+        ("malformed", "disk image", "decode to UTF-8"),
+        "the file is damaged: continue from a copy of it, or rescue it with `graphsearch store salvage`",
+    ),
+    "interrupted": "a statement took longer than the size of the file explains; continue from a copy of it",
+    "prohibited": "one of its tables is a view: it is no graph file; choose another one",
+    "locked": "another program holds it, close that one first",
+    **dict.fromkeys(
+        ("readonly", "unable to open"),
+        "check the permissions of the file and its folder, and how many files may be open",
+    ),
+    "disk I/O": "the disk fails, or the system limits the size of a file (see `ulimit -f`)",
+}
+
+
 def _advice(text: str) -> str:
-    if "full" in text:
-        return "; free some space and continue; everything saved before is safe"
-    if "STRICT" in text:
-        return f"; it needs SQLite 3.37 or newer, this Python has {sqlite3.sqlite_version}"
-    if "not a database" in text:
-        return "; it is not a graph file; choose another one"
-    if "malformed" in text or "disk image" in text or "decode to UTF-8" in text:
-        return (
-            "; the file is damaged: continue from a copy of it, or rescue it with `graphsearch store salvage`"
-        )
-    if text == "interrupted":
-        return "; a statement took longer than the size of the file explains; continue from a copy of it"
-    if "prohibited" in text:
-        return "; one of its tables is a view: it is no graph file; choose another one"
-    if "locked" in text:
-        return "; another program holds it, close that one first"
-    if "readonly" in text or "unable to open" in text:
-        return "; check the permissions of the file and its folder, and how many files may be open"
-    if "disk I/O" in text:
-        return "; the disk fails, or the system limits the size of a file (see `ulimit -f`)"
-    return ""
+    return next((f"; {advice}" for words, advice in _ADVICE.items() if words in text), "")
 
 
 def check_is_file(path: Path, *, create: bool) -> None:
@@ -278,6 +277,7 @@ class BoundedConnection(sqlite3.Connection):
 
     path: Path
     is_bounded = True
+    is_guarded = has_refused = False  # whether the authorizer of `keep_out` is there, and has refused
     _left = 0  # statements until the file is measured again
     _pulses = LEAST_STEPS // PULSE
 
@@ -292,17 +292,29 @@ class BoundedConnection(sqlite3.Connection):
         self.set_progress_handler(None, 0)
         self.set_authorizer(None)
 
+    def set_authorizer(self, *args: Any) -> None:  # noqa: D102
+        self.is_guarded = False
+        super().set_authorizer(*args)
+
     def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._restart_count()
-        return super().execute(*args)
+        return self._run(super().execute, *args)
 
     def executemany(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._restart_count()
-        return super().executemany(*args)
+        return self._run(super().executemany, *args)
 
     def executescript(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
+        return self._run(super().executescript, *args)
+
+    def _run(self, method: Callable[..., sqlite3.Cursor], *args: Any) -> sqlite3.Cursor:
+        """Runs a method; raises KeyboardInterrupt if SQLite took Ctrl-C inside `keep_out` for a refusal."""
         self._restart_count()
-        return super().executescript(*args)
+        try:
+            return method(*args)
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if self.is_guarded and code == sqlite3.SQLITE_AUTH and not self.has_refused:
+                raise KeyboardInterrupt from error
+            raise
 
     def _restart_count(self) -> None:
         """Restarts the count of steps.
@@ -356,15 +368,17 @@ def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
     return connection
 
 
-def keep_out(connection: sqlite3.Connection, impostors: Container[str | None]) -> None:
+def keep_out(connection: BoundedConnection, impostors: Container[str | None]) -> None:
     """Makes SQLite refuse to read the given tables, and views that have the name of a graph file's table."""
 
     def authorize(action: int, first: str | None, _: str | None, __: str | None, within: str | None) -> int:
         if within in TABLES or (action == sqlite3.SQLITE_READ and first in impostors):
+            connection.has_refused = True
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
 
     connection.set_authorizer(authorize)
+    connection.is_guarded = True
 
 
 # ------------------------------------------------------------------ the format

@@ -70,6 +70,10 @@ class MissingStoreError(StoreError, InputFileError):
     """A graph file, or a folder for one, that does not exist."""
 
 
+class StoreTargetError(StoreError, InputFileError):
+    """A path for a new graph file that cannot be used: something else is there."""
+
+
 class StoreMovedError(StoreError):
     """A graph file that was moved, replaced, overwritten or deleted while it was open."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.answer import Answer
-from ..base.errors import MissingStoreError, StoreError
+from ..base.errors import MissingStoreError, StoreError, StoreTargetError
 from ..base.system import replace, sync_folder
 from . import provenance
 from .file import WriteLock, check_is_file, connect, open_reader, real_path, remove_side_files, sql_errors
@@ -51,7 +51,7 @@ def backup(
     source, target = real_path(path), real_path(copy)
     check_is_file(source, create=False)
     if source == target or (target.exists() and source.samefile(target)):
-        raise StoreError(f"{target} is the file itself; name another file for the copy")
+        raise StoreTargetError(f"{target} is the file itself; name another file for the copy")
     with new_file(target, force=force) as part, closing(open_reader(source)) as connection:
         with sql_errors(source, "read it"):
             # one snapshot from here on: without it, every commit of another process starts the copy again
@@ -82,7 +82,8 @@ def new_file(target: Path, *, force: bool) -> Iterator[Path]:
 
     Raises:
       StoreLockedError: if a process is writing or creating the target.
-      StoreError: if the target exists and `force` is not given, or it cannot be written.
+      StoreTargetError: if the target exists, and `force` is not given or it is no file.
+      StoreError: if it cannot be written.
     """
     _check_target(target, force=force)
     lock = WriteLock(target)
@@ -107,13 +108,13 @@ def new_file(target: Path, *, force: bool) -> Iterator[Path]:
 
 def _check_target(target: Path, *, force: bool) -> None:
     if target.is_dir():
-        raise StoreError(f"{target} is a folder; name a file in it")
+        raise StoreTargetError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
         raise MissingStoreError(f"{target.parent} does not exist; make this folder first")
     if target.exists() and not target.is_file():
-        raise StoreError(f"{target} is not a regular file; name another one")
+        raise StoreTargetError(f"{target} is not a regular file; name another one")
     if target.exists() and not force:
-        raise StoreError(f"{target} exists already; name another file, or replace it with --force")
+        raise StoreTargetError(f"{target} exists already; name another file, or replace it with --force")
 
 
 def sync_to_disk(path: Path) -> None:

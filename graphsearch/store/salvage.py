@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import CorruptRecordError, StoreError
+from ..base.errors import CorruptRecordError, StoreError, StoreTargetError
 from . import entries, entry_runs, provenance
 from .backup import new_file
 from .block import decode_stored, is_dictionary, joined, unsound
@@ -102,7 +102,7 @@ def salvage(
     source, target = real_path(path), real_path(new)
     check_is_file(source, create=False)
     if source == target or (target.exists() and source.samefile(target)):
-        raise StoreError(f"{target} is the damaged file itself; name another one")
+        raise StoreTargetError(f"{target} is the damaged file itself; name another one")
     report = SalvageReport()
     with closing(open_damaged(source)) as damaged:
         evaluators, bound = _evaluators(damaged, source, identity, report)

@@ -62,7 +62,7 @@ def test_backup_works_beside_a_writer_and_overwrites_none(
         data = cli("store", "backup", small_graph, copy, "--json").json
         assert data == {"path": str(copy), "nodes": store.node_count, "bytes": copy.stat().st_size}
     said = "exists already; name another file, or replace it with --force"
-    cli("store", "backup", small_graph, copy).ends(1, said)
+    cli("store", "backup", small_graph, copy).ends(2, said)
     assert "nodes" in cli("store", "backup", small_graph, copy, "--force").out
     assert cli("store", "verify", copy).code == 0
 
@@ -246,7 +246,7 @@ def test_a_merge_prints_what_came_from_each_file(cli: Cli, files: tuple[Path, Pa
     assert (data["nodes"], data["complete"], data["dry_run"]) == (9, True, False)
     assert data["refresh"]["stale"] > 0
     refused = cli("store", "merge", a, b, "-o", new)
-    assert (refused.code, "replace it with --force" in refused.err) == (1, True)
+    assert (refused.code, "replace it with --force" in refused.err) == (2, True)
     again = cli("store", "merge", b, "--into", new)
     assert (again.code, again.err) == (0, "")
     assert f"{new} has 9 nodes" in again.out
@@ -289,7 +289,7 @@ def test_a_merge_replaces_no_pipe_or_device(cli: Cli, files: tuple[Path, Path], 
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     outcome = cli("store", "merge", *files, "-o", pipe, "--force")
-    assert (outcome.code, pipe.is_fifo()) == (1, True)
+    assert (outcome.code, pipe.is_fifo()) == (2, True)
     assert "not a regular file" in outcome.err
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
 from graphsearch.book import build as building
 from graphsearch.book import queue
-from graphsearch.book.build import BuildReport, build
+from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, Root
 from graphsearch.book.queue import (
     NewItem,
@@ -28,7 +27,6 @@ from graphsearch.book.queue import (
     set_state,
     waiting,
 )
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 
@@ -140,23 +138,6 @@ def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytes
     assert list(items(graph)) == []
 
 
-@needs_fork
-def test_items_that_are_added_from_many_processes_at_once_are_all_there(graph: Path) -> None:
-    def adding(number: int) -> Fork:
-        return Fork(lambda _: [add(graph, [NewItem(f"fen{number}", (str(i),))]) for i in range(20)])
-
-    forks = [adding(number) for number in range(2)]
-    with Store.open(graph) as store:
-        for turn in range(5):
-            with store.transaction():
-                store.write_fact("turn", str(turn))
-            time.sleep(0.005)  # leaves the machine to the others
-        for fork in forks:
-            fork.rest()
-        assert [fork.status for fork in forks] == [0, 0]
-        assert len(waiting(store, "any")) == 40
-
-
 def test_a_failure_keeps_what_was_added_before_it(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "ROWS", 2)
 
@@ -168,17 +149,6 @@ def test_a_failure_keeps_what_was_added_before_it(graph: Path, monkeypatch: pyte
     with pytest.raises(InvalidPositionError):
         add(graph, entries())
     assert [item.id for item in items(graph)] == [1, 2]
-
-
-def test_what_is_no_graph_file_is_refused(tmp_path: Path) -> None:
-    for path, word in ((tmp_path / "none", "does not exist"), (tmp_path, "folder")):
-        with pytest.raises(StoreError, match=word):
-            add(path, [START])
-        with pytest.raises(StoreError, match=word):
-            list(items(path))
-    (tmp_path / "text").write_text("no database at all, of some length " * 9)
-    with pytest.raises(StoreError, match="not a database"):
-        add(tmp_path / "text", [START])
 
 
 # -------------------------------------------------------------------- entries
@@ -305,56 +275,11 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     assert "cannot be read" in (found[4][1] or "")
 
 
-def test_a_line_beyond_the_last_ply_is_refused(path: Path) -> None:
-    line = ("e2e4", "e7e5", "g1f3")
-    queue.add(path, [NewItem(chess.STARTING_FEN, line[:2])])
-    built(path, config(text="two", max_ply=2), 60)
-    queue.add(path, [NewItem(chess.STARTING_FEN, line)])
-    built(path, config(text="two", max_ply=2), 20)
-    assert states(path)[2] == ("refused", "it continues after ply 2, the last of the book (max_ply)")
-
-
-class Asking(CountingEvaluator):
-    """Puts something into the queue while a build runs, and stops it once that is done."""
-
-    def __init__(self, path: Path, stop: threading.Event) -> None:
-        super().__init__()
-        self.path, self.stop = path, stop
-
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        before = len(self.asked)
-        found = super().evaluate(batch)
-        if before < 40 <= len(self.asked):
-            queue.add(self.path, [NewItem(chess.STARTING_FEN, ("h2h4", "a7a6"), "meanwhile")])
-        return found
-
-
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a build look at the queue, and say what it does, twenty times a second."""
     monkeypatch.setattr(building, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(building, "SHOW_SECONDS", 0.05)
-
-
-@pytest.mark.usefixtures("looks_often")
-def test_the_queue_can_be_filled_while_a_build_runs(path: Path) -> None:
-    stop = threading.Event()
-    evaluator = Asking(path, stop)
-
-    def show(now: object) -> None:
-        if len(evaluator.asked) > 40 and states(path)[1][0] != "waiting":
-            stop.set()
-
-    report: BuildReport = build(
-        path,
-        config(max_ply=8),
-        settings=BuildSettings(seconds=250.0, forever=True),
-        evaluator=evaluator,
-        stop=stop,
-        on_progress=show,
-    )
-    assert report.ended == "stop"
-    assert states(path)[1] == ("done", "2 positions searched")
 
 
 @pytest.mark.usefixtures("looks_often")

@@ -8,7 +8,6 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.base.errors import BookConfigError
 from graphsearch.book.config import (
     NUMBERS,
     TABLES,
@@ -158,13 +157,6 @@ def test_files_are_looked_for_beside_the_toml(games: Path, monkeypatch: pytest.M
         assert Path(book.evaluator.policy.removeprefix("lc0:")).is_absolute()
         assert book.evaluator.value is not None
         assert re.fullmatch(r"uci:/.*/engine -x", book.evaluator.value)
-
-
-def test_a_mark_at_the_start_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
-    path = tmp_path / "w.toml"
-    path.write_bytes(b"\xef\xbb\xbf" + HEAD.replace("\n", "\r\n").encode() + b"wrong = 1\r\n")
-    with pytest.raises(BookConfigError, match=r"w\.toml:4: \[book\] wrong: Extra"):
-        read_config(path)
 
 
 # ------------------------------------------------------------ documentation

@@ -13,7 +13,6 @@ from graphsearch.book.config import BookConfig, Expansion, Root, Window
 from graphsearch.book.decide import Candidate, Verdict, decide
 from graphsearch.book.tree import END, LEAF, OPEN, BookLine, BookMove, BookTree, Position
 from graphsearch.position.board import key_text
-from graphsearch.position.values import cp_of
 
 from .conftest import q_from_cp
 
@@ -131,20 +130,6 @@ def test_dropout_takes_the_leaf_of_least_plies_and_losses() -> None:
         assert costs["c"] == pytest.approx(1 + 0.1 * alpha)
         assert costs["d"] == pytest.approx(1 + 0.6 * alpha)
         assert tree.positions["a"].reach == pytest.approx(min(costs["c"], costs["e"]))
-
-
-def test_dropout_counts_losses_of_both_sides_along_the_way() -> None:
-    top, low = cp(50, 0)
-    plies = {"a": 0, "b": 1, "c": 1, "d": 2, "e": 2}
-    edges = {
-        "a": [("x", "b", {"q": top}), ("y", "c", {"q": low})],
-        "b": [("u", "d", {"q": -top}), ("v", "e", {"q": -2 * top})],
-    }
-    tree = tree_of(Expansion(policy="dropout", alpha=10), plies, edges)
-    lost = (cp_of(-top) - cp_of(-2 * top)) / 100
-    costs = tree.costs()
-    assert costs["e"] == pytest.approx(2 + 10 * lost)
-    assert costs["c"] == pytest.approx(1 + 10 * 0.5)
 
 
 def test_cost_adds_loss_unlikeliness_and_breadth() -> None:

@@ -373,7 +373,6 @@ def test_workers_review_every_position_and_the_same_command_again_evaluates_noth
     assert verify(tmp_path / "a.graph").ok
 
 
-# ------------------------------------------------------------------ the choice of games, and odd games
 # ------------------------------------------------------------------ what is chosen and left out
 def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: Reviewer) -> None:
     report = reviewer("\n".join((BROKEN, SHORT, ATOMIC, BROKEN.replace("Ke3", "{open Nf3"))))
@@ -391,15 +390,6 @@ def test_a_game_is_reviewed_up_to_its_null_move(reviewer: Reviewer) -> None:
     assert "line 1: the line ends before 'Z0': a null move" in report.notes[0]
     (game,) = reviewer.written()
     assert [move.uci() for move in game.mainline_moves()] == ["e2e4", "e7e5"]
-
-
-def test_a_variation_that_cannot_be_read_is_cut_and_told(reviewer: Reviewer) -> None:
-    report = reviewer("1. e4 (1. d4 d5 2. Ke5 {never} Nf6 (2. c4) ) e5 *\n")
-    assert len(report.notes) == 1
-    assert "line 1: the line ends before 'Ke5': illegal san" in report.notes[0]
-    (game,) = reviewer.written()
-    cut = game.variations[1]
-    assert [cut.move.uci(), *(move.uci() for move in cut.mainline_moves())] == ["d2d4", "d7d5"]
 
 
 def test_games_are_chosen_by_player_colour_date_and_number(reviewer: Reviewer) -> None:

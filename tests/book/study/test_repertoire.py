@@ -175,12 +175,6 @@ def test_a_losing_and_an_unsearched_own_move_are_weak_spots(graph: Path) -> None
     assert ("e4", "e5", "Nf3") not in weak
 
 
-def test_black_has_a_repertoire_of_his_own(graph: Path) -> None:
-    found = added(graph, "e4 e5", side="black")
-    assert [one.own for one in found.positions] == [False, True, False]
-    assert {gap.san for gap in found.gaps if not gap.at.line} == {"d4", "Nf3"}
-
-
 # ------------------------------------------------------------------ files
 def test_a_repertoire_goes_out_as_pgn_and_comes_in_again(graph: Path, tmp_path: Path) -> None:
     added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Nf3", "e4 c5 d4")
@@ -197,12 +191,6 @@ def test_a_repertoire_goes_out_as_pgn_and_comes_in_again(graph: Path, tmp_path: 
     assert load(other, "white").tree.positions.keys() == load(graph, "white").tree.positions.keys()
     assert lines_of(survey(other, "white")) == lines_of(survey(graph, "white"))
     assert pgn_of_repertoire(other, "white") == text
-
-
-def test_what_cannot_be_kept_of_a_pgn_is_listed(graph: Path) -> None:
-    report = import_file(graph, "white", GivenFile("x.pgn", io.BytesIO(b"1. e4 e5 2. Nd5 *\n")))
-    assert report.as_dict()["added"] == 2
-    assert "the line ends before 'Nd5'" in report.problems[0]
 
 
 def test_lines_from_other_positions_are_games_of_their_own(graph: Path) -> None:

@@ -41,7 +41,7 @@ from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.tables import studies
 from graphsearch.store.tables import studies as rows
-from graphsearch.store.tables.studies import EDITED, TurnedEdit
+from graphsearch.store.tables.studies import EDITED
 from graphsearch.store.verify import verify
 
 from ...conftest import sql
@@ -111,11 +111,6 @@ def test_a_study_is_changed_as_a_whole(graph: Path, study: int) -> None:
     assert load_study(graph, study)[0].revision == 2
 
 
-def test_a_number_is_never_given_twice(graph: Path, study: int) -> None:
-    delete_study(graph, study)
-    assert create_study(graph, NAME, said("")).id > study
-
-
 def test_whoever_has_not_seen_a_change_is_refused(graph: Path, study: int) -> None:
     change_study(graph, study, game=said("first"), revision=1)
     with pytest.raises(ChangedMeanwhileError, match="changed elsewhere"):
@@ -179,11 +174,6 @@ def test_a_note_is_seen_from_every_line_and_belongs_to_its_rooks(graph: Path) ->
     assert note_on(graph, outer).note is None
     write_note(graph, one, "  ")
     assert [note.text for note in list_notes(graph).notes] == ["the inner rook"]
-
-
-def test_a_note_names_the_studies_that_reach_its_position(graph: Path, study: int) -> None:
-    found = note_on(graph, after_line("e4 c5 Nf3")).as_dict()["studies"]
-    assert found == [{"id": study, "name": NAME, "move": 6}]
 
 
 # ------------------------------------------------------------------ upkeep
@@ -251,22 +241,6 @@ def test_a_revision_that_was_read_never_comes_back(small_graph: Path) -> None:
     write_note(small_graph, BOARD, "two")
     with pytest.raises(ChangedMeanwhileError):
         write_note(small_graph, BOARD, "three", note.revision)
-
-
-def test_a_new_edit_ends_the_way_forward_and_a_failed_one_does_not(small_graph: Path) -> None:
-    write_note(small_graph, BOARD, "one")
-    turn_edit(small_graph, "undo")
-    with pytest.raises(InvalidParameterError):
-        delete_study(small_graph, 99)
-    write_note(small_graph, BOARD, "")  # changes nothing
-    assert turn_edit(small_graph, "redo") is not None
-    turn_edit(small_graph, "undo")
-    write_note(small_graph, BOARD, "two")
-    assert turn_edit(small_graph, "redo") is None
-    assert (turn_edit(small_graph, "undo"), turn_edit(small_graph, "undo")) == (
-        TurnedEdit(notes=[chess.STARTING_FEN]),
-        None,
-    )
 
 
 def test_what_another_program_has_changed_is_not_overwritten(small_graph: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.position.values import LEAST_MATE, MATE
-from graphsearch.solvers.alphabeta.search import AlphaBeta, Counts, DepthResult
+from graphsearch.solvers.alphabeta.search import AlphaBeta, DepthResult
 from graphsearch.store.transposition import Entry, EntryTable
 from tests.conftest import shared_data
 from tests.support.plain import as_json, in_plain_python
@@ -51,26 +51,6 @@ def test_the_shortest_mate_is_found_at_its_depth_and_not_before(engine: AlphaBet
         assert ends_in_mate(board, result), line
         count += 1
     assert count >= 5
-
-
-@pytest.mark.parametrize(
-    ("fen", "plies"),
-    [
-        ("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 0 1", 1),
-        ("7k/8/8/8/8/8/1R6/R5K1 w - - 0 1", 3),
-        ("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1", 3),
-        ("8/8/8/8/8/5k2/7q/4K3 b - - 0 1", 1),
-    ],
-)
-def test_mates_of_known_length(engine: AlphaBeta, fen: str, plies: int) -> None:
-    board = chess.Board(fen)
-    result = deepened(engine, board, plies)
-    assert result.value == MATE - plies
-    assert len(result.pv) == plies
-    assert ends_in_mate(board, result)
-    entry = engine.table.get(board)
-    assert entry is not None
-    assert entry.mate_plies == plies
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
@@ -236,12 +216,6 @@ def after_each_move(board: chess.Board) -> list[chess.Board]:
     return out
 
 
-def test_most_cuts_are_made_by_the_first_move_tried() -> None:
-    engine = new_engine()
-    counts = [engine.search(chess.Board(), depth).counts for depth in range(1, 7)][-1]
-    assert counts.first_cutoffs > 0.9 * counts.cutoffs
-
-
 def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
     engine = new_engine()
     result = engine.search(chess.Board(ITALIAN), 12, node_limit=50_000)
@@ -250,12 +224,6 @@ def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
     whole = engine.search(chess.Board(ITALIAN), 4)
     assert whole.complete
     assert whole.value == new_engine().search(chess.Board(ITALIAN), 4).value
-
-
-def test_a_search_that_is_stopped_at_once_has_found_nothing() -> None:
-    result = new_engine().search(chess.Board(), 5, stop=lambda: True)
-    assert (result.complete, result.bound, result.move, result.pv) == (False, "", None, ())
-    assert result.counts == Counts()
 
 
 def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import graphsearch.graph
-from graphsearch.base.errors import EvaluatorError, GraphSearchError, UnsavedError
+from graphsearch.base.errors import EvaluatorError, UnsavedError
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
 from graphsearch.search.loop import analyze
@@ -32,7 +32,7 @@ from graphsearch.store import entries, entry_runs
 from graphsearch.store.info import info
 from graphsearch.store.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.transposition import LEAST_PLACES, Entry
+from graphsearch.store.transposition import LEAST_PLACES
 from graphsearch.store.verify import verify
 
 from ...conftest import ROOT
@@ -99,14 +99,6 @@ def test_a_depth_is_known_although_its_entry_cannot_say_so(tmp_path: Path) -> No
     assert (again.stop_reason, again.value, again.pv) == ("known", first.value, first.pv)
     assert [iteration.depth for iteration in deeper.iterations] == [5]
     assert deeper.value == run(None, 5).value
-
-
-def test_a_smaller_depth_than_the_file_knows_is_answered_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    first, again = run(path, 4), run(path, 3)
-    assert (again.stop_reason, again.iterations, again.depth) == ("known", (), 4)
-    assert (again.value, again.bound, again.move, again.pv) == (first.value, "exact", first.move, first.pv)
-    assert len(info(path).entry_runs) == 1
 
 
 def test_the_last_iteration_has_the_window_and_says_on_which_side_the_value_is(tmp_path: Path) -> None:
@@ -199,19 +191,6 @@ def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pyt
         assert graph.entries.table.dirty_count == 0
     assert len(stored(path).keys) == held
     assert len(info(path).entry_runs) == 1
-
-
-def test_a_best_first_search_saves_the_entries_that_are_in_use(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        table = graph.use_entries(SMALL)
-        assert graph.use_entries(1 << 30) is table
-        table.put(KIWIPETE, Entry(5, 3, "exact", None, "pv", 0))
-        analyze(graph, KIWIPETE, Limits(visits=50))
-        assert table.dirty_count == 0
-        table.put(chess.Board(), Entry(6, 3, "exact", None, "pv", 0))
-    assert len(stored(path).keys) == 2
-    assert verify(path).problems == []
 
 
 def test_entries_of_another_evaluation_are_reported_and_not_used(tmp_path: Path) -> None:
@@ -320,15 +299,6 @@ def test_the_visited_part_of_a_large_file_is_brought_into_memory(
         assert result.value == run(None, 3).value
         without = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), use_graph=False)
         assert (without.graph_nodes, without.counts.ordered) == (0, 0)
-
-
-def test_one_search_at_a_time() -> None:
-    with (
-        Graph.open_unevaluated(None) as graph,
-        graph.searching,
-        pytest.raises(GraphSearchError, match="one at a time"),
-    ):
-        search_to_depth(graph, KIWIPETE, DepthLimits(depth=1))
 
 
 def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> None:

@@ -115,15 +115,6 @@ def test_at_a_hundred_plies_nobody_is_mated_who_may_claim_a_draw() -> None:
     assert (mate_of(mated.format(100)).mate, mate_of(mated.format(100)).stop_reason) == (None, "claimable")
 
 
-def test_a_capture_begins_the_count_anew() -> None:
-    board = chess.Board("2rr2k1/5ppp/8/8/8/8/3R1PPP/3R2K1 w - - 99 90")
-    result = find_mate(board, MateLimits(moves=2), table_bytes=SMALL)
-    assert (result.mate, result.pv[0].uci()) == (2, "d2d8")
-    assert_line_mates(result)
-    quiet = chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 99 90")  # the mate is the hundredth ply
-    assert find_mate(quiet, MateLimits(moves=1), table_bytes=SMALL).mate == 1
-
-
 def test_no_mate_leads_through_a_position_that_stood_twice_whatever_is_proven_without_the_game() -> None:
     table, board = EntryTable(0), after_line("Ra6 Bh2 Ra1 Bb8 Ra6 Bh2 Ra1 Bb8", KEY_TO_TWO)
     assert find_mate(chess.Board(KEY_TO_TWO), entries=table, table_bytes=SMALL).stored
@@ -213,14 +204,6 @@ def test_a_search_in_slices_goes_on_where_it_stood() -> None:
     assert search.prover.visits == whole.visits
 
 
-def test_new_limits_count_from_now_on() -> None:
-    search = MateSearch(start_of(chess.STARTING_FEN), MateLimits(visits=3_000), table_bytes=SMALL)
-    for visits in (3_000, 8_000):
-        assert list(search.steps())
-        assert search.prover.visits == visits
-        search.limit(MateLimits(visits=5_000), threading.Event())
-
-
 def test_what_is_excluded_is_said_where_no_mate_is_found() -> None:
     result = find_mate(chess.Board(), MateLimits(moves=2), table_bytes=SMALL)
     assert (result.mate, result.excluded, result.stop_reason, result.pv) == (None, 2, "excluded", ())
@@ -255,20 +238,6 @@ def test_a_stored_mate_is_known_at_once() -> None:
     assert again.visits < first.visits
 
 
-def test_a_proof_below_ends_a_line() -> None:
-    board = chess.Board(RETI)
-    answered = MateSearch(board, table_bytes=SMALL).run()
-    table = EntryTable(0)
-    behind = board.copy()
-    behind.push(answered.pv[0])
-    find_mate(behind, entries=table, table_bytes=SMALL)
-    with_proof = find_mate(board, MateLimits(moves=3), entries=table, table_bytes=SMALL)
-    assert (with_proof.mate, with_proof.shortest) == (3, True)
-    entry = table.get(behind)
-    assert entry is not None
-    assert (entry.mate_plies, entry.bound) == (-4, "exact")
-
-
 def test_a_stored_mate_is_shortened_unless_it_is_exact() -> None:
     table, board = EntryTable(0), chess.Board(RETI)
     table.put(board, Entry(MATE - 9, PROOF, "lower", None, "", 0))
@@ -277,23 +246,6 @@ def test_a_stored_mate_is_shortened_unless_it_is_exact() -> None:
     entry = table.get(board)
     assert entry is not None
     assert (entry.mate_plies, entry.bound) == (5, "exact")
-
-
-def test_only_what_is_proven_to_be_the_shortest_is_exact() -> None:
-    lines = shared_data("data/mates_500.epd").read_text().splitlines()
-    fen = next(line.partition(" bm")[0] for line in lines if line.endswith("bm #9;"))
-    table = EntryTable(1 << 20)
-    search = MateSearch(
-        chess.Board(fen + " 0 1"), MateLimits(visits=60_000), entries=table, table_bytes=1 << 24
-    )
-    result = search.run()
-    entry = table.get(search.board)
-    if result.mate is None:
-        assert entry is None
-    else:
-        assert entry is not None
-        assert (entry.bound == "exact") == result.shortest
-        assert entry.mate_plies == len(result.pv)
 
 
 # ---------------------------------------------------------------- the same without the compiler
@@ -365,13 +317,6 @@ def test_a_wrong_claim_is_refuted_with_its_line(fen: str, moves: int, move: str,
     board = chess.Board(fen)
     for step in refuted.value.line:
         board.push(step)
-
-
-def test_fifty_moves_on_the_way_refute() -> None:
-    board = chess.Board(MORPHY.replace(" 0 1", " 98 90"))
-    with pytest.raises(MateRefutedError, match="50 moves"):
-        check_mate(board, 2, by_trying)
-    assert check_mate(chess.Board(MORPHY.replace(" 0 1", " 97 90")), 2, by_trying).plies == 3
 
 
 def test_a_third_repetition_on_the_way_refutes() -> None:

@@ -187,12 +187,6 @@ class Expansion(Table):
     per_move: Weight = 0.2
 
 
-# the policy that uses each number
-NUMBERS = {"cpuct": "puct", "alpha": "dropout"} | dict.fromkeys(
-    ("per_ply", "per_loss", "per_log_p", "per_move"), "cost"
-)
-
-
 class Leaf(Table):
     """`[leaf]`: the search of a position of the book.
 
@@ -589,7 +583,6 @@ class _Reader:
             self._refuse()
             raise
         self._max_ply = file.book.max_ply
-        self._note_idle_keys(file)
         forced, excluded = self._rulings("force", file.force), self._rulings("exclude", file.exclude)
         self._check_rulings(forced, excluded)
         roots = self._roots(file.root or [RootTable()])
@@ -632,25 +625,8 @@ class _Reader:
             ordered = sorted(self._faults, key=lambda fault: fault[0])
             raise BookConfigError([f"{self._name}:{line}: {text}" for line, text in ordered])
 
-    def _note_idle_keys(self, file: BookFile) -> None:
-        """Notes keys that have no effect."""
-        for name, owner in NUMBERS.items():
-            if name in file.expansion.model_fields_set and owner != file.expansion.policy:
-                text = f'{name} has no effect: it belongs to policy = "{owner}"'
-                self._note(("expansion", name), text)
-        for index, window in enumerate(file.window if file.book.side == BOTH else ()):
-            for key in sorted(
-                window.model_fields_set & {"reply_p", "reply_cp", "reply_games", "reply_moves"}
-            ):
-                text = f'{key} has no effect: with side = "both" every move is an own one'
-                self._note(("window", index, key), text)
-
     def _note_windows(self, windows: list[Window], first: int) -> None:
-        """Notes windows without effect, and plies from `first` on that no window covers."""
-        for index, window in enumerate(windows):
-            if window.plies[0] >= self._max_ply:
-                text = f"has no effect: it begins at ply {window.plies[0]}, max_ply is {self._max_ply}"
-                self._note(("window", index, "plies"), text)
+        """Notes the plies from `first` on that no window covers."""
         bare = [ply for ply in range(first, self._max_ply) if not any(one.covers(ply) for one in windows)]
         for _, group in groupby(enumerate(bare), key=lambda it: it[1] - it[0]):
             run = [ply for _, ply in group]
@@ -659,16 +635,8 @@ class _Reader:
 
     # -------------------------------------------------------------- rulings
     def _rulings(self, kind: str, tables: Iterable[Ruling]) -> list[tuple[int, Ruling]]:
-        """Returns the tables of a kind with their lines; notes those without effect."""
-        found = []
-        for index, table in enumerate(tables):
-            if table.board.ply() >= self._max_ply:
-                text = (
-                    f"has no effect: the position is at ply {table.board.ply()}, max_ply is {self._max_ply}"
-                )
-                self._note((kind, index, "play"), text)
-            found.append((self._line((kind, index)), table))
-        return found
+        """Returns the tables of a kind with their lines."""
+        return [(self._line((kind, index)), table) for index, table in enumerate(tables)]
 
     def _check_rulings(self, forced: list[tuple[int, Ruling]], excluded: list[tuple[int, Ruling]]) -> None:
         """Adds a fault for every move that is forced and excluded, and for positions without a move left."""

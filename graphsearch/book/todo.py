@@ -15,7 +15,8 @@ from ..base.errors import BookConfigError, InvalidParameterError
 from ..position.board import board_of, legal_moves
 from ..query.games import reply_share
 from ..store.store import Store
-from ..store.tables.books import asked, books
+from ..store.tables.books import books
+from ..store.tables.games import counts
 from .config import BOTH, is_own_turn, stored_config
 from .queue import NewItem
 from .rows import StoredBook, read_book
@@ -182,7 +183,8 @@ class _Gaps:
         with suppress(BookConfigError):  # another version wrote the configuration
             config = stored_config(book.row.config, book.row.name)
             self._excluded, self._only, self._max_ply = config.excluded, config.only, config.max_ply
-        self._games = _imported_games(store, book.row.name)
+        found = counts(store, book.tree.positions)
+        self._games = {key: {row.move: row.games for row in moves} for key, moves in found.items()}
         self._reach, self._ways = book.tree.likeliest_ways(self._shares)
 
     def _shares(self, position: Position) -> dict[str, float]:
@@ -230,17 +232,3 @@ class _Gaps:
                 target = _line_position(book, line, name, board.san(move))
                 likely = reach * reply_share(counts, name, p)
                 yield MissingReply(target=target, reach=likely, p=p, games=games)
-
-
-def _imported_games(store: Store, book: str) -> dict[str, dict[str, int]]:
-    """Returns the imported games by position of the book and move."""
-    statement = (
-        "SELECT game_move.key, move, white + draws + black + unknown FROM game_move JOIN"
-        " (SELECT key FROM book_position JOIN book ON book.id = book_position.book WHERE name = ?) AS own"
-        " ON own.key = game_move.key"
-    )
-    found: dict[str, dict[str, int]] = {}
-    columns = ("game_move.key", "game_move.move", "game_move.white")
-    for key, move, number in asked(store, statement, (book,), *columns):
-        found.setdefault(key, {})[move] = number
-    return found

@@ -123,24 +123,12 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
         ("[[window]]\nplies = [2, 4]\n[[window]]\nplies = [8, 9]", ["0 to 1:", "5 to 7:", "10 to 23:"]),
         ("[[window]]\nplies = [0, 22]", ["book.toml:4: [[window]] does not cover ply 23: only forced moves"]),
         ('[[root]]\nmoves = "e4 e5"\n[[window]]\nplies = [2, 30]', []),
-        ("[[window]]\n[[window]]\nplies = [24]", ["book.toml:6: [[window]] has no effect: it begins"]),
-        ("[expansion]\ncpuct = 2", ["book.toml:5: [expansion] cpuct has no effect: it belongs to"]),
-        (
-            '[[force]]\nfen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 30"\nplay = ["e4"]',
-            ["has no effect: the position is at ply 58"],
-        ),
     ],
 )
 def test_what_is_no_fault_but_odd_is_noted(text: str, words: list[str]) -> None:
     notes = parsed(text).notes
     assert len(notes) == len(words), notes
     assert all(word in note for word, note in zip(words, notes, strict=True)), notes
-
-
-def test_replies_of_a_book_of_both_sides_are_noted_as_without_effect() -> None:
-    text = HEAD.replace("white", "both") + "[[window]]\nown_cp = 5\nreply_p = 0.1"
-    (note,) = parse_config(text, HERE, "book.toml").notes
-    assert note.startswith("book.toml:6: [[window]] reply_p has no effect")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ..conftest import Cli, Outcome, sql
 from ..support.forks import Command
 from ..support.pools import until
 
-KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
+KEYS = """position key store asked depth value cp mate bound bestmove pv nodes seconds stop_reason
 counts known entries graph_nodes iterations"""
 HEADS = "Depth Score Nodes Nodes/s Hits Cut-offs First Time Line"
 

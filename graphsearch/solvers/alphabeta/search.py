@@ -120,7 +120,7 @@ class DepthResult(Answer):
         `move` and `pv` are those of the finished moves.
     """
 
-    json_keys = "depth window value bound move pv seconds complete counts"
+    json_keys = "depth value bound move pv seconds complete counts"
 
     depth: int
     alpha: int
@@ -133,11 +133,6 @@ class DepthResult(Answer):
     seconds: float
     complete: bool
 
-    @property
-    def window(self) -> tuple[int, int]:
-        """Alpha and beta."""
-        return self.alpha, self.beta
-
 
 MOST_NODES = WHOLE.most
 
@@ -148,33 +143,20 @@ class DepthLimits:
 
     Attributes:
       depth: plies of full width, 1 to 126.
-      window: alpha and beta of the last iteration, thousandths of a pawn for the side to move; None: all.
       nodes: ends the search after so many. seconds: or after so long, > 0.
     """
 
     depth: int
-    window: tuple[int, int] | None = None
     nodes: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.depth <= MOST_DEPTH:
             raise InvalidParameterError(f"depth is {self.depth}, expected 1 to {MOST_DEPTH} plies")
-        if self.window is not None and not -FAR <= self.window[0] < self.window[1] <= FAR:
-            low, high = (bound / 10 for bound in self.window)
-            raise InvalidParameterError(
-                f"window is {low:g} {high:g}, expected two values from {-FAR // 10} to {FAR // 10},"
-                " in centipawns, at least 0.1 apart, the lower one first"
-            )
         if self.nodes is not None and not 1 <= self.nodes <= MOST_NODES:
             raise InvalidParameterError(f"nodes is {self.nodes}, expected 1 to 10**18")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise InvalidParameterError(f"seconds is {self.seconds}, expected a number above 0")
-
-    @property
-    def last_window(self) -> tuple[int, int]:
-        """The window of the last iteration."""
-        return self.window or (-FAR, FAR)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the limits that are set, as stored with every run."""
@@ -210,7 +192,7 @@ class AlphaBetaResult:
     """The result of a search of one position to a depth.
 
     Attributes:
-      board: the position. asked: requested depth. window: of the last iteration, thousandths.
+      board: the position. asked: requested depth.
       depth: completed plies; 0: none, then `value` is that of the moves finished so far, if any.
       value: thousandths of a pawn for the side to move, MATE - n mates in n plies; None if nothing is known.
       bound: `exact`, `lower` (at least), `upper` (at most), empty if nothing is known.
@@ -225,7 +207,6 @@ class AlphaBetaResult:
 
     board: chess.Board
     asked: int
-    window: tuple[int, int]
     depth: int
     value: int | None
     bound: str
@@ -250,7 +231,7 @@ class AlphaBetaResult:
         return {
             "position": fen_of(self.board),
             "key": key_text(self.board),
-            **picked(self, "store asked depth window value"),
+            **picked(self, "store asked depth value"),
             "cp": None if self.value is None else centipawns(self.value),
             "mate": None if self.value is None else mate_moves(self.value),
             "bound": self.bound or None,
@@ -367,23 +348,12 @@ def facts_of(
 
 
 def answer_of(facts: Sequence[RootFact], limits: DepthLimits) -> RootFact | None:
-    """Returns the deepest fact that answers a request, None if none does."""
-    found = [answer for fact in facts if (answer := _answering(fact, limits)) is not None]
-    return found[-1] if found else None
-
-
-def _answering(fact: RootFact, limits: DepthLimits) -> RootFact | None:
-    """Returns the fact with its bound for the window, None if it is not deep enough or does not answer."""
-    alpha, beta = limits.last_window
-    above = fact.bound != "upper" and fact.value >= beta
-    below = fact.bound != "lower" and fact.value <= alpha
-    proven = is_shortest_mate(fact.value, fact.bound, fact.depth)
-    if not (above or below or fact.bound == "exact") or not (proven or fact.depth >= limits.depth):
-        return None
-    depth = limits.depth if proven or fact.depth == PROOF else fact.depth
-    if proven:
-        return replace(fact, depth=depth)
-    return replace(fact, depth=depth, bound="lower" if above else "upper" if below else "exact")
+    """Returns the deepest exact fact that is deep enough, None without one; a proof holds at every depth."""
+    for fact in reversed(facts):
+        proven = is_shortest_mate(fact.value, fact.bound, fact.depth)
+        if fact.bound == "exact" and (proven or fact.depth >= limits.depth):
+            return replace(fact, depth=limits.depth if proven or fact.depth == PROOF else fact.depth)
+    return None
 
 
 def known_of(facts: Sequence[RootFact], rows: Mapping[int, RunOutcome]) -> KnownDepth:
@@ -687,15 +657,14 @@ class _AlphaBetaSession:
         return [depth for depth in (last - 2, last) if depth >= first]
 
     def _iteration(self) -> DepthResult:
-        """Runs one iteration, with the limits' window in the last one and an open window in all others.
+        """Runs one iteration with an open window.
 
         A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2 pawns to
         each side six positions took 98 to 102 % of the nodes to depths 6 and 7, and had the same values.
         """
-        window = self.limits.last_window if self.depth == self.limits.depth else (-FAR, FAR)
         left = None if self.limits.nodes is None else self.limits.nodes - self._counts().nodes
         return self.engine.search(
-            self.board, self.depth, *window, stop=self._must_stop, node_limit=left, on_slice=self._between
+            self.board, self.depth, stop=self._must_stop, node_limit=left, on_slice=self._between
         )
 
     def _counts(self) -> Counts:
@@ -783,7 +752,6 @@ class _AlphaBetaSession:
         return AlphaBetaResult(
             board=self.board,
             asked=self.limits.depth,
-            window=best.window if best else self.limits.last_window,
             depth=answer.depth if answer else 0,
             value=answer.value if answer else None,
             bound=answer.bound if answer else "",

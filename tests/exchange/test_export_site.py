@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -15,7 +16,7 @@ import pytest
 from graphsearch.base.errors import ExportError
 from graphsearch.exchange.site.export import PART, export_site, script
 from graphsearch.position.board import key_of
-from graphsearch.query.neighbourhood import neighbourhood, places
+from graphsearch.query.neighbourhood import neighbourhood
 
 from ..conftest import Cli, sql
 from ..query.handmade import graph_file
@@ -32,6 +33,7 @@ LINES = {
     "Nf3 e5": {"e4": (18, 0.2)},
 }
 PAGE = ("index.html", "site.css", "site.js")
+PLACES = [0.993, 0.412, 1.412, 0.0, 1.0, 2.0]  # of the nodes of a small picture
 EVIL = '<script>document.title = "broken"</script><b>\u2028'
 
 
@@ -260,11 +262,31 @@ def test_the_graph_and_its_colours_are_those_of_the_query(
     }
     tree, sides = [(0, 1), (0, 2), (1, 3), (2, 4), (2, 5)], [(1, 4), (5, 0)]
     call = "return graphsearchSite.places(arguments[0], arguments[1], arguments[2])"
-    assert browser.execute_script(call, [0, 1, 1, 2, 2, 2], tree, sides) == pytest.approx(
-        places([0, 1, 1, 2, 2, 2], tree, sides), abs=0.002
-    )
+    assert browser.execute_script(call, [0, 1, 1, 2, 2, 2], tree, sides) == PLACES
+    check_layers(browser, small_graph)
     for even, painted in ([243, 241, 236], "#db9e6b"), ([154, 154, 154], "#b37746"):
         assert browser.execute_script("return graphsearchSite.colour(0.3, arguments[0])", even) == painted
+
+
+def check_layers(browser: Any, path: Path) -> None:
+    """Checks that nodes of a layer keep apart, and that edges of the tree do not cross."""
+    found = neighbourhood(path, chess.Board(), depth=6, most=120)
+    edges = sorted(found.edges, key=lambda edge: -edge.n)
+    call = (
+        "return [...graphsearchSite.layered(0, arguments[0])]"
+        ".map(([number, one]) => [number, one.level, one.place, one.main ? one.main.from : -1])"
+    )
+    given = [{"from": edge.parent, "to": edge.child} for edge in edges]
+    stands = {number: rest for number, *rest in browser.execute_script(call, given)}
+    assert len(stands) == len(found.nodes) > 60
+    assert stands[0][0] == min(place for _, place, _ in stands.values()) == 0
+    for level in range(7):
+        there = sorted(place for its, place, _ in stands.values() if its == level)
+        assert all(b - a >= 0.999 for a, b in itertools.pairwise(there)), level
+        ends = sorted(
+            (stands[main][1], place) for its, place, main in stands.values() if its == level and level
+        )
+        assert [place for _, place in ends] == sorted(place for _, place in ends), level
 
 
 def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -> None:

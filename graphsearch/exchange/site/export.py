@@ -166,8 +166,9 @@ def _known(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 
-SHARED = ("chess.js", "board.js")  # modules of the explorer
-OWN = ("data.js", "layers.js", "look.js", "views.js", "page.js")
+SHARED = ("chess.js", "board.js", "layers.js")  # modules of the explorer
+NAMES = "Board, menOf, layered, places"  # that they export, and the site uses
+OWN = ("data.js", "chosen.js", "look.js", "views.js", "page.js")
 
 _IMPORT = re.compile(r"^import\b[^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
@@ -175,12 +176,12 @@ _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
 
 @cache
 def script() -> str:
-    """Returns the script of all sites: the explorer's board modules, then the site's own scripts."""
-    board = "\n".join(plain(_shared(name)) for name in SHARED)
+    """Returns the script of all sites: modules of the explorer, then the site's own scripts."""
+    shared = "\n".join(plain(_shared(name)) for name in SHARED)
     own = "\n".join(_own(name) for name in OWN)
     return (
         '(() => {\n"use strict";\n'
-        f"const {{ Board, menOf }} = (() => {{\n{board}\nreturn {{ Board, menOf }};\n}})();\n{own}\n}})();\n"
+        f"const {{ {NAMES} }} = (() => {{\n{shared}\nreturn {{ {NAMES} }};\n}})();\n{own}\n}})();\n"
     )
 
 

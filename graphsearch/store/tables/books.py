@@ -84,31 +84,3 @@ def book_roots(store: Store, number: int) -> list[str]:
         " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key"
     )
     return [row[0] for row in asked(store, statement, (number,), "book_root.fen")]
-
-
-@dataclass(frozen=True, slots=True)
-class BookStep:
-    """A move of a book, in UCI: edge N, and its value for the side that plays it; None if unknown."""
-
-    move: str
-    n: int
-    value: float | None
-
-
-def book_node(store: Store, number: int, key: str) -> tuple[int, float | None] | None:
-    """Returns node N and value of a position of a book, None if it is not in the book."""
-    where = "WHERE book = ? AND key = ?"
-    found = listed(store, "book_position", where, (number, key), names=("n", "value"))
-    return next(((n, value) for n, value in found), None)
-
-
-def book_steps(store: Store, number: int, key: str) -> list[BookStep]:
-    """Returns the moves of a book in a position, the best first; moves of unknown value come last."""
-    statement = (
-        "SELECT m.move, m.n, -coalesce(c.value, -m.value) FROM book_move m"
-        " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?"
-        " ORDER BY 3 IS NULL, 3 DESC, m.n DESC, m.move"
-    )
-    columns = (f"book_move.{name}" for name in ("move", "n", "value"))
-    found = asked(store, statement, (number, key), *columns)
-    return [BookStep(*row) for row in found]

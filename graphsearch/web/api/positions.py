@@ -18,7 +18,7 @@ from ...position.openings import opening_of
 from ...position.pgn import cut_games, position_in
 from ...query.history import history
 from ...query.line import values
-from ...query.neighbourhood import Neighbourhood, neighbourhood
+from ...query.neighbourhood import neighbourhood
 from ...query.parents import parents
 from ...query.position import position, unknown
 from ...query.pv import pv
@@ -26,7 +26,7 @@ from ...query.routes import routes
 from ...query.tree import tree
 from ..jobs.task import node
 from ..served_file import ServedFile
-from ..wanted import MOST_COUNT, SPELLED, GivenPosition, Line, Name, Text
+from ..wanted import MOST_COUNT, SPELLED, GivenPosition, Line, Text
 from .routes import get, post
 
 MOST_PLIES = 24  # of a line on the page
@@ -49,12 +49,11 @@ class TreeWanted(GivenPosition):
 
 
 class NeighbourhoodWanted(GivenPosition):
-    """The graph around a position, or the part of a book there."""
+    """The graph around a position."""
 
     depth: Annotated[int, Field(ge=0, le=40), SPELLED] = 4
     min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 1
     most: Annotated[int, Field(ge=1, le=1000), SPELLED] = 120
-    book: Name | None = None
 
 
 class PositionWanted(GivenPosition):
@@ -137,10 +136,8 @@ def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
 
 
 def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
-    """Returns the graph around a position, or the part of a book there."""
-    options = wanted.model_dump(include={"depth", "min_visits", "most", "book"})
-    ask: partial[Neighbourhood] = partial(neighbourhood, board=wanted.board(), **options)
-    return served.answer(ask) if wanted.book is None else ask(served.kept).as_dict()
+    options = wanted.model_dump(include={"depth", "min_visits", "most"})
+    return served.answer(partial(neighbourhood, board=wanted.board(), **options))
 
 
 def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:

@@ -4,9 +4,10 @@ import { ask, latest } from "./api.js";
 import { key } from "./values.js";
 import { chip, count, grid, h, percent, put, s, signed, tint } from "./dom.js";
 import { fenLink, hide, peek } from "./peek.js";
+import { layered } from "./layers.js";
 import { here, open, played, state } from "./state.js";
 
-const kept = { depth: 4, share: 6, most: 120, book: "" };
+const kept = { depth: 4, share: 6, most: 120 };
 const SHARES = [0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0001]; // of the root's N
 const [COLUMN, ROW, MARGIN, SMALLEST, LARGEST, LEAST_SCALE] = [54, 92, 34, 9, 24, 0.72];
 
@@ -16,18 +17,14 @@ export const graphView = {
     const last = latest();
     const picture = h("div", {});
     const ways = h("div", {});
-    const books = h("span", {});
     const show = () => {
       const n = state.look?.node?.visits || 1;
-      const there = (state.look?.books || []).map((book) => book.book);
-      const book = there.includes(kept.book) ? kept.book : "";
-      const asked = { ...here(), depth: kept.depth, min_visits: book ? 0 : Math.max(1, Math.round(n * SHARES[kept.share - 1])), most: kept.most, book };
-      put(books, there.length > 0 && chooser(there, book, show));
+      const asked = { ...here(), depth: kept.depth, min_visits: Math.max(1, Math.round(n * SHARES[kept.share - 1])), most: kept.most };
       const base = { root: state.root, line: played(), position: state.look?.position };
-      last(ask("neighbourhood", asked), (found) => draw(picture, found, base), (error) => put(picture, h("p", { class: "note", text: error.message })));
+      last(ask("neighbourhood", asked), (found) => draw(picture, arranged(found), base), (error) => put(picture, h("p", { class: "note", text: error.message })));
     };
     const waysIn = waysView(ways);
-    put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show), books),
+    put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show)),
       picture, h("h2", { text: "Ways into this position" }), ways);
     const all = () => { show(); waysIn(); };
     return { show: all, on: { position: all, file: show } };
@@ -41,13 +38,16 @@ function slider(name, label, min, max, act, say = String) {
   return h("span", { class: "slider" }, h("label", { for: id, text: label }), " ", input, " ", value);
 }
 
-function chooser(names, chosen, act) {
-  const select = h("select", { id: "graph-book", onchange: () => { kept.book = select.value; act(); } },
-    h("option", { value: "", text: "the graph" }), names.map((name) => h("option", { value: name, text: `the book ${name}`, selected: name === chosen })));
-  return h("span", { class: "slider" }, h("label", { for: "graph-book", text: "Of" }), select);
+// ------------------------------------------------------------ the picture
+// the positions level by level, each level from left to right
+function arranged({ nodes, edges, hidden }) {
+  const ways = [...edges].sort((one, other) => other.n - one.n).map((edge) => ({ ...edge, from: edge.parent, to: edge.child }));
+  const stand = layered(0, ways);
+  const order = [...stand.keys()].sort((one, other) => stand.get(one).level - stand.get(other).level || stand.get(one).place - stand.get(other).place);
+  const at = new Map(order.map((number, k) => [number, k]));
+  return { hidden, nodes: order.map((number) => ({ ...nodes[number], ...stand.get(number) })), edges: ways.map((edge) => ({ ...edge, parent: at.get(edge.parent), child: at.get(edge.child) })) };
 }
 
-// ------------------------------------------------------------ the picture
 function draw(host, found, base) {
   const { nodes, edges } = found;
   const place = (node) => [MARGIN + node.place * COLUMN, MARGIN + node.level * ROW];
@@ -58,13 +58,14 @@ function draw(host, found, base) {
   const radius = nodes.map((node) => SMALLEST + (LARGEST - SMALLEST) * Math.sqrt((node.n || 0) / most));
   const ways = nodes.map(() => 0);
   edges.forEach((edge) => { ways[edge.child] += 1; });
-  const svg = s("svg", { class: "graph-svg", viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, role: "group", "aria-label": `${nodes.length} positions, ${found.transpositions} with several ways in` });
+  const transpositions = ways.filter((number) => number > 1).length;
+  const svg = s("svg", { class: "graph-svg", viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, role: "group", "aria-label": `${nodes.length} positions, ${transpositions} with several ways in` });
   const routes = routesOf(found);
   const drawn = edges.map((edge) => edgeOf(edge, nodes, place, radius, most));
   svg.append(s("g", {}, drawn.map((each) => each.path)), s("g", {}, drawn.map((each) => each.label)));
   nodes.forEach((node, k) => svg.append(nodeOf(node, k, { place, radius, ways, route: routes[k], svg, drawn, edges, base })));
   const box = h("div", { class: "graph-box", tabindex: "0", role: "region", "aria-label": "Graph" }, svg);
-  put(host, box, h("p", { class: "note" }, `${count(nodes.length)} positions, ${count(edges.length)} moves, ${count(found.transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Colour: Q for White, `, key()));
+  put(host, box, h("p", { class: "note" }, `${count(nodes.length)} positions, ${count(edges.length)} moves, ${count(transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Colour: Q for White, `, key()));
   const root = nodes.findIndex((node) => node.level === 0);
   box.scrollLeft = scale * place(nodes[root])[0] - box.clientWidth / 2;
 }

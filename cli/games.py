@@ -19,11 +19,10 @@ from graphsearch.exchange.kept_games import game_text
 from graphsearch.exchange.output import check_target
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import named_board
-from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, Order, list_games
+from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, Order, list_games, players
 from graphsearch.query.games import Games, PlayedMove, games
 from graphsearch.query.novelties import NotableMove, Novelties, Rules
 from graphsearch.query.novelties import novelties as novelties_in
-from graphsearch.query.players import players
 from graphsearch.query.prepare import Departure, Preparation
 from graphsearch.query.prepare import prepare as preparation
 from graphsearch.store.file import real_path

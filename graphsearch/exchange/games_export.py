@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import chess
@@ -61,18 +61,10 @@ def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
     >>> csv_text([{"san": "e4", "n": 3, "worth": {"q": None, "pv": ["e4", "e5"]}, "name": "=1+1"}])
     "san,n,worth_q,worth_pv,name\\r\\ne4,3,,e4 e5,'=1+1\\r\\n"
     """
-    flat = [dict(_flat(row)) for row in rows]
+    flat, out = [dict(_flat(row)) for row in rows], io.StringIO()
     names = list(dict.fromkeys(name for row in flat for name in row))
-    return table_text(names, ([row.get(name) for name in names] for row in flat))
-
-
-def table_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Returns a table as CSV, with the same cell format as `csv_text`."""
-    out = io.StringIO()
-    writer = csv.writer(out)
     if names:
-        writer.writerow([_cell(name) for name in names])
-    writer.writerows([_cell(value) for value in row] for row in rows)
+        csv.writer(out).writerows([names, *([_cell(row.get(name)) for name in names] for row in flat)])
     return out.getvalue()
 
 

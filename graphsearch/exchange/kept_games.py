@@ -13,7 +13,7 @@ import zstandard
 
 from ..base.limits import text_lines
 from ..position.board import legal_moves
-from ..query.players import kept_game
+from ..query.game_list import kept_game
 from ..query.replay import start_of
 from ..store.store import Store
 from ..store.tables import games

@@ -7,7 +7,7 @@ path from a root, with ties broken by better moves. Then the text is written dep
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from math import isnan
@@ -59,37 +59,27 @@ def export_pgn(
     """
     report = ExportReport("pgn", target_name(target))
     with open_export(path, partial(new_output, target), report) as (store, out):
-        chosen, notes = plan(store, with_one_move(selection or Selection())), Notes(store)
+        chosen, notes = plan(store, with_one_move(selection or Selection())), _notes(store)
         walk = Walk(store, chosen, report, leaves=False, on_progress=on_progress)
         columns = partial(_columns, notes=notes, of_book=chosen.book is not None)
         tree = Tree(walk.visits(), columns, len(chosen.roots), adopt=chosen.soft)
         if tree.visited:
             claim_main_lines(tree, len(chosen.roots))
             text = io.TextIOWrapper(out, encoding="utf-8", newline="\n")
-            _Writer(tree, text, report, chosen, notes, comments=comments).write(store.path.name)
+            _Writer(tree, text, report, chosen, comments=comments).write(store.path.name)
             text.detach()
         if not report.games:
             raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
     return report
 
 
-class Notes:
-    """The notes of a file on positions; `texts[0]` is empty."""
-
-    def __init__(self, store: Store) -> None:
-        with store.reading() as connection:
-            found = all_notes(connection)
-        self.texts = ["", *(" ".join(note.text.split()) for note in found)]
-        self._places = {note.key: place for place, note in enumerate(found, 1)}
-
-    def on(self, found: Positions) -> list[int]:
-        """Returns the index of the note on each position, 0 without one."""
-        if not self._places:
-            return [0] * len(found)
-        return [self._places.get(key, 0) for key in key_texts(found.words)]
+def _notes(store: Store) -> dict[str, str]:
+    """Returns the notes of a file on positions, by key, each on one line."""
+    with store.reading() as connection:
+        return {note.key: " ".join(note.text.split()) for note in all_notes(connection)}
 
 
-def _columns(found: Positions, *, notes: Notes, of_book: bool) -> tuple[Columns, Columns]:
+def _columns(found: Positions, *, notes: Mapping[str, str], of_book: bool) -> tuple[Columns, Columns]:
     """Returns the columns of positions and of moves that a tree holds."""
     moves, edges = found.moves, found.move_worth
     n, cp, value = edges.n, edges.cp, edges.value
@@ -101,11 +91,12 @@ def _columns(found: Positions, *, notes: Notes, of_book: bool) -> tuple[Columns,
     loss, nags = best[moves.of] - value, np.zeros(len(n), np.uint8)
     for least, nag in reversed(MISTAKES):  # as `pgn_writing.mistake_of`
         nags[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
+    keys = key_texts(found.words) if notes else [""] * len(found)
     positions = {
         "ply": np.asarray(found.ply),
         "mate": found.proofs.mates,
         "proof": found.notes,
-        "note": np.array(notes.on(found), np.int32),
+        "note": np.array([notes.get(key, "") for key in keys], object),
         "n": np.where(found.known, found.n, UNKNOWN),
         "q": found.value,
     }
@@ -168,12 +159,11 @@ class _Writer:
         out: io.TextIOWrapper[BinaryIO],
         report: ExportReport,
         chosen: ExportPlan,
-        notes: Notes,
         *,
         comments: bool,
     ) -> None:
         self._tree, self._out, self._report, self._chosen = tree, out, report, chosen
-        self._notes, self._comments = notes.texts, comments
+        self._comments = comments
         self._text = MoveText(out)
 
     def write(self, name: str) -> None:
@@ -274,7 +264,7 @@ class _Writer:
         is_mate, words = san.endswith("#"), [f"N {move.n}"]
         words += [] if isnan(move.q) else [f"Q {move.q:+.3f}"]
         words += [] if isnan(move.p) else [f"P {move.p:.1f}%"]
-        note = 0
+        note = ""
         if move.child == 0:
             words.append(DRAWN)
         else:
@@ -285,9 +275,9 @@ class _Writer:
                 words += self._reference(node.id, move.child, game) if self._comments else ()
         self._comment([] if is_mate else self._eval(move, node.ply), words, note)
 
-    def _comment(self, value: list[str], words: list[str], note: int) -> None:
+    def _comment(self, value: list[str], words: list[str], note: str) -> None:
         """Writes a comment: the value of a move, the note on a position, and the other words if wanted."""
-        parts = [*value, *(words if self._comments else []), *([self._notes[note]] if note else [])]
+        parts = [*value, *(words if self._comments else []), *([note] if note else [])]
         if parts:
             self._text.visit_comment(" ".join(parts))
 

@@ -346,34 +346,20 @@ def played_game(game: ReadGame, max_ply: int | None) -> PlayedBlock:
 def played_variations(game: ReadGame, max_ply: int | None) -> PlayedBlock:
     """Returns the moves of a game's variations as games of one move: each counts each time it occurs."""
     lines = list[tuple[chess.Board, list[chess.Move]]]()
-    board = (game.start or chess.Board()).copy()
-    waiting: list[tuple[chess.pgn.GameNode, bool]] = [(game.tree, False)]
-    stack: list[chess.pgn.GameNode] = []
-    for node, in_variation in _walk(waiting):
-        while stack and stack[-1] is not node.parent:
-            stack.pop()
-            board.pop()
-        [move] = own_moves(board, [node.move])
-        if in_variation and (max_ply is None or board.ply() < max_ply):
-            lines.append((board.copy(stack=False), [move]))
-        board.push(move)
-        stack.append(node)
-    return _played(lines, [Facts({}, "", 0, 0)] * len(lines))
-
-
-def _walk(
-    waiting: list[tuple[chess.pgn.GameNode, bool]],
-) -> Iterator[tuple[chess.pgn.ChildNode, bool]]:
-    """Yields the nodes below a node, each after its parent, and whether it is in a variation."""
+    waiting: list[tuple[chess.pgn.GameNode, chess.Board, bool]] = [
+        (game.tree, game.start or chess.Board(), False)
+    ]
     while waiting:
-        node, in_variation = waiting.pop()
-        if isinstance(node, chess.pgn.ChildNode):
-            yield node, in_variation
-        waiting += [
-            (child, in_variation or i > 0)
-            for i, child in reversed(list(enumerate(node.variations)))
-            if child.move
-        ]
+        node, board, in_variation = waiting.pop()
+        for i, child in enumerate(node.variations):
+            if child.move:
+                [move] = own_moves(board, [child.move])
+                is_counted = (in_variation or i > 0) and (max_ply is None or board.ply() < max_ply)
+                lines += [(board, [move])] if is_counted else []
+                after = board.copy(stack=False)
+                after.push(move)
+                waiting.append((child, after, in_variation or i > 0))
+    return _played(lines, [Facts({}, "", 0, 0)] * len(lines))
 
 
 def _played(lines: Sequence[tuple[chess.Board, list[chess.Move]]], facts: Sequence[Facts]) -> PlayedBlock:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import chess
 import numpy as np
@@ -80,9 +81,9 @@ class NotableMove:
       weight: of a novelty, `reached * n_share`; of a popular move, the points that its games lost by Q.
     """
 
-    position: str = ""
-    start: str = ""
-    line: tuple[str, ...] = ()
+    position: str
+    start: str
+    line: tuple[str, ...]
     move: str
     san: str
     best: str
@@ -166,8 +167,8 @@ def novelties(
         reached=judge.reached,
         judged=judge.judged,
         problems=tuple(reader.problems),
-        novelties=tuple(_with_line(*row) for row in judge.novelties.rows()),
-        popular=tuple(_with_line(*row) for row in judge.popular.rows()),
+        novelties=tuple(_notable(row) for row in judge.novelties.rows()),
+        popular=tuple(_notable(row) for row in judge.popular.rows()),
     )
 
 
@@ -200,11 +201,14 @@ def _recorded(walk: Iterable[Reached], reader: Reader, judge: _Judge) -> Iterato
                 yield some[places[i]], records.record(i)
 
 
-def _with_line(notable: NotableMove, reached: Reached) -> NotableMove:
-    here = reached.way.line()
-    start = here.root()
-    line = sans_of(start, here.move_stack)
-    return replace(notable, position=fen_of(here), start=fen_of(start), line=line)
+class _Row(NamedTuple):
+    """A move to list, the best move beside it, and its weight; `visits`: node N of the position."""
+
+    reached: Reached
+    visits: int
+    step: Step
+    best: Step
+    weight: float
 
 
 class _Judge:
@@ -213,8 +217,8 @@ class _Judge:
     def __init__(self, store: Store, rules: Rules, top: int) -> None:
         self._store = store
         self.rules = rules
-        self.novelties: Most[tuple[NotableMove, Reached]] = Most(top)
-        self.popular: Most[tuple[NotableMove, Reached]] = Most(top)
+        self.novelties: Most[_Row] = Most(top)
+        self.popular: Most[_Row] = Most(top)
         self.reached = self.judged = 0
 
     def judge(self, reached: Reached, record: NodeRecord) -> None:
@@ -222,38 +226,40 @@ class _Judge:
         board, rules = unpack(reached.words), self.rules
         steps = steps_of(record, board)
         for step in steps:
-            n = step.edge.n
+            n, best = step.edge.n, steps[0]
             games, share = reached.played.get(step.move.uci(), 0), n / (record.visits - 1)
-            cost = loss_of(cp_of(steps[0].edge.value), cp_of(step.edge.value))
+            cost = loss_of(cp_of(best.edge.value), cp_of(step.edge.value))
             if n < rules.move_visits:
                 continue
             if games > rules.games:
-                lost = games * max(0.0, steps[0].edge.value - step.edge.value) / 2
+                lost = games * max(0.0, best.edge.value - step.edge.value) / 2
                 if games >= rules.popular * reached.games and cost >= rules.loss:
-                    self.popular.add(lost, (_notable(reached, record, step, steps[0], board, lost), reached))
-            elif cost <= rules.cp if rules.cp is not None else step is steps[0] and share >= rules.share:
+                    self.popular.add(lost, _Row(reached, record.visits, step, best, lost))
+            elif cost <= rules.cp if rules.cp is not None else step is best and share >= rules.share:
                 weight = reached.games * share
                 if weight <= self.novelties.least:
                     continue
                 key = key_text(after(board, step.move))  # games may have reached it by another order
                 if sum(played_at(self._store, [key]).get(key, {}).values()) <= rules.games:
-                    row = _notable(reached, record, step, steps[0], board, weight)
-                    self.novelties.add(weight, (row, reached))
+                    self.novelties.add(weight, _Row(reached, record.visits, step, best, weight))
 
 
-def _notable(
-    reached: Reached, record: NodeRecord, step: Step, best: Step, board: chess.Board, weight: float
-) -> NotableMove:
-    """Returns the row of the answer; `_with_line` adds the line to the rows that are listed."""
+def _notable(row: _Row) -> NotableMove:
+    """Returns a row of the answer."""
+    reached, visits, step, best, weight = row
+    board = reached.way.line()
     cp, best_cp = (cp_of(one.edge.value) for one in (step, best))
     return NotableMove(
+        position=fen_of(board),
+        start=fen_of(board.root()),
+        line=sans_of(board.root(), board.move_stack),
         move=step.move.uci(),
         san=board.san(step.move),
         best=board.san(best.move),
         games=reached.played.get(step.move.uci(), 0),
         reached=reached.games,
         n=step.edge.n,
-        n_share=step.edge.n / (record.visits - 1),
+        n_share=step.edge.n / (visits - 1),
         q=step.edge.value,
         cp=cp,
         best_cp=best_cp,

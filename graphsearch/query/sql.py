@@ -49,16 +49,6 @@ if TYPE_CHECKING:
 Value = str | int | float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A SQL function: its name, its number of arguments, and whether it is deterministic."""
-
-    name: str
-    arguments: int
-    call: Callable[..., Value]
-    fixed: bool = True
-
-
 def record_text(read: Reader, fen: object) -> str | None:
     """Returns a position's record as JSON text, as `graphsearch show --json` prints it; None if unknown."""
     node = view(read, _board(fen), lines=0)
@@ -91,12 +81,13 @@ def _cp(q: object) -> int:
     return cp_of(q)
 
 
-PURE = (
-    Function("key", 1, lambda fen: key_text(_board(fen))),
-    Function("after", 2, _after),
-    Function("san", 2, _san),
-    Function("cp", 1, _cp),
-)
+# functions that read nothing: name -> number of arguments, and what is called
+PURE: dict[str, tuple[int, Callable[..., Value]]] = {
+    "key": (1, lambda fen: key_text(_board(fen))),
+    "after": (2, _after),
+    "san": (2, _san),
+    "cp": (1, _cp),
+}
 
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
@@ -278,9 +269,9 @@ class Functions:
 
     def add_to(self, connection: sqlite3.Connection) -> None:
         """Registers the functions with a connection."""
-        for one in (*PURE, Function("record", 1, self._record, fixed=False)):
-            call = self._kept(one.name, one.call)
-            connection.create_function(one.name, one.arguments, call, deterministic=one.fixed)
+        for name, (arguments, call) in PURE.items():
+            connection.create_function(name, arguments, self._kept(name, call), deterministic=True)
+        connection.create_function("record", 1, self._kept("record", self._record))
 
     def _kept(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
         """Wraps a function: returns NULL for a NULL argument, and records errors."""

@@ -17,8 +17,7 @@ from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.kept_games import game_text, plain_text
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.position.board import legal_moves
-from graphsearch.query.game_list import list_games
-from graphsearch.query.players import named, players
+from graphsearch.query.game_list import list_games, named, players
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as game_tables
 from graphsearch.store.tables.games import GameRow, games_of

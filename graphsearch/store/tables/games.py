@@ -17,8 +17,6 @@ from dataclasses import asdict, astuple, dataclass, replace
 from itertools import islice
 from typing import Any
 
-import chess
-
 from ...base.answer import Answer
 from ..provenance import now
 from ..store import Store
@@ -58,13 +56,6 @@ class MoveCounts:
     def games(self) -> int:
         """Games with this move, of any result; variations do not count."""
         return self.white + self.draws + self.black + self.unknown
-
-    def points(self, turn: chess.Color) -> int:
-        """Returns two points per win of the side that plays the move and one per draw, as Polyglot counts.
-
-        A game without a result shows only that the move was played: it counts as the mean, one point.
-        """
-        return 2 * (self.white if turn else self.black) + self.draws + self.unknown
 
 
 @dataclass(frozen=True, slots=True)

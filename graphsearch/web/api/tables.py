@@ -19,10 +19,9 @@ from ...exchange.games_export import export_games
 from ...exchange.kept_games import text_of_game
 from ...position.board import key_text
 from ...query.find import Filters, find, read_pieces
-from ...query.game_list import GameFilters, ListedGames, Order, list_games
+from ...query.game_list import GameFilters, ListedGames, Order, kept_game, list_games, players
 from ...query.games import games
 from ...query.novelties import Novelties, Rules, novelties
-from ...query.players import kept_game, players
 from ...query.prepare import Preparation, prepare
 from ...query.routes import routes, transpositions
 from ...store.info import info, unfinished_state

@@ -57,10 +57,7 @@ Studies
   study list         study.list_studies  List the studies of a graph file.
   study import       study.import_studies  Make a study of each game of a PGN file.
   study export       study.export_studies  Write studies as PGN.
-  note               -                   Notes on positions: write, show, list.
-  note write         study.write_note    Write the note on a position.
-  note show          study.show_note     Print the note on a position.
-  note list          study.list_notes    List the notes of a graph file.
+  note               study.note          List notes on positions, print or write one.
   repertoire         -                   Repertoires of White and of Black: show, add, remove, import, export.
   repertoire show    study.show_repertoire  Print a repertoire with its gaps and weak spots.
   repertoire add     study.add_line      Add a line to a repertoire.

@@ -20,6 +20,7 @@ from .exports import STDOUT, write_text
 from .games import given_file
 from .options import (
     ALL_LINES,
+    AnyPositionOptions,
     Depth,
     Json,
     Lines,
@@ -131,63 +132,47 @@ def export_studies(
 
 
 # ------------------------------------------------------------------ notes
-def write_note(
+def note(
     store: StoreOption,
-    position: PositionOptions,
-    text: Annotated[str, option("--text TEXT", "The note; - reads it from standard input.")],
+    position: AnyPositionOptions,
+    text: Annotated[
+        str | None,
+        option("--text TEXT", "Write this note, - for standard input; an empty text deletes the note."),
+    ] = None,
     json: Json = False,
-) -> None:
-    """Write the note on a position, in place of the one that it has; an empty text deletes that. The file can
-    be searched meanwhile.
+) -> int:
+    """List the notes of a graph file, the last changed first. With POSITION, print the note on it, and the
+    studies that reach it; with --text, write the note in place of the one that it has.
 
-    JSON: as `note show`.
+    The file can be searched meanwhile. Exit code 1 if a position has no note and no study.
+
+    JSON: `notes`, each with the columns of the table `note` (`schema/store.md`); of a position `text`, empty
+    without a note, and `studies` with `id`, `name` and the number of the `move`.
 
     \b
-    Example:
-      graphsearch note write first.graph "1. e4 c5" --text "Ask Ann about 2. c3"
+    Examples:
+      graphsearch note first.graph
+      graphsearch note first.graph "1. e4 c5" --text "Ask Ann about 2. c3"
     """
-    given = text
-    if text == STDIN:
-        given = sys.stdin.buffer.read(LINE.most + 1).decode("utf-8", "replace")
-    check_size(len(given.encode()), LINE, "the note")
     board = position.board()
-    studies.write_note(store, board, given.strip() and given)
-    if json:
-        print_json(studies.note_on(store, board).as_dict())
-
-
-def show_note(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
-    """Print the note on a position, and the studies that reach it. Exit code 1 if there are none.
-
-    JSON: `text` is empty without a note; `studies` have `id`, `name` and the number of the `move`.
-
-    \b
-    Example:
-      graphsearch note show first.graph "1. e4 c5"
-    """
-    found = studies.note_on(store, position.board())
+    if text is not None:
+        given = sys.stdin.buffer.read(LINE.most + 1).decode("utf-8", "replace") if text == STDIN else text
+        check_size(len(given.encode()), LINE, "the note")
+        studies.write_note(store, board or chess.Board(), given.strip() and given)
+        return 0
+    if board is None:
+        notes = studies.list_notes(store)
+        rows = [
+            {"Changed (UTC)": moment(one.changed), "Position": one.fen, "Note": " ".join(one.text.split())}
+            for one in notes.notes
+        ]
+        shown = Table(rows, {"Position": WHOLE})
+        print_answer(notes, [shown if rows else "There are no notes."], json=json)
+        return 0
+    found = studies.note_on(store, board)
     texts = [found.note.text] if found.note else []
     print_answer(found, [*texts, *(f"in the study {name}" for _, name, _ in found.studies)], json=json)
-    has = found.note or found.studies
-    return 0 if has else fail(f"{store} has no note on {found.position}")
-
-
-def list_notes(store: StoreOption, json: Json = False) -> None:
-    """List the notes of a graph file, the last changed first.
-
-    JSON: `notes`, each with the columns of the table `note` (`schema/store.md`).
-
-    \b
-    Example:
-      graphsearch note list first.graph
-    """
-    found = studies.list_notes(store)
-    rows = (
-        {"Changed (UTC)": moment(note.changed), "Position": note.fen, "Note": " ".join(note.text.split())}
-        for note in found.notes
-    )
-    shown = Table(rows, {"Position": WHOLE})
-    print_answer(found, [shown if found.notes else "There are no notes."], json=json)
+    return 0 if found.note or found.studies else fail(f"{store} has no note on {found.position}")
 
 
 # ------------------------------------------------------------------ repertoires

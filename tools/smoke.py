@@ -68,8 +68,8 @@ repertoire add startpos --moves "d4 d5 c4" --store a.graph --side white
 repertoire show --store a.graph
 study import games.pgn --store a.graph
 study list --store a.graph
-note write startpos --text "größer" --store a.graph
-note show startpos --store a.graph
+note startpos --text "größer" --store a.graph
+note startpos --store a.graph
 ~ mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1" --store m.graph
 ~ alphabeta startpos --depth 3
 evaluate startpos

@@ -297,21 +297,21 @@ def test_studies_are_listed(cli: Cli, small_graph: Path, file: Path) -> None:
 
 
 def test_a_note_is_written_shown_listed_and_deleted(cli: Cli, small_graph: Path) -> None:
-    assert cli("note", "show", small_graph, "1. e4").code == 1
-    assert cli("note", "write", small_graph, "1. e4 e5 2. Nf3", "--text", "a\nb").code == 0
-    assert cli("note", "show", small_graph, "1. Nf3 e5 2. e4").out == "a\nb\n"
+    assert cli("note", small_graph, "1. e4").code == 1
+    assert cli("note", small_graph, "1. e4 e5 2. Nf3", "--text", "a\nb").code == 0
+    assert cli("note", small_graph, "1. Nf3 e5 2. e4").out == "a\nb\n"
     assert "note: a\nb\n" in cli("show", small_graph, "1. e4 e5 2. Nf3").out
     assert cli("show", small_graph, "1. e4 e5 2. Nf3", "--json").json["note"] == "a\nb"
-    assert cli("note", "list", small_graph, "--json").json["notes"][0]["text"] == "a\nb"
-    assert "a b" in cli("note", "list", small_graph).out
-    assert cli("note", "write", small_graph, "1. e4 e5 2. Nf3", "--text", " ").code == 0
-    assert cli("note", "show", small_graph, "1. e4 e5 2. Nf3").code == 1
+    assert cli("note", small_graph, "--json").json["notes"][0]["text"] == "a\nb"
+    assert "a b" in cli("note", small_graph).out
+    assert cli("note", small_graph, "1. e4 e5 2. Nf3", "--text", " ").code == 0
+    assert cli("note", small_graph, "1. e4 e5 2. Nf3").code == 1
 
 
 def test_studies_are_written_while_a_search_has_the_file(cli: Cli, small_graph: Path, file: Path) -> None:
     with Store.open(small_graph):
         assert cli("study", "import", small_graph, file).code == 0
-        assert cli("note", "write", small_graph, "--text", "x").code == 0
+        assert cli("note", small_graph, "startpos", "--text", "x").code == 0
 
 
 # ------------------------------------------------------------------ repertoires

@@ -146,7 +146,7 @@ UNUSABLE = {
     "prose.epd": "This is a letter.\nIt has no positions.\n",
 }
 TAKERS = (  # commands that read games or positions
-    *("show {} --store {}", "note show {} --store {}", "export {} --store {} -o out.csv"),
+    *("show {} --store {}", "note {} --store {}", "export {} --store {} -o out.csv"),
     *("mate {}", "evaluate {}", "alphabeta {} --depth 1", "analyze {} --visits 5", "lab perft {} 1"),
     *("analyze {} --all --store {}", "import {} --store {}", "book queue {} --store {}"),
     *("watch {1} {0} --time 1", "review {} --store {}", "study import {} --store {}"),

@@ -103,7 +103,7 @@ WORKS = (
         writes=("out.pgn",),
     ),
     Work("study import", _on("study", "import", "{}/b.pgn"), grows={"study": 1, "study_position": 2}),
-    Work("note write", _on("note", "write", "startpos", "--text", "a note"), grows={"note": 1}),
+    Work("note", _on("note", "startpos", "--text", "a note"), grows={"note": 1}),
     Work(
         "repertoire import",
         _on("repertoire", "import", "{}/b.pgn", "--side", "white"),

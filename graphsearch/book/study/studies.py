@@ -294,7 +294,7 @@ class PositionNote:
     studies: tuple[tuple[int, str, int], ...]
 
     def as_dict(self) -> dict[str, object]:
-        """Returns the JSON object of `graphsearch note show`."""
+        """Returns the JSON object of `graphsearch note POSITION`."""
         names = ("id", "name", "move")
         return {
             "key": self.key,

@@ -245,12 +245,11 @@ def import_title(now: FileProgress) -> str:
 
 LIST_KINDS = {"White": FILL, "Black": FILL, "Result": LEFT}
 LIST_SPARE = ("Event", "Opening", "Moves", "Elo W", "Elo B")
-DOWN = {"date", "white_elo", "black_elo", "plies"}  # the greatest first, unless a minus turns the order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """The filters, order and output of a list of games."""
+    """The filters and the output of a list of games."""
 
     listed: Annotated[
         bool, option("--list", "List the games themselves; with POSITION those that reach it.")
@@ -269,16 +268,6 @@ class ListOptions:
     result: Annotated[str | None, option("--result R", "Listed: 1-0, 0-1, 1/2-1/2 or *.")] = None
     elo: Annotated[str | None, option("--elo MIN..MAX", "Listed: rating of both players.")] = None
     since: Since = None
-    until: Annotated[str | None, option("--until DATE", "Only games of this date or earlier.")] = None
-    file: Annotated[str | None, option("--file NAME", "Listed: part of the name of the PGN file.")] = None
-    by: Annotated[
-        str,
-        option(
-            "--by WHAT",
-            "Listed by number, date, white, black, white_elo, black_elo, result, eco, plies or event; a "
-            "minus turns the order: --by=-date.",
-        ),
-    ] = "date"
     lines: Lines = 30
     output: Annotated[
         Path | None, option("-o --output OUT", "Listed: also write these games as PGN, or .csv.")
@@ -287,8 +276,7 @@ class ListOptions:
     @property
     def given(self) -> bool:
         """Whether any filter or the output is given."""
-        named = (self.player, self.side, self.opening, self.result, self.elo, self.since, self.until)
-        return any((*named, self.file, self.output))
+        return self != ListOptions(lines=self.lines)
 
     def filters(self, position: chess.Board | None) -> GameFilters:
         """Returns the filters of the query."""
@@ -305,8 +293,6 @@ class ListOptions:
             least_elo=least,
             most_elo=most,
             since=self.since,
-            until=self.until,
-            file=self.file or "",
             position=position,
         )
 
@@ -314,9 +300,7 @@ class ListOptions:
 def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -> ListedGames:
     """Returns the matching games, and writes them to a file if one is named."""
     check_target(given.output, store=real_path(store))
-    by = given.by.removeprefix("-")
-    down = (by in DOWN) != given.by.startswith("-")
-    found = list_games(store, given.filters(position), Order(by=by, down=down, most=given.lines or ALL_LINES))
+    found = list_games(store, given.filters(position), Order(most=given.lines or ALL_LINES))
     if given.output:
         bare = export_games(store, found, given.output, form=form_of(given.output))
         say(f"wrote {given.output}: {count(len(found.games), 'game')}")

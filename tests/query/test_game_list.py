@@ -274,7 +274,7 @@ def test_an_import_that_was_broken_off_keeps_every_text_once(
 
 
 def test_the_command_lists_games_and_writes_them(cli: Cli, store: Path, tmp_path: Path) -> None:
-    found = cli("games", store, "--list", "--player", "tal", "--lines", 3, "--by=-date", "--json").json
+    found = cli("games", store, "--list", "--player", "tal", "--lines", 3, "--json").json
     assert (len(found["games"]), found["total"]) == (3, len(wanted(lambda g: "Tal" in str(g.headers))))
     assert "more games; --lines 0" in cli("games", store, "--list", "--lines", 3).err
     out = tmp_path / "out.pgn"

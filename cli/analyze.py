@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import chess
 import typer
@@ -57,6 +57,7 @@ from .games import given_file, unpacked
 from .options import (
     STDIN,
     STDOUT,
+    Count,
     Json,
     LineOptions,
     Lines,
@@ -67,9 +68,7 @@ from .options import (
     StoreToMake,
     StoreToSave,
     WorkOptions,
-    argument,
     open_input,
-    option,
     side_of,
 )
 from .output import (
@@ -302,25 +301,22 @@ SET_SPARE = ("Visits", "Line", "PV", "Solved after", "Wanted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The options of one call."""
+    """The options of one call.
+
+    Attributes:
+      every: --all: Of a PGN file: every position of its games in turn.
+      output: -o --output OUT: Of games: write them with evaluations, marks and better lines to this PGN file.
+        Of an EPD file: write its lines with results.
+      searchmoves: --searchmoves MOVES: Search only these moves of the position: "e4 d4" or "e2e4 d2d4".
+    """
 
     position: PositionOptions
     store: StoreToSave = None
     search: SearchOptions
     lines: Lines = 5
-    every: Annotated[bool, option("--all", "Of a PGN file: every position of its games in turn.")] = False
-    output: Annotated[
-        str | None,
-        option(
-            "-o --output OUT",
-            "Of games: write them with evaluations, marks and better lines to this PGN file. Of an EPD file: "
-            "write its lines with results.",
-        ),
-    ] = None
-    searchmoves: Annotated[
-        str | None,
-        option("--searchmoves MOVES", 'Search only these moves of the position: "e4 d4" or "e2e4 d2d4".'),
-    ] = None
+    every: bool = False
+    output: str | None = None
+    searchmoves: str | None = None
     json: Json = False
 
 
@@ -493,33 +489,26 @@ GameParts = Callable[[GameReview], Iterable[Part]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequest:
-    """The options of one call of `review`."""
+    """The options of one call of `review`.
 
-    file: Annotated[str, argument("FILE", "Games in PGN, plain, .gz or .zst; - for standard input.")]
+    Attributes:
+      file: FILE: Games in PGN, plain, .gz or .zst; - for standard input.
+      output: -o --output OUT: The annotated games, - for stdout; by default NAME-reviewed.pgn beside
+        NAME.pgn.
+      game: --game K: Only this game of the file. May be repeated.
+      player: --player NAME: Only games of this player: every word of NAME is a part of the name, in any case.
+      strip: --strip: Leave out the comments, variations and glyphs of the source.
+    """
+
+    file: str
     store: StoreToMake
     search: SearchOptions
-    output: Annotated[
-        str | None,
-        option(
-            "-o --output OUT",
-            "The annotated games, - for stdout; by default NAME-reviewed.pgn beside NAME.pgn.",
-        ),
-    ] = None
-    game: Annotated[
-        list[int] | None, option("--game K", "Only this game of the file. May be repeated.", min=1)
-    ] = None
-    player: Annotated[
-        str | None,
-        option(
-            "--player NAME",
-            "Only games of this player: every word of NAME is a part of the name, in any case.",
-        ),
-    ] = None
+    output: str | None = None
+    game: list[Count] | None = None
+    player: str | None = None
     side: Side = None
     since: Since = None
-    strip: Annotated[
-        bool, option("--strip", "Leave out the comments, variations and glyphs of the source.")
-    ] = False
+    strip: bool = False
     json: Json = False
 
 
@@ -728,20 +717,17 @@ WATCH_SPARE = ("PV", "Share", "Visits")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRequest:
-    """The options of one call."""
+    """The options of one call.
 
-    positions: Annotated[
-        list[str] | None,
-        argument(
-            "POSITION...",
-            f"Positions as for `analyze`; the roots of the file by default, the {MOST_ROOTS} last searched.",
-        ),
-    ] = None
+    Attributes:
+      positions: POSITION...: Positions as for `analyze`; the roots of the file by default, the 20 last
+        searched.
+      share: --share X: Share of the next position in the time, in their order; 1 by default.
+    """
+
+    positions: list[str] | None = None
     store: StoreToMake
-    share: Annotated[
-        list[float] | None,
-        option("--share X", "Share of the next position in the time, in their order; 1 by default."),
-    ] = None
+    share: list[float] | None = None
     work: WorkOptions
     json: Json = False
 

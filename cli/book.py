@@ -28,6 +28,7 @@ from graphsearch.position.notation import holds_positions, legal_part, sans_of
 
 from .commands import has_details
 from .options import (
+    Count,
     Json,
     LineOptions,
     Lines,
@@ -40,7 +41,6 @@ from .options import (
     Threads,
     Time,
     Workers,
-    argument,
     graph_ram,
     option,
 )
@@ -72,25 +72,21 @@ ALL_STATES = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRequest:
-    """The options of `book queue`."""
+    """The options of `book queue`.
 
-    positions: Annotated[
-        list[str] | None,
-        argument(
-            "POSITION...",
-            "What to add: startpos, chess960:N, FENs or moves in quotes, PGN files (all games), files with a "
-            "FEN, an EPD line or moves on each line, or - for such lines on stdin.",
-        ),
-    ] = None
+    Attributes:
+      positions: POSITION...: What to add: startpos, chess960:N, FENs or moves in quotes, PGN files (all
+        games), files with a FEN, an EPD line or moves on each line, or - for such lines on stdin.
+      drop: --drop ITEM: Remove this waiting item, or all. May be repeated.
+      kind: --kind KIND: List what is waiting, done, refused, dropped or all.
+    """
+
+    positions: list[str] | None = None
     store: StoreOption
     line: LineOptions
     book: OfBook = None
-    drop: Annotated[
-        list[str] | None, option("--drop ITEM", "Remove this waiting item, or all. May be repeated.")
-    ] = None
-    kind: Annotated[str, option("--kind KIND", "List what is waiting, done, refused, dropped or all.")] = (
-        "waiting"
-    )
+    drop: list[str] | None = None
+    kind: str = "waiting"
     json: Json = False
 
 
@@ -263,24 +259,22 @@ EMPTY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodoRequest:
-    """The options of `book todo`."""
+    """The options of `book todo`.
 
-    name: Annotated[
-        str | None, argument("NAME", "The book's name; not needed if the file has only one book.")
-    ] = None
+    Attributes:
+      name: NAME: The book's name; not needed if the file has only one book.
+      kind: --kind KIND: leaves: positions not searched yet; gaps: likely or popular replies without an
+        answer.
+      min_games: --min-games N: Gaps: or replies with at least N imported games.
+      queue: --queue: Also add them to the book's queue.
+    """
+
+    name: str | None = None
     store: StoreOption
-    kind: Annotated[
-        str,
-        option(
-            "--kind KIND",
-            "leaves: positions not searched yet; gaps: likely or popular replies without an answer.",
-        ),
-    ] = "leaves"
+    kind: str = "leaves"
     lines: Lines = 20
-    min_games: Annotated[
-        int, option("--min-games N", "Gaps: or replies with at least N imported games.", min=1)
-    ] = 20
-    queue: Annotated[bool, option("--queue", "Also add them to the book's queue.")] = False
+    min_games: Count = 20
+    queue: bool = False
     json: Json = False
 
 
@@ -353,17 +347,19 @@ BookName = Annotated[str | None, option("--book NAME", "Which book, if the file 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
-    """The options of `book build`."""
+    """The options of `book build`.
 
-    config: Annotated[Path, argument("BOOK.toml", "The book's settings (docs/books.md).")]
+    Attributes:
+      config: BOOK.toml: The book's settings (docs/books.md).
+      evaluations: --evaluations N: Start no search that might exceed N evaluations.
+      forever: --forever: Wait for the queue when nothing is left to search.
+    """
+
+    config: Path
     store: StoreToMake
     time: Time = None
-    evaluations: Annotated[
-        int | None, option("--evaluations N", "Start no search that might exceed N evaluations.", min=1)
-    ] = None
-    forever: Annotated[bool, option("--forever", "Wait for the queue when nothing is left to search.")] = (
-        False
-    )
+    evaluations: Count | None = None
+    forever: bool = False
     workers: Workers = None
     pool: Pool = None
     threads: Threads = None

@@ -1,8 +1,9 @@
 """Makes commands of functions, and parses their command lines.
 
-A bundle is a frozen dataclass; its fields are options, `name: Annotated[type, typer.Option(...)] = default`,
-or bundles. A command takes a bundle as one parameter; Typer sees its options as if the command listed them
-itself. So commands share an option that is written once.
+A parameter of a command is an option, an argument or a bundle. A bundle is a frozen dataclass with the same
+kinds of fields. The docstring describes an option by a line `name: --flag METAVAR: help`, and an argument by
+`name: METAVAR: help`; options that several share have a type of `options.py`. Typer sees the options of a
+bundle as if the command listed them itself. So commands share an option that is written once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from graphsearch.base.errors import (
 )
 from graphsearch.base.faults import watch_logs
 
-from .options import Details
+from .options import Details, argument, option
 from .output import INTERRUPTED, PIPE_CLOSED, PROGRAM, failed, one_line, say
 from .settings import NAME, STORE_VARIABLE, settings
 from .tables import detailing
@@ -40,6 +41,8 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 SUFFIX = ".graph"
 SQLITE = b"SQLite format 3\0"
 NO_STORE = f"name a graph file: as first argument, with --store FILE, in {STORE_VARIABLE} or in {NAME}"
+# the description of an option or an argument: name, flags and metavar, help
+DESCRIBED = re.compile(r"^  (\w+): (-[^:]+|[A-Z][^\s:]*): (.*(?:\n    .*)*)", re.MULTILINE)
 # starts of unquoted moves and FENs
 POSITION_WORD = re.compile(r"\d+\.|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8]|startpos|chess960:|[1-8pnbrqkPNBRQK]+/")
 
@@ -61,9 +64,11 @@ def has_details(function: Function) -> Function:
 def command(function: Function, name: str, **shown: Any) -> TyperCommand:
     """Returns the command of a function.
 
-    Its docstring is the help text; the examples at its end, in a paragraph of `\\b`, follow the options.
+    Its docstring is the help text, up to its arguments. The examples, in a paragraph of `\\b`, follow the
+    options.
     """
-    text, mark, examples = getdoc(function).partition("\b\nExample")  # type: ignore[union-attr] # each has one
+    shown_text, _, _ = (getdoc(function) or "").partition("\nArgs:\n")
+    text, mark, examples = shown_text.partition("\b\nExample")
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(
         name,
@@ -92,7 +97,7 @@ def with_options(function: Function) -> Callable[..., None]:
     startpos e4 True
     """
     function.__annotations__.pop("return", None)  # known to type checkers only
-    hints = get_type_hints(function, include_extras=True)
+    hints = _hints(function)
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]
     more = [("details", Details, False)] if function in _with_details else []
 
@@ -189,11 +194,28 @@ def _options(declared: list[_Declared]) -> Iterator[_Declared]:
 
 
 def _fields(bundle: Any) -> list[_Declared]:
-    hints = get_type_hints(bundle, include_extras=True)
+    hints = _hints(bundle)
     return [
         (field.name, hints[field.name], Parameter.empty if field.default is MISSING else field.default)
         for field in fields(bundle)
     ]
+
+
+def _hints(owner: Any) -> dict[str, Any]:
+    """Returns the types of parameters or fields; those that the docstring describes with their option."""
+    hints, plain = get_type_hints(owner, include_extras=True), get_type_hints(owner)
+    docs = "\n".join(getdoc(one) or "" for one in getattr(owner, "__mro__", [owner]))
+    for name, flags, text in DESCRIBED.findall(docs):
+        declare = option if flags.startswith("-") else argument
+        hints[name] = Annotated[plain[name], declare(flags, " ".join(text.split()), min=_least(hints[name]))]
+    return hints
+
+
+def _least(hint: Any) -> int | None:
+    """Returns the least value of a `Count` or `Natural` in a type; None if it has neither."""
+    if get_origin(hint) is Annotated:
+        return int(get_args(hint)[1])
+    return next((least for part in get_args(hint) if (least := _least(part)) is not None), None)
 
 
 def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:

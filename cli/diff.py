@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -21,11 +20,10 @@ from .commands import has_details
 from .options import (
     ALL_LINES,
     AnyPositionOptions,
+    Count,
     Json,
     Lines,
     StoreOption,
-    argument,
-    option,
 )
 from .output import print_answer, say, say_if_unfinished
 from .progress import progress_bar
@@ -54,30 +52,12 @@ from .tables import (
 @has_details
 def diff(
     store: StoreOption,
-    other: Annotated[Path | None, argument("NEWER", "The newer graph file.")] = None,
-    since: Annotated[
-        str | None,
-        option(
-            "--since MOMENT",
-            "Instead of a second file: a run's number, last, yesterday, 7d, 12h, or a time such as "
-            "2026-01-31T12:00 (UTC).",
-        ),
-    ] = None,
-    cp: Annotated[
-        int, option("--cp X", "Changes of X centipawns (hundredths of a pawn) or more count.", min=1)
-    ] = 20,
-    kind: Annotated[
-        list[str] | None,
-        option(
-            "--kind CHANGE",
-            "List positions whose best, q, bounds or n changed. May be repeated; by default all but n.",
-        ),
-    ] = None,
+    other: Path | None = None,
+    since: str | None = None,
+    cp: Count = 20,
+    kind: list[str] | None = None,
     lines: Lines = 20,
-    min_visits: Annotated[
-        int,
-        option("--min-visits N", "With --since: list new proofs of positions with N visits or more.", min=1),
-    ] = 10,
+    min_visits: Count = 10,
     json: Json = False,
 ) -> None:
     """List the positions whose best move, value, bounds or visits differ between two graph files.
@@ -99,6 +79,15 @@ def diff(
       graphsearch diff sunday.graph first.graph
       graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json
       graphsearch diff first.graph --since last
+
+    Args:
+      other: NEWER: The newer graph file.
+      since: --since MOMENT: Instead of a second file: a run's number, last, yesterday, 7d, 12h, or a time
+        such as 2026-01-31T12:00 (UTC).
+      cp: --cp X: Changes of X centipawns (hundredths of a pawn) or more count.
+      kind: --kind CHANGE: List positions whose best, q, bounds or n changed. May be repeated; by default all
+        but n.
+      min_visits: --min-visits N: With --since: list new proofs of positions with N visits or more.
     """
     top = lines or ALL_LINES
     if (other is None) == (since is None):
@@ -247,12 +236,7 @@ def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
 
 
 @has_details
-def history(
-    store: StoreOption,
-    position: AnyPositionOptions,
-    by: Annotated[str, option("--by WHAT", "save: every save; run: only the last one of each run.")] = "save",
-    json: Json = False,
-) -> None:
+def history(store: StoreOption, position: AnyPositionOptions, by: str = "save", json: Json = False) -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
 
     Without POSITION: of the root that was searched last. A `*` marks a
@@ -269,6 +253,9 @@ def history(
     Examples:
       graphsearch history first.graph
       graphsearch history first.graph "1. e4 e5" --by run --json
+
+    Args:
+      by: --by WHAT: save: every save; run: only the last one of each run.
     """
     if by not in ("save", "run"):
         raise typer.BadParameter(f"--by must be save or run, not {by!r}")

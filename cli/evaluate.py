@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import groupby, islice
 from json import dumps
-from typing import Annotated
 
 import typer
 
@@ -17,7 +16,7 @@ from graphsearch.position.fens import TextLines
 from graphsearch.position.notation import holds_positions
 
 from .commands import has_details
-from .options import STDIN, EvaluatorOptions, Json, LineOptions, Param, argument, open_input
+from .options import STDIN, EvaluatorOptions, Json, LineOptions, Param, open_input
 from .output import FAILED, fail
 from .progress import progress_bar
 from .render import TERMINAL_NAMES, game_text, named, wdl
@@ -29,14 +28,7 @@ TOP = 5  # priors that the text shows
 @has_details
 def evaluate(
     *,
-    positions: Annotated[
-        list[str] | None,
-        argument(
-            "POSITION...",
-            "startpos, chess960:N, FENs or moves in quotes, PGN files (their last positions), files with a "
-            "FEN or EPD on each line, or - for such lines on stdin; startpos by default.",
-        ),
-    ] = None,
+    positions: list[str] | None = None,
     evaluator: EvaluatorOptions,
     param: Param = None,
     json: Json = False,
@@ -52,6 +44,10 @@ def evaluate(
     Examples:
       graphsearch evaluate startpos
       graphsearch evaluate positions.epd --json
+
+    Args:
+      positions: POSITION...: startpos, chess960:N, FENs or moves in quotes, PGN files (their last positions),
+        files with a FEN or EPD on each line, or - for such lines on stdin; startpos by default.
     """
     engine, others = evaluator.create(param or ())
     with closing(engine):

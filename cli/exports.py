@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import chess
 import typer
@@ -23,7 +23,7 @@ from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import export_site
 from graphsearch.position.pgn import read_games
 
-from .options import Depth, Json, LineOptions, OfBook, Side, StoreOption, argument, option, side_of
+from .options import Count, Depth, Json, LineOptions, Natural, OfBook, Side, StoreOption, side_of
 from .output import fail, print_json, say, say_if_unfinished
 from .progress import progress_bar
 from .signals import StopSignals
@@ -45,61 +45,38 @@ FORMATS = {*WRITERS, "site"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The options of one call."""
+    """The options of one call.
 
-    positions: Annotated[
-        list[str] | None,
-        argument(
-            "POSITION...",
-            "Where to start; by default the roots of the book, the roots of searches, or the start position.",
-        ),
-    ] = None
+    Attributes:
+      positions: POSITION...: Where to start; by default the roots of the book, the roots of searches, or the
+        start position.
+      output: -o --output OUT: File or folder to write; - for stdout.
+      format: --format FORMAT: pgn, epd, polyglot (.bin), jsonl, csv, parquet or site; by default the ending
+        of OUT says it.
+      min_visits: --min-visits N: Only positions and moves with N or more visits.
+      max_moves: --max-moves K: At most the K best moves of the side in a position; the other side's replies
+        are not limited.
+      all_moves: --all-moves: Of jsonl, csv, parquet: also the moves without visits, nine tenths of all.
+      comments: --comments: Of pgn: also comments with N, Q, P, proofs and where a line goes on.
+      weights: --weights POLICY: Of polyglot. n: visits; q: halved for every 25 centipawns lost against the
+        best move. By default n, and q with --book.
+      all: --all: Of a book: also the moves that were added before and that its rules no longer admit.
+    """
+
+    positions: list[str] | None = None
     store: StoreOption
     line: LineOptions
-    output: Annotated[str, option("-o --output OUT", "File or folder to write; - for stdout.")]
-    format: Annotated[
-        str | None,
-        option(
-            "--format FORMAT",
-            "pgn, epd, polyglot (.bin), jsonl, csv, parquet or site; by default the ending of OUT says it.",
-        ),
-    ] = None
+    output: str
+    format: str | None = None
     book: OfBook = None
     side: Side = None
     depth: Depth = None
-    min_visits: Annotated[
-        int | None, option("--min-visits N", "Only positions and moves with N or more visits.", min=0)
-    ] = None
-    max_moves: Annotated[
-        int | None,
-        option(
-            "--max-moves K",
-            "At most the K best moves of the side in a position; the other side's replies are not limited.",
-            min=1,
-        ),
-    ] = None
-    all_moves: Annotated[
-        bool,
-        option("--all-moves", "Of jsonl, csv, parquet: also the moves without visits, nine tenths of all."),
-    ] = False
-    comments: Annotated[
-        bool,
-        option("--comments", "Of pgn: also comments with N, Q, P, proofs and where a line goes on."),
-    ] = False
-    weights: Annotated[
-        str | None,
-        option(
-            "--weights POLICY",
-            "Of polyglot. n: visits; q: halved for every 25 centipawns lost against the best move. "
-            "By default n, and q with --book.",
-        ),
-    ] = None
-    all: Annotated[
-        bool,
-        option(
-            "--all", "Of a book: also the moves that were added before and that its rules no longer admit."
-        ),
-    ] = False
+    min_visits: Natural | None = None
+    max_moves: Count | None = None
+    all_moves: bool = False
+    comments: bool = False
+    weights: str | None = None
+    all: bool = False
     json: Json = False
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 
@@ -22,7 +22,7 @@ from graphsearch.query.sql import MAX_HEAP_BYTES, json_value
 from graphsearch.query.sql import sql as ask
 
 from .commands import has_details
-from .options import Json, Lines, Side, StoreOption, Time, argument, option, side_of
+from .options import Count, Json, Lines, Side, StoreOption, Time, side_of
 from .output import print_json, say, say_if_unfinished
 from .progress import progress_bar
 from .render import proven_result, way_text
@@ -33,27 +33,20 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
-    """Conditions on positions; all given ones must hold."""
+    """Conditions on positions; all given ones must hold.
 
-    min_visits: Annotated[int | None, option("--min-visits N", "Only with N visits or more.", min=1)] = None
-    q: Annotated[
-        str | None,
-        option("--q MIN..MAX", "Q for the side to move, such as 0.1..0.3; either end may be missing."),
-    ] = None
-    bounds: Annotated[
-        str | None,
-        option(
-            "--bounds WHAT", "Proven result: win, draw or loss for the side to move; proven for any of them."
-        ),
-    ] = None
-    pieces: Annotated[
-        str | None,
-        option(
-            "--pieces WHAT",
-            'Number of men of a kind, White\'s in capitals: "P<=4, q=0"; "men<=6" for all together; or the '
-            "exact men of both sides: KRPkrp.",
-        ),
-    ] = None
+    Attributes:
+      min_visits: --min-visits N: Only with N visits or more.
+      q: --q MIN..MAX: Q for the side to move, such as 0.1..0.3; either end may be missing.
+      bounds: --bounds WHAT: Proven result: win, draw or loss for the side to move; proven for any of them.
+      pieces: --pieces WHAT: Number of men of a kind, White's in capitals: "P<=4, q=0"; "men<=6" for all
+        together; or the exact men of both sides: KRPkrp.
+    """
+
+    min_visits: Count | None = None
+    q: str | None = None
+    bounds: str | None = None
+    pieces: str | None = None
     side: Side = None
 
     def filters(self) -> Filters:
@@ -159,13 +152,7 @@ def _found_line(row: Found, way: Way | None) -> str:
     return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{fen}"
 
 
-def sql(
-    statement: Annotated[str, argument("STATEMENT", "SELECT, WITH, VALUES or EXPLAIN.")],
-    store: StoreOption,
-    lines: Lines = 0,
-    time: Time = 60.0,
-    json: Json = False,
-) -> None:
+def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0, json: Json = False) -> None:
     """Execute one read-only SQL statement over the tables and views of a graph file.
 
     Views: runs, position_moves, game_moves, games_against_search, played_games, book_edges, book_open_leaves.
@@ -182,6 +169,9 @@ def sql(
       graphsearch lab sql first.graph "SELECT san, move_n, move_q FROM position_moves LIMIT 5"
       graphsearch lab sql first.graph "SELECT fen, n, cp(q) FROM top_position" --lines 3
       graphsearch lab sql first.graph "SELECT record(position) AS record FROM root" --json
+
+    Args:
+      statement: STATEMENT: SELECT, WITH, VALUES or EXPLAIN.
     """
     with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=MAX_HEAP_BYTES) as result:
         if json:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import chess
 import typer
@@ -34,15 +34,15 @@ from .find import range_of
 from .options import (
     ALL_LINES,
     AnyPositionOptions,
+    Count,
     Json,
     Lines,
+    Natural,
     OfBook,
     Side,
     Since,
     StoreOption,
     StoreToMake,
-    argument,
-    option,
     side_of,
 )
 from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say, say_if_unfinished
@@ -74,30 +74,13 @@ READS = (
 
 
 def import_files(
-    files: Annotated[list[str], argument("FILE...", "Files, plain, .gz or .zst; - for standard input.")],
+    files: list[str],
     store: StoreToMake,
-    form: Annotated[
-        str | None,
-        option("--format FORMAT", "pgn, polyglot (.bin) or epd; by default the ending of each file says it."),
-    ] = None,
-    variations: Annotated[
-        bool, option("--variations", "Of PGN: also count the moves of variations, in a separate column.")
-    ] = False,
-    depth: Annotated[
-        int | None,
-        option(
-            "--depth N", "Of PGN: count only the first N half-moves of a game, by its move numbers.", min=1
-        ),
-    ] = None,
-    players: Annotated[
-        bool,
-        option(
-            "--players",
-            "Of PGN: also keep the games: names, Elo, date, event, result, moves, comments and variations; "
-            "also of files that were imported before without them.",
-        ),
-    ] = False,
-    again: Annotated[bool, option("--again", "Import files again that were imported before.")] = False,
+    form: str | None = None,
+    variations: bool = False,
+    depth: Count | None = None,
+    players: bool = False,
+    again: bool = False,
     json: Json = False,
 ) -> int:
     """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
@@ -125,6 +108,15 @@ def import_files(
       graphsearch import books.graph games.pgn --players
       graphsearch import first.graph book.bin
       graphsearch import games.graph games.pgn --players --variations --depth 40 --json
+
+    Args:
+      files: FILE...: Files, plain, .gz or .zst; - for standard input.
+      form: --format FORMAT: pgn, polyglot (.bin) or epd; by default the ending of each file says it.
+      variations: --variations: Of PGN: also count the moves of variations, in a separate column.
+      depth: --depth N: Of PGN: count only the first N half-moves of a game, by its move numbers.
+      players: --players: Of PGN: also keep the games: names, Elo, date, event, result, moves, comments and
+        variations; also of files that were imported before without them.
+      again: --again: Import files again that were imported before.
     """
     forms = {form or ENDINGS.get(_ending(name), "pgn") for name in files}
     form = forms.pop()
@@ -249,29 +241,26 @@ LIST_SPARE = ("Event", "Opening", "Moves", "Elo W", "Elo B")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """The filters and the output of a list of games."""
+    """The filters and the output of a list of games.
 
-    listed: Annotated[
-        bool, option("--list", "List the games themselves; with POSITION those that reach it.")
-    ] = False
-    player: Annotated[
-        list[str] | None,
-        option(
-            "--player NAME",
-            "Listed: games of a player; given twice, the games of these two with each other.",
-        ),
-    ] = None
+    Attributes:
+      listed: --list: List the games themselves; with POSITION those that reach it.
+      player: --player NAME: Listed: games of a player; given twice, the games of these two with each other.
+      opening: --opening TEXT: Listed: an ECO code, its beginning, or part of a name.
+      result: --result R: Listed: 1-0, 0-1, 1/2-1/2 or *.
+      elo: --elo MIN..MAX: Listed: rating of both players.
+      output: -o --output OUT: Listed: also write these games as PGN, or .csv.
+    """
+
+    listed: bool = False
+    player: list[str] | None = None
     side: Side = None
-    opening: Annotated[
-        str | None, option("--opening TEXT", "Listed: an ECO code, its beginning, or part of a name.")
-    ] = None
-    result: Annotated[str | None, option("--result R", "Listed: 1-0, 0-1, 1/2-1/2 or *.")] = None
-    elo: Annotated[str | None, option("--elo MIN..MAX", "Listed: rating of both players.")] = None
+    opening: str | None = None
+    result: str | None = None
+    elo: str | None = None
     since: Since = None
     lines: Lines = 30
-    output: Annotated[
-        Path | None, option("-o --output OUT", "Listed: also write these games as PGN, or .csv.")
-    ] = None
+    output: Path | None = None
 
     @property
     def given(self) -> bool:
@@ -423,16 +412,10 @@ def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, st
     }
 
 
-MinGames = Annotated[int, option("--min-games N", "Only moves that were played N times or more.", min=1)]
 PREPARE_SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
 
-def players_of(
-    store: StoreOption,
-    name: Annotated[str, argument("NAME", "Part of a name; all players by default.")] = "",
-    lines: Lines = 30,
-    json: Json = False,
-) -> None:
+def players_of(store: StoreOption, name: str = "", lines: Lines = 30, json: Json = False) -> None:
     """List the players of the imported games: games of each colour, first and last year, highest Elo.
 
     A name is found by words or their beginnings, in any order; case, accents and punctuation do not matter.
@@ -444,6 +427,9 @@ def players_of(
     Examples:
       graphsearch players games.graph
       graphsearch players games.graph kasparov --json
+
+    Args:
+      name: NAME: Part of a name; all players by default.
     """
     found = players(store, name, top=lines or ALL_LINES)
     if not found.rows:
@@ -464,11 +450,7 @@ def players_of(
     print_answer(found, [title, Table(rows)], json=json)
 
 
-def game_of(
-    store: StoreOption,
-    game: Annotated[str, argument("GAME", "SOURCE:NUMBER, as other queries list it.")],
-    json: Json = False,
-) -> None:
+def game_of(store: StoreOption, game: str, json: Json = False) -> None:
     """Print the text of an imported game as it stood in its PGN file, with comments and variations.
 
     If a damaged file has lost the text, its headers and moves are printed. `games --list`, `prepare` and the
@@ -479,6 +461,9 @@ def game_of(
     \b
     Example:
       graphsearch lab game games.graph 1:2
+
+    Args:
+      game: GAME: SOURCE:NUMBER, as other queries list it.
     """
     source, _, number = game.partition(":")
     if not (source.isdecimal() and number.isdecimal() and len(game) < 40):
@@ -493,23 +478,15 @@ def game_of(
 @has_details
 def prepare(
     store: StoreOption,
-    player: Annotated[
-        list[str], option("--player NAME", "The opponent's name, or the beginning of a word in it.")
-    ],
+    player: list[str],
     side: Side = None,
     since: Since = None,
-    book: Annotated[str | None, option("--book NAME", "Your book; else the stored graph.")] = None,
-    min_visits: Annotated[
-        int, option("--min-visits N", "Without --book: a position is known with N visits or more.", min=1)
-    ] = 10,
-    min_games: MinGames = 1,
+    book: str | None = None,
+    min_visits: Count = 10,
+    min_games: Count = 1,
     lines: Lines = 30,
-    by: Annotated[
-        str, option("--by WHAT", "games: most played first; cost: first what costs most, times its games.")
-    ] = "games",
-    output: Annotated[
-        Path | None, option("-o --output OUT", "Also write the lines to this PGN file.")
-    ] = None,
+    by: str = "games",
+    output: Path | None = None,
     json: Json = False,
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
@@ -528,6 +505,14 @@ def prepare(
     Examples:
       graphsearch prepare games.graph --player "Kasparov"
       graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white -o carlsen.pgn
+
+    Args:
+      player: --player NAME: The opponent's name, or the beginning of a word in it.
+      book: --book NAME: Your book; else the stored graph.
+      min_visits: --min-visits N: Without --book: a position is known with N visits or more.
+      by: --by WHAT: games: most played first; cost: first what costs most, times its games.
+      output: -o --output OUT: Also write the lines to this PGN file.
+      min_games: --min-games N: Only moves that were played N times or more.
     """
     check_target(output, store=real_path(store))
     with progress_bar("Following games") as show:
@@ -600,8 +585,6 @@ def _departure_cells(move: Departure) -> dict[str, str]:
     }
 
 
-MinPassed = Annotated[int, option("--min-games N", "Only positions that N games or more passed.", min=1)]
-MinVisits = Annotated[int, option("--min-visits N", "Only positions with N visits or more.", min=1)]
 NOVELTY_SPARE = ("Opening", "Share", "Points", "Visits", "Best", "ECO", "Of")
 
 
@@ -625,17 +608,10 @@ def novelties(
     store: StoreOption,
     position: AnyPositionOptions,
     book: OfBook = None,
-    games: Annotated[int, option("--games N", "A move is new if N games or fewer have it.", min=0)] = 0,
-    cp: Annotated[
-        int | None,
-        option(
-            "--cp CP",
-            "Also moves that are at most CP centipawns worse than the best one, however few their visits.",
-            min=0,
-        ),
-    ] = None,
-    min_games: MinPassed = 5,
-    min_visits: MinVisits = 100,
+    games: Natural = 0,
+    cp: Natural | None = None,
+    min_games: Count = 5,
+    min_visits: Count = 100,
     lines: Lines = 20,
     json: Json = False,
 ) -> None:
@@ -655,6 +631,13 @@ def novelties(
     Examples:
       graphsearch novelties games.graph
       graphsearch novelties books.graph --book white --cp 15 --games 2 --json
+
+    Args:
+      games: --games N: A move is new if N games or fewer have it.
+      cp: --cp CP: Also moves that are at most CP centipawns worse than the best one, however few their
+        visits.
+      min_games: --min-games N: Only positions that N games or more passed.
+      min_visits: --min-visits N: Only positions with N visits or more.
     """
     if position.given and book is not None:
         raise typer.BadParameter("give a position or --book, one of the two")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import typer
 
-from .options import argument
 from .output import print_parts
 from .settings import KEYS, NAME, STORE_VARIABLE, Setting, settings, user_file
 from .tables import LEFT, Part, Table
@@ -96,15 +94,16 @@ ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
 }
 
 
-def help_on(
-    topics: Annotated[list[str] | None, argument("TOPIC...", "A topic or a command.")] = None,
-) -> None:
+def help_on(topics: list[str] | None = None) -> None:
     """Explain a topic; of a command, print its help. Without TOPIC, list the topics.
 
     \b
     Examples:
       graphsearch help positions
       graphsearch help show
+
+    Args:
+      topics: TOPIC...: A topic or a command.
     """
     words = topics or []
     if not words:

@@ -16,19 +16,14 @@ from graphsearch.position.rules_kernel import perft as count_leaves
 from graphsearch.position.tables import load_tables
 from graphsearch.search.results import SearchResult
 
-from .options import Json, LineOptions, Position, argument, option
+from .options import Json, LineOptions, Natural, Position, option
 from .output import print_answer, say
 from .signals import interruptible
 from .tables import rate
 
 
 def perft(
-    *,
-    position: Position,
-    depth: Annotated[int, argument("DEPTH", "Depth in plies.", min=0)],
-    divide: Annotated[bool, option("--divide", "Count separately below each move.")] = False,
-    line: LineOptions,
-    json: Json = False,
+    *, position: Position, depth: Natural, divide: bool = False, line: LineOptions, json: Json = False
 ) -> None:
     """Count the positions DEPTH plies below a position.
 
@@ -36,6 +31,10 @@ def perft(
     Examples:
       graphsearch lab perft startpos 6
       graphsearch lab perft startpos 5 --moves "e4 e5" --divide
+
+    Args:
+      depth: DEPTH: Depth in plies.
+      divide: --divide: Count separately below each move.
     """
     board = line.board_after(position)
     parts = interruptible(lambda: _count(board, depth, divide=divide))

@@ -65,6 +65,8 @@ Param = Annotated[
     list[str] | None,
     option("--param NAME=VALUE", "A search parameter such as CPuct=2; `help parameters` lists them."),
 ]
+Count = Annotated[int, 1]  # with its least value
+Natural = Annotated[int, 0]
 STDIN = STDOUT = "-"  # as the name of a file
 DEFAULT_VISITS = 1000  # of every position, if no limit is named
 ALL_LINES = 1 << 40  # for --lines 0, in functions that need a number
@@ -127,27 +129,18 @@ Threads = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOptions:
-    """The moves played from a position."""
+    """The moves played from a position.
 
-    moves: Annotated[
-        str | None,
-        option(
-            "--moves MOVES",
-            'Moves to play from that position, in SAN or UCI: "e4 e5 Nf3".',
-        ),
-    ] = None
-    game: Annotated[
-        int | None,
-        option(
-            "--game K",
-            "Number of the game in the PGN file, or of the position in the EPD file, from 1; the first by "
-            "default.",
-            min=1,
-        ),
-    ] = None
-    ply: Annotated[
-        int | None, option("--ply P", "Half-moves of the game to play; all by default.", min=0)
-    ] = None
+    Attributes:
+      moves: --moves MOVES: Moves to play from that position, in SAN or UCI: "e4 e5 Nf3".
+      game: --game K: Number of the game in the PGN file, or of the position in the EPD file, from 1; the
+        first by default.
+      ply: --ply P: Half-moves of the game to play; all by default.
+    """
+
+    moves: str | None = None
+    game: Count | None = None
+    ply: Natural | None = None
 
     @property
     def given(self) -> bool:
@@ -195,35 +188,25 @@ class AnyPositionOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorOptions:
-    """An evaluator and its options."""
+    """An evaluator and its options.
 
-    evaluator: Annotated[
-        str | None,
-        option(
-            "--evaluator NAME",
-            "builtin (the default): the program's own networks; uniform: knows only the rules, for "
-            "benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, from a .nnue file or the program "
-            "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
-            "engine; FILE.py:CLASS: a class of a Python file.",
-        ),
-    ] = None
-    policy: Annotated[
-        str | None, option("--policy NAME", "Take priors from this evaluator and values from another.")
-    ] = None
-    value: Annotated[
-        str | None, option("--value NAME", "Take values from this evaluator and priors from another.")
-    ] = None
-    evaluator_option: Annotated[
-        list[str] | None,
-        option(
-            "--evaluator-option NAME=VALUE",
-            "An evaluator option, such as nodes=500 or workers=2; with two evaluators, policy.NAME or "
-            "value.NAME. May be repeated.",
-        ),
-    ] = None
-    syzygy: Annotated[
-        str | None, option("--syzygy DIR", "Folder of Syzygy tablebases; separate several as in PATH.")
-    ] = None
+    Attributes:
+      evaluator: --evaluator NAME: builtin (the default): the program's own networks; uniform: knows only the
+        rules, for benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, from a .nnue file or the
+        program (nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI
+        engine; FILE.py:CLASS: a class of a Python file.
+      policy: --policy NAME: Take priors from this evaluator and values from another.
+      value: --value NAME: Take values from this evaluator and priors from another.
+      evaluator_option: --evaluator-option NAME=VALUE: An evaluator option, such as nodes=500 or workers=2;
+        with two evaluators, policy.NAME or value.NAME. May be repeated.
+      syzygy: --syzygy DIR: Folder of Syzygy tablebases; separate several as in PATH.
+    """
+
+    evaluator: str | None = None
+    policy: str | None = None
+    value: str | None = None
+    evaluator_option: list[str] | None = None
+    syzygy: str | None = None
     threads: Threads = None
     pool: Pool = None
 
@@ -319,9 +302,13 @@ def _identity_of(file: Path) -> EvaluatorIdentity | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOptions:
-    """How positions are searched: limits in all, memory, processes, evaluator and parameters."""
+    """How positions are searched: limits in all, memory, processes, evaluator and parameters.
 
-    evaluations: Annotated[int | None, option("--evaluations N", "Stop after N evaluations.", min=1)] = None
+    Attributes:
+      evaluations: --evaluations N: Stop after N evaluations.
+    """
+
+    evaluations: Count | None = None
     time: Time = None
     ram: Ram = None
     workers: Workers = None
@@ -336,16 +323,14 @@ class WorkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions(WorkOptions):
-    """The same, with a limit of visits."""
+    """The same, with a limit of visits.
 
-    visits: Annotated[
-        int | None,
-        option(
-            "--visits N",
-            "Stop after N more visits of the position; of games and files: visits of each, 1,000 if no limit "
-            "is named.",
-        ),
-    ] = None
+    Attributes:
+      visits: --visits N: Stop after N more visits of the position; of games and files: visits of each, 1,000
+        if no limit is named.
+    """
+
+    visits: int | None = None
 
     @property
     def limits(self) -> Limits:

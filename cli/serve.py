@@ -25,32 +25,12 @@ from .signals import StopSignals
 def serve(
     file: StoreOption,
     port: Annotated[int, option("--port N", "Port; 0 takes a free one.", min=0, max=65535)] = 0,
-    host: Annotated[
-        str,
-        option(
-            "--host ADDRESS", "Address to listen at; another than this machine's own needs --password-file."
-        ),
-    ] = "127.0.0.1",
-    no_browser: Annotated[bool, option("--no-browser", "Only print the address; open no browser.")] = False,
-    read_only: Annotated[bool, option("--read-only", "Serve without searches, builds and imports.")] = False,
-    password_file: Annotated[
-        Path | None, option("--password-file FILE", "Also let in who knows the first line of FILE.")
-    ] = None,
-    keep_address: Annotated[
-        Path | None,
-        option(
-            "--keep-address FILE",
-            "Keep port, token and cookie in FILE: addresses and open pages survive a restart.",
-        ),
-    ] = None,
-    evaluator: Annotated[
-        list[str] | None,
-        option(
-            "--evaluator NAME",
-            "An evaluator that the page may search with, such as lc0:FILE, beside builtin and uniform; the "
-            "first is the default. May be repeated.",
-        ),
-    ] = None,
+    host: str = "127.0.0.1",
+    no_browser: bool = False,
+    read_only: bool = False,
+    password_file: Path | None = None,
+    keep_address: Path | None = None,
+    evaluator: list[str] | None = None,
     ram: Ram = None,
 ) -> int:
     """Explore a graph file in the browser: board, moves, graph, values, searches, books and games.
@@ -63,6 +43,16 @@ def serve(
     Examples:
       graphsearch serve first.graph
       graphsearch serve first.graph --read-only --no-browser --port 8000
+
+    Args:
+      host: --host ADDRESS: Address to listen at; another than this machine's own needs --password-file.
+      no_browser: --no-browser: Only print the address; open no browser.
+      read_only: --read-only: Serve without searches, builds and imports.
+      password_file: --password-file FILE: Also let in who knows the first line of FILE.
+      keep_address: --keep-address FILE: Keep port, token and cookie in FILE: addresses and open pages survive
+        a restart.
+      evaluator: --evaluator NAME: An evaluator that the page may search with, such as lc0:FILE, beside
+        builtin and uniform; the first is the default. May be repeated.
     """
     try:
         from graphsearch.web.served_file import ServedFile, offered
@@ -95,14 +85,7 @@ COLLECTED = 2_000, 10, 10
 
 
 def uci(
-    *,
-    store: StoreToSave = None,
-    evaluator: EvaluatorOptions,
-    ram: Ram = None,
-    param: Annotated[
-        list[str] | None,
-        option("--param NAME=VALUE", "Any other engine option, such as MultiPV=3; may be repeated."),
-    ] = None,
+    *, store: StoreToSave = None, evaluator: EvaluatorOptions, ram: Ram = None, param: list[str] | None = None
 ) -> int:
     """Speak UCI on stdin and stdout. Chess programs may set every option; those given here are the defaults.
 
@@ -114,6 +97,9 @@ def uci(
     Examples:
       graphsearch uci games.graph
       graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB
+
+    Args:
+      param: --param NAME=VALUE: Any other engine option, such as MultiPV=3; may be repeated.
     """
     given = {
         "Evaluator": evaluator.evaluator,

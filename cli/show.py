@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from graphsearch.position.board import MAX_MOVES, board_of
 from graphsearch.position.openings import Opening, opening_of
@@ -18,7 +18,7 @@ from graphsearch.query.tree import Branch, Tree
 from graphsearch.query.tree import tree as tree_in
 
 from .commands import has_details
-from .options import Depth, Json, Lines, PositionOptions, StoreOption, option
+from .options import Count, Depth, Json, Lines, PositionOptions, StoreOption
 from .output import fail, print_answer, say, speaks_unicode
 from .render import (
     APART,
@@ -114,15 +114,6 @@ ENDS = {
     "length": "200 plies",
 }
 
-By = Annotated[
-    str,
-    option(
-        "--by WHAT",
-        "visits: follow the best move at every ply, mostly the most visited; value: that of the highest Q.",
-    ),
-]
-MaxMoves = Annotated[int | None, option("--max-moves K", "Follow at most K moves per position.", min=1)]
-
 
 def _lines(found: BestLines) -> Iterator[Part]:
     yield from opening_line(opening_at(found.position))
@@ -164,7 +155,7 @@ def _line_cells(position: str, line: Line) -> dict[str, str]:
 
 @has_details
 def lines_of(
-    store: StoreOption, position: PositionOptions, lines: Lines = 1, by: By = "visits", json: Json = False
+    store: StoreOption, position: PositionOptions, lines: Lines = 1, by: str = "visits", json: Json = False
 ) -> None:
     """Print the best lines, the score and visits of their first move, and why they end; with --details every
     move.
@@ -177,6 +168,10 @@ def lines_of(
     Examples:
       graphsearch lines first.graph --lines 3
       graphsearch lines first.graph "1. e4 e5" --by value --json
+
+    Args:
+      by: --by WHAT: visits: follow the best move at every ply, mostly the most visited; value: that of the
+        highest Q.
     """
     found = pv(store, position.board(), lines=lines or MAX_MOVES, by=by)
     print_answer(found, _lines(found), json=json, note=store)
@@ -196,15 +191,8 @@ def tree(
     store: StoreOption,
     position: PositionOptions,
     depth: Depth = 3,
-    min_visits: Annotated[
-        int | None,
-        option(
-            "--min-visits N",
-            "Follow moves with N or more visits; a fiftieth of the position's visits by default.",
-            min=1,
-        ),
-    ] = None,
-    max_moves: MaxMoves = None,
+    min_visits: Count | None = None,
+    max_moves: Count | None = None,
     json: Json = False,
 ) -> None:
     """Draw the well-visited moves below a position as a tree in which every position is expanded once.
@@ -220,6 +208,11 @@ def tree(
     Examples:
       graphsearch tree first.graph --depth 3 --min-visits 20
       graphsearch tree first.graph --depth 4 --max-moves 2 --json
+
+    Args:
+      min_visits: --min-visits N: Follow moves with N or more visits; a fiftieth of the position's visits by
+        default.
+      max_moves: --max-moves K: Follow at most K moves per position.
     """
     found = tree_in(
         store, position.board(), depth=3 if depth is None else depth, min_visits=min_visits, width=max_moves

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import chess
 import typer
@@ -35,6 +34,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.transposition_layout import MOST_DEPTH
 
 from .options import (
+    Count,
     Json,
     PositionOptions,
     Ram,
@@ -42,7 +42,6 @@ from .options import (
     StoreToSave,
     Time,
     byte_count,
-    option,
 )
 from .output import (
     ENDED_BY_READER,
@@ -76,16 +75,11 @@ WHY = {
 # ---------------------------------------------------------------- mate
 def mate(
     position: PositionOptions,
-    within: Annotated[
-        int | None, option("--within M", "Look only for mates in up to M moves.", min=1)
-    ] = None,
-    visits: Annotated[int | None, option("--visits N", "Stop after expanding N nodes.", min=1)] = None,
+    within: Count | None = None,
+    visits: Count | None = None,
     time: Time = None,
     store: StoreToSave = None,
-    check: Annotated[
-        bool,
-        option("--check", "Play the mate out against every defence, using only the rules of python-chess."),
-    ] = False,
+    check: bool = False,
     json: Json = False,
 ) -> int:
     """Find the shortest mate in a position by proof-number search, for either side.
@@ -106,6 +100,11 @@ def mate(
       graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
       graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json
       graphsearch mate positions.epd --time 10
+
+    Args:
+      within: --within M: Look only for mates in up to M moves.
+      visits: --visits N: Stop after expanding N nodes.
+      check: --check: Play the mate out against every defence, using only the rules of python-chess.
     """
     if time is None and visits is None:
         time = mates.DEFAULT_SECONDS
@@ -233,15 +232,18 @@ FRAME_LINES = 4  # lines of the live display that are not iterations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaBetaRequest:
-    """The options of one call."""
+    """The options of one call.
 
-    depth: Annotated[
-        int | None, option("--depth D", "Search D plies, 1 to 126; without it, search until another limit.")
-    ] = None
+    Attributes:
+      depth: --depth D: Search D plies, 1 to 126; without it, search until another limit.
+      nodes: --nodes N: Stop after N nodes, quiescence included.
+    """
+
+    depth: int | None = None
     position: PositionOptions
     store: StoreToSave = None
     time: Time = None
-    nodes: Annotated[int | None, option("--nodes N", "Stop after N nodes, quiescence included.")] = None
+    nodes: int | None = None
     ram: Ram = None
     json: Json = False
 

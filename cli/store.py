@@ -25,7 +25,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.verify import verify as check
 
 from .commands import has_details
-from .options import EvaluatorOptions, Force, Json, Ram, StoreOption, argument, byte_count, graph_ram, option
+from .options import Count, EvaluatorOptions, Force, Json, Ram, StoreOption, byte_count, graph_ram, option
 from .output import (
     FAILED,
     command_text,
@@ -49,13 +49,7 @@ def _working(title: str) -> Iterator[Callable[..., None]]:
         yield show
 
 
-def compact(
-    store: StoreOption,
-    min_visits: Annotated[
-        int | None, option("--min-visits N", "Drop nodes with fewer than N visits.", min=1)
-    ] = None,
-    json: Json = False,
-) -> None:
+def compact(store: StoreOption, min_visits: Count | None = None, json: Json = False) -> None:
     """Make a graph file as small as possible: merge its blocks, drop superseded versions and free pages.
 
     With --min-visits, also drop the nodes with fewer visits, except roots of searches. Edges that lead to a
@@ -68,6 +62,9 @@ def compact(
     Examples:
       graphsearch store compact first.graph
       graphsearch store compact first.graph --min-visits 2
+
+    Args:
+      min_visits: --min-visits N: Drop nodes with fewer than N visits.
     """
     if min_visits is None:
         with _working("Compacting") as show:
@@ -83,12 +80,7 @@ def compact(
     print_answer(found, [f"{store}: {line}"], json=json)
 
 
-def backup(
-    store: StoreOption,
-    copy: Annotated[Path, argument("COPY", "The copy to write.")],
-    force: Force = False,
-    json: Json = False,
-) -> None:
+def backup(store: StoreOption, copy: Path, force: Force = False, json: Json = False) -> None:
     """Copy a graph file as it is now, even while a search writes it.
 
     The copy appears only when it is complete and on disk.
@@ -96,6 +88,9 @@ def backup(
     \b
     Example:
       graphsearch store backup first.graph copy.graph
+
+    Args:
+      copy: COPY: The copy to write.
     """
     with _working("Copying pages") as show:
         found = back_up(store, copy, force=force, on_progress=show)
@@ -103,14 +98,7 @@ def backup(
 
 
 def salvage(
-    store: StoreOption,
-    new: Annotated[Path, argument("NEW", "The new file to write.")],
-    evaluator: Annotated[
-        str | None,
-        option("--evaluator NAME", "The evaluator that filled the file, if the file no longer says."),
-    ] = None,
-    force: Force = False,
-    json: Json = False,
+    store: StoreOption, new: Path, evaluator: str | None = None, force: Force = False, json: Json = False
 ) -> None:
     """Write a new, sound file from everything in a damaged one that can still be verified.
 
@@ -120,6 +108,10 @@ def salvage(
     \b
     Example:
       graphsearch store salvage first.graph rescued.graph
+
+    Args:
+      new: NEW: The new file to write.
+      evaluator: --evaluator NAME: The evaluator that filled the file, if the file no longer says.
     """
     identity = None
     if evaluator:
@@ -136,20 +128,22 @@ def salvage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """The files and options of one call."""
+    """The files and options of one call.
 
-    files: Annotated[list[Path], argument("FILE...", "The graph files.")]
-    output: Annotated[Path | None, option("-o --output NEW", "The new file to write.")] = None
-    into: Annotated[Path | None, option("--into FILE", "Add the others to this file.")] = None
-    keep: Annotated[
-        Path | None,
-        option(
-            "--keep FILE",
-            "Bind the result to this file's evaluator, if the files have several; `reevaluate` must then "
-            "replace the values of the others.",
-        ),
-    ] = None
-    dry_run: Annotated[bool, option("--dry-run", "Write nothing; count what would be written.")] = False
+    Attributes:
+      files: FILE...: The graph files.
+      output: -o --output NEW: The new file to write.
+      into: --into FILE: Add the others to this file.
+      keep: --keep FILE: Bind the result to this file's evaluator, if the files have several; `reevaluate`
+        must then replace the values of the others.
+      dry_run: --dry-run: Write nothing; count what would be written.
+    """
+
+    files: list[Path]
+    output: Path | None = None
+    into: Path | None = None
+    keep: Path | None = None
+    dry_run: bool = False
     force: Force = False
     ram: Ram = None
     json: Json = False

@@ -29,7 +29,6 @@ from .options import (
     Side,
     StoreOption,
     StoreToMake,
-    argument,
     option,
     side_of,
 )
@@ -82,14 +81,7 @@ def list_studies(store: StoreOption, json: Json = False) -> None:
     print_answer(found, [shown if found.studies else "There are no studies."], json=json)
 
 
-def import_studies(
-    file: PgnInput,
-    store: StoreToMake,
-    name: Annotated[
-        str, option("--name NAME", "Name of the study; by default players and event name it.")
-    ] = "",
-    json: Json = False,
-) -> None:
+def import_studies(file: PgnInput, store: StoreToMake, name: str = "", json: Json = False) -> None:
     """Make a study of each game of a PGN file, with its variations, comments and glyphs.
 
     A name that is taken gets a number. What cannot be kept, such as an illegal move and the line behind it,
@@ -101,6 +93,9 @@ def import_studies(
     Examples:
       graphsearch study import first.graph game.pgn
       graphsearch study import first.graph game.pgn --name "My game"
+
+    Args:
+      name: --name NAME: Name of the study; by default players and event name it.
     """
     with progress_bar("Reading games") as advance:
         found = studies.import_studies(
@@ -110,10 +105,7 @@ def import_studies(
 
 
 def export_studies(
-    store: StoreOption,
-    names: Annotated[list[str] | None, argument("NAME...", "Names of studies; all by default.")] = None,
-    output: Annotated[str, option("-o --output OUT", "PGN file to write; - for stdout.")] = STDOUT,
-    json: Json = False,
+    store: StoreOption, names: list[str] | None = None, output: str = STDOUT, json: Json = False
 ) -> None:
     """Write studies as PGN, with everything in them.
 
@@ -123,6 +115,10 @@ def export_studies(
     Examples:
       graphsearch study export first.graph "My game" -o game.pgn
       graphsearch study export first.graph > all.pgn
+
+    Args:
+      names: NAME...: Names of studies; all by default.
+      output: -o --output OUT: PGN file to write; - for stdout.
     """
     text = studies.export_studies(store, names or [])
     if json:
@@ -133,13 +129,7 @@ def export_studies(
 
 # ------------------------------------------------------------------ notes
 def note(
-    store: StoreOption,
-    position: AnyPositionOptions,
-    text: Annotated[
-        str | None,
-        option("--text TEXT", "Write this note, - for standard input; an empty text deletes the note."),
-    ] = None,
-    json: Json = False,
+    store: StoreOption, position: AnyPositionOptions, text: str | None = None, json: Json = False
 ) -> int:
     """List the notes of a graph file, the last changed first. With POSITION, print the note on it, and the
     studies that reach it; with --text, write the note in place of the one that it has.
@@ -153,6 +143,9 @@ def note(
     Examples:
       graphsearch note first.graph
       graphsearch note first.graph "1. e4 c5" --text "Ask Ann about 2. c3"
+
+    Args:
+      text: --text TEXT: Write this note, - for standard input; an empty text deletes the note.
     """
     board = position.board()
     if text is not None:
@@ -241,12 +234,7 @@ def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json =
     _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]), json=json)
 
 
-def export_repertoire(
-    store: StoreOption,
-    side: OneSide,
-    output: Annotated[str, option("-o --output OUT", "File to write; - for PGN on stdout.")] = STDOUT,
-    json: Json = False,
-) -> None:
+def export_repertoire(store: StoreOption, side: OneSide, output: str = STDOUT, json: Json = False) -> None:
     """Write a repertoire as PGN from move one, each position once; a comment says where a line transposes to.
 
     If OUT ends in .toml, it is a book: `book build` keeps to the repertoire and answers what it lacks.
@@ -257,6 +245,9 @@ def export_repertoire(
     Examples:
       graphsearch repertoire export first.graph --side white -o white.pgn
       graphsearch repertoire export first.graph --side white -o white.toml
+
+    Args:
+      output: -o --output OUT: File to write; - for PGN on stdout.
     """
     wanted, target = one_side(side), Path(output)
     if target.suffix.lower() == TOML:

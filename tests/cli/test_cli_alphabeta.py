@@ -63,18 +63,6 @@ def test_a_second_run_says_what_it_reused(cli: Cli, tmp_path: Path) -> None:
     assert "entries, sound" in verdict.out
 
 
-def test_one_file_serves_both_searches(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    assert cli("alphabeta", "startpos", "--depth", 3, "--store", path).code == 0
-    assert (
-        cli("analyze", "startpos", "--visits", 200, "--param", "MinibatchSize=1", "--store", path).code == 0
-    )
-    data = cli("alphabeta", "startpos", "--depth", 4, "--store", path, "--json").json
-    assert data["graph_nodes"] > 150
-    assert data["counts"]["ordered"] > 0
-    assert cli("show", "startpos", "--store", path, "--json").json["visits"] == 200
-
-
 @pytest.mark.parametrize(
     ("fen", "words"),
     [
@@ -149,21 +137,6 @@ def test_json_has_moves_line_and_what_is_excluded(cli: Cli) -> None:
     assert (none["mate"], none["pv"], none["excluded"], none["shortest"]) == (None, [], 1, False)
 
 
-def test_results_of_a_file_are_counted(cli: Cli, tmp_path: Path) -> None:
-    problems = tmp_path / "problems.epd"
-    bare = TWO.rsplit(" ", 2)[0]
-    lines = [f'{bare} dm 2; id "two";', f"{bare} bm #3;", f"{bare} bm Ra2;", "", f"{bare} am Ra6;", TWO]
-    problems.write_text("\n".join([*lines, f"{bare} bm nonsense;"]) + "\n")
-    done = cli("mate", problems).ends(0)
-    assert "solved: 2 of 4" in done.err
-    assert "line 7: bm: move 1 of the list, 'nonsense', is neither a SAN nor a UCI move" in done.err
-    rows = [json.loads(line) for line in cli("mate", problems, "--json").ends(0).out.splitlines()]
-    assert [(row["line"], row["solved"]) for row in rows] == [
-        *((1, True), (2, True), (3, False), (5, False)),
-        *((6, None), (7, None)),
-    ]
-
-
 def test_nothing_found_is_said_with_its_reason(cli: Cli) -> None:
     assert "no mate in up to 1 move: that was the limit" in cli("mate", "startpos", "--within", 1).out
     assert "the visit limit was reached" in cli("mate", "startpos", "--visits", 50).out
@@ -196,22 +169,24 @@ def test_ctrl_c_ends_with_what_is_excluded(tmp_path: Path) -> None:
         assert (done.json["mate"], done.json["stop_reason"]) == (None, "stop")
 
 
-def test_every_position_of_a_file_is_searched_in_turn(cli: Cli, tmp_path: Path) -> None:
-    file = tmp_path / "problems.epd"
-    file.write_text(
-        "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1\nnonsense\nkbK5/pp6/1P6/8/8/8/8/R7 w - - bm Ra6;\n"
-    )
-    both = cli("mate", file)
-    assert both.code == 1, "a line is no position"
-    assert [line for line in both.out.splitlines() if "mates in" in line] == [
-        "White mates in 1; there is no shorter mate",
-        "White mates in 2; there is no shorter mate",
+def test_every_position_of_a_file_is_searched_and_its_result_counted(cli: Cli, tmp_path: Path) -> None:
+    file, bare = tmp_path / "problems.epd", TWO.rsplit(" ", 2)[0]
+    lines = [
+        f'{bare} dm 2; id "two";',
+        "nonsense",
+        f"{bare} bm #3;",
+        f"{bare} bm Ra2;",
+        "",
+        f"{bare} am Ra6;",
     ]
-    assert "line 3: kbK5" in both.out
-    assert "line 2: a FEN needs" in both.err
-    found = [json.loads(line)["mate"] for line in cli("mate", file, "--json").out.splitlines()]
-    assert found == [1, 2]
-    assert cli("mate", file, "--game", 1, "--json").json["mate"] == 1
+    file.write_text("\n".join([*lines, TWO, f"{bare} bm nonsense;"]) + "\n")
+    done = cli("mate", file).ends(1, "line 2: a FEN needs", "solved: 2 of 4")
+    assert "line 8: bm: move 1 of the list, 'nonsense', is neither a SAN nor a UCI move" in done.err
+    assert done.out.count("White mates in 2; there is no shorter mate") == 6
+    rows = [json.loads(line) for line in cli("mate", file, "--json").out.splitlines()]
+    solved = {1: True, 3: True, 4: False, 6: False, 7: None, 8: None}
+    assert {row["line"]: row["solved"] for row in rows} == solved
+    assert cli("mate", file, "--game", 1, "--json").json["mate"] == 2
 
 
 # ------------------------------------------------------------------ nodetypes
@@ -242,14 +217,6 @@ def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Pat
     assert data["plies"][1]["formula"] == {"pv": 1, "cut": 19, "all": 0, "total": 20, "worst": 20}
     below = cli("lab", "nodetypes", "startpos", "--moves", "e4", "--store", entries_file, "--json").json
     assert (below["nodes"], below["entries"]) == (1, 4)
-
-
-def test_a_cut_start_is_expected_to_be(cli: Cli, entries_file: Path) -> None:
-    done = cli("lab", "nodetypes", "startpos", "--moves", "d4", "--store", entries_file)
-    assert "The start is Cut by its bound: that is expected of it, and the minimal tree is" in done.out
-    assert "Expected by Garms: 100.0 % of 1 node agree" in done.out
-    done = cli("lab", "nodetypes", "startpos", "--moves", "e4", "--store", entries_file)
-    assert "The start is" not in done.out
 
 
 def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -> None:

@@ -162,12 +162,6 @@ def test_more_memory_than_the_machine_has_is_told(cli: Cli, monkeypatch: pytest.
     assert "--ram" not in cli(*words, "64MB").ends(0).err
 
 
-def test_find_lists_a_root_with_its_move_number(cli: Cli, tmp_path: Path) -> None:
-    fen, path = "6k1/8/8/8/8/8/8/R5K1 w - - 3 42", tmp_path / "a.graph"
-    cli("analyze", fen, "--evaluator", "uniform", "--visits", 5, "--store", path).ends(0)
-    assert f"  {fen}\n" in cli("find", path, "--lines", 1).ends(0).out
-
-
 # ------------------------------------------------------------------ games and sets
 GAME = '[White "A"]\n[Black "B"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n'
 SET = '6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - bm Rd8#; id "mate";\nnonsense\n4k3/8/8/8/8/8/4P3/4K3 w - -\n'
@@ -320,11 +314,3 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 9)
     assert [move["san"] for move in found["games"][0]["moves"]] == ["f3", "e5", "g4", "Qh4#"]
     assert {player["name"] for player in found["players"]} == {"A", "B"}
-
-
-def test_a_name_of_many_kilobytes_takes_no_figure_off_the_table(cli: Cli, games: Path) -> None:
-    games.write_text(GAMES.replace('"A"', f'"{"A" * 9000}"'))
-    done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 10)
-    head, _, *rows = done.out.splitlines()
-    assert head.split()[-3:] == ["Opening", "Middlegame", "Endgame"]
-    assert rows[0].split()[2] == "2"  # moves

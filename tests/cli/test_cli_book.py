@@ -129,25 +129,6 @@ def test_why_finds_the_move_into_a_position_without_its_game(book: Path, cli: Cl
     assert bare["left_at"]["reason"]
 
 
-def test_a_book_as_pgn_begins_at_move_one(book: Path, cli: Cli, tmp_path: Path) -> None:
-    assert (
-        cli("export", "--format", "pgn", "--book", "white", "--store", book, "-o", tmp_path / "b.pgn").code
-        == 0
-    )
-    game = chess.pgn.read_game(io.StringIO((tmp_path / "b.pgn").read_text()))
-    assert game is not None
-    assert "FEN" not in game.headers
-    moves = [node.move.uci() for node in game.variations]
-    assert moves == ["d2d4"]
-    assert len(game.variations[0].variations) > 1
-
-
-def test_a_root_that_is_a_line_begins_where_the_line_begins(book: Path, cli: Cli) -> None:
-    text = cli("export", "--format", "pgn", "1. d4", "--store", book, "-o", "-").out
-    assert "FEN" not in text
-    assert "\n1. d4 " in text
-
-
 def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.graph"
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
@@ -193,11 +174,6 @@ def test_what_is_added_is_listed_and_dropped(cli: Cli, white: Path) -> None:
     assert [item["state"] for item in states] == ["dropped"]
 
 
-def test_a_book_that_is_not_there_yet_is_noted(cli: Cli, white: Path) -> None:
-    said = "has no book 'wihte' yet; it has white"
-    cli("book", "queue", "startpos", "--store", white, "--book", "wihte").ends(0, said)
-
-
 def test_games_are_added_and_broken_ones_reported(cli: Cli, white: Path, tmp_path: Path) -> None:
     path = tmp_path / "games.pgn"
     path.write_text(GAMES)
@@ -229,15 +205,6 @@ def test_the_to_do_list_is_printed_and_queued(cli: Cli, white: Path) -> None:
     queued = cli("book", "queue", "--store", white, "--json").json["items"]
     assert [(item["book"], item["origin"]) for item in queued] == [("white", "todo: leaves")] * 3
     assert [item["fen"] for item in queued] == [item["position"] for item in data.json["items"]]
-
-
-def test_an_empty_list_says_so(cli: Cli, tmp_path: Path) -> None:
-    book = small_book()
-    book.rows = {key: row for key, row in book.rows.items() if row["state"] != "leaf"}
-    path = book.write(tmp_path / "a.graph")
-    assert (
-        cli("book", "todo", "white", "--store", path).err == "Every position of the book has been searched.\n"
-    )
 
 
 def test_every_fault_of_a_toml_has_a_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,20 +44,12 @@ DEPTH = 25  # calls of our functions before the fault, if there are so many
 BOOK = '[book]\nname = "white"\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "e4"\n'
 COMMANDS = {  # one of each group; what catches a defect is the same for all
     "analyze": "startpos --visits 5",
-    "mate": "startpos --visits 10",
-    "evaluate": "startpos",
-    "lab refresh": "{graph}",
     "review": "{pgn} --store {graph} --visits 10",
     "uci": "",
     "book build": "{book} --store {new} --evaluations 10",
-    "export": "--store {graph} -o {out}",
     "import": "{pgn} --store {graph}",
     "lab sql": "SELECT --store {graph}",
     "serve": "{graph} --no-browser",
-    "store backup": "{graph} {new}",
-    "study import": "{pgn} --name mine --store {graph}",
-    "tree": "startpos --store {graph}",
-    "watch": "startpos --evaluations 10 --store {graph}",
 }
 
 
@@ -113,7 +105,7 @@ def check_told(outcome: Outcome, reports: Path) -> str:
 def test_a_defect_anywhere_is_one_line_and_a_file(
     cli: Cli, small_graph: Path, tmp_path: Path, reports: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    names = {"book": "a.toml", "pgn": "a.pgn", "new": "new.graph", "out": "out"}
+    names = {"book": "a.toml", "pgn": "a.pgn", "new": "new.graph"}
     places = {key: tmp_path / file for key, file in names.items()}
     places["book"].write_text(BOOK)
     places["pgn"].write_text("1. e4 e5 *\n")

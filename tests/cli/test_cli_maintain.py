@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shlex
 import shutil
 import signal
 import time
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from pathlib import Path
 
 import chess
 import chess.pgn
 import pytest
-import typer
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from graphsearch.graph.sweeps import reevaluate as reevaluating
-from graphsearch.graph.sweeps import refresh as module
 from graphsearch.jit.places import COMPILING
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history
@@ -31,7 +27,6 @@ from tests.support.books import small_book
 from tests.support.counting import CountingEvaluator
 from tests.support.forks import Command
 from tests.support.pools import until
-from tests.support.terminals import on_a_terminal
 
 
 def test_compact_prints_what_it_gained(cli: Cli, small_graph: Path) -> None:
@@ -126,20 +121,6 @@ def test_it_tells_what_it_did(cli: Cli, stale: Path) -> None:
     done = cli("lab", "refresh", stale, "--tolerance", "0.0001").ends(0)
     assert "sweep" in done.out
     assert "0 stale edges; written: 0 edges of 0 records" in done.out
-
-
-def test_values_that_do_not_settle_are_told(cli: Cli, stale: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "refresh", partial(module.refresh, max_sweeps=1))
-    done = cli("lab", "refresh", stale, "--tolerance", "0.00001").ends(0)
-    assert done.err.endswith("have not settled after 1 sweep; refresh again to continue.\n")
-
-
-def test_a_size_has_a_unit_or_is_in_bytes() -> None:
-    byte_count = importlib.import_module("graphsearch.cli.options").byte_count
-    assert [byte_count(text) for text in ("1kB", "2 mb", "1GiB", "7")] == [1000, 2_000_000, 1 << 30, 7]
-    for text in ("", "MB", "-1", "1.5.2", "1XB", "1 e3"):
-        with pytest.raises(typer.BadParameter, match="a size must be"):
-            byte_count(text)
 
 
 # ------------------------------------------------------------------ reevaluate
@@ -276,13 +257,6 @@ def test_a_diff_prints_changes(cli: Cli, files: tuple[Path, Path]) -> None:
     )
     assert (data["both"], data["same"], data["only_new"]) == (8, 7, 1)
     assert data["come"][0]["worth"]["n"] == 6
-
-
-def test_a_diff_has_room_in_a_terminal(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    text = on_a_terminal(monkeypatch, [["diff", *files]])
-    (row,) = [line for line in text.splitlines() if " c5 " in line]
-    assert len(row) <= 80
-    assert row.startswith("1. e4 ")
 
 
 def test_a_merge_replaces_no_pipe_or_device(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:

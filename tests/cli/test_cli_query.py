@@ -58,14 +58,6 @@ def test_a_line_is_a_curve_and_a_table(cli: Cli, file: Path) -> None:
     assert data["points"][0]["loss_cp"] is not None
 
 
-def test_a_line_is_also_the_game_of_a_pgn_file(cli: Cli, file: Path, tmp_path: Path) -> None:
-    pgn = tmp_path / "games.pgn"
-    pgn.write_text('[White "A"]\n\n1. a4 *\n\n[White "B"]\n\n1. Nf3 e5 2. e4 Nc6 *\n')
-    data = cli("curve", pgn, "--game", 2, "--ply", 3, "--store", file, "--json").json
-    assert [point["san"] for point in data["points"]] == ["Nf3", "e5", "e4", None]
-    assert cli("curve", "startpos", "--store", file).code == 2
-
-
 def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     outcome = cli("find", "--min-visits", 50, "--side", "w", "--store", file)
     assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.21", "111"]]
@@ -202,17 +194,6 @@ def test_scores_are_whites_and_those_of_json_the_movers(cli: Cli, whole_file: Pa
     assert "(White's view)" in white
     assert "+0.150" in white
     assert cli(*words, "--json").json["moves"][0]["q"] == pytest.approx(-0.15), "JSON keeps the mover's"
-
-
-def test_lists_lead_with_moves_and_openings(cli: Cli, whole_file: Path) -> None:
-    found = cli("find", whole_file, "--min-visits", "20").out
-    assert "1. e4 e5  (C20 King's Pawn Game)" in found
-    assert " w KQkq" not in found
-    assert " w KQkq" in cli("find", whole_file, "--min-visits", "20", "--details").out
-    tree = cli("tree", whole_file, "--depth", "2", "--min-visits", "15").out
-    assert "1. e4" in tree
-    assert "B20 Sicilian Defense" in tree
-    assert "C44 King's Knight Opening: Normal Variation" in cli("show", whole_file, "e4 e5 Nf3 Nc6").out
 
 
 # ------------------------------------------------------------------ on a terminal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 
 import chess
@@ -14,7 +13,6 @@ from graphsearch.base.version import __version__
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from tests.conftest import sql
-from tests.store.records import filled, record_of
 from tests.store.test_damage import flip
 
 from ..conftest import Cli, finish, start
@@ -61,13 +59,6 @@ def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path
     assert data["run"] == {"number": run["id"]} | {k: run[k] for k in ("kind", "started", "position")}
     text = cli("show", "startpos", "--store", small_graph, "--details").out
     assert f"V and P of {data['evaluator']['description']}, in run 1: search of {chess.STARTING_FEN}," in text
-
-
-def test_a_file_that_does_not_know_a_run_says_so(cli: Cli, tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph", [record_of(chess.Board(), random.Random(1))])
-    data = cli("show", "startpos", "--store", path, "--json").json
-    assert (data["run"], data["evaluator"]["kind"]) == (None, "uniform")
-    assert "does not know from which run" in cli("show", "startpos", "--store", path, "--details").out
 
 
 def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> None:
@@ -167,11 +158,6 @@ def test_a_bad_line_is_named_before_a_line_that_ends_the_reading(cli: Cli, tmp_p
     assert (outcome.code, outcome.out) == (2, "")
     assert "line 1: " in outcome.err
     assert "line 2: it is too long" in outcome.err
-
-
-def test_evaluate_says_how_a_finished_game_ended(cli: Cli) -> None:
-    assert "checkmate" in cli("evaluate", "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1").out
-    assert "stalemate" in cli("evaluate", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1").out
 
 
 def test_bench_measures_every_figure_and_names_it_for_people(cli: Cli) -> None:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
-from graphsearch.base.errors import InvalidParameterError
-
 from .output import say
 from .settings import remember_evaluator, remembered_evaluator
 
@@ -367,20 +365,6 @@ def side_of(text: str | None) -> Literal["white", "black"] | None:
     raise typer.BadParameter(f"--side must be white, black or both, not {text!r}")
 
 
-def byte_count(text: str) -> int:
-    """Returns the bytes of a size such as 256MB.
-
-    Raises:
-      typer.BadParameter: if it is not a size.
-    """
-    from graphsearch.base import limits
-
-    try:
-        return limits.byte_count(text)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def graph_ram(text: str | None) -> int | None:
     """Returns the bytes of `--ram` for a search, None for the default; says if the machine has fewer.
 
@@ -389,6 +373,7 @@ def graph_ram(text: str | None) -> int | None:
     """
     if text is None:
         return None
+    from graphsearch.base.limits import byte_count
     from graphsearch.base.system import memory_bytes
     from graphsearch.search.params import LEAST_RAM
 

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from graphsearch.base.errors import InvalidParameterError
 from graphsearch.base.faults import Watch, error_line
 from graphsearch.base.limits import UCI_LINE, decoded, size_text
 from graphsearch.uci.engine import Engine
@@ -119,10 +118,7 @@ def uci(
             raise typer.BadParameter(f"--param must be NAME=VALUE, not {text!r}")
         defaults[name.strip()] = value.strip()
     writer = Writer(_send)
-    try:
-        engine = Engine(writer, defaults)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from None
+    engine = Engine(writer, defaults)
     watched = Watch(lambda line: writer.info(f"ERROR: {line}"))  # a chess program shows no stderr
     code = 0
     with StopSignals() as signals:

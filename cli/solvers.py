@@ -11,7 +11,7 @@ import chess
 import typer
 
 from graphsearch.base.errors import CapacityError, InvalidPositionError, UnsavedError, UnusableFileError
-from graphsearch.base.limits import open_file, text_lines
+from graphsearch.base.limits import byte_count, open_file, text_lines
 from graphsearch.exchange.epd_import import is_solved, read_epd
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import terminal_kind
@@ -41,7 +41,6 @@ from .options import (
     StoreOption,
     StoreToSave,
     Time,
-    byte_count,
 )
 from .output import (
     ENDED_BY_READER,

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from graphsearch.base.errors import MissingStoreError
+from graphsearch.base.limits import byte_count
 from graphsearch.graph.sweeps import merge as merging
 from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.graph.sweeps import refresh as refreshing
@@ -25,7 +26,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.verify import verify as check
 
 from .commands import has_details
-from .options import Count, EvaluatorOptions, Force, Json, Ram, StoreOption, byte_count, graph_ram, option
+from .options import Count, EvaluatorOptions, Force, Json, Ram, StoreOption, graph_ram, option
 from .output import (
     FAILED,
     command_text,

@@ -257,29 +257,17 @@ EMPTY = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TodoRequest:
-    """The options of `book todo`.
-
-    Attributes:
-      name: NAME: The book's name; not needed if the file has only one book.
-      kind: --kind KIND: leaves: positions not searched yet; gaps: likely or popular replies without an
-        answer.
-      min_games: --min-games N: Gaps: or replies with at least N imported games.
-      queue: --queue: Also add them to the book's queue.
-    """
-
-    name: str | None = None
-    store: StoreOption
-    kind: str = "leaves"
-    lines: Lines = 20
-    min_games: Count = 20
-    queue: bool = False
-    json: Json = False
-
-
 @has_details
-def todo(request: TodoRequest) -> None:
+def todo(
+    *,
+    name: str | None = None,
+    store: StoreOption,
+    kind: str = "leaves",
+    lines: Lines = 20,
+    min_games: Count = 20,
+    queued: bool = False,
+    json: Json = False,
+) -> None:
     """List what a book needs next, the most urgent first; works while the book is built.
 
     Leaves come in the builder's order. Gaps are ranked by how likely the book reaches them: the product of
@@ -292,18 +280,24 @@ def todo(request: TodoRequest) -> None:
     Examples:
       graphsearch book todo white --store white.graph
       graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph
+
+    Args:
+      name: NAME: The book's name; not needed if the file has only one book.
+      kind: --kind KIND: leaves: positions not searched yet; gaps: likely or popular replies without an
+        answer.
+      min_games: --min-games N: Gaps: or replies with at least N imported games.
+      queued: --queue: Also add them to the book's queue.
     """
-    kind, lines = _kind(request.kind, KINDS), request.lines
-    found = find_work(request.store, request.name, kind, top=lines, min_games=request.min_games)
-    say_if_unfinished(request.store)
-    if request.json:
+    found = find_work(store, name, _kind(kind, KINDS), top=lines, min_games=min_games)
+    say_if_unfinished(store)
+    if json:
         print_json(found.as_dict())
     elif found.rows:
         print_parts([Table(map(_todo_cells, found.rows), {"Line": LEFT, "P": RIGHT})])
     else:
         say(EMPTY[found.kind])
-    if request.queue:
-        added = queue.add(request.store, found.items(), book=found.book)
+    if queued:
+        added = queue.add(store, found.items(), book=found.book)
         there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
         say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
@@ -345,29 +339,18 @@ STATES = {
 BookName = Annotated[str | None, option("--book NAME", "Which book, if the file has several.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildRequest:
-    """The options of `book build`.
-
-    Attributes:
-      config: BOOK.toml: The book's settings (docs/books.md).
-      evaluations: --evaluations N: Start no search that might exceed N evaluations.
-      forever: --forever: Wait for the queue when nothing is left to search.
-    """
-
-    config: Path
-    store: StoreToMake
-    time: Time = None
-    evaluations: Count | None = None
-    forever: bool = False
-    workers: Workers = None
-    pool: Pool = None
-    threads: Threads = None
-    ram: Ram = None
-    json: Json = False
-
-
-def build(request: BuildRequest) -> int:
+def build(
+    config: Path,
+    store: StoreToMake,
+    time: Time = None,
+    evaluations: Count | None = None,
+    forever: bool = False,
+    workers: Workers = None,
+    pool: Pool = None,
+    threads: Threads = None,
+    ram: Ram = None,
+    json: Json = False,
+) -> int:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
 
     Without a limit, building ends when nothing is left to search. Ctrl-C saves; after a kill only some
@@ -379,32 +362,37 @@ def build(request: BuildRequest) -> int:
     Examples:
       graphsearch book build white.toml --store books.graph --time 1h
       graphsearch book build white.toml --store books.graph --forever --workers 4
+
+    Args:
+      config: BOOK.toml: The book's settings (docs/books.md).
+      evaluations: --evaluations N: Start no search that might exceed N evaluations.
+      forever: --forever: Wait for the queue when nothing is left to search.
     """
     from graphsearch.book.build import build as build_book
     from graphsearch.book.config import BuildSettings, read_config
 
-    config = read_config(request.config)
-    for note in config.notes:
+    chosen = read_config(config)
+    for note in chosen.notes:
         say(f"note: {note}")
-    if request.threads is not None:
-        config = replace(config, evaluator=with_threads(config.evaluator, request.threads))
+    if threads is not None:
+        chosen = replace(chosen, evaluator=with_threads(chosen.evaluator, threads))
     settings = BuildSettings(
-        seconds=request.time,
-        evaluations=request.evaluations,
-        forever=request.forever,
-        workers=request.workers,
-        pool=request.pool,
-        ram_bytes=graph_ram(request.ram),
+        seconds=time,
+        evaluations=evaluations,
+        forever=forever,
+        workers=workers,
+        pool=pool,
+        ram_bytes=graph_ram(ram),
     )
     with (
         StopSignals() as signals,
         progress_display(signals, lambda now: "   ".join(_progress_lines(now)), _progress_lines) as show,
     ):
         signals.arm()
-        report = build_book(request.store, config, settings=settings, stop=signals.stop, on_progress=show)
-    print_answer(report, _report_lines(report), json=request.json)
-    if not request.json:
-        say(f"See its progress: {command_text('book', 'status', '--store', str(request.store))}")
+        report = build_book(store, chosen, settings=settings, stop=signals.stop, on_progress=show)
+    print_answer(report, _report_lines(report), json=json)
+    if not json:
+        say(f"See its progress: {command_text('book', 'status', '--store', str(store))}")
     return signals.exit_code
 
 

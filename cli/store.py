@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -127,31 +126,17 @@ def salvage(
     print_answer(found, [*problem_lines(found.problems, found.found), kept], json=json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeRequest:
-    """The files and options of one call.
-
-    Attributes:
-      files: FILE...: The graph files.
-      output: -o --output NEW: The new file to write.
-      into: --into FILE: Add the others to this file.
-      keep: --keep FILE: Bind the result to this file's evaluator, if the files have several; `reevaluate`
-        must then replace the values of the others.
-      dry_run: --dry-run: Write nothing; count what would be written.
-    """
-
-    files: list[Path]
-    output: Path | None = None
-    into: Path | None = None
-    keep: Path | None = None
-    dry_run: bool = False
-    force: Force = False
-    ram: Ram = None
-    json: Json = False
-
-
 @has_details
-def merge(request: MergeRequest) -> int:
+def merge(
+    files: list[Path],
+    output: Path | None = None,
+    into: Path | None = None,
+    keep: Path | None = None,
+    dry_run: bool = False,
+    force: Force = False,
+    ram: Ram = None,
+    json: Json = False,
+) -> int:
     """Merge what several graph files know: records, searches, imports, books and proofs.
 
     Of each move the version with more visits counts, and what either file has proven holds for both. A PGN
@@ -169,18 +154,24 @@ def merge(request: MergeRequest) -> int:
     Examples:
       graphsearch store merge first.graph copy.graph -o both.graph
       graphsearch store merge copy.graph --into first.graph --dry-run --json
+
+    Args:
+      files: FILE...: The graph files.
+      output: -o --output NEW: The new file to write.
+      into: --into FILE: Add the others to this file.
+      keep: --keep FILE: Bind the result to this file's evaluator, if the files have several; `reevaluate`
+        must then replace the values of the others.
+      dry_run: --dry-run: Write nothing; count what would be written.
     """
     wanted = merging.Wanted(
-        keep=request.keep,
-        dry_run=request.dry_run,
-        force=request.force,
-        ram_bytes=None if request.ram is None else byte_count(request.ram),
+        keep=keep,
+        dry_run=dry_run,
+        force=force,
+        ram_bytes=None if ram is None else byte_count(ram),
     )
     with StopSignals(), titled_bar("Reading", _title) as show:
-        report = merging.merge(
-            request.files, new=request.output, into=request.into, wanted=wanted, on_progress=show
-        )
-    print_answer(report, _merged(report), json=request.json)
+        report = merging.merge(files, new=output, into=into, wanted=wanted, on_progress=show)
+    print_answer(report, _merged(report), json=json)
     if not report.dry_run:
         say_if_unfinished(report.path)
     if report.complete:
@@ -214,17 +205,7 @@ def _input(one: InputReport) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReevaluateRequest:
-    """The options of one call."""
-
-    store: StoreOption
-    evaluator: EvaluatorOptions
-    ram: Ram = None
-    json: Json = False
-
-
-def reevaluate(request: ReevaluateRequest) -> int:
+def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None, json: Json = False) -> int:
     """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
 
     Visits do not change. At the end every value is brought up to date with its children, as by `lab refresh`.
@@ -237,41 +218,41 @@ def reevaluate(request: ReevaluateRequest) -> int:
       graphsearch reevaluate sunday.graph --evaluator uniform
       graphsearch reevaluate sunday.graph --evaluator uniform --ram 2GB --json
     """
-    if not request.evaluator.named:
+    if not evaluator.named:
         raise typer.BadParameter("name the new evaluator: --evaluator NAME")
-    ram_bytes = graph_ram(request.ram)  # checked before an evaluator is loaded
-    evaluator, _ = request.evaluator.create(file=request.store)
-    name, resume = evaluator.identity.describe(), command_text()
+    ram_bytes = graph_ram(ram)  # checked before an evaluator is loaded
+    made, _ = evaluator.create(file=store)
+    name, resume = made.identity.describe(), command_text()
     with (
-        closing(evaluator),
+        closing(made),
         StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals,
         titled_bar("Evaluating", _title) as show,
     ):
-        with Store.open(request.store, read_only=True) as store:
-            mark = store.unfinished
-            if mark and store.identity.as_json() != evaluator.identity.as_json():
+        with Store.open(store, read_only=True) as opened:
+            mark = opened.unfinished
+            if mark and opened.identity.as_json() != made.identity.as_json():
                 say(
-                    f"note: {request.store} {mark.describe(store.identity)}; these are evaluated again with"
+                    f"note: {store} {mark.describe(opened.identity)}; these are evaluated again with"
                     f" {name} unless they already come from it"
                 )
         signals.arm()
         report = reevaluating.reevaluate(
-            request.store,
-            evaluator,
+            store,
+            made,
             ram_bytes=ram_bytes,
             stop=signals.stop,
             on_progress=show,
             command=resume,
         )
-    print_answer(report, _reevaluated(report, name), json=request.json)
+    print_answer(report, _reevaluated(report, name), json=json)
     if not report.finished:
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
     if not report.settled:
-        refresh = command_text("lab", "refresh", str(request.store))
+        refresh = command_text("lab", "refresh", str(store))
         say(f"The values have not settled; continue with: {refresh}")
     if report.evaluated:
-        say(f"What changed at each root: {command_text('diff', str(request.store), '--since', 'last')}")
+        say(f"What changed at each root: {command_text('diff', str(store), '--since', 'last')}")
     return 0
 
 

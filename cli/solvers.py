@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import chess
 import typer
 
-from graphsearch.base.errors import CapacityError, InvalidPositionError, UnsavedError, UnusableFileError
+from graphsearch.base.errors import InvalidPositionError, UnsavedError, UnusableFileError
 from graphsearch.base.limits import byte_count, open_file, text_lines
 from graphsearch.exchange.epd_import import is_solved, read_epd
 from graphsearch.graph.graph import Graph
@@ -229,33 +228,16 @@ LEFT_OUT_SHARE = 0.01  # of a file's entries; above it the table is too small, b
 FRAME_LINES = 4  # lines of the live display that are not iterations
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlphaBetaRequest:
-    """The options of one call.
-
-    Attributes:
-      depth: --depth D: Search D plies, 1 to 126; without it, search until another limit.
-      nodes: --nodes N: Stop after N nodes, quiescence included.
-    """
-
-    depth: int | None = None
-    position: PositionOptions
-    store: StoreToSave = None
-    time: Time = None
-    nodes: int | None = None
-    ram: Ram = None
-    json: Json = False
-
-    @property
-    def table_bytes(self) -> int:
-        """The memory limit of the transposition entries."""
-        wanted = TABLE_BYTES if self.ram is None else byte_count(self.ram)
-        if not 1 << 20 <= wanted <= 1 << 40:
-            raise typer.BadParameter(f"--ram must be 1MB to 1TB, not {self.ram}")
-        return wanted
-
-
-def alphabeta(request: AlphaBetaRequest) -> int:
+def alphabeta(
+    *,
+    depth: int | None = None,
+    position: PositionOptions,
+    store: StoreToSave = None,
+    time: Time = None,
+    nodes: int | None = None,
+    ram: Ram = None,
+    json: Json = False,
+) -> int:
     """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
 
     With --store, the search starts from the transposition entries in the file, orders moves by the visits and
@@ -271,31 +253,38 @@ def alphabeta(request: AlphaBetaRequest) -> int:
       graphsearch alphabeta startpos --depth 8 --store first.graph
       graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json
       graphsearch alphabeta first.graph --time 10
+
+    Args:
+      depth: --depth D: Search D plies, 1 to 126; without it, search until another limit.
+      nodes: --nodes N: Stop after N nodes, quiescence included.
     """
-    if (request.depth, request.time, request.nodes) == (None, None, None):
+    if (depth, time, nodes) == (None, None, None):
         raise typer.BadParameter("give a limit: --depth, --time or --nodes")
     limits = DepthLimits(
-        depth=MOST_DEPTH if request.depth is None else request.depth,
-        nodes=request.nodes,
-        seconds=request.time,
+        depth=MOST_DEPTH if depth is None else depth,
+        nodes=nodes,
+        seconds=time,
     )
-    board = request.position.board()
+    table_bytes = TABLE_BYTES if ram is None else byte_count(ram)
+    if not 1 << 20 <= table_bytes <= 1 << 40:
+        raise typer.BadParameter(f"--ram must be 1MB to 1TB, not {ram}")
+    board = position.board()
     say_clock(board)
     with StopSignals("Stopping: saving the results...\n") as signals:
         try:
-            result = _searched(request, board, limits, signals)
+            result = _searched(store, board, limits, signals, table_bytes=table_bytes)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                print_answer(error.result, _result_parts(error.result), json=request.json)
+                print_answer(error.result, _result_parts(error.result), json=json)
             raise
-        print_answer(result, _result_parts(result), json=request.json)
-        for line in _epilogue(request.store, result):
+        print_answer(result, _result_parts(result), json=json)
+        for line in _epilogue(store, result):
             say(line)
         return signals.exit_code
 
 
 def _searched(
-    request: AlphaBetaRequest, board: chess.Board, limits: DepthLimits, signals: StopSignals
+    store: Path | None, board: chess.Board, limits: DepthLimits, signals: StopSignals, *, table_bytes: int
 ) -> AlphaBetaResult:
     """Searches, saves everything and closes the file; returns the result."""
     rows: list[dict[str, str]] = []
@@ -303,21 +292,16 @@ def _searched(
     def view(now: AlphaBetaProgress, most_lines: int) -> list[Part]:
         return [_iterations(rows[-max(1, most_lines - FRAME_LINES) :]), _iteration_line(now)]
 
-    with Graph.open_unevaluated(request.store) as graph:
-        try:
-            warm_up()  # before the clock starts; Ctrl-C still ends it at once
-            graph.use_entries(request.table_bytes)
-        except MemoryError:
-            raise CapacityError(
-                f"--ram {request.ram}: not enough memory for a table of this size; use a smaller --ram"
-            ) from None
+    with Graph.open_unevaluated(store) as graph:
+        warm_up()  # before the clock starts; Ctrl-C still ends it at once
+        graph.use_entries(table_bytes)
         signals.arm()
         with progress_display(signals, _iteration_line, view) as show:
             return search_to_depth(
                 graph,
                 board,
                 limits,
-                table_bytes=request.table_bytes,
+                table_bytes=table_bytes,
                 on_depth=lambda found: rows.append(_iteration_row(board, found)),
                 on_progress=show,
                 stop=signals.stop,

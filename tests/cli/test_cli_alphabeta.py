@@ -106,15 +106,6 @@ def test_a_signal_ends_the_search_with_what_is_known_saved_and_printed(cli: Cli,
     assert cli("store", "verify", path).code == 0
 
 
-def test_too_little_memory_names_the_option(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(Graph, "use_entries", fail)
-    said = "--ram 512MB: not enough memory for a table of this size"
-    cli("alphabeta", "startpos", "--depth", 1, "--ram", "512MB").ends(1, said)
-
-
 # ------------------------------------------------------------------ mate
 TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 

@@ -4,11 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import InvalidParameterError
 from ..base.limits import SECONDS, WHOLE, shortened
+
+AUTO, AUTO_TEXT = 0, "auto"  # the evaluator's batch size; 0 as in lc0's MinibatchSize
+GATHERERS = ("classic", "budget", "flow")
+CLASSIC, BUDGET, FLOW = range(len(GATHERERS))  # numbers of the gatherers in kernels
+MAX_BATCH = 1 << 20
+MAX_COLLISIONS = 10**9
+LARGEST = 1e12  # of a parameter: scores stay far from the limits of double precision
+MAX_LIMIT = WHOLE.most  # of visits and evaluations
+
+Range = tuple[Callable[[Any], bool], str]
+POSITIVE: Range = (lambda x: 0 < x <= LARGEST, f"above 0, at most {LARGEST:.0e}")
+NOT_NEGATIVE: Range = (lambda x: 0 <= x <= LARGEST, f"0 to {LARGEST:.0e}")
+COLLISIONS: Range = (lambda x: 1 <= x <= MAX_COLLISIONS, f"1 to {MAX_COLLISIONS}")
+SHARE: Range = (lambda x: 0 < x <= 1, "above 0, at most 1")
+BATCH: Range = (lambda x: 0 <= x <= MAX_BATCH, f"1 to {MAX_BATCH}, or auto")
+RATIO: Range = (lambda x: x >= 1, "a number of at least 1")
+SWITCH: Range = (lambda x: x in (0, 1), "0 or 1")
+GATHERER: Range = (lambda x: x in GATHERERS, f"one of {', '.join(GATHERERS)}")
+
+
+def _option(default: Any, option: str, allowed: Range) -> Any:
+    """Returns a field of `SearchParams` with its name in options, and its allowed values."""
+    return field(default=default, metadata={"option": option, "allowed": allowed})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,27 +60,27 @@ class SearchParams:
       overlap: 1: gather the next wave while an evaluator outside the kernels evaluates one; 0: wait for it.
     """
 
-    cpuct: float = 1.745
-    cpuct_base: float = 38739.0
-    cpuct_factor: float = 3.894
-    fpu_value: float = 0.33
-    decided_from: float = 0.7
-    minibatch_size: int = 0  # AUTO
-    catch_up_ratio: float = 1.0
-    max_wave_share: float = 0.25
-    gather: str = "flow"
-    max_collision_events: int = 32
-    max_collision_visits: int = 9999
-    overlap: int = 1
+    cpuct: float = _option(1.745, "CPuct", POSITIVE)
+    cpuct_base: float = _option(38739.0, "CPuctBase", POSITIVE)
+    cpuct_factor: float = _option(3.894, "CPuctFactor", NOT_NEGATIVE)
+    fpu_value: float = _option(0.33, "FpuValue", NOT_NEGATIVE)
+    decided_from: float = _option(0.7, "DecidedFrom", SHARE)
+    minibatch_size: int = _option(AUTO, "MinibatchSize", BATCH)
+    catch_up_ratio: float = _option(1.0, "CatchUpRatio", RATIO)
+    max_wave_share: float = _option(0.25, "MaxWaveShare", SHARE)
+    gather: str = _option("flow", "Gather", GATHERER)
+    max_collision_events: int = _option(32, "MaxCollisionEvents", COLLISIONS)
+    max_collision_visits: int = _option(9999, "MaxCollisionVisits", COLLISIONS)
+    overlap: int = _option(1, "Overlap", SWITCH)
 
     def __post_init__(self) -> None:
-        for option, name in OPTION_NAMES.items():
-            value = getattr(self, name)
-            if name not in TEXTS:
+        for one in dataclasses.fields(self):
+            value, option = getattr(self, one.name), one.metadata["option"]
+            if one.name not in TEXTS:
                 _check(_is_number(value), option, value, "a number")
-            if name in WHOLE_NUMBERS:
+            if one.name in WHOLE_NUMBERS:
                 _check(_is_whole(value), option, value, "a whole number")
-            holds, expected = RANGES[name]
+            holds, expected = one.metadata["allowed"]
             _check(holds(value), option, value, expected)
 
     @classmethod
@@ -70,10 +93,6 @@ class SearchParams:
         >>> SearchParams.from_options(["CPuct=2", "minibatchsize=64"]).cpuct
         2.0
         """
-        if isinstance(options, str) or not isinstance(options, Iterable):
-            raise InvalidParameterError(
-                f"options must be a list of NAME=VALUE texts, not {shortened(repr(options))}"
-            )
         for option in options:
             name, field = _field_of(option)
             fields[name] = _text(option) if name in TEXTS else _number(field, option)
@@ -95,49 +114,12 @@ class SearchParams:
         return values | {"MinibatchSize": self.minibatch_size or AUTO_TEXT}
 
 
-AUTO, AUTO_TEXT = 0, "auto"  # the evaluator's batch size; 0 as in lc0's MinibatchSize
-GATHERERS = ("classic", "budget", "flow")
-CLASSIC, BUDGET, FLOW = range(len(GATHERERS))  # numbers of the gatherers in kernels
-MAX_BATCH = 1 << 20
-MAX_COLLISIONS = 10**9
-LARGEST = 1e12  # of a parameter: scores stay far from the limits of double precision
-MAX_LIMIT = WHOLE.most  # of visits and evaluations
-
 OPTION_NAMES: Mapping[str, str] = {
-    "CPuct": "cpuct",
-    "CPuctBase": "cpuct_base",
-    "CPuctFactor": "cpuct_factor",
-    "FpuValue": "fpu_value",
-    "DecidedFrom": "decided_from",
-    "MinibatchSize": "minibatch_size",
-    "CatchUpRatio": "catch_up_ratio",
-    "MaxWaveShare": "max_wave_share",
-    "Gather": "gather",
-    "MaxCollisionEvents": "max_collision_events",
-    "MaxCollisionVisits": "max_collision_visits",
-    "Overlap": "overlap",
+    one.metadata["option"]: one.name for one in dataclasses.fields(SearchParams)
 }
-WHOLE_NUMBERS = ("minibatch_size", "max_collision_events", "max_collision_visits", "overlap")
-TEXTS = ("gather",)
-Range = tuple[Callable[[Any], bool], str]
-POSITIVE: Range = (lambda x: 0 < x <= LARGEST, f"above 0, at most {LARGEST:.0e}")
-NOT_NEGATIVE: Range = (lambda x: 0 <= x <= LARGEST, f"0 to {LARGEST:.0e}")
-COLLISIONS: Range = (lambda x: 1 <= x <= MAX_COLLISIONS, f"1 to {MAX_COLLISIONS}")
-SHARE: Range = (lambda x: 0 < x <= 1, "above 0, at most 1")
-RANGES: Mapping[str, Range] = {
-    "cpuct": POSITIVE,
-    "cpuct_base": POSITIVE,
-    "cpuct_factor": NOT_NEGATIVE,
-    "fpu_value": NOT_NEGATIVE,
-    "minibatch_size": (lambda x: 0 <= x <= MAX_BATCH, f"1 to {MAX_BATCH}, or auto"),
-    "catch_up_ratio": (lambda x: x >= 1, "a number of at least 1"),
-    "decided_from": SHARE,
-    "max_wave_share": SHARE,
-    "gather": (lambda x: x in GATHERERS, f"one of {', '.join(GATHERERS)}"),
-    "max_collision_events": COLLISIONS,
-    "max_collision_visits": COLLISIONS,
-    "overlap": (lambda x: x in (0, 1), "0 or 1"),
-}
+WHOLE_NUMBERS, TEXTS = (
+    [one.name for one in dataclasses.fields(SearchParams) if one.type == kind] for kind in ("int", "str")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +168,10 @@ def _check(ok: bool, name: str, found: object, expected: str) -> None:
 
 
 def _field_of(option: str) -> tuple[str, str]:
-    if not isinstance(option, str):
-        raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {shortened(repr(option))}")
     name, sign, _ = option.partition("=")
-    for known, field in OPTION_NAMES.items():
+    for known, name_of_field in OPTION_NAMES.items():
         if sign and known.lower() == name.strip().lower():
-            return field, known
+            return name_of_field, known
     if not sign:
         raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {shortened(option)!r}")
     raise InvalidParameterError(

@@ -40,12 +40,11 @@ from graphsearch.position.board import MAX_MOVES, board_of
 from graphsearch.position.notation import begins_with_fen, holds_positions, read_moves, sans_of
 from graphsearch.position.values import cp_of
 from graphsearch.query.routes import routes
-from graphsearch.search.detached import open_searches
+from graphsearch.search.detached import ROUND_SECONDS, Turns, open_searches, search_in_turns
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import search
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.search.results import Progress, SearchResult, TableLine
-from graphsearch.search.turns import ROUND_SECONDS, Turns, search_in_turns
 from graphsearch.search.warm import other_kernels_compiling
 from graphsearch.solvers.mate.beside import MateFinder
 from graphsearch.store.file import file_bytes

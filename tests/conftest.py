@@ -210,7 +210,7 @@ def few_top_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def nothing_saved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets no interval between two saves of a search end, however slow the machine is."""
     session = importlib.import_module("graphsearch.search.loop")
-    monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", math.inf)
+    monkeypatch.setattr(session, "FLUSH_SECONDS", math.inf)
 
 
 # ------------------------------------------------------------------ Chromium without a window

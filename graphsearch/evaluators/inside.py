@@ -213,6 +213,11 @@ class Filler:
         self._count = count
         return self._evaluator.team.begin(self._fill, -(-count // PORTION))
 
+    def fill(self, count: int) -> None:
+        """Evaluates the first `count` positions in the caller's thread."""
+        self.call.bound.words[BEGIN], self.call.bound.words[END] = 0, count
+        self.call()
+
     def _new_call(self) -> Call:
         evaluator, kernel = self._evaluator, self._evaluator.batch_kernel
         scratch = apart(kernel.scratch_words, np.uint64)

@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
 from ..base.system import memory_bytes, release_pages, reserved
-from ..jit.compiler import Call
-from ..position.board import MAX_MOVES, POSITION_WORDS, pack
+from ..position.board import POSITION_WORDS, pack
 from ..position.tables import load_tables
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store import transposition_kernel
-from ..store.record import Edge, NodeRecord, RecordBatch, columns_of
+from ..store.record import NodeRecord, RecordBatch, columns_of
 from ..store.record_kernel import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
-from . import arena_kernel, evict_kernel, reading_kernel, saving_kernel
-from .arena_kernel import ArenaArrays
+from . import arena_kernel, copying_kernel
 
 # ------------------------------------------------------------------ memory
 RAM_SHARE = 0.8  # of the memory there is; a graph that needs more is saved, and its search stops
@@ -75,43 +73,6 @@ def reserve(words: int) -> mmap.mmap:
         return memory
 
 
-# ------------------------------------------------------------------ one record
-class SingleCopies:
-    """A buffer for one record, and kernels bound to it and to an arena.
-
-    Attributes:
-      arrays: arrays of the arena.
-    """
-
-    def __init__(self, arrays: ArenaArrays) -> None:
-        self.arrays = arrays
-        self._slots = np.zeros(1, np.uint32)
-        self._batch = batch = RecordBatch.room(1, MAX_MOVES, MAX_MOVES)
-        columns = columns_of(batch)
-        self._calls = (
-            Call(saving_kernel.measure, arrays, self._slots, batch.code_offsets, batch.edge_offsets),
-            Call(saving_kernel.copy_out, arrays, self._slots, columns),
-        )
-
-    def record(self, slot: int, words: NDArray[np.uint64]) -> NodeRecord:
-        """Returns a copy of the record at `slot`; `words` is its packed position."""
-        self._slots[0] = slot
-        for call in self._calls:
-            call()
-        found, edges = self._batch, int(self._batch.edge_offsets[1])
-        rows = (column[:edges].tolist() for column in (found.n, found.r, found.q, found.edge_d))
-        return NodeRecord(
-            words=tuple(words.tolist()),
-            v=float(found.v[0]),
-            d=int(found.d[0]),
-            evaluator=int(found.evaluator[0]),
-            flags=int(found.flags[0]),
-            codes=found.codes[: found.code_offsets[1]].tobytes(),
-            edges=tuple(map(Edge, *rows)),
-            run=int(found.run[0]),
-        )
-
-
 # ------------------------------------------------------------------ the arena
 Words = NDArray[np.uint64]
 
@@ -142,7 +103,6 @@ class Arena:
         self.tables = load_tables()
         self._spare_rows = 0
         self.before_subtracting: Callable[[], None] | None = None
-        self._copies: SingleCopies | None = None
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
         self.arrays = arena_kernel.new_arrays(
@@ -256,20 +216,20 @@ class Arena:
           whether both goals were reached.
         """
         with self._pinned(pinned):
-            return bool(evict_kernel.evict(self.arrays, free_bytes, nodes))
+            return bool(arena_kernel.evict(self.arrays, free_bytes, nodes))
 
     @contextmanager
     def _pinned(self, pinned: Sequence[Words]) -> Iterator[None]:
         """Protects some records, and those of the overlay, from eviction."""
         if self.has_overlay:
-            evict_kernel.hold(self.arrays, True)
+            arena_kernel.hold(self.arrays, True)
         for slots in pinned:
-            evict_kernel.pin(self.arrays, slots, True)
+            arena_kernel.pin(self.arrays, slots, True)
         try:
             yield
         finally:
             for slots in pinned:
-                evict_kernel.pin(self.arrays, slots, False)
+                arena_kernel.pin(self.arrays, slots, False)
 
     def shrink(self, max_bytes: int) -> None:
         """Evicts clean records at the ends of both heaps and returns the pages to the system.
@@ -279,7 +239,7 @@ class Arena:
         c, heaps = self.counters, [arena_kernel.RECORD_WORDS, arena_kernel.BLOCK_WORDS]
         now = 8 * int(c[heaps[0]]) + 4 * int(c[heaps[1]])
         share = max(0.0, 1 + (max_bytes - self.bytes_used) / now)
-        evict_kernel.cut(self.arrays, *(c[heaps] * share).astype(int).tolist())
+        arena_kernel.cut(self.arrays, *(c[heaps] * share).astype(int).tolist())
         for memory, words, size in zip(self._memory, c[heaps].tolist(), (8, 4), strict=True):
             release_pages(memory, size * words)
 
@@ -364,7 +324,7 @@ class Arena:
     def forget_overlay(self) -> None:
         """Clears the overlay at the end of its session; its visits must have been subtracted."""
         if self.has_overlay:
-            evict_kernel.hold(self.arrays, False)
+            arena_kernel.hold(self.arrays, False)
         self.counters[arena_kernel.OVERLAY_LENGTH] = 0
 
     # -------------------------------------------------------------- records
@@ -380,18 +340,16 @@ class Arena:
             return None
         clock = int(self.arrays.records[slot + 2]) >> 8 * CLOCK_BYTE & CLOCK_BITS  # at its evaluation
         words[META] = int(words[META]) & WITHOUT_CLOCK | clock << CLOCK_SHIFT
-        if self._copies is None or self._copies.arrays is not self.arrays:
-            self._copies = SingleCopies(self.arrays)
-        return self._copies.record(slot, words)
+        return self.copy_out(np.array([slot], np.uint32), words.reshape(1, -1)).record(0)
 
     def copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
         """Returns copies of the records at `slots`; `words`, `[R, 10]`, are their positions."""
         count = len(slots)
         code_offsets, edge_offsets = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-        saving_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
+        copying_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
         room = RecordBatch.room(count, int(code_offsets[-1]), int(edge_offsets[-1]))
         batch = replace(room, words=words, code_offsets=code_offsets, edge_offsets=edge_offsets)
-        saving_kernel.copy_out(self.arrays, slots, columns_of(batch))
+        copying_kernel.copy_out(self.arrays, slots, columns_of(batch))
         return batch
 
     def list_reached(self, roots: Sequence[chess.Board]) -> tuple[NDArray[np.uint32], Words]:
@@ -405,7 +363,7 @@ class Arena:
         seeds = np.concatenate([*(pack(board) for board in roots), unsaved.ravel()])
         slots = np.empty(self.node_count, np.uint32)
         words = np.empty((self.node_count + 1, POSITION_WORDS), np.uint64)
-        count = saving_kernel.list_reached(self.tables, self.arrays, seeds, slots, words.reshape(-1))
+        count = copying_kernel.list_reached(self.tables, self.arrays, seeds, slots, words.reshape(-1))
         return slots[:count], words[:count]
 
     def load(self, batch: RecordBatch) -> int:
@@ -417,7 +375,7 @@ class Arena:
         columns, begin, misfits = columns_of(batch), 0, 0
         while begin < len(batch):
             self.make_room(len(batch) - begin, strict=False)
-            reached, bad = reading_kernel.copy_in(self.tables, self.arrays, columns, begin)
+            reached, bad = copying_kernel.copy_in(self.tables, self.arrays, columns, begin)
             if reached == begin:
                 raise CapacityError(f"cannot get more memory for the graph of {self.node_count} nodes")
             begin, misfits = reached, misfits + bad

@@ -6,7 +6,7 @@ r"""The arena in memory: table, records, blocks of edges, their free lists, and 
                                   |
            blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
 
-`search/puct_kernel.py` lays out the search's part of `floats` and `ints`; `docs/contributing/kernels.md`
+`search/visit_kernel.py` lays out the search's part of `floats` and `ints`; `docs/contributing/kernels.md`
 lists all bundles.
 
 Guards of an arena that several threads search at once are spin locks, each with room for notes:
@@ -47,6 +47,10 @@ Statistics of a node come from its edges; the update is idempotent:
 
 The overlay holds visits of this session that are never saved: draws that only the history of its game made,
 and visits forced over edges of its root.
+
+Eviction drops records that the file has: a clock hand moves over the records in the order of their
+addresses. A record visited since the hand last passed stays for another round. Dirty records stay, as do
+records that are being saved, belong to a wave under way or carry visits of the overlay.
 """
 
 from __future__ import annotations
@@ -130,13 +134,11 @@ OVERLAY_SLOT_SHIFT, OVERLAY_EDGE_BITS = 10, (1 << 9) - 1  # of an item of the ov
 # counters, int64
 NODES, RECORD_WORDS, BLOCK_WORDS, DIRTY_NODES, FREED_WORDS = 0, 1, 2, 3, 4
 VISITS, EVALUATIONS, CATCH_UPS, COLLISIONS, PATH_DRAWS, TERMINALS, HISTORY_DRAWS = 8, 9, 10, 11, 12, 13, 14
-PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS = range(15, 23)
+PLIES, SELDEPTH, WAVES, OVERLAY_LENGTH, OVERFLOWS = range(15, 20)
 AHEAD = 24  # backups from a child with fewer visits than its edge (a lost child)
 OVERLAY_RESERVED = 23  # overlay items reserved for the visits of the current wave
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
-# per thread, if there are several: its record reserve (first word, words left), turns it has taken
-RECORD_RESERVE, RECORDS_RESERVED, TURNS_TAKEN = 5, 6, 7
-OF_VISITS = (*range(VISITS, ROUNDS + 1), DEPTH_CUTS, OVERFLOWS, AHEAD, FRESH_NODES)  # sums, except SELDEPTH
+OF_VISITS = (*range(VISITS, WAVES + 1), OVERFLOWS, AHEAD, FRESH_NODES)  # sums, except SELDEPTH
 BLOCK_LISTS = 32  # heads of the free lists: one for each size in words, from EXACT_LISTS on by powers of two
 EXACT_LISTS = 64
 RECORD_LISTS = BLOCK_LISTS + EXACT_LISTS + 8  # LARGEST_LIST + 1 heads, by words; the last one: or larger
@@ -240,7 +242,6 @@ TURNS, YIELD, THREADS = SHARED, SHARED + 1, SHARED + 2
 ROWS_PER_THREAD, LEAST_ROWS = 512, 1024  # two threads collide in a row by chance once in some thousand visits
 NOTES, FIRST_NOTE = 1, 2  # words of a row
 MOST_NOTES = ROW_WORDS - FIRST_NOTE
-TURNS_AT_ONCE = 8
 MIXER = U(0x9E3779B97F4A7C15)
 SPINS, PATIENCE = 64, 200  # tries before a waiting thread yields its core, or releases the row it holds
 
@@ -361,19 +362,8 @@ def threads_of(A: ArenaArrays) -> int64:
 
 @inner
 def takes_turn(A: ArenaArrays) -> bool:
-    """Takes one turn, for one more visit; returns whether there was one.
-
-    A thread takes TURNS_AT_ONCE turns together; those that it has not used when its visits end are lost.
-    """
-    if A.guard_mask == 0:
-        return True
-    if A.counters[TURNS_TAKEN] == 0:
-        left = fetch_add(A.guards, TURNS, int64(-TURNS_AT_ONCE))
-        A.counters[TURNS_TAKEN] = max(int64(0), min(left, int64(TURNS_AT_ONCE)))
-    if A.counters[TURNS_TAKEN] == 0:
-        return False
-    A.counters[TURNS_TAKEN] -= 1
-    return True
+    """Takes one turn, for one more visit; returns whether there was one."""
+    return A.guard_mask == 0 or fetch_add(A.guards, TURNS, int64(-1)) > 0
 
 
 @inner
@@ -388,12 +378,11 @@ def merge_counters(shared: NDArray[np.int64], own: NDArray[np.int64]) -> None:
     deepest = max(shared[SELDEPTH], own[SELDEPTH])
     shared[list(OF_VISITS)] += own[list(OF_VISITS)]
     shared[SELDEPTH] = deepest
-    own[[*OF_VISITS, TURNS_TAKEN]] = 0
+    own[list(OF_VISITS)] = 0
 
 
 # ------------------------------------------------------------------ the heap of records
 PIECE_WORDS = 1  # word of a free piece that holds its length
-RESERVE = 1024  # words that one of several threads reserves at once, some 35 records
 
 
 @inner
@@ -456,16 +445,6 @@ def _unlink_words(A: ArenaArrays, slot: int64) -> int64:
 
 
 @inner
-def take_words(A: ArenaArrays, words: int64) -> int64:
-    """Allocates words and returns their slot: a free piece, part of a larger one, or new words at the end."""
-    slot = _find_words(A, words)
-    if slot == 0:
-        slot = A.space[RECORD_WORDS]
-        A.space[RECORD_WORDS] = slot + words
-    return slot
-
-
-@inner
 def _find_words(A: ArenaArrays, words: int64) -> int64:
     """Allocates a free piece of `words`, or part of a larger one; returns its slot, 0 if there is none."""
     counters = A.space
@@ -484,52 +463,14 @@ def _find_words(A: ArenaArrays, words: int64) -> int64:
 
 @inner
 def take_record(A: ArenaArrays, words: int64) -> int64:
-    """Allocates the words of a record and returns its slot; several threads each have a reserve."""
-    if A.guard_mask == 0:
-        return take_words(A, words)
-    own = A.counters
-    left = own[RECORDS_RESERVED] - words
-    if left != 0 and left < HEADER_WORDS:
-        return _take_shared(A, words)
-    slot = own[RECORD_RESERVE]
-    own[RECORD_RESERVE] = slot + words
-    own[RECORDS_RESERVED] = left
-    return slot
-
-
-@inner
-def _take_shared(A: ArenaArrays, words: int64) -> int64:
-    """Allocates words under the guard: free ones if there are many, else from a new reserve."""
+    """Allocates the words of a record and returns their slot: a free piece, or new words at the end."""
     take_guard(A, SPACE)
-    many = threads_of(A) * RESERVE
-    slot = _find_words(A, words) if A.space[FREED_RECORD_WORDS] >= many else int64(0)
+    slot = _find_words(A, words)
     if slot == 0:
-        _give_rest(A)
         slot = A.space[RECORD_WORDS]
-        A.space[RECORD_WORDS] = slot + RESERVE
-        A.counters[RECORD_RESERVE] = slot + words
-        A.counters[RECORDS_RESERVED] = RESERVE - words
+        A.space[RECORD_WORDS] = slot + words
     give_guard(A, SPACE)
     return slot
-
-
-@inner
-def _give_rest(A: ArenaArrays) -> None:
-    slot, words = A.counters[RECORD_RESERVE], A.counters[RECORDS_RESERVED]
-    A.counters[RECORDS_RESERVED] = 0
-    if slot + words == A.space[RECORD_WORDS]:
-        A.space[RECORD_WORDS] = slot
-    elif words:  # not merged with a following free piece, at which the hand may stand
-        _push_words(A, slot, words)
-
-
-@inner
-def give_record_reserve(A: ArenaArrays) -> None:
-    """Frees the rest of a thread's reserve."""
-    if A.guard_mask:
-        take_guard(A, SPACE)
-        _give_rest(A)
-        give_guard(A, SPACE)
 
 
 @inner
@@ -683,12 +624,6 @@ def take_block(A: ArenaArrays, block_class: int64) -> int64:
 def give_block(A: ArenaArrays, block_class: int64, block: int64) -> None:
     """Frees a block and merges it with free neighbours."""
     take_guard(A, SPACE)
-    _give_piece(A, block_class, block)
-    give_guard(A, SPACE)
-
-
-@inner
-def _give_piece(A: ArenaArrays, block_class: int64, block: int64) -> None:
     begin = int64(block)
     end = begin + block_words(A, block_class)
     if A.blocks[begin + PIECE_TAG] & uint32(BEFORE_FREE):
@@ -698,9 +633,10 @@ def _give_piece(A: ArenaArrays, block_class: int64, block: int64) -> None:
         end += _unlink_block(A, end)
     if end == A.space[BLOCK_WORDS]:
         A.space[BLOCK_WORDS] = begin
-        return
-    _push_block(A, begin, end - begin)
-    _mark_before(A, end, True)
+    else:
+        _push_block(A, begin, end - begin)
+        _mark_before(A, end, True)
+    give_guard(A, SPACE)
 
 
 @inner
@@ -993,24 +929,16 @@ def grow_block(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, wanted: i
 
 @kernel
 def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
-    """Fills the arena's new, larger and empty table from the old one, and counts key clashes.
+    """Fills the arena's new, larger and empty table from the old one.
 
-    The index grows with the key, so the new table is written nearly in order, and equal keys of two positions
-    are adjacent.
+    The index grows with the key, so the new table is written nearly in order.
     """
-    clashes = 0
-    last = ZERO
     for i in range(old.size):
         if i + 16 < old.size:
             prefetch(A.records, slot_in(old[i + 16]))
         word = old[i]
         if word != ZERO:
-            key = key_at(A, slot_in(word))
-            if key == last:
-                clashes += 1
-            last = key
-            insert(A, key, check_in(word), slot_in(word))
-    A.counters[CLASHES] = clashes
+            insert(A, key_at(A, slot_in(word)), check_in(word), slot_in(word))
 
 
 @kernel
@@ -1140,3 +1068,117 @@ def shift_overlay(A: ArenaArrays, sign: int64) -> None:
         if overlay_draws(item):
             set_draw_visits(A, edge, draw_visits(A, edge, stride_at(A, rec)) + change)
         refresh(A, rec)
+
+
+# ------------------------------------------------------------------ eviction
+STAYS = layout.DIRTY | layout.SAVING | layout.PINNED | layout.HELD
+HAND_ROUNDS = 2  # in the first all records may have been visited
+
+
+@inner
+def _enough(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
+    return A.counters[NODES] <= nodes and has_freed(A, wanted)
+
+
+@inner
+def _drop(A: ArenaArrays, rec: int64, words: int64, before: int64) -> int64:
+    """Evicts a record; returns the slot of the resulting free piece."""
+    remove(A, rec)
+    if has_block(A, rec):
+        give_block(A, block_class_of(A, rec), block_of(A, rec))
+    A.counters[NODES] -= 1
+    A.counters[EVICTED] += 1
+    return give_words(A, rec, words, before)
+
+
+@inner
+def _switch(A: ArenaArrays, rec: int64, bit: int64, on: bool) -> None:
+    if on:
+        add_state(A, rec, bit)
+    else:
+        clear_state(A, rec, bit)
+
+
+@inner
+def _pass_piece(A: ArenaArrays, at: int64, before: int64, drops: bool) -> tuple[int64, int64]:
+    """Passes the piece of the heap at a slot, and evicts its record if `drops`.
+
+    Returns (the next slot, the slot of the free piece that ends there, 0 for none).
+
+    Args:
+      before: slot of the free piece that ends at `at`, 0 for none.
+    """
+    words = piece_words(A, at)
+    if state_of(A, at) & FREE:
+        if before:
+            join_pieces(A, before, at)
+        else:
+            before = at
+        return at + words, before
+    if not drops:
+        return at + words, int64(0)
+    before = _drop(A, at, words, before)
+    return before + piece_words(A, before), before  # it may have merged with the next free piece
+
+
+@kernel
+def evict(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
+    """Evicts until `wanted` bytes are free and at most `nodes` nodes are left; returns whether it succeeded.
+
+    It gives up after the hand has gone round twice.
+    """
+    end = A.counters[RECORD_WORDS]
+    hand = A.counters[HAND]
+    before = int64(0)
+    left = HAND_ROUNDS * end
+    while left > 0 and not _enough(A, wanted, nodes):
+        if hand < 1 or hand >= end:
+            hand = int64(1)
+            before = int64(0)
+            if end == 1:
+                break
+        drops = state_of(A, hand) & (STAYS | layout.USED) == 0
+        if state_of(A, hand) & FREE == 0:
+            clear_state(A, hand, layout.USED)
+        following, before = _pass_piece(A, hand, before, drops)
+        left -= following - hand
+        hand = following
+    A.counters[HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
+    return _enough(A, wanted, nodes)
+
+
+@inner
+def _lies_within(A: ArenaArrays, rec: int64, words: int64, record_end: int64, block_end: int64) -> bool:
+    """Returns whether a record of `words` words and its block end within these sizes of the two heaps."""
+    if rec + words > record_end:
+        return False
+    return not has_block(A, rec) or block_of(A, rec) + block_words(A, block_class_of(A, rec)) <= block_end
+
+
+@kernel
+def cut(A: ArenaArrays, record_end: int64, block_end: int64) -> None:
+    """Evicts the records beyond these sizes of either heap, unless they must stay; shortens both heaps."""
+    end = A.counters[RECORD_WORDS]
+    at = int64(1)
+    before = int64(0)
+    while at < end:
+        stays = state_of(A, at) & STAYS or _lies_within(A, at, piece_words(A, at), record_end, block_end)
+        at, before = _pass_piece(A, at, before, not stays)
+    if before:
+        give_end(A, before)
+    A.counters[HAND] = int64(1)
+
+
+@kernel
+def pin(A: ArenaArrays, slots: NDArray[np.uint64], on: bool) -> None:
+    """Pins or unpins the records at some slots, `uint64[R]`; slot 0 is none."""
+    for i in range(slots.size):
+        if slots[i]:
+            _switch(A, int64(slots[i]), layout.PINNED, on)
+
+
+@kernel
+def hold(A: ArenaArrays, on: bool) -> None:
+    """Sets or clears HELD on the records of the overlay, which stay in memory while it is set."""
+    for i in range(A.counters[OVERLAY_LENGTH]):
+        _switch(A, overlay_slot(A.overlay[2 * i]), layout.HELD, on)

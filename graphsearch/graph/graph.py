@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +17,7 @@ from typing import NoReturn
 import chess
 import numpy as np
 
-from ..base.errors import CapacityError, GraphSearchError, StoreError, StoreMovedError, check_argument
+from ..base.errors import CapacityError, GraphSearchError, StoreError, StoreMovedError
 from ..base.system import return_freed_memory
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
@@ -32,19 +34,16 @@ from ..store.transposition import EntryTable
 from ..store.union_records import add_records
 from .arena import Arena, budget_of
 from .reading import Loader, Pager, is_due
-from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work
+from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work, flush_nodes
 from .summary import RootTables, root_values
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
 LEAST_NODE_BYTES = 64  # of a node in memory, with its place in the table
 LOADED_AT_ONCE = 100_000  # nodes of the largest file that `open` loads completely: a tenth of a second
-
-
-def check_path(path: object) -> None:
-    """Raises InvalidParameterError unless a graph may have this path; None is no file."""
-    is_path = path is None or isinstance(path, (str, os.PathLike))
-    check_argument("path", is_path, path, "the path of a graph file, or None")
+COPY_BYTES = 320  # of a node while it is saved: its copy, position, order and encoding
+MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
+RESERVED_PARTS = 4  # at most one of so many parts of a budget is reserved for both
 
 
 class Graph:
@@ -81,7 +80,7 @@ class Graph:
         )
         self._file_nodes = store.node_count if store else 0
         self._saver = Saver(store, unread=self._is_unread) if store else None
-        self._saving: DirtyCopies | None = None
+        self._saving: tuple[DirtyCopies, Future[None]] | None = None  # the save under way
         self.saved_nodes = 0  # records saved so far
         self.tables_meanwhile = True  # whether a search writes the plain tables, not only `flush` and `close`
         self._notes: list[Work] = []
@@ -118,12 +117,11 @@ class Graph:
         Raises:
           EvaluatorError: if the evaluator is unknown or cannot be made.
           EvaluatorMismatchError: if the file is bound to another evaluator.
-          InvalidParameterError: if `ram_bytes` is no size above 0, or another argument is of the wrong kind.
+          InvalidParameterError: if `ram_bytes` is no size above 0.
           UnfinishedError: if the file is being moved to another evaluator (`reevaluate`).
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
-        check_path(path)
         budget = budget_of(ram_bytes)
         owned = isinstance(evaluator, str | EvaluatorSpec)
         made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else accepted(evaluator)
@@ -150,7 +148,6 @@ class Graph:
           StoreLockedError: as `open`.
           StoreError: as `open`.
         """
-        check_path(path)
         budget = budget_of(ram_bytes)
         store = None if path is None else Store.open(path, create=True, unbound=True)
         return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), budget)
@@ -196,7 +193,8 @@ class Graph:
             if in_file:
                 graph.pager.complete = False
             elif nodes and is_soon_loaded:
-                graph.call(graph.pager.load_whole)
+                graph.load_ahead()
+                graph.load_some(math.inf)
         except BaseException:
             graph._release()
             raise
@@ -215,7 +213,6 @@ class Graph:
           StoreError: if the file cannot be read.
         """
         self.check_open()
-        check_argument("table_bytes", type(table_bytes) is int, table_bytes, "a number of bytes")
         return self.entries.use(table_bytes)
 
     # -------------------------------------------------------------- a search
@@ -277,28 +274,16 @@ class Graph:
         finally:
             self.arena.add_overlay()
 
-    def loader(self) -> Loader | None:
-        """Returns the active loader of the file; starts it once single reads cost so much that it pays.
+    def load_ahead(self) -> None:
+        """Makes `load_some` read the file before a search needs it, if all of it fits into memory.
 
         The file is loaded once; records evicted later are read one by one.
 
         Raises:
           StoreError: if the file cannot be read.
         """
-        self._load_if(is_due(self.pager, self._file_nodes))
-        return self._loader
-
-    def load_ahead(self) -> None:
-        """Makes `load_some` read the file before a search needs it, if all of it fits into memory.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
-        self._load_if(self.pager.has_room_for(self._file_nodes))
-
-    def _load_if(self, wanted: bool) -> None:
-        may_load = wanted and not self._has_loaded and not self.pager.complete
-        if may_load and self.store is not None and self._loader is None:
+        may_load = self._loader is None and not self._has_loaded and not self.pager.complete
+        if may_load and self.store is not None and self.pager.has_room_for(self._file_nodes):
             self._loader = Loader(self.store.path, self.pager)
 
     @property
@@ -309,10 +294,14 @@ class Graph:
     def load_some(self, seconds: float) -> bool:
         """Continues to load the file for about `seconds`; returns whether it is unfinished.
 
+        It begins once single reads cost so much that loading pays.
+
         Raises:
           StoreError: if the file cannot be read.
         """
-        loader, more = self.loader(), False
+        if self._loader is None and is_due(self.pager, self._file_nodes):
+            self.load_ahead()
+        loader, more = self._loader, False
         try:
             more = loader is not None and loader.advance(seconds)
         finally:
@@ -372,7 +361,6 @@ class Graph:
             saving = DirtyCopies.of(self.arena)
         finally:
             self.arena.add_overlay()
-        self._saving = saving
 
         def work(store: Store) -> None:
             store.append_parts(saving.batches, fresh=saving.fresh)
@@ -382,19 +370,28 @@ class Graph:
             del self._notes[:late]
 
         self._saver.unread = self._is_unread
-        self._saver.save(work)
+        self._saving = saving, self._saver.save(work)
 
     @property
     def _is_unread(self) -> bool:
         """Whether the whole file is in memory, or will be once a search needs much of it."""
         return self.pager.complete or self.pager.has_room_for(self._file_nodes)
 
-    def limit_merge_steps(self, blocks: int) -> int:
-        """Limits merge steps to about `blocks` blocks, but at least LEAST_STEP_BLOCKS; returns the limit."""
-        if self._saver is None or self.store is None:
-            return 0
-        self._saver.most_blocks = min(self.store.sizes.step_blocks, max(LEAST_STEP_BLOCKS, blocks))
-        return self._saver.most_blocks
+    def reserve_saves(self, most_nodes: int) -> int:
+        """Reserves memory for saves; returns the number of unsaved nodes at which a save is due.
+
+        Args:
+          most_nodes: that waves under way may change.
+        """
+        self.pager.reserved = 0
+        nodes = flush_nodes(self.pager.budget)
+        if self._saver and self.store:
+            self.arena.reserve_log(2 * nodes, spare=most_nodes)
+            most, copies = self.pager.budget // RESERVED_PARTS, COPY_BYTES * nodes
+            blocks = max(LEAST_STEP_BLOCKS, (most - copies) // MERGED_BYTES)
+            self._saver.most_blocks = min(self.store.sizes.step_blocks, blocks)
+            self.pager.reserved = min(most, copies + MERGED_BYTES * self._saver.most_blocks)
+        return nodes
 
     def note_later(self, note: Work) -> None:
         """Adds a function that the next save calls in its transaction."""
@@ -467,19 +464,17 @@ class Graph:
 
     def _settle_saving(self, *, wait: bool) -> bool:
         """Does the same as `settle`, but does not raise errors of merging."""
-        saving = self._saving
-        if self._saver is None or saving is None:
+        if self._saving is None:
             return True
-        try:
-            if not self._saver.settled(wait=wait):
-                return False
-        except BaseException:
-            self._saving = None
-            saving.failed(self.arena)
-            self.entries.end_save(saved=False)
-            raise
+        saving, outcome = self._saving
+        if not (wait or outcome.done()):
+            return False
+        error = outcome.exception()  # waits for its end
         self._saving = None
-        self.entries.end_save(saved=True)
+        self.entries.end_save(saved=error is None)
+        if error:
+            saving.failed(self.arena)
+            raise error
         saving.saved(self.arena)
         self.pager.file_changed()
         assert self.store

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -32,10 +31,10 @@ from ..store.ordered_work import shared_out, thread_count
 from ..store.record import RecordBatch, newest_in_order
 from ..store.store import Store
 from ..store.transposition import ENTRY_BYTES, EntryTable, Words
-from . import saving_kernel
+from . import copying_kernel
 from .arena import Arena
 from .arena_kernel import LOG_WORDS
-from .reading_kernel import BYTES_PER_NODE
+from .copying_kernel import BYTES_PER_NODE
 
 # ------------------------------------------------------------------ transposition entries
 Write = Callable[[Store], None]
@@ -154,7 +153,6 @@ CLOSED = "the graph is closed; open it again to continue"
 FLUSH_NODES = 1 << 20  # most dirty nodes that are saved at once
 FLUSH_PARTS = 64  # a save takes at most 1 / FLUSH_PARTS of the budget,
 SMALL_FLUSH_NODES, SMALL_FLUSH_PARTS = 65_536, 16  # or 1 / SMALL_FLUSH_PARTS if that is few nodes
-STEP_SECONDS = 0.25  # wall time of a merge step: a save waits for its end, and a search may wait for the save
 LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long per record
 EXPORT_CHUNK = SIZES.chunk_blocks * BLOCK  # records copied at a time
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a longer log
@@ -199,30 +197,30 @@ class DirtyCopies:
         """
         count, fresh = arena.dirty_count, 0
         keys = np.empty(count, np.uint64)
-        saving_kernel.log_sort_keys(arena.arrays, keys)
+        copying_kernel.log_sort_keys(arena.arrays, keys)
         rows = arena.arrays.log[: count * LOG_WORDS].reshape(count, LOG_WORDS)
         order = newest_in_order(rows[:, :POSITION_WORDS], keys)  # so that the copies need no sorting
         slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
         parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, count), EXPORT_CHUNK)]
         for part in parts:
             flat = words[part].reshape(-1)
-            fresh += int(saving_kernel.list_dirty(arena.arrays, order[part], slots[part], flat))
+            fresh += int(copying_kernel.list_dirty(arena.arrays, order[part], slots[part], flat))
 
         def copied(part: slice) -> RecordBatch:
             return arena.copy_out(slots[part].astype(np.uint32), words[part])
 
         batches = list(shared_out(parts, copied, min(thread_count(), len(parts))))
-        saving_kernel.empty_log(arena.arrays)
+        copying_kernel.empty_log(arena.arrays)
         return cls(batches, fresh, slots, words)
 
     def saved(self, arena: Arena) -> None:
         """Notes that the save has succeeded: the file has these versions of the records."""
-        saving_kernel.note_saved(arena.arrays, self.slots, self.fresh)
+        copying_kernel.note_saved(arena.arrays, self.slots, self.fresh)
 
     def failed(self, arena: Arena) -> None:
         """Marks the records as dirty again."""
         arena.grow_log(len(self))
-        saving_kernel.mark_again(arena.arrays, self.slots, self.words.reshape(-1))
+        copying_kernel.mark_again(arena.arrays, self.slots, self.words.reshape(-1))
 
 
 class Saver:
@@ -236,10 +234,9 @@ class Saver:
 
     def __init__(self, store: Store, *, unread: bool = False) -> None:
         self.unread = unread
-        self._step_blocks = self.most_blocks = store.sizes.step_blocks
+        self.most_blocks = store.sizes.step_blocks
         self._store = store
         self._jobs: queue.SimpleQueue[tuple[Work, Future[None]] | None] = queue.SimpleQueue()
-        self._saving: Future[None] | None = None
         self._error: Exception | None = None  # of merging
         self._merging = threading.Event()  # set by a save: without saves there is no merging
         self._log_bytes, self._log_held = 0, False
@@ -252,37 +249,20 @@ class Saver:
         """Bytes of the write-ahead log if a reader of an old state keeps it too long, else 0."""
         return self._log_bytes if self._log_held and self._log_bytes > LONGEST_LOG_BYTES else 0
 
-    def save(self, work: Work) -> None:
-        """Starts `work` in a transaction on the writer thread; `settled` must follow."""
-        assert self._saving is None, "one at a time"
+    def save(self, work: Work) -> Future[None]:
+        """Starts `work` in a transaction on the writer thread; returns its outcome."""
 
         def in_transaction(store: Store) -> None:
             with store.transaction():
                 work(store)
             self._merging.set()
 
-        self._saving = self._give(in_transaction)
+        return self._give(in_transaction)
 
     def _give(self, work: Work) -> Future[None]:
         outcome: Future[None] = Future()
         self._jobs.put((work, outcome))
         return outcome
-
-    def settled(self, *, wait: bool) -> bool:
-        """Returns whether the last `save` has ended.
-
-        Raises:
-          StoreError: if it failed; its transaction was rolled back.
-        """
-        job = self._saving
-        if job is None:
-            return True
-        if not (wait or job.done()):
-            return False
-        job.exception()  # waits for its end
-        self._saving = None
-        job.result()
-        return True
 
     def check_open(self) -> None:
         """Raises StoreError if the thread was closed: its caller would wait forever."""
@@ -335,24 +315,12 @@ class Saver:
     def _merge(self) -> None:
         """Does one merge step; if it is the last or fails, merging waits for the next save or `check`."""
         try:
-            if not self._merge_step():
+            if not self._store.merge_step(Rules(unread=self.unread, lazy=True, blocks=self.most_blocks)):
                 self._merging.clear()
         except Exception as error:  # the thread must survive: other threads wait for its jobs
             self._error = error
             self._merging.clear()
         self._checkpoint()
-
-    def _merge_step(self) -> bool:
-        """Does one merge step; adapts the size of the next to STEP_SECONDS; returns whether more are due."""
-        began, blocks = time.monotonic(), min(self._step_blocks, self.most_blocks)
-        rules = Rules(unread=self.unread, lazy=True, blocks=blocks)
-        more = self._store.merge_step(rules)
-        seconds = time.monotonic() - began
-        if seconds > STEP_SECONDS:
-            self._step_blocks = max(LEAST_STEP_BLOCKS, self._step_blocks // 2)
-        elif seconds < STEP_SECONDS / 4:
-            self._step_blocks = min(self.most_blocks, 2 * self._step_blocks)
-        return more
 
     def _checkpoint(self) -> None:
         try:

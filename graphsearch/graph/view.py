@@ -11,7 +11,6 @@ import chess
 import chess.polyglot
 
 from ..base.answer import picked
-from ..base.errors import check_argument
 from ..position.board import CLOCK_DRAW, check, fen_of, is_over_by_clock, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..position.words import KEY
@@ -183,7 +182,6 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
       board: the position. Its move stack does not matter.
 
     Raises:
-      InvalidParameterError: if the source is neither.
       InvalidPositionError: if the position is not legal.
       StoreError: if the file cannot be read.
     """
@@ -193,7 +191,6 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
 
         with Store.open(source, read_only=True) as store:
             return view(completed_reader(store), board)
-    check_argument("source", callable(getattr(source, "read", None)), source, "a Graph or the path of a file")
     return view(source.read, board)
 
 
@@ -246,14 +243,12 @@ def view(
         if doubtful and moves[index] in doubtful:
             shown = replace(shown, mate=None, bounds=UNPROVEN)
         views.append(shown)
-    if is_over_by_clock(board):
-        return _drawn_node(record, board, views)
     q, d = node_mean(record)
     of_moves = UNPROVEN
     if views:
         of_moves = max(move.bounds[0] for move in views), max(move.bounds[1] for move in views)
     late = clock >= CLOCK_DRAW and not any(move.mate for move in views)  # a draw can be claimed
-    return NodeView(
+    node = NodeView(
         position=fen_of(board),
         key=key_text(board),
         visits=record.visits,
@@ -266,25 +261,15 @@ def view(
         evaluator=record.evaluator,
         run=record.run or None,
     )
+    return _drawn(node) if is_over_by_clock(board) else node
 
 
-def _drawn_node(record: NodeRecord, board: chess.Board, moves: Sequence[MoveView]) -> NodeView:
+def _drawn(node: NodeView) -> NodeView:
     """Returns the view of a position that the 75-move rule has drawn, and with it every move."""
-    drawn, bounds = wdl_from_q(0.0, 1.0), (0, 0)
-    unvisited = [replace(move, mate=None, bounds=bounds) for move in moves]
-    return NodeView(
-        position=fen_of(board),
-        key=key_text(board),
-        visits=record.visits,
-        q=0.0,
-        wdl=drawn,
-        terminal=record.terminal,
-        bounds=bounds,
-        mate=None,
-        moves=tuple(replace(move, q=0.0, wdl=drawn, cp=0) if move.n else move for move in unvisited),
-        evaluator=record.evaluator,
-        run=record.run or None,
-    )
+    value: dict[str, Any] = {"q": 0.0, "wdl": wdl_from_q(0.0, 1.0)}
+    result: dict[str, Any] = {"bounds": (0, 0), "mate": None}
+    moves = (replace(move, **result, **(value | {"cp": 0} if move.n else {})) for move in node.moves)
+    return replace(node, **value, **result, moves=tuple(moves))
 
 
 def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:

@@ -23,7 +23,7 @@ from ..store.ranking import node_mean
 from ..store.record import NodeRecord
 from .params import SearchParams
 from .puct import exploration_term, fpu, least_decided, openness
-from .puct_kernel import set_listed
+from .visit_kernel import set_listed
 from .waves import WaveRunner
 
 Counts = NDArray[np.int64]  # [E, 2]: n and r of a root's edges, in descending P

@@ -1,4 +1,6 @@
-r"""What gatherers share: visits split over the edges of a node, and sent down level by level.
+r"""Gatherers fill a wave with leaves: `flow`, `classic` and `budget`.
+
+They split visits over the edges of a node, and, but for `classic`, send them down level by level.
 
 Visits one by one, each to the edge with the highest score, would leave all edges at one common score t. So t
 is computed: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above it, b_a its value, f_a
@@ -24,6 +26,36 @@ search of some moves only, the other edges never lead.
 
 A round starts at the root. After its descent, the visits without an evaluation (terminals, path draws,
 catch-ups) are backed up before the next round starts.
+
+`flow`: a node splits its whole budget at once, and exploration grows with the visits in flight.
+
+        visits so far      ####  ##  #            all edges of a node end at one score, as far as a search
+        in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
+                           ---------------- t     as the search itself would, instead of piling up
+
+Every node has at most a share of its own N in flight (MaxWaveShare): a sequential search would stop sending
+visits to a young node as soon as the first ones disappoint, and a wave cannot see that. Visits that a node
+refuses stay in flight above it; the next round goes elsewhere, or the wave is smaller. Unknown positions are
+admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+
+`classic`: one visit at a time from the root; visits in flight count as if they were completed.
+
+        root ---> a ---> b ---> leaf        1st visit: the leaf joins the batch
+        root ---> a ---> b ---> leaf        2nd: a collision, a leaf in flight. It counts for as many visits
+        root ---> c ---> leaf               as it takes until somewhere on its path the runner-up overtakes
+                                            (a multivisit), and they stay in flight
+
+A wave ends when the batch is full, after MaxCollisionEvents collisions, or when they count more than
+MaxCollisionVisits: it rarely finds more than a few hundred leaves. Visits that end at a terminal, a path draw
+or a catch-up are backed up at once. Records are read one by one; the other gatherers read a level at once.
+
+`budget`: a node splits its batch budget over its children, and its collision budget in proportion.
+
+    9 leaves, 50 collisions          A leaf takes one visit of its budget; the others sent there are
+     /        |        \             collisions, as are all visits to a leaf in flight. They stay in
+2, 11      3, 17      4, 22           flight and use up collision budget. The rest of both budgets
+                                     goes back to the root for the next round, until one of them
+                                     is used up. A terminal takes one visit and no place.
 """
 
 from __future__ import annotations
@@ -33,11 +65,19 @@ from collections.abc import Callable
 import numpy as np
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import ArenaArrays, find, grow_block, likely_slot, table_index
-from ..jit.compiler import inner
-from ..jit.pointers import adv, prefetch
+from ..graph.arena_kernel import (
+    ArenaArrays,
+    child_visits,
+    find,
+    grow_block,
+    likely_slot,
+    table_index,
+)
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import adv, prefetch, ptr
 from ..jit.types import Pointer, float64, int64, uint64
-from ..position.board_kernel import hashes_of, position_key
+from ..position.board import Words
+from ..position.board_kernel import check_hash, hashes_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.words import BoardTable, Position
 from ..store.index_kernel import FilterArrays, may_be_stored
@@ -57,34 +97,50 @@ from ..store.record_kernel import (
     stride_at,
 )
 from . import wave_kernel as wave
-from .puct_kernel import (
+from .params import CLASSIC
+from .visit_kernel import (
+    COLLISION_EVENTS,
+    COLLISION_VISITS,
     LISTED,
     NEVER,
+    NO_RECORDS,
+    NO_SPACE,
+    SCHEME,
+    WAVE_SHARE,
+    add_child,
+    back_up,
+    back_up_path,
+    begin_wave,
     best_unmade,
+    completed_over,
+    descend,
     edge_value,
+    end_entry,
+    ends_at_known,
+    ends_by_path,
+    expand,
     fpu_value,
+    has_space,
     is_out,
+    is_restricted,
+    is_root_over,
+    locate,
+    look_up,
     make_all_edges,
+    miss,
+    open_leaf,
     power_of,
     scale_of,
     score,
     select,
-)
-from .visit_kernel import (
-    add_child,
-    completed_over,
-    end_entry,
-    ends_at_known,
-    ends_by_path,
-    is_restricted,
-    miss,
-    open_leaf,
+    settle,
     start_at_root,
 )
 from .wave_kernel import (
     WaveArrays,
     all_in_flight,
     check_of,
+    drop_entries,
     edges_in_flight,
     field,
     fields_of,
@@ -310,18 +366,39 @@ def make_edges(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, m: int64,
 
 
 @inner
+def _leader(
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, m: int64, fpu: float64, scale: float64
+) -> tuple[int64, float64, int64]:
+    """Returns (edge with the highest score, made if necessary, score of the runner-up, edges in the block).
+
+    `m`: of them before, loaded.
+    """
+    rec = slot_at(W, e)
+    j, rival = leaders(W, m)
+    if m == move_count(A, rec):
+        return j, rival, m
+    unmade = best_unmade(A, rec, fpu, scale)
+    if unmade <= score_of(W, j):
+        return j, max(rival, unmade), m
+    rival = score_of(W, j)
+    grow_block(T, A, words_of(W, e), rec, m + 1, False)
+    j = int64(m)
+    m = load(A, W, e, fpu, scale, m, True)
+    if j + 1 < m:
+        rival = max(rival, score_of(W, j + 1))
+    elif m < move_count(A, rec):
+        rival = max(rival, best_unmade(A, rec, fpu, scale))
+    return j, rival, m
+
+
+@inner
 def _split_few(
     T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, fpu: float64, scale: float64
 ) -> int64:
     """Gives k visits one by one; makes the best unmade edge when it leads. Returns the block's edge count."""
-    rec = slot_at(W, e)
-    m = materialised(A, rec)
+    m = materialised(A, slot_at(W, e))
     for _ in range(k):
-        j = leaders(W, m)[0]
-        if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
-            grow_block(T, A, words_of(W, e), rec, m + 1, False)
-            j = int64(m)
-            m = load(A, W, e, fpu, scale, m, True)
+        j, _, m = _leader(T, A, W, e, m, fpu, scale)
         W.counts[wave.SPLIT + j] += 1
     return m
 
@@ -709,3 +786,451 @@ def sender(
         return True
 
     return send_down
+
+
+# ------------------------------------------------------------------ flow
+FLOW_ROUNDS = 60
+VISITS_PER_PART = 32  # a part is 1/32 of a node's visits: FPU and c(N + f) hardly change within it
+MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # limits of a candidate's fields
+
+
+@inner
+def _sift(keys: Pointer[int64], i: int64, n: int64) -> None:
+    """Restores the min-heap below place `i`."""
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[i] <= keys[child]:
+            return
+        keys[i], keys[child] = keys[child], keys[i]
+        i = child
+
+
+@inner
+def _sort_descending(keys: Pointer[int64], n: int64) -> None:
+    """Sorts n distinct integers in place, largest first (heapsort)."""
+    for i in range(n // 2 - 1, -1, -1):
+        _sift(keys, int64(i), n)
+    for last in range(n - 1, 0, -1):
+        keys[0], keys[last] = keys[last], keys[0]
+        _sift(keys, int64(0), int64(last))
+
+
+@inner
+def _candidate(asked: int64, e: int64) -> int64:
+    """Returns the sort key of a candidate: visits << 32 | 2 ** 32 - 1 - entry."""
+    return (min(asked, int64(MOST_ASKED)) << 32) | (MOST_ENTRY - e)
+
+
+@inner
+def _admit_all(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64) -> None:
+    """Makes leaves of the candidates, those with most visits first, until the batch is full."""
+    n = W.counts[wave.CANDIDATES]
+    if W.counts[wave.LEAVES] + n > target:
+        _sort_descending(W.candidates, n)
+    for i in range(n):
+        W.candidates[i] = MOST_ENTRY - (W.candidates[i] & MOST_ENTRY)
+    admit_in_order(T, A, W, W.candidates, int64(0), n, target)
+    W.counts[wave.CANDIDATES] = 0
+
+
+@inner
+def _list_candidate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
+    """Lists an entry with an unknown position; after the descent it is admitted by its visits."""
+    W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
+    W.counts[wave.CANDIDATES] += 1
+
+
+@inner
+def _allocate_in_parts(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64) -> int64:
+    """Splits `k` visits of an entry part by part into `counts[SPLIT:]`; returns the number of edges covered.
+
+    c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
+    the last visit and the FPU of the first, the visits of a young node would be spread too thin.
+    """
+    covered = int64(0)
+    left = int64(k)
+    while left > 0:
+        has = child_visits(A, slot_at(W, e)) + all_in_flight(W, node_at(W, e))
+        part = min(left, max(int64(1), has // VISITS_PER_PART))
+        edges = allocate(T, A, W, e, part, True)
+        left -= part
+        for j in range(covered, edges):
+            W.counts[wave.GIVEN + j] = 0
+        for j in range(edges):
+            W.counts[wave.GIVEN + j] += W.counts[wave.SPLIT + j]
+        covered = max(covered, edges)
+    for j in range(covered):
+        W.counts[wave.SPLIT + j] = W.counts[wave.GIVEN + j]
+    return covered
+
+
+@inner
+def share_of(A: ArenaArrays, rec: int64) -> int64:
+    """Returns the most visits that may be in flight below a node."""
+    return max(int64(1), int64(A.floats[WAVE_SHARE] * float64(child_visits(A, rec) + 1)))
+
+
+@inner
+def _pass_flow(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
+    """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
+    node = enter_node(T, W, e)
+    came = field(W, e, wave.ASKED)
+    asked = max(int64(0), min(came, share_of(A, slot_at(W, e)) - all_in_flight(W, node)))
+    W.counts[wave.RETURNED] += came - asked
+    if asked == 0:
+        set_field(W, e, wave.KIND, wave.DROPPED)
+    elif asked == 1 and all_in_flight(W, node) == 0 and not is_restricted(A, W, e):
+        add_child(T, A, W, e, allocate_first(T, A, W, e), int64(1))
+    else:
+        add_children(T, A, W, e, _allocate_in_parts(T, A, W, e, asked))
+
+
+_send_flow = sender(_list_candidate, _pass_flow)
+
+
+@inner
+def asked_before(W: WaveArrays) -> int64:
+    """Returns the visits of the wave before that neither ended nor were returned by a node."""
+    before = W.before_counts
+    if before[wave.LEAVES] == 0:
+        return int64(0)
+    return before[wave.VISITS_ASKED] - before[wave.EARLY] - before[wave.RETURNED]
+
+
+def next_budget(asked: int, leaves: int, target: int, allowed: int) -> int:
+    """Returns the visits of the next round of a wave, within `allowed`.
+
+    It covers the missing leaves: half as many visits again as the rate so far requires; where less than every
+    other visit found a leaf, at least half of all visits so far.
+
+    >>> next_budget(0, 0, 100, 1000), next_budget(100, 60, 100, 1000), next_budget(100, 60, 100, 120)
+    (100, 101, 20)
+    """
+    lacking = target - leaves
+    budget = lacking
+    if 2 * leaves < asked:
+        budget = max(lacking, asked // 2)
+    elif asked:
+        budget = lacking * 3 * asked // (2 * leaves) + 1
+    return min(budget, allowed - asked)
+
+
+_next_budget = inner(next_budget)
+
+
+@inner
+def gather_flow(
+    T: BoardTable,
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
+    root: Position,
+    root_rec: int64,
+    target: int64,
+) -> bool:
+    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
+    if W.counts[wave.ROUND] == 0 and W.counts[wave.STAGE] != wave.IN_LEVEL:
+        W.counts[wave.ALLOWED] = share_of(A, root_rec) - asked_before(W)  # N grows within the wave
+    allowed = W.counts[wave.ALLOWED]
+    if W.before_counts[wave.LEAVES] > 0 and allowed < target:
+        return True  # no full batch: with nothing in flight before it, it will be a larger one
+    while W.counts[wave.ROUND] < FLOW_ROUNDS:
+        if W.counts[wave.STAGE] != wave.IN_LEVEL:
+            asked, leaves = W.counts[wave.VISITS_ASKED], W.counts[wave.LEAVES]
+            budget = _next_budget(asked, leaves, int64(target), allowed)
+            if budget <= 0 or W.counts[wave.LEAVES] >= target or not has_room(A, W, LARGEST_SPLIT):
+                break
+            W.counts[wave.VISITS_ASKED] += budget
+            start_round(W, root, budget, int64(0))
+        if not _send_flow(T, A, W, F, target):
+            return False
+        _admit_all(T, A, W, target)
+        settle(T, A, W, W.counts[wave.ROUND_BEGIN])
+        W.counts[wave.ROUND] += 1
+    return True
+
+
+# ------------------------------------------------------------------ classic
+MOST_IN_VAIN = 1024  # collisions in a row, plus twice the leaves in flight: no further visit will find a leaf
+OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wave
+
+
+@inner
+def choose(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> tuple[int64, int64]:
+    """Returns (edge of the next visit, made if necessary, number of visits that it takes in a row)."""
+    if is_restricted(A, W, e):
+        j, rival = leaders(W, listed_columns(T, A, W, e, int64(1), False))
+    else:
+        m, fpu, scale = columns(T, A, W, e, int64(1), False, True)
+        j, rival, _ = _leader(T, A, W, e, m, fpu, scale)
+    return j, visits_in_a_row(W, j, rival)
+
+
+@inner
+def _step(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
+    """Returns a new entry for the child at the edge that PUCT chooses for entry `e`, a node."""
+    enter_node(T, W, e)
+    j, in_a_row = choose(T, A, W, e)
+    W.counts[wave.MULTIVISIT] = min(W.counts[wave.MULTIVISIT], in_a_row)
+    return add_child(T, A, W, e, j, int64(1))
+
+
+@inner
+def _descend(
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
+) -> int64:
+    """Walks one visit to its end; returns its last entry, -1 if it waits for a record: call it again then."""
+    waited = W.counts[wave.STAGE] == wave.ON_PATH
+    e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
+    if not waited:
+        W.counts[wave.MULTIVISIT] = FOREVER
+    while waited or not ends_by_path(T, A, W, e):
+        rec = look_up(T, A, W, F, e, waited)
+        if rec < 0:
+            return int64(-1)
+        if rec == 0:
+            admit(T, A, W, e, target)
+            break
+        waited = False
+        if ends_at_known(A, W, e, spent_over(A, W, e) + 1):
+            break
+        e = _step(T, A, W, e)
+    W.counts[wave.STAGE] = wave.NOT_WAITING
+    return e
+
+
+@inner
+def _send_path(A: ArenaArrays, W: WaveArrays, e: int64, visits: int64) -> None:
+    """Puts visits in flight over every edge of the path to entry `e`; without room for them the wave ends."""
+    if W.counts[wave.FLIGHT_USED] + field(W, e, wave.DEPTH) * LARGEST_SPLIT >= W.flight_size:
+        W.counts[wave.EVENTS_LEFT] = 0
+        return
+    parent = field(W, e, wave.PARENT)
+    while parent >= 0:
+        room = materialised(A, field(W, parent, wave.SLOT))
+        send(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE), visits, room)
+        e = parent
+        parent = field(W, e, wave.PARENT)
+
+
+@inner
+def _end_visit(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, first: int64) -> None:
+    """Handles the end of a visit; `first`: its first entry."""
+    kind = field(W, e, wave.KIND)
+    if kind == wave.LEAF:
+        W.counts[wave.IN_VAIN] = 0
+        _send_path(A, W, e, int64(1))
+        return
+    if kind == wave.COLLISION:
+        visits = min(W.counts[wave.MULTIVISIT], W.counts[wave.COLLISIONS_LEFT])
+        W.counts[wave.EVENTS_LEFT] -= 1
+        W.counts[wave.COLLISIONS_LEFT] -= visits
+        W.counts[wave.IN_VAIN] += 1
+        _send_path(A, W, e, visits)
+    else:
+        back_up_path(T, A, W, e)
+    drop_entries(W, first)
+
+
+@inner
+def _may_descend(A: ArenaArrays, W: WaveArrays) -> bool:
+    """Returns whether there is room for one more visit, however long, and for completing the wave."""
+    counts = W.counts
+    if counts[wave.NODES_IN_FLIGHT] + 2 * wave.MAX_PLIES >= W.candidates_size or not has_room(
+        A, W, int64(2 * wave.MAX_PLIES)
+    ):
+        return False
+    dirty = (
+        A.counters[arena.DIRTY_NODES]
+        + counts[wave.ENTRIES]
+        + W.before_counts[wave.ENTRIES]
+        + 2 * wave.MAX_PLIES
+    )
+    if A.log_size and dirty >= A.log_size // arena.LOG_WORDS:
+        return False
+    return A.counters[arena.BLOCK_WORDS] + wave.SPARE_BLOCK_WORDS <= A.blocks_size
+
+
+@inner
+def gather_classic(
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
+) -> bool:
+    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
+    counts = W.counts
+    if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.ON_PATH:
+        counts[wave.EVENTS_LEFT] = A.ints[COLLISION_EVENTS]
+        counts[wave.COLLISIONS_LEFT] = A.ints[COLLISION_VISITS]
+    while counts[wave.STAGE] == wave.ON_PATH or (
+        counts[wave.LEAVES] < target
+        and counts[wave.EVENTS_LEFT] > 0
+        and counts[wave.COLLISIONS_LEFT] > 0
+        and counts[wave.IN_VAIN] < MOST_IN_VAIN + 2 * counts[wave.LEAVES]
+        and counts[wave.EARLY] < OUT_OF_ORDER * target
+        and _may_descend(A, W)
+    ):
+        if counts[wave.STAGE] != wave.ON_PATH:
+            counts[wave.ROUND] += 1
+            counts[wave.VISITS_ASKED] += 1
+            counts[wave.ROUND_BEGIN] = counts[wave.ENTRIES]
+        e = _descend(T, A, W, F, root, target)
+        if e < 0:
+            return False
+        _end_visit(T, A, W, e, counts[wave.ROUND_BEGIN])
+    return True
+
+
+# ------------------------------------------------------------------ budget
+BUDGET_ROUNDS = 256
+LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
+
+
+@inner
+def _pass_budget(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
+    """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
+    enter_node(T, W, e)
+    m = allocate(T, A, W, e, field(W, e, wave.ASKED), False)
+    divide(W, m, W.shares[e])
+    for j in range(m):
+        if W.counts[wave.SPLIT + j]:
+            child = add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
+            W.shares[child] = int64(W.floats[wave.PART + j])
+
+
+_send_budget = sender(admit, _pass_budget)
+
+
+@inner
+def collisions_of(W: WaveArrays, first: int64) -> int64:
+    """Returns the collisions that the entries from `first` on used up, each at most its share."""
+    spent = int64(0)
+    for e in range(first, W.counts[wave.ENTRIES]):
+        kind = field(W, e, wave.KIND)
+        if kind == wave.LEAF:
+            spent += min(field(W, e, wave.ASKED) - 1, W.shares[e])
+        elif kind == wave.COLLISION:
+            spent += min(field(W, e, wave.ASKED), W.shares[e])
+    return spent
+
+
+@inner
+def collision_budget(A: ArenaArrays, target: int64) -> int64:
+    """Returns the collisions allowed in a wave: MaxCollisionVisits for every 256 leaves."""
+    allowed = A.ints[COLLISION_VISITS]
+    return max(allowed, allowed * target // LEAVES_PER_LIMIT)
+
+
+@inner
+def gather_budget(
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
+) -> bool:
+    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
+    counts = W.counts
+    if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.IN_LEVEL:
+        counts[wave.COLLISIONS_LEFT] = collision_budget(A, target)
+    while counts[wave.ROUND] < BUDGET_ROUNDS and counts[wave.COLLISIONS_LEFT] > 0:
+        if counts[wave.STAGE] != wave.IN_LEVEL:
+            budget = target - counts[wave.LEAVES]
+            if budget <= 0 or not has_room(A, W, LARGEST_SPLIT):
+                break
+            counts[wave.VISITS_ASKED] += budget
+            start_round(W, root, budget, counts[wave.COLLISIONS_LEFT])
+        if not _send_budget(T, A, W, F, target):
+            return False
+        counts[wave.COLLISIONS_LEFT] -= collisions_of(W, counts[wave.ROUND_BEGIN])
+        settle(T, A, W, counts[wave.ROUND_BEGIN])
+        counts[wave.ROUND] += 1
+    return True
+
+
+# ------------------------------------------------------------------ the steps of a wave
+@inner
+def lacks_space(A: ArenaArrays, W: WaveArrays, target: int64) -> bool:
+    """Returns whether there is too little space to begin a wave and complete the one in flight before it."""
+    return W.counts[wave.STAGE] == wave.NOT_WAITING and not has_space(
+        A, target + W.before_counts[wave.LEAVES]
+    )
+
+
+@inner
+def _find_root(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position) -> int64:
+    """Returns the root's slot, 0 if it is unknown, -1 if its record may be in the file."""
+    rec, _ = locate(T, A, root)
+    asked = W.counts[wave.STAGE] == wave.AT_ROOT
+    W.counts[wave.STAGE] = wave.NOT_WAITING
+    if asked:
+        drop_entries(W, int64(0))
+        W.counts[wave.MISSES] = 0
+    elif rec == 0 and may_be_stored(F, root, position_key(T, root)):
+        W.misses[0] = start_at_root(W, root, int64(1))
+        W.counts[wave.MISSES] = 1
+        W.counts[wave.STAGE] = wave.AT_ROOT
+        return int64(-1)
+    return rec
+
+
+@inner
+def begin_or_resume(
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
+) -> int64:
+    """Begins to gather a wave, or continues one that waited for records.
+
+    Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
+    or with an unknown root as its only leaf), -1 if it waits for records from the file.
+    """
+    if W.counts[wave.STAGE] == wave.NOT_WAITING:
+        begin_wave(A, W, target)
+    if W.counts[wave.TARGET] == 1 and W.before_counts[wave.LEAVES] == 0:
+        return int64(0) if descend(T, A, W, F, root) else int64(-1)
+    if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:
+        return field(W, int64(0), wave.SLOT)
+    rec = _find_root(T, A, W, F, root)
+    if rec == 0 and W.before_counts[wave.LEAVES] == 0:
+        open_leaf(T, A, W, start_at_root(W, root, int64(1)), check_hash(root))
+    return rec
+
+
+@kernel
+def gather(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, target: int64) -> int64:
+    """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
+
+    After NO_SPACE the caller grows the arena; after NO_RECORDS it loads the records of `misses` that the file
+    has. Then it calls again. Another wave may be evaluated meanwhile (`wave_kernel.behind`).
+    """
+    if lacks_space(A, W, target):
+        return int64(NO_SPACE)
+    Tp, s = ptr(T, 0), ptr(root, 0)
+    rec = begin_or_resume(Tp, A, W, F, s, target)
+    if rec < 0 or (rec > 0 and not gather_flow(Tp, A, W, F, s, rec, W.counts[wave.TARGET])):
+        return int64(NO_RECORDS)
+    return W.counts[wave.LEAVES]
+
+
+@kernel
+def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> None:
+    """Expands the evaluated leaves of a gathered wave and backs it up."""
+    expand(ptr(T, 0), A, W, evaluator)
+    back_up(ptr(T, 0), A, W)
+    W.counts[wave.DECIDED] = int64(is_root_over(A, W))
+
+
+@kernel
+def gather_otherwise(
+    T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, target: int64
+) -> int64:
+    """Gathers the leaves of a wave by `classic` or `budget`; else like `gather`."""
+    if lacks_space(A, W, target):
+        return int64(NO_SPACE)
+    Tp, s = ptr(T, 0), ptr(root, 0)
+    rec = begin_or_resume(Tp, A, W, F, s, target)
+    is_complete = rec == 0
+    if rec > 0 and A.ints[SCHEME] == CLASSIC:
+        is_complete = gather_classic(Tp, A, W, F, s, W.counts[wave.TARGET])
+    elif rec > 0:
+        is_complete = gather_budget(Tp, A, W, F, s, W.counts[wave.TARGET])
+    if not is_complete:
+        return int64(NO_RECORDS)
+    return W.counts[wave.LEAVES]

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import chess
-import numpy as np
 
-from ..base.errors import InvalidPositionError, check_argument
-from ..base.limits import shortened
+from ..base.errors import InvalidPositionError
 from ..position.board import check_type, fen_of, settled
 from ..position.notation import read_uci
 from .params import Limits, SearchParams
@@ -72,27 +70,17 @@ class SearchJob:
         """Settles the board; castling may be given in either form.
 
         Raises:
-          InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` no legal Move.
-          InvalidParameterError: if another argument is of the wrong kind.
+          InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` not legal.
         """
         check_type(self.board)
-        check_argument("limits", isinstance(self.limits, Limits), self.limits, "Limits")
-        check_argument("params", isinstance(self.params, SearchParams), self.params, "SearchParams")
-        for name in ("lines", "run"):
-            count = getattr(self, name)
-            is_count = isinstance(count, int | np.integer) and bool(count >= 0)
-            check_argument(name, count is None or is_count, count, "a number, or None")
         board = settled(self.board)
-        object.__setattr__(self, "board", board)
         try:
             moves = tuple(read_uci(board, move.uci()) for move in self.searchmoves)
         except ValueError as error:
             raise InvalidPositionError(f"not a legal move: {error}") from None
-        except AttributeError:
-            found = shortened(repr(self.searchmoves))
-            raise InvalidPositionError(f"searchmoves must be chess.Moves, not {found}") from None
         if chess.Move.null() in moves:
             raise InvalidPositionError(f"a null move is not a legal move of {fen_of(board)}")
+        object.__setattr__(self, "board", board)
         object.__setattr__(self, "searchmoves", moves)
 
 
@@ -111,16 +99,3 @@ class Control:
     stop: threading.Event = field(default_factory=threading.Event)
     pace: BatchLimit | None = None
     on_slice: Callable[[], None] = nothing
-
-    def __post_init__(self) -> None:
-        """Checks the caller's objects.
-
-        Raises:
-          InvalidParameterError: if one cannot do what the search wants of it.
-        """
-        for name in ("on_progress", "pace"):
-            value = getattr(self, name)
-            check_argument(name, value is None or callable(value), value, "a function")
-        is_number = isinstance(self.interval, int | float) and self.interval == self.interval
-        check_argument("interval", is_number, self.interval, "a number of seconds")
-        check_argument("stop", callable(getattr(self.stop, "is_set", None)), self.stop, "a threading.Event")

@@ -10,13 +10,13 @@ from dataclasses import asdict, replace
 import chess
 import numpy as np
 
-from ..base.errors import CapacityError, StoreError, UnsavedError, check_argument
+from ..base.errors import CapacityError, StoreError, UnsavedError
 from ..base.system import cores
 from ..evaluators.inside import inside, purpose_of
 from ..evaluators.protocol import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph
-from ..graph.saving import Work, flush_nodes
+from ..graph.saving import Work
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
 from ..position.board import (
@@ -33,26 +33,19 @@ from ..position.board import (
 from ..position.openings import opening_of
 from ..store.store import Store
 from ..store.tables import history
-from . import loop_kernel
 from .forced import ForcedVisits
 from .job import BatchLimit, Control, OnProgress, SearchJob
 from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
-from .puct_kernel import set_listed, set_params
 from .repetition import Draws, view_in_game
 from .results import Counts, Progress, SearchResult, TableLine
+from .visit_kernel import is_root_decided, set_listed, set_params
 from .waves import WaveRunner, walking_threads
 
-FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
-FLUSH_GROWTH = 3  # from one interval to the next: a node that changes in both is written twice
-COPY_BYTES = 320  # of a node while it is saved: its copy, position, order and encoding
-MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
-RESERVED_PARTS = 4  # at most one of so many parts of a budget is reserved for both
-LOAD_SECONDS = 0.05  # of reading the file in order, between two checks of the clock
+FLUSH_SECONDS = 30.0  # between two saves: a node that changes in both intervals is written twice
+LOAD_SECONDS = 0.05  # of reading the file in order, between two slices of the search
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: nothing is left to find
 VISITS_PER_EVALUATION = 100  # beside IDLE_VISITS, of a limit of evaluations: hardly anything is left
-LOAD_SHOWN_SECONDS = 0.25
-LOADED_SOON = 1_000_000  # nodes: about a second
 FIRST_SHOWN_SECONDS = 0.1  # after the start, however long the intervals are
 UNLIMITED = 1 << 60
 WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second; shorter searches always have one thread
@@ -102,14 +95,10 @@ def analyze(
 
     Raises:
       InvalidPositionError: if the position or one of `searchmoves` is not legal.
-      InvalidParameterError: if another argument is of the wrong kind.
       EvaluatorError: if the evaluator fails. Earlier results are saved.
       UnsavedError: if the file cannot be written. Its `result` is the search's result.
       GraphSearchError: if another search is running on the graph.
     """
-    check_argument("searchmoves", isinstance(searchmoves, Iterable), searchmoves, "chess.Moves")
-    is_finder = mates is None or callable(getattr(mates, "before", None))
-    check_argument("mates", is_finder, mates, "a MateFinder")
     job = SearchJob(
         board=board,
         limits=Limits() if limits is None else limits,
@@ -128,7 +117,6 @@ def analyze(
 
 def search(graph: Graph, job: SearchJob, control: Control) -> SearchResult:
     """Runs a search, saves the graph and returns the result; `analyze` describes it, and its errors."""
-    check_argument("graph", isinstance(graph, Graph), graph, "a Graph")
     with graph.held():
         return GraphSearch(graph, job, control).search()
 
@@ -144,31 +132,6 @@ def _threads_of(graph: Graph, limits: Limits) -> int:
         return 1
     default = cores() if least >= ALL_CORES_FROM_VISITS else 1
     return walking_threads(graph, kernel.threads or default)
-
-
-class SaveClock:
-    """Decides when a search saves: after `nodes` unsaved nodes, and at intervals."""
-
-    def __init__(self, graph: Graph, most_nodes: int) -> None:
-        """Reserves memory for saves during waves that change up to `most_nodes` nodes."""
-        graph.pager.reserved = 0
-        self.nodes = flush_nodes(graph.pager.budget)
-        self._seconds = FIRST_FLUSH_SECONDS
-        self._last = time.monotonic()
-        if graph.store:
-            graph.arena.reserve_log(2 * self.nodes, spare=most_nodes)
-            most, copies = graph.pager.budget // RESERVED_PARTS, COPY_BYTES * self.nodes
-            blocks = graph.limit_merge_steps((most - copies) // MERGED_BYTES)
-            graph.pager.reserved = min(most, copies + MERGED_BYTES * blocks)
-
-    def is_due(self) -> bool:
-        """Returns whether the time between two saves is over."""
-        return time.monotonic() - self._last >= self._seconds
-
-    def begin(self) -> None:
-        """Starts the next interval."""
-        self._last = time.monotonic()
-        self._seconds = min(FLUSH_GROWTH * self._seconds, FLUSH_SECONDS)
 
 
 class GraphSearch:
@@ -207,9 +170,9 @@ class GraphSearch:
         self._runner = WaveRunner(
             graph, self.root, batch, overlap=overlap, game=self.game, threads=_threads_of(graph, job.limits)
         )
-        self._clock = SaveClock(graph, self._runner.most_nodes)
+        self._unsaved_at_once = graph.reserve_saves(self._runner.most_nodes)
+        self._saved_at = time.monotonic()
         self._run = job.run  # in the file, None until it is inserted
-        self._rests_until = 0.0  # nothing is loaded before this time
         self._mates: RootMates | None = None
         if job.mates and not self._listed and not self._is_over:
             self._mates = RootMates(job.mates(job.limits), graph, job.board, control.stop)
@@ -317,8 +280,7 @@ class GraphSearch:
             if time.monotonic() - shown >= interval:
                 self._show()
                 shown = time.monotonic()
-            if self.graph.loader():
-                self._load()
+            self.graph.load_some(LOAD_SECONDS)
 
     def _left(self) -> tuple[int, int]:
         """Returns the visits and the evaluations that the limits leave."""
@@ -329,28 +291,6 @@ class GraphSearch:
         if limits.evaluations is None:
             return visits, UNLIMITED
         return visits, limits.evaluations - self.added(arena_kernel.EVALUATIONS)
-
-    def _load(self) -> None:
-        """Reads the file into memory: a small file at once, a large one for half of the time, between waves.
-
-        A short search of a large file thus does not wait for all of it.
-        """
-        began, shown = time.monotonic(), 0.0
-        if began < self._rests_until:
-            return
-        while self.graph.load_some(LOAD_SECONDS) and self._may_wait():
-            loading = self.graph.loading
-            is_long = loading is not None and loading.total - loading.done > LOADED_SOON
-            if self._control.stop.is_set() or self._control.pace or is_long:
-                break
-            self._control.on_slice()
-            if time.monotonic() - shown >= LOAD_SHOWN_SECONDS:
-                self._show()
-                shown = time.monotonic()
-        loading = self.graph.loading
-        if loading and loading.total - loading.done > LOADED_SOON:
-            now = time.monotonic()
-            self._rests_until = now + (now - began)
 
     # ---------------------------------------------------------- limits
     def _finished(self) -> bool:
@@ -380,7 +320,7 @@ class GraphSearch:
 
     def _is_proven(self) -> bool:
         """Returns whether the root's result is proven, and with it a move that leads to it."""
-        return bool(loop_kernel.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
+        return bool(is_root_decided(self.arena.tables, self.arena.arrays, self.root))
 
     def _is_exhausted(self, evaluations: int) -> bool:
         """Returns whether so many visits in a row found nothing to evaluate that no later one will.
@@ -397,22 +337,17 @@ class GraphSearch:
         idle = visits - self._found_at[1]
         return idle > IDLE_VISITS and idle > IDLE_VISITS_PER_NODE * self.graph.node_count
 
-    def _may_wait(self) -> bool:
-        """Returns whether the search may wait for the file: with a time limit, for half of it."""
-        limit = self.job.limits.seconds
-        return limit is None or self.seconds < limit / 2
-
     # ---------------------------------------------------------- saving
     def _save_if_due(self) -> None:
         """Starts a background save when it is due; waits only if too much is unsaved."""
         if self.graph.store is None:
             return
-        dirty = self.arena.dirty_count
-        if not self.graph.settle(wait=dirty > 2 * self._clock.nodes):
+        dirty, most = self.arena.dirty_count, self._unsaved_at_once
+        if not self.graph.settle(wait=dirty > 2 * most):
             return
-        if dirty >= self._clock.nodes or self._clock.is_due():
+        if dirty >= most or time.monotonic() - self._saved_at >= FLUSH_SECONDS:
             self.graph.begin_saving(self._noted(finished=False))
-            self._clock.begin()
+            self._saved_at = time.monotonic()
 
     def _noted(self, *, finished: bool) -> Work:
         """Returns a callback that writes the state of this run, and the root's value if the file lists it.

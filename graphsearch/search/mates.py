@@ -17,7 +17,7 @@ from ..position.board import POSITION_WORDS, encode_move, pack
 from ..store.bounds_kernel import UNPROVEN
 from ..store.ranking import node_mean
 from ..store.transposition import EntryTable
-from . import mates_kernel
+from . import visit_kernel
 
 BYTES_PER_POSITION = 5_000  # a record, and a block of all its edges
 
@@ -40,7 +40,7 @@ def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> 
     words = np.zeros(len(boards) * POSITION_WORDS, np.uint64)
     words[:POSITION_WORDS] = pack(board)
     moves = np.array([encode_move(move) for move in line], np.uint16)
-    mates_kernel.learn_line(graph.arena.tables, graph.arena.arrays, words, moves)
+    visit_kernel.learn_line(graph.arena.tables, graph.arena.arrays, words, moves)
 
 
 class MateFinder(Protocol):

@@ -1,4 +1,4 @@
-"""The formulas of PUCT, each once. Plain Python; `puct_kernel.py` compiles these same functions.
+"""The formulas of PUCT, each once. Plain Python; `visit_kernel.py` compiles these same functions.
 
     S_a = E_a + c(N) o(Q) P_a sqrt(max(1, sum n)) / (1 + n_a + inflight_a)
     c(N) = CPuct + CPuctFactor ln((N + CPuctBase) / CPuctBase)

@@ -1,6 +1,6 @@
 """One visit from root to leaf and back: plain sequential PUCT, as in every gatherer with batches of one.
 
-    1 select      the edge with the largest score           `select` in `puct_kernel.py`, by `puct.py`
+    1 select      the edge with the largest score           `select`, by the formulas of `puct.py`
     2 step, or end  to the child; at a draw of the path, a known result, a catch-up or a leaf
     3 evaluate    V and P of the leaf
     4 expand      its record
@@ -11,20 +11,44 @@ take the other steps from here, and so do whole waves.
 
 An edge gets its completed visits and its child's current value (`q_a = -Q(child)`). A node's Q is always
 recomputed from all of its edges, so backing a value up twice changes nothing.
+
+P is `code ** 4 * NORM`; the factor NORM of a block, which its edges share, goes into the exploration term:
+
+    gain of an edge = scale * code ** 4,   scale = c(N) o(Q) sqrt(max(1, sum n)) * NORM
+
+The parameters, and the root's listed edges, stand in `floats` and `ints` of the arena. In a search of some
+root moves only, `ints[LISTED + j]` is 1 if edge `j` of the root, in descending P, takes visits. Gatherers
+check it at the root only: below, a return to the root's position is a path draw. P, FPU and the visits of the
+other edges stay unchanged.
+
+Mates are known without visits below them in one move, from an entry, or from a prover's line. V of such a
+record is the result, and D the plies to the mate; its evaluator is the rules.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import (
     FILE,
+    FLOATS,
+    LOG_WORDS,
     MAX_VISITS,
+    NOTES,
+    SEARCH_FLOATS,
+    SEARCH_INTS,
     ArenaArrays,
     cap_draws,
     child_visits,
     count_in,
+    end_turns,
     find,
     give_guard,
     grow_block,
@@ -36,20 +60,26 @@ from ..graph.arena_kernel import (
     node_draws,
     node_q,
     overlay_item,
+    rank_key,
     refresh,
     rest,
     row_of,
     set_best,
     table_index,
     take_guard,
+    takes_turn,
+    threads_of,
 )
+from ..graph.copying_kernel import bring
+from ..jit.apart import apart
 from ..jit.calls import Bound
-from ..jit.compiler import inner
-from ..jit.pointers import U, adv, call_bound, prefetch
+from ..jit.compiler import bind, inner, kernel
+from ..jit.pointers import U, adv, call_bound, prefetch, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
-from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE
+from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE, Words
 from ..position.board_kernel import (
     PW,
+    check_hash,
     clock_of,
     generate_moves,
     hashes_of,
@@ -59,67 +89,91 @@ from ..position.board_kernel import (
     position_key,
 )
 from ..position.mates_kernel import mate_in_one
+from ..position.rules_kernel import MAX_LEGAL_MOVES
+from ..position.values import MATE
 from ..position.words import KEY, BoardTable, Position
 from ..store.bounds_kernel import (
     DRAWN,
-    bounds_of,
+    holds_here,
     is_decided,
     is_decisive,
     is_settled,
     is_special,
-    merged,
+    mate_kept,
     node_code,
     open_code,
     share_of,
-    turned,
+    taken,
 )
 from ..store.index_kernel import FilterArrays, may_be_stored
+from ..store.reading_kernel import ReaderArrays
 from ..store.record_kernel import (
+    BLOCK_Q,
+    BLOCK_VISITS,
     CAPACITY,
+    HEADER_WORDS,
+    NORM,
     STALE,
     TERMINAL_FLAGS,
     USED,
     WIDE,
     add_state,
+    best_code_of,
     block_class_of,
     block_of,
+    code_at,
     code_bytes,
     draw_visits,
     edge_at,
+    edge_code,
     edge_draws,
     edge_move,
     edge_q,
     edge_visits,
     flags_of,
+    flags_with,
+    has_block,
     is_exact,
+    key_at,
     lower_in,
+    materialised,
     move_count,
     prefetch_block,
     prior_code,
+    set_by_rule,
     set_draw_visits,
+    set_draws_and_flags,
     set_edge_value,
     set_edge_visits,
     set_source,
+    set_value,
     state_of,
     stride_at,
     upper_in,
+    value_draws,
+    value_of,
 )
-from ..store.transposition_kernel import STORED
+from ..store.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
+from . import puct
 from . import wave_kernel as wave
-from .mates_kernel import record_mate, take_known_mate
-from .puct_kernel import CATCH_UP_RATIO, RESTRICTED, select_beside, select_listed
+from .params import GATHERERS, SearchParams
 from .wave_kernel import (
     WaveArrays,
     check_of,
     claim_leaf,
+    clear_wave,
     drop_visit,
     field,
     flying_over,
+    has_notes,
     land,
     new_entry,
     note_visit,
     release_leaf,
     set_field,
+    size_hash,
+    slot_at,
+    visits_over,
     words_of,
 )
 
@@ -128,6 +182,255 @@ READ_INSIDE = 64  # most missing records of a wave that a kernel reads; several 
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between a prefetch and its use
 EDGES_SHARED = 4  # first edges of a path: other threads often pass them
 BY_RULE = 0  # the evaluator of results by rules or tablebases
+
+# return values of `run_visits`, or of `gather` in place of the number of leaves
+LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
+VISITS, EVALUATIONS, WAVES = range(3)  # indices into `new_limits`
+
+WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
+# Room for one longest path: of overlay notes. Waves of many visits check as they go.
+OVERLAY_PER_WAVE = 1 << 10
+
+_entries_for = inner(wave.entries_for)
+
+
+# ------------------------------------------------------------------ scores of edges
+(
+    CPUCT,
+    CPUCT_BASE,
+    CPUCT_FACTOR,
+    FPU_VALUE,
+    CATCH_UP_RATIO,
+    WAVE_SHARE,
+    LEAST_DECIDED,  # `puct.least_decided`
+) = range(SEARCH_FLOATS, SEARCH_FLOATS + 7)
+EXPLORATION = SEARCH_FLOATS + 8  # c(N) sqrt(max(1, sum n)) for small sums of n
+EXPLORATION_ENTRIES = FLOATS - EXPLORATION
+
+# the gatherer by its place in `params.GATHERERS` | its limits | 1: the root's edges without a mark in LISTED
+# take no visits of this search
+SCHEME, COLLISION_EVENTS, COLLISION_VISITS, RESTRICTED = range(SEARCH_INTS, SEARCH_INTS + 4)
+LISTED = SEARCH_INTS + 8  # by edge, in descending P
+
+
+NEVER = -1e300  # a score below all others
+
+
+_term = inner(puct.exploration_term)
+_mean = inner(puct.mean_with_draws)
+_fpu = inner(puct.fpu)
+score = inner(puct.score)
+_openness = inner(puct.openness)
+
+
+@inner
+def exploration_term(floats: Pointer[float64], visits: int64) -> float64:
+    """Returns c(N) sqrt(max(1, visits)) for the visits spent below a node, N = visits + 1."""
+    return _term(float64(visits), floats[CPUCT], floats[CPUCT_BASE], floats[CPUCT_FACTOR])
+
+
+@inner
+def exploration(A: ArenaArrays, visits: int64) -> float64:
+    """Returns `exploration_term`, from the arena's table for small numbers of visits."""
+    if visits < EXPLORATION_ENTRIES:
+        return A.floats[EXPLORATION + visits]
+    return exploration_term(A.floats, visits)
+
+
+@inner
+def scale_of(A: ArenaArrays, block: int64, visits: int64) -> float64:
+    """Returns the factor that turns code ** 4 of an edge into its gain after `visits` visits."""
+    opened = _openness(float64(A.values[block + BLOCK_Q]), A.floats[LEAST_DECIDED])
+    return exploration(A, visits) * opened * float64(A.values[block + NORM])
+
+
+@inner
+def power_of(A: ArenaArrays, edge: int64) -> float64:
+    """Returns code ** 4 of an edge."""
+    return A.floats[arena.POWERS + edge_code(A, edge)]
+
+
+@inner
+def edge_value(A: ArenaArrays, edge: int64, stride: int64, n: int64) -> float64:
+    """Returns E of an edge with n > 0 visits."""
+    r = draw_visits(A, edge, stride)
+    if r:
+        return _mean(float64(edge_q(A, edge)), float64(n), float64(r))
+    return float64(edge_q(A, edge))
+
+
+@inner
+def fpu_value(A: ArenaArrays, rec: int64, visited_powers: float64) -> float64:
+    """Returns FPU of a record with a block; `visited_powers`: sum of code ** 4 over its visited edges."""
+    block = block_of(A, rec)
+    visited = visited_powers * float64(A.values[block + NORM])
+    return _fpu(float64(A.values[block + BLOCK_Q]), A.floats[FPU_VALUE], visited)
+
+
+@inner
+def best_unmade(A: ArenaArrays, rec: int64, fpu: float64, scale: float64) -> float64:
+    """Returns the score of the likeliest edge beyond the block."""
+    return score(fpu, scale * A.floats[arena.POWERS + best_code_of(A, rec)], 1.0)
+
+
+@inner
+def is_out(A: ArenaArrays, edge: int64, s: Position) -> bool:
+    """Returns whether a visited edge's result is proven at its position, so that more visits add nothing."""
+    d = edge_draws(A, edge)
+    return is_special(edge_q(A, edge), d) and d <= DRAWN and holds_here(A, edge, s)
+
+
+@inner
+def _best_edge(
+    A: ArenaArrays, rec: int64, m: int64, scale: float64, s: Position, heeds: bool
+) -> tuple[float64, int64, int64, float64]:
+    """Returns (score and number of the best visited edge, first unvisited edge, sum of visited code ** 4).
+
+    The number is -1 if there is none; `heeds`: skip edges with a proven result.
+    """
+    stride = stride_at(A, rec)
+    best = NEVER
+    chosen = int64(-1)
+    unvisited = int64(m)  # the first unvisited edge has the largest P of them
+    visited_powers = 0.0
+    edge = edge_at(A, rec, int64(0))
+    for j in range(m):
+        n = edge_visits(A, edge)
+        if n:
+            power = power_of(A, edge)
+            visited_powers += power
+            found = score(edge_value(A, edge, stride, n), scale * power, float64(1 + n))
+            if found > best and not (heeds and is_out(A, edge, s)):
+                best = found
+                chosen = int64(j)
+        elif unvisited == m:
+            unvisited = int64(j)
+        edge += stride
+    return best, chosen, unvisited, visited_powers
+
+
+@inner
+def select(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> int64:
+    """Returns the number of the edge with the highest score (the first of equals).
+
+    It skips edges with a proven result, unless all have one, and adds the edge to the block if necessary.
+    """
+    if not has_block(A, rec):
+        grow_block(T, A, s, rec, int64(1), False)
+        return int64(0)
+    m = materialised(A, rec)
+    block = block_of(A, rec)
+    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]))
+    best, chosen, unvisited, visited_powers = _best_edge(A, rec, m, scale, s, True)
+    if unvisited < move_count(A, rec):
+        fpu = fpu_value(A, rec, visited_powers)
+        if unvisited < m:
+            found = score(fpu, scale * power_of(A, edge_at(A, rec, unvisited)), 1.0)
+        else:
+            found = best_unmade(A, rec, fpu, scale)
+        if found > best or (found == best and unvisited < chosen):
+            if unvisited == m:
+                grow_block(T, A, s, rec, m + 1, False)
+            return unvisited
+    if chosen < 0:
+        return _best_edge(A, rec, m, scale, s, False)[1]
+    return chosen
+
+
+@inner
+def make_all_edges(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> None:
+    """Adds every move of a record to its block, so that even an unlikely listed move has an edge there."""
+    if materialised(A, rec) < move_count(A, rec):
+        grow_block(T, A, s, rec, move_count(A, rec), False)
+
+
+@inner
+def _load_masses(A: ArenaArrays, rec: int64, at: int64, masses: Pointer[float64]) -> tuple[int64, float64]:
+    """Writes 1 + n + visits in flight of a block's edges; returns (all in flight, sum of tried code ** 4)."""
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    powers = 0.0
+    for j in range(materialised(A, rec)):
+        n = edge_visits(A, edge)
+        masses[j] = float64(1 + n)
+        if n:
+            powers += power_of(A, edge)
+        edge += stride
+    flying = int64(0)
+    for note in range(A.guards[at + NOTES] if A.guard_mask else int64(0)):
+        j, visits = visits_over(A, at, rec, note)
+        if j >= 0:
+            if masses[j] == 1.0:
+                powers += power_of(A, edge_at(A, rec, j))
+            masses[j] += float64(visits)
+            flying += visits
+    return flying, powers
+
+
+@inner
+def _best_beside(
+    A: ArenaArrays,
+    s: Position,
+    rec: int64,
+    masses: Pointer[float64],
+    scale: float64,
+    fpu: float64,
+    is_restricted: bool,
+    heeds: bool,
+) -> tuple[float64, int64]:
+    """Returns (score, number) of the best edge that leads to no leaf in flight; number -1: none."""
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    best = NEVER
+    chosen = int64(-1)
+    for j in range(materialised(A, rec)):
+        n = edge_visits(A, edge)
+        is_listed = not is_restricted or A.ints[LISTED + j] != 0
+        if is_listed and (n or masses[j] == 1.0):
+            value = edge_value(A, edge, stride, n) if n else fpu
+            found = score(value, scale * power_of(A, edge), masses[j])
+            if found > best and not (heeds and n and is_out(A, edge, s)):
+                best = found
+                chosen = int64(j)
+        edge += stride
+    return best, chosen
+
+
+@inner
+def select_beside(
+    T: BoardTable,
+    A: ArenaArrays,
+    s: Position,
+    rec: int64,
+    at: int64,
+    masses: Pointer[float64],
+    is_restricted: bool,
+) -> int64:
+    """Returns the best edge, visits in flight included; -1 if all edges lead to leaves in flight.
+
+    It selects like `select`, but a visit in flight counts as completed, and edges to leaves in flight are
+    skipped. At a restricted root, it selects among the listed edges, those with a proven result too.
+
+    Args:
+      at: the record's row, locked. masses: scratch of 256. is_restricted: whether the record is such a root.
+    """
+    flying, powers = int64(0), 0.0
+    if is_restricted:
+        make_all_edges(T, A, s, rec)
+    if is_restricted or (has_notes(A, at) and has_block(A, rec)):
+        flying, powers = _load_masses(A, rec, at, masses)
+    if flying == 0 and not is_restricted:
+        return select(T, A, s, rec)
+    m, block = materialised(A, rec), block_of(A, rec)
+    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]) + flying)
+    fpu = fpu_value(A, rec, powers)
+    best, chosen = _best_beside(A, s, rec, masses, scale, fpu, is_restricted, not is_restricted)
+    if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > best:
+        grow_block(T, A, s, rec, m + 1, False)
+        return m
+    if chosen < 0 and not is_restricted:
+        return _best_beside(A, s, rec, masses, scale, fpu, False, False)[1]
+    return chosen
 
 
 # ------------------------------------------------------------------ one visit
@@ -250,11 +553,7 @@ def _step(
     if ends_at_known(A, W, e, spent):
         give_guard(A, at)
         return int64(-1), spent
-    s = words_of(W, e)
-    if is_restricted(A, W, e):
-        j = select_listed(T, A, s, rec)
-    else:
-        j = select_beside(T, A, s, rec, at, W.floats)
+    j = select_beside(T, A, words_of(W, e), rec, at, W.floats, is_restricted(A, W, e))
     if j < 0:
         give_guard(A, at)
         return e, spent
@@ -382,26 +681,21 @@ def end_entry(A: ArenaArrays, W: WaveArrays, e: int64, kind: int64, done: int64)
         counters[arena.COLLISIONS] += 1
     elif kind == wave.TERMINAL:
         counters[arena.TERMINALS] += 1
-    elif kind == wave.TOO_DEEP:
-        counters[arena.DEPTH_CUTS] += 1
     counters[arena.PLIES] += depth * done
     if depth > counters[arena.SELDEPTH]:
         counters[arena.SELDEPTH] = depth
 
 
 @inner
-def _record_terminal(
-    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, check: uint64, flags: int64
-) -> None:
-    s = words_of(W, e)
+def _record_terminal(A: ArenaArrays, s: Position, key: uint64, check: uint64, flags: int64) -> int64:
+    """Returns a new record of a position without moves."""
     mate = flags == MATE_FLAGS
     value = float32(-1.0) if mate else float32(0.0)
     draws = int64(0) if mate else int64(1000)
-    key = position_key(T, s)
     rec = new_record(A, s, key, int64(0), value, draws, int64(flags))
-    set_source(A, rec, int64(0), A.ints[arena.RUN])
+    set_source(A, rec, int64(BY_RULE), A.ints[arena.RUN])
     insert(A, key, check, rec)
-    set_field(W, e, wave.SLOT, rec)
+    return rec
 
 
 @inner
@@ -436,7 +730,7 @@ def open_leaf(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, check: uin
         n = int64(generate_moves(T, s, adv(W.moves, begin)))
     if n == 0:
         flags = DEAD_FLAGS if dead else (MATE_FLAGS if in_check(T, s) else STALEMATE_FLAGS)
-        _record_terminal(T, A, W, e, check, flags)
+        set_field(W, e, wave.SLOT, _record_terminal(A, s, position_key(T, s), check, flags))
         end_entry(A, W, e, wave.TERMINAL, int64(1))
         return wave.TERMINAL
     if _records_mate_in_one(T, A, W, e, check, adv(W.moves, begin), n):
@@ -639,23 +933,17 @@ def _set_from_child(
     """
     value, draws, flags, code, known = summary
     before, old = edge_q(A, edge), edge_draws(A, edge)
-    keeps = is_special(before, old)
     q = float32(0.0) - value
-    if lower_in(flags) != upper_in(flags):
-        if keeps and old <= DRAWN:
-            return
-        valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
-        if known < valued:
-            q, draws = _lost_child_value(A, edge, known, valued, q, draws)
-    if not keeps and flags == wave.UNPROVEN_FLAGS:
+    valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
+    if known < valued and lower_in(flags) != upper_in(flags):
+        q, draws = _lost_child_value(A, edge, known, valued, q, draws)
+    if flags == wave.UNPROVEN_FLAGS and not is_special(before, old):
         set_edge_value(A, edge, q, draws)
         return
-    draw_field = turned(q, code if is_decisive(flags) else open_code(flags, draws), resets)
-    if keeps:
-        draw_field = merged(q, old, draw_field)
-        low, high = bounds_of(q, draw_field)
-        q = min(max(q, float32(low)), float32(high))
-    set_edge_value(A, edge, q, draw_field)
+    if not is_decisive(flags):
+        code = open_code(flags, draws)
+    q, draws = taken(before, old, q, code, resets)
+    set_edge_value(A, edge, q, draws)
 
 
 @inner
@@ -787,10 +1075,7 @@ def is_over(A: ArenaArrays, rec: int64, s: Position) -> bool:
 @inner
 def is_root_over(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns `is_over` for the root of a completed wave."""
-    if W.counts[wave.ENTRIES] == 0:
-        return False
-    rec = field(W, int64(0), wave.SLOT)
-    return rec != 0 and is_exact(A, rec) and is_over(A, rec, words_of(W, int64(0)))
+    return W.counts[wave.ENTRIES] > 0 and is_over(A, slot_at(W, int64(0)), words_of(W, int64(0)))
 
 
 @inner
@@ -817,3 +1102,281 @@ def back_up(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> int64:
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
     return _complete_roots(A, W)
+
+
+# ------------------------------------------------------------------ mates
+WON_FLAGS, LOST_FLAGS = flags_with(1, 1), flags_with(-1, -1)
+KNOWN_SHARE = 0.75  # P of the mating move in a record made without an evaluator; the others share the rest
+
+
+@inner
+def mate_in(data: uint64) -> int64:
+    """Returns the plies to the mate that an entry proves, negative if it is a loss; 0 if it proves none."""
+    value, bound = value_in(data), bound_in(data)
+    if not proves_mate(value, bound):
+        return int64(0)
+    return MATE - value if value > 0 else -(MATE + value)
+
+
+@inner
+def _set_mate(A: ArenaArrays, rec: int64, plies: int64) -> None:
+    """Sets a record's V, D and bounds to a mate in `plies` plies, by the rules."""
+    flags = WON_FLAGS if plies > 0 else LOST_FLAGS
+    set_value(A, rec, float32(1.0) if plies > 0 else float32(-1.0))
+    set_draws_and_flags(A, rec, abs(plies), flags)
+    add_state(A, rec, STALE)
+    set_by_rule(A, rec)
+
+
+@inner
+def take_known_mate(A: ArenaArrays, rec: int64, s: Position) -> None:
+    """Sets the mate in an open record if an entry proves one of its position `s`."""
+    if A.entries.counters[STORED] == 0 or move_count(A, rec) == 0 or is_exact(A, rec):
+        return
+    at = find_entry(A.entries, key_at(A, rec), check_hash(s))
+    if at < 0:
+        return
+    plies = mate_in(A.entries.data[at])
+    if plies != 0 and abs(plies) + clock_of(s) <= CLOCK_DRAW:
+        _set_mate(A, rec, plies)
+        mark_dirty(A, rec, s)
+
+
+@inner
+def record_mate(
+    A: ArenaArrays,
+    s: Position,
+    key: uint64,
+    check: uint64,
+    moves: Pointer[uint16],
+    n: int64,
+    best: int64,
+    plies: int64,
+) -> int64:
+    """Returns a new record of a position with a mate in `plies` plies by the move at `best`.
+
+    `moves`: the `n` legal ones, in canonical order. `plies`: negative if the side to move is mated.
+    """
+    value, flags = (float32(1.0), WON_FLAGS) if plies > 0 else (float32(-1.0), LOST_FLAGS)
+    rec = new_record(A, s, key, n, value, abs(plies), int64(flags))
+    codes = code_bytes(A, rec)
+    other = prior_code(float32((1.0 - KNOWN_SHARE) / n))
+    for j in range(n):
+        codes[j] = other
+    codes[best] = prior_code(float32(KNOWN_SHARE))
+    set_best(A, rec, moves)
+    set_source(A, rec, int64(BY_RULE), A.ints[arena.RUN])
+    insert(A, key, check, rec)
+    return rec
+
+
+@inner
+def _place(moves: Pointer[uint16], n: int64, move: uint16) -> int64:
+    """Returns the index of a move in canonical order."""
+    for j in range(n):
+        if moves[j] == move:
+            return int64(j)
+    return int64(0)
+
+
+@inner
+def _rank(A: ArenaArrays, rec: int64, j: int64) -> int64:
+    """Returns the rank in descending P of the move at `j` in canonical order."""
+    own = rank_key(code_at(A, rec, j), j)
+    rank = int64(0)
+    for i in range(move_count(A, rec)):
+        if rank_key(code_at(A, rec, i), i) > own:
+            rank += 1
+    return rank
+
+
+@inner
+def _learn(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, j: int64, plies: int64) -> bool:
+    """Writes a mate to a record and to the edge of its move at `j`; returns whether it added a visit."""
+    known = mate_kept(value_of(A, rec), value_draws(A, rec))
+    if known == 0 or abs(plies) < known:
+        _set_mate(A, rec, plies)
+    rank = _rank(A, rec, j)
+    if rank >= materialised(A, rec):
+        grow_block(T, A, s, rec, rank + 1, False)
+    edge = edge_at(A, rec, rank)
+    n = edge_visits(A, edge)
+    is_new = n == draw_visits(A, edge, stride_at(A, rec))
+    set_edge_visits(A, edge, n + 1 if is_new else n)
+    set_edge_value(A, edge, float32(1.0) if plies > 0 else float32(-1.0), abs(plies))
+    refresh(A, rec)
+    mark_dirty(A, rec, s)
+    return is_new
+
+
+@inner
+def _find_or_record(
+    T: BoardTable, A: ArenaArrays, s: Position, move: uint16, plies: int64
+) -> tuple[int64, int64]:
+    """Returns (slot of a position's record, created if missing, index of a move in canonical order)."""
+    key, check = hashes_of(T, s)
+    n = int64(generate_moves(T, s, A.moves))
+    j = _place(A.moves, n, move)
+    rec = find(A, key, check)
+    return rec if rec else record_mate(A, s, key, check, A.moves, n, j, plies), j
+
+
+# ------------------------------------------------------------------ many visits
+@inner
+def has_space(A: ArenaArrays, target: int64) -> bool:
+    """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
+    counters, threads = A.space, threads_of(A)
+    entries = threads * _entries_for(target)  # each may be new: a mate in one, or a leaf
+    if (counters[arena.NODES] + entries) * 20 > A.table_size * 17:  # load at most 0.85
+        return False
+    if counters[arena.RECORD_WORDS] + entries * WORDS_PER_RECORD > A.records_size:
+        return False
+    if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size // LOG_WORDS:
+        return False
+    if counters[arena.BLOCK_WORDS] + threads * wave.SPARE_BLOCK_WORDS > A.blocks_size:
+        return False
+    return counters[arena.OVERLAY_LENGTH] + threads * OVERLAY_PER_WAVE <= A.overlay_size // 2
+
+
+@inner
+def begin_wave(A: ArenaArrays, W: WaveArrays, target: int64) -> None:
+    """Empties a wave for a batch of `target` leaves."""
+    clear_wave(W)
+    A.counters[arena.WAVES] += 1
+    A.counters[arena.OVERLAY_RESERVED] = A.space[arena.OVERLAY_LENGTH]
+    W.counts[wave.TARGET] = target
+    if target > 1 or W.before_counts[wave.LEAVES] > 0:
+        size_hash(W, target)
+
+
+@kernel
+def is_root_decided(T: Words, A: ArenaArrays, root: Words) -> bool:
+    """Returns whether the root of a search, `uint64[10]`, has nothing left to prove."""
+    return is_over(A, locate(ptr(T, 0), A, ptr(root, 0))[0], ptr(root, 0))
+
+
+@kernel
+def run_visits(
+    T: Words,
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
+    root: Words,
+    bringing: Bound,
+    evaluating: Bound,
+    evaluator: int64,
+    limits: NDArray[np.int64],
+) -> int64:
+    """Runs waves of one visit until a limit; returns LIMITS_REACHED, or the caller's next task.
+
+    After NO_SPACE and NO_RECORDS the caller acts as for `gather` and calls again. No visit is cut short, so a
+    search that was stopped continues as if it had not stopped. Several threads may run it at once, each with
+    its own wave (`arena_kernel.of_thread`); their turns are a limit, too.
+
+    Args:
+      bringing: `bring_wave`, or NOT_BOUND. evaluating: the evaluator's batch kernel, bound to the wave.
+      evaluator: its number in records. limits: `new_limits`.
+    """
+    Tp, s = ptr(T, 0), ptr(root, 0)
+    while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
+        if W.counts[wave.STAGE] == wave.NOT_WAITING:
+            if not has_space(A, int64(1)):
+                return int64(NO_SPACE)
+            if not takes_turn(A):
+                break
+            begin_wave(A, W, int64(1))
+        visits = visit(Tp, A, W, F, s, evaluator, evaluating, bringing)
+        if visits < 0:
+            return int64(NO_RECORDS)
+        limits[VISITS] -= visits
+        limits[EVALUATIONS] -= W.counts[wave.LEAVES]
+        limits[WAVES] -= 1
+        if W.counts[wave.DECIDED]:
+            end_turns(A)
+            break
+    return int64(LIMITS_REACHED)
+
+
+class SearchArrays(NamedTuple):
+    """The arrays for the kernels of a wave: board tables, arena, wave, filters of the file, packed root."""
+
+    T: Words
+    A: ArenaArrays
+    W: WaveArrays
+    F: FilterArrays
+    root: Words
+
+
+NOT_BOUND = Bound(0, np.zeros(0, np.int64))  # reads nothing, or evaluates evenly: `uniform`, compiled in
+
+
+def bring_wave(on: SearchArrays, R: ReaderArrays) -> Bound:
+    """Returns `bring`, bound to the records that a wave waits for; `on.F`: the reader's filters."""
+    W = on.W
+    return bind(bring, on.T, on.A, on.F, R, W.words, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
+
+
+def new_limits(visits: int, evaluations: int, waves: int) -> NDArray[np.int64]:
+    """Returns limits for `run_visits`: visits, evaluations and waves left to run, which count down."""
+    limits = apart(3, np.int64)
+    limits[:] = visits, evaluations, waves
+    return limits
+
+
+@kernel
+def learn_line(
+    T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64], moves: NDArray[np.uint16]
+) -> None:
+    """Writes a mate to the records along its line; creates missing records.
+
+    The arena must have room, and every record of the line that is in the file must be in memory.
+
+    Args:
+      words: uint64[(L + 1) * 10], the first position and room for the following ones.
+      moves: uint16[L], to the mate: best attack and longest defence.
+    """
+    Tp, length = ptr(T, 0), moves.size
+    for k in range(length):
+        make_move(Tp, ptr(words, k * PW), ptr(words, (k + 1) * PW), moves[k])
+    last = ptr(words, length * PW)
+    key, check = hashes_of(Tp, last)
+    if find(A, key, check) == 0:
+        _record_terminal(A, last, key, check, int64(MATE_FLAGS))
+    for k in range(length - 1, -1, -1):
+        s = ptr(words, k * PW)
+        plies = int64(length - k)
+        plies = plies if plies & 1 else -plies
+        rec, j = _find_or_record(Tp, A, s, moves[k], plies)
+        if _learn(Tp, A, s, rec, j, plies) and k == 0:
+            A.counters[arena.VISITS] += 1
+
+
+@kernel
+def fill_exploration(floats: NDArray[np.float64]) -> None:
+    """Tabulates `exploration_term` for 0, 1, 2... visits."""
+    for visits in range(EXPLORATION_ENTRIES):
+        floats[EXPLORATION + visits] = exploration_term(ptr(floats, 0), visits)
+
+
+# ------------------------------------------------------------------ settings
+def set_params(arrays: ArenaArrays, params: SearchParams) -> None:
+    """Writes the search parameters for the kernels into the arena's arrays."""
+    floats, ints = arrays.floats, arrays.ints
+    floats[CPUCT] = params.cpuct
+    floats[CPUCT_BASE] = params.cpuct_base
+    floats[CPUCT_FACTOR] = params.cpuct_factor
+    floats[FPU_VALUE] = params.fpu_value
+    floats[CATCH_UP_RATIO] = params.catch_up_ratio
+    floats[WAVE_SHARE] = params.max_wave_share
+    floats[LEAST_DECIDED] = puct.least_decided(params.decided_from)
+    fill_exploration(floats)
+    ints[SCHEME] = GATHERERS.index(params.gather)
+    ints[COLLISION_EVENTS] = params.max_collision_events
+    ints[COLLISION_VISITS] = params.max_collision_visits
+
+
+def set_listed(arrays: ArenaArrays, edges: Sequence[int] | None) -> None:
+    """Restricts searches to these edges of the root, counted in descending P; None: all."""
+    arrays.ints[RESTRICTED] = edges is not None
+    arrays.ints[LISTED:] = 0
+    arrays.ints[[LISTED + k for k in edges or ()]] = 1

@@ -609,11 +609,8 @@ def _leaf_subject(key: uint64) -> int64:
 @inner
 def claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
     """Claims an unknown position as this thread's leaf; returns False if it is known by now, or claimed."""
-    return A.guard_mask == 0 or _claim_leaf(A, key, check)
-
-
-@inner
-def _claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
+    if A.guard_mask == 0:
+        return True
     at = row_of(A, key)
     take_guard(A, at)
     place = _note_place(A, at, _leaf_subject(key))
@@ -627,15 +624,10 @@ def _claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
 def release_leaf(A: ArenaArrays, key: uint64) -> None:
     """Removes the note on a leaf that is in the table by now."""
     if A.guard_mask:
-        _release_leaf(A, key)
-
-
-@inner
-def _release_leaf(A: ArenaArrays, key: uint64) -> None:
-    at = row_of(A, key)
-    take_guard(A, at)
-    _remove_note(A, at, _leaf_subject(key))
-    give_guard(A, at)
+        at = row_of(A, key)
+        take_guard(A, at)
+        _remove_note(A, at, _leaf_subject(key))
+        give_guard(A, at)
 
 
 # ------------------------------------------------------------------ lines to the leaves

@@ -1,15 +1,14 @@
-"""Runs the waves of one root: one loop around an evaluator inside the kernels, or around one outside them.
+"""Runs the waves of one root: slices of visits inside the kernels, or one wave after the other.
 
-    inside    gather | evaluate | back up | gather | ...             a slice of waves at a time, by one kernel
-    outside   gather | evaluate | back up | ...                      Python asks the evaluator
-    overlap   gather 2 | back up 1 | gather 3 | back up 2 | ...      the next wave is gathered while other
-              1 -------|- 2 -----------|- 3 -----------|-- ...       threads evaluate one (Overlap)
-    threads   visit | visit | visit | visit | ..                     batches of 1, an evaluator inside
-              visit | visit | visit | visit | ..
+    visits    visit | visit | visit | ...              batches of 1, an evaluator inside the kernels; also in
+              visit | visit | visit | ...              several threads
+    waves     gather | evaluate | back up | ...        Python calls the steps of each wave
+    overlap   gather 2 | back up 1 | gather 3 | ...    the next wave is gathered while other threads evaluate
+              1 -------|- 2 -----------|- 3 -- ...     one (Overlap)
 
-An evaluator inside the kernels has several threads, which the calling thread helps when idle; any other has
-one thread. The waves, and the order in which they are gathered and backed up, do not depend on the number of
-threads, nor on their speed, except those of several threads that make visits.
+An evaluator inside the kernels has several threads, which the calling thread helps; any other has one thread,
+and only its waves overlap. The waves, and the order in which they are gathered and backed up, do not depend
+on the number of threads, nor on their speed, except those of several threads that make visits.
 
 A gather that meets positions that may be in the file but are not in memory waits at that level, and continues
 when they have been read. Other threads access only the leaves; only the calling thread accesses the arena,
@@ -22,14 +21,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CapacityError
 from ..base.system import address_of_yield
-from ..evaluators.inside import BatchArrays, BatchTask, Filler, inside
+from ..evaluators.inside import BatchArrays, Filler, inside
 from ..evaluators.protocol import UNIFORM, Evaluator, Lines, PositionBatch
 from ..evaluators.protocol import answer as ask
 from ..graph import arena_kernel
@@ -44,22 +42,20 @@ from ..graph.arena_kernel import (
 )
 from ..graph.graph import Graph
 from ..jit.apart import apart
-from ..jit.calls import Bound
-from ..jit.compiler import bind
 from ..position.board import Words
 from ..store.reading import FileArrays
 from ..store.record import flags_of
-from . import loop_kernel
+from . import gather_kernel, visit_kernel
 from . import wave_kernel as wave
 from .params import FLOW
-from .puct_kernel import SCHEME
+from .visit_kernel import SCHEME
 
 # ------------------------------------------------------------------ leaves
 THREAD_FROM = 16  # leaves of the smallest batch that is worth a thread
-OVERLAP_FROM = 64  # the same if the evaluator is inside the kernels
 LEAST_OVERLAP = 2  # leaves of a wave that overlaps: behind a single path no other could see it
+# Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
+MANY_LEAVES = 32  # of a wave: from here on several threads of an evaluator inside the kernels evaluate it
 NEVER = 1 << 60
-Answer = Future[None] | BatchTask
 
 
 class LeafEvaluation:
@@ -67,7 +63,7 @@ class LeafEvaluation:
 
     Attributes:
       kernel: the evaluator if it is inside the kernels, else None.
-      answered: leaves last evaluated at once, or by a slice of waves, and their seconds.
+      answered: leaves last evaluated at once, or by a slice of visits, and their seconds.
     """
 
     def __init__(self, evaluator: Evaluator, game: Sequence[NDArray[np.uint64]]) -> None:
@@ -83,32 +79,33 @@ class LeafEvaluation:
         self._game_length = len(game)
         self._fillers: dict[int, Filler] = {}
         self._thread: ThreadPoolExecutor | None = None
-        self._sent = (0, 0.0)
 
     @property
     def is_uniform(self) -> bool:
         """Whether the evaluator is `uniform`, so that there is nothing to wait for."""
         return self._evaluator.kernel_kind == UNIFORM
 
-    def overlap_from(self, batch: int) -> int:
-        """Returns the least leaves of a wave behind which the next is worth gathering, or NEVER.
+    def run_visits(
+        self,
+        on: visit_kernel.SearchArrays,
+        held: FileArrays | None,
+        evaluator: int,
+        left: NDArray[np.int64],
+    ) -> int:
+        """Makes visits, in waves of one leaf, within the limits in `left`.
 
         Args:
-          batch: most leaves of a wave.
+          on: for the kernels. held: the file, if they can read it. evaluator: its number in records.
+
+        Returns:
+          LIMITS_REACHED, or the caller's next task.
         """
-        if self.kernel is None:
-            return LEAST_OVERLAP if batch >= THREAD_FROM else NEVER
-        return OVERLAP_FROM if batch >= OVERLAP_FROM and not self.is_uniform else NEVER
-
-    @property
-    def has_helpers(self) -> bool:
-        """Whether other threads evaluate inside the kernels, too; a batch of `uniform` is too little work."""
-        return self.kernel is not None and not self.is_uniform and self.kernel.team.count > 1
-
-    def evaluating(self, w: wave.WaveArrays) -> Bound:
-        """Returns the kernel that evaluates a wave's leaves; NOT_BOUND for single visits by `uniform`."""
-        is_compiled_in = self.is_uniform and len(w.leaf_entry) == 1
-        return loop_kernel.NOT_BOUND if is_compiled_in else self.filler(w).call.bound
+        bringing = visit_kernel.NOT_BOUND
+        if held:
+            on = on._replace(F=held[0])
+            bringing = visit_kernel.bring_wave(on, held[1])
+        evaluating = visit_kernel.NOT_BOUND if self.is_uniform else self.filler(on.W).call.bound
+        return int(visit_kernel.run_visits(*on, bringing, evaluating, evaluator, left))
 
     def filler(self, w: wave.WaveArrays) -> Filler:
         """Returns the evaluator's work on the leaves of a wave; the caller must keep the wave alive."""
@@ -116,37 +113,31 @@ class LeafEvaluation:
         found = self._fillers.get(id(w.values))
         return found or self._fillers.setdefault(id(w.values), Filler(self.kernel, leaves_of(w)))
 
-    def begin(self, w: wave.WaveArrays, leaves: int) -> Answer:
-        """Starts evaluating the leaves of a wave in other threads; `receive` waits for them."""
-        self._sent = leaves, time.monotonic()
-        if self.kernel:
-            return self.filler(w).begin(leaves)
+    def begin(self, w: wave.WaveArrays, leaves: int) -> Future[None]:
+        """Starts asking an evaluator outside the kernels about the leaves of a wave, in another thread."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
         return self._thread.submit(self._ask, w, leaves)
 
-    def receive(self, answer: Answer) -> None:
-        """Waits until all leaves are evaluated; helps if it can.
-
-        Raises:
-          EvaluatorError: if the evaluator fails.
-        """
-        answer.result()
-        if self.kernel:
-            leaves, sent = self._sent
-            self.answered = leaves, time.monotonic() - sent
-
     def evaluate(self, w: wave.WaveArrays, leaves: int) -> None:
         """Evaluates the leaves of a wave at once; raises `EvaluatorError` if that fails."""
-        if self.kernel:
-            self.receive(self.begin(w, leaves))
-        else:
+        if self.kernel is None:
             self._ask(w, leaves)
+            return
+        began = time.monotonic()
+        if leaves < MANY_LEAVES or self.is_uniform:
+            self.filler(w).fill(leaves)
+        else:
+            task = self.filler(w).begin(leaves)
+            try:
+                task.result()
+            except BaseException:
+                task.cancel()
+                raise
+        self.answered = leaves, time.monotonic() - began
 
-    def close(self, answer: Answer | None) -> None:
-        """Ends the evaluator's thread; cancels the pending evaluation."""
-        if isinstance(answer, BatchTask):
-            answer.cancel()
+    def close(self) -> None:
+        """Ends the thread of an evaluator outside the kernels."""
         if self._thread:
             self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time
 
@@ -230,7 +221,7 @@ class Walkers:
         """Makes `turns` visits with all threads; fewer if serving requests lasts until `until` (monotonic).
 
         Args:
-          serve: serves a wave's request, NO_SPACE or NO_RECORDS as of `loop_kernel.gather`.
+          serve: serves a wave's request, NO_SPACE or NO_RECORDS as of `gather_kernel.gather`.
 
         Raises:
           BaseException: an exception of `serve` or of a thread; afterwards nothing is under way.
@@ -270,7 +261,7 @@ class Walkers:
                 for own in self._counters:
                     merge_counters(arena.counters, own)
         asks = [(w, code) for w, code in zip(self._waves, self._codes, strict=True) if code]
-        return [(w, code) for w, code in asks if self.turns or code == loop_kernel.NO_RECORDS]
+        return [(w, code) for w, code in asks if self.turns or code == visit_kernel.NO_RECORDS]
 
     def _join(self, wait: Callable[[], None]) -> None:
         """Ends the turns and waits for all threads, even after Ctrl-C: they write records."""
@@ -283,23 +274,18 @@ class Walkers:
 
     def _walk(self, number: int) -> None:
         """Makes visits with one of the waves until no turns are left, or the caller has to act."""
-        w = self._waves[number]
-        filters = self._held[0] if self._held else self._graph.pager.filter()
-        on = loop_kernel.SearchArrays(self._graph.arena.tables, self._arenas[number], w, filters, self._root)
-        bringing = loop_kernel.bring_wave(on, self._held[1]) if self._held else loop_kernel.NOT_BOUND
-        left = loop_kernel.new_limits(NEVER, NEVER, NEVER)
-        evaluating = self._leaves.evaluating(w)
-        self._codes[number] = loop_kernel.run_visits(*on, bringing, evaluating, self._evaluator, left)
+        tables, filters = self._graph.arena.tables, self._graph.pager.filter()
+        arrays = tables, self._arenas[number], self._waves[number], filters, self._root
+        on, left = visit_kernel.SearchArrays(*arrays), visit_kernel.new_limits(NEVER, NEVER, NEVER)
+        self._codes[number] = self._leaves.run_visits(on, self._held, self._evaluator, left)
         if self._codes[number]:
             self.turns = 0
 
 
 # ------------------------------------------------------------------ waves
-SLICE_SECONDS = 0.03  # of a slice of waves inside the kernels
-FIRST_LEAVES = 64  # of the first slice: at most a few milliseconds
+SLICE_SECONDS = 0.03  # of a slice of visits or waves with an evaluator inside the kernels
+FIRST_VISITS = 64  # of the first slice: at most a few milliseconds
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
-# Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
-MANY_LEAVES = 32  # of a wave that does not overlap: from here on several threads evaluate it
 QUIET_EVERY = 64  # overlapped waves until one lands with nothing in flight: then memory can be put in order
 
 
@@ -309,7 +295,7 @@ class _Flying:
 
     wave: wave.WaveArrays
     leaves: int
-    answer: Answer
+    answer: Future[None]
 
 
 class WaveRunner:
@@ -343,33 +329,33 @@ class WaveRunner:
         self._root, self._batch = root, batch
         self._leaves = LeafEvaluation(graph.evaluator, game)
         self._inside = self._leaves.kernel is not None
-        may_overlap = overlap and (self._flows or not self._inside)
-        self._overlap_from = self._leaves.overlap_from(batch) if may_overlap else NEVER
-        self._threads = threads if self._inside and batch == 1 else 1
+        self._is_single = self._inside and batch == 1
+        self._overlaps = overlap and not self._inside and batch >= THREAD_FROM
+        self._threads = threads if self._is_single else 1
         self.most_leaves = batch
-        self.most_nodes = (self._threads + (self._overlap_from < NEVER)) * wave.entries_for(batch)
+        self.most_nodes = (self._threads + self._overlaps) * wave.entries_for(batch)
         self.wave = wave.new_wave(batch)
         self._spare: wave.WaveArrays | None = None  # created for a second wave
         self._wave_bytes = wave.bytes_of(self.wave)
         self._most_entries = self._flown = 0
         self._flying: _Flying | None = None
-        first = max(1, FIRST_LEAVES // batch)
-        self._waves_per_slice, self._visits_at_room = first if self._have_room(first) else 1, -1
+        self._visits_per_slice = FIRST_VISITS if self._have_room(FIRST_VISITS) else 1
+        self._visits_at_room = -1
         walks = graph, root, self._leaves, self._evaluator, self.wave
         self._walkers = Walkers(*walks, self._threads) if self._threads > 1 else None
 
     def close(self) -> None:
         """Drops the waves in flight and ends the thread of an evaluator outside the kernels."""
-        self._leaves.close(self._flying.answer if self._flying else None)
+        self._leaves.close()
         self._keep(None)
 
     @property
     def answered(self) -> tuple[int, float]:
-        """The number of leaves last evaluated at once, or by a slice of waves, and their seconds."""
+        """The number of leaves last evaluated at once, or by a slice of visits, and their seconds."""
         return self._leaves.answered
 
     def step(self, visits: int, evaluations: int, pause: int | None = None) -> None:
-        """Runs a wave, or about 30 ms of waves, until the first wave that reaches one of the limits.
+        """Runs a wave, or about 30 ms of waves or visits, until the first that reaches one of the limits.
 
         It also returns at the first complete wave after `pause` visits; `pause` changes no wave.
 
@@ -380,12 +366,13 @@ class WaveRunner:
           EvaluatorError: if the evaluator fails; the waves in flight are dropped.
           StoreError: if the file cannot be read, or not written when memory has to be freed.
         """
+        until = visits if pause is None else min(visits, pause)
         if self._flying:
             self._follow(self._flying, visits, evaluations)
-        elif self._inside:
-            self._run_inside(visits if pause is None else min(visits, pause), evaluations)
+        elif self._is_single:
+            self._run_visits(until, evaluations)
         else:
-            self._run_outside()
+            self._run_waves(until, evaluations)
         if self._arena.counters[arena_kernel.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
@@ -408,12 +395,23 @@ class WaveRunner:
         """Whether the kernel of `flow` gathers: all gatherers are the same with batches of 1."""
         return self._batch == 1 or int(self._arena.arrays.ints[SCHEME]) == FLOW
 
-    # ---------------------------------------------------------- an evaluator outside the kernels
-    def _run_outside(self) -> None:
+    # ---------------------------------------------------------- one wave after the other
+    def _run_waves(self, visits: int, evaluations: int) -> None:
+        """Runs a wave, or, with an evaluator inside the kernels, waves for about 30 ms."""
+        until = time.monotonic() + SLICE_SECONDS
+        counters, counted = self._arena.counters, [arena_kernel.VISITS, arena_kernel.EVALUATIONS]
+        most = counters[counted] + [visits, evaluations]
+        while True:
+            self._run_wave()
+            is_over = self.wave.counts[wave.DECIDED] or (counters[counted] >= most).any()
+            if is_over or self._flying or not self._inside or time.monotonic() > until:
+                return
+
+    def _run_wave(self) -> None:
         """Gathers a wave with nothing in flight; sends it off, or evaluates and completes it."""
         self.make_room(1)
         leaves = self.gather()
-        if leaves and self._target >= self._overlap_from:
+        if leaves and self._overlaps and self._target >= LEAST_OVERLAP:
             self._flown = 1
             self._send_off(self.wave, leaves)
             return
@@ -439,90 +437,56 @@ class WaveRunner:
         in a game would cost several moves. Larger waves drop a visit that needs an evaluation.
         """
         self.make_room(1)
-        if self._inside and self._batch == 1:
-            self._run_slice(1, 1, time.monotonic())
+        if self._is_single:
+            self._run_alone(1, 1, time.monotonic())
         elif self._gather(self.wave, 1):
             self.drop()
         else:
             self._complete(self.wave)
 
-    @property
-    def _gatherer(self) -> Any:
-        return loop_kernel.gather if self._flows else loop_kernel.gather_otherwise
-
     def _gather(self, w: wave.WaveArrays, target: int) -> int:
+        kernel = gather_kernel.gather if self._flows else gather_kernel.gather_otherwise
         while True:
-            leaves = self._gatherer(*self._arrays(w), target)
+            leaves = kernel(*self._arrays(w), target)
             if leaves >= 0:
                 return int(leaves)
             self._serve(w, int(leaves))
 
-    def _complete(self, w: wave.WaveArrays) -> int:
-        return int(loop_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
+    def _complete(self, w: wave.WaveArrays) -> None:
+        gather_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator)
 
-    def _arrays(self, w: wave.WaveArrays) -> loop_kernel.SearchArrays:
+    def _arrays(self, w: wave.WaveArrays) -> visit_kernel.SearchArrays:
         arena, filters = self._arena, self._graph.pager.filter()
-        return loop_kernel.SearchArrays(arena.tables, arena.arrays, w, filters, self._root)
+        return visit_kernel.SearchArrays(arena.tables, arena.arrays, w, filters, self._root)
 
-    # ---------------------------------------------------------- an evaluator inside the kernels
-    def _run_inside(self, visits: int, evaluations: int) -> None:
-        """Runs a slice of waves: as many as take about 30 ms."""
-        self.make_room(self._waves_per_slice)
-        turns = min(visits, evaluations, self._waves_per_slice)
+    # ---------------------------------------------------------- visits inside the kernels
+    def _run_visits(self, visits: int, evaluations: int) -> None:
+        """Runs a slice of visits: as many as take about 30 ms."""
+        self.make_room(self._visits_per_slice)
+        turns = min(visits, evaluations, self._visits_per_slice)
         begin, known = time.monotonic(), int(self._arena.counters[arena_kernel.EVALUATIONS])
         if self._walkers and turns >= WALK_FROM:
             self._walkers.walk(turns, self._serve, begin + SLICE_SECONDS)
-        elif not self._run_slice(visits, evaluations, begin):
-            return
+        else:
+            self._run_alone(visits, evaluations, begin)
         spent = time.monotonic() - begin
         self._leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
-        if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._waves_per_slice):
-            self._waves_per_slice *= 2
+        if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._visits_per_slice):
+            self._visits_per_slice *= 2
         elif spent > SLICE_SECONDS:
-            self._waves_per_slice = max(1, self._waves_per_slice // 2)
+            self._visits_per_slice = max(1, self._visits_per_slice // 2)
 
-    def _run_slice(self, visits: int, evaluations: int, begin: float) -> bool:
-        """Runs a slice in this thread; returns False if its last wave overlaps with the next."""
-        many = MANY_LEAVES if self._leaves.has_helpers else loop_kernel.ANY_NUMBER
-        overlaps = self._target >= self._overlap_from
-        left = loop_kernel.new_limits(
-            visits, evaluations, self._waves_per_slice, many=many, overlaps=overlaps
-        )
-        while code := self._run_waves(left):
-            if code == loop_kernel.CAN_BE_FOLLOWED:
-                self._flown = 1
-                self._send_off(self.wave, int(self.wave.counts[wave.LEAVES]))
-                return False
-            if code == loop_kernel.MANY_LEAVES:
-                self._evaluate_many(left)
-            else:
-                self._serve(self.wave, code)
+    def _run_alone(self, visits: int, evaluations: int, begin: float) -> None:
+        """Runs a slice in this thread."""
+        left = visit_kernel.new_limits(visits, evaluations, self._visits_per_slice)
+        while True:
+            with self._graph.pager.reading() as held:
+                code = self._leaves.run_visits(self._arrays(self.wave), held, self._evaluator, left)
+            if not code:
+                return
+            self._serve(self.wave, code)
             if time.monotonic() - begin > SLICE_SECONDS:  # reading took time that was not foreseen
-                left[loop_kernel.WAVES] = min(left[loop_kernel.WAVES], 1)
-        return True
-
-    def _run_waves(self, left: NDArray[np.int64]) -> int:
-        """Runs waves within the limits in `left`; returns LIMITS_REACHED, or this thread's next task."""
-        with self._graph.pager.reading() as held:
-            on, bringing = self._arrays(self.wave), loop_kernel.NOT_BOUND
-            if held:
-                on = on._replace(F=held[0])
-                bringing = loop_kernel.bring_wave(on, held[1])
-            evaluating = self._leaves.evaluating(self.wave)
-            if self._batch == 1:
-                return int(loop_kernel.run_visits(*on, bringing, evaluating, self._evaluator, left))
-            gathering = bind(self._gatherer, *on, self._target)
-            completing = bind(loop_kernel.complete, on.T, on.A, on.W, self._evaluator)
-            steps = gathering, bringing, evaluating, completing
-            return int(loop_kernel.run_waves(on.A, on.W, *steps, left))
-
-    def _evaluate_many(self, left: NDArray[np.int64]) -> None:
-        """Evaluates the gathered wave with several threads, and completes it."""
-        leaves = int(self.wave.counts[wave.LEAVES])
-        self._leaves.evaluate(self.wave, leaves)
-        left[:3] -= [self._complete(self.wave), leaves, 1]
-        if self.wave.counts[wave.DECIDED]:
-            left[loop_kernel.WAVES] = 0
+                left[visit_kernel.WAVES] = min(left[visit_kernel.WAVES], 1)
 
     # ---------------------------------------------------------- waves that overlap
     def _follow(self, flying: _Flying, visits: int, evaluations: int) -> None:
@@ -558,7 +522,7 @@ class WaveRunner:
     def _land(self, flying: _Flying, then: tuple[wave.WaveArrays, int] | None = None) -> None:
         """Waits for the wave in flight, sends the next one off, then completes the first."""
         self._keep(None)
-        self._leaves.receive(flying.answer)
+        flying.answer.result()
         if then:
             self._send_off(*then)
         self._complete(flying.wave)
@@ -592,7 +556,7 @@ class WaveRunner:
 
     def _serve(self, w: wave.WaveArrays, code: int) -> None:
         """Serves a kernel's request: makes room, or reads records."""
-        if code == loop_kernel.NO_SPACE:
+        if code == visit_kernel.NO_SPACE:
             self._make_more_room()
         else:
             self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))

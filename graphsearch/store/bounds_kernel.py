@@ -303,6 +303,24 @@ def merged(q: float32, old: int64, new: int64) -> int64:
 
 
 @inner
+def taken(q: float32, old: int64, found: float32, code: int64, resets: bool) -> tuple[float32, int64]:
+    """Returns the value and draw field of an edge that takes its child's value; a proof of the edge stays.
+
+    Args:
+      q, old: value and draw field so far. found: the child's value, seen from this side. code: of the child.
+      resets: whether the edge's move resets the clock.
+    """
+    field = turned(found, code, resets)
+    if not is_special(q, old):
+        return found, field
+    if old <= DRAWN and not (is_special(found, field) and field <= DRAWN):
+        return q, old
+    field = merged(found, old, field)
+    low, high = bounds_of(found, field)
+    return min(max(found, float32(low)), float32(high)), field
+
+
+@inner
 def tally_of(A: RecordArena, rec: int64) -> tuple[Tally, bool]:
     """Returns the tally of a record's edges, and whether every move has an edge."""
     tally = no_tally()

@@ -16,9 +16,9 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.search import turns as turns_module
+from graphsearch.search import detached as turns_module
+from graphsearch.search.detached import Turns
 from graphsearch.search.job import SearchJob
-from graphsearch.search.turns import Turns
 from tests.conftest import Cli, finish, sql, start
 from tests.support.pools import until
 

@@ -15,7 +15,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CapacityError, InvalidParameterError
 from graphsearch.graph.arena import Arena
 from graphsearch.position.board import unpack
-from graphsearch.search import puct_kernel as layout
+from graphsearch.search import visit_kernel as layout
 from graphsearch.store.record import RecordBatch
 from graphsearch.store.record_kernel import MAX_RUN
 

@@ -64,11 +64,11 @@ def outcome(
     ("fen", "evaluator", "visits", "ram", "fields"),
     [
         (chess.STARTING_FEN, "uniform", 2_400, 300_000, {"minibatch_size": 1}),
-        (KIWIPETE, "builtin", 800, 80_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
+        (KIWIPETE, "builtin", 1_600, 215_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
         (ENDGAME, "hash", 1_000, 90_000, {"minibatch_size": 16, "overlap": 0}),
         (ENDGAME, "hash", 1_800, 200_000, {"minibatch_size": 16}),
-        (chess.STARTING_FEN, "uniform", 1_000, 130_000, {"minibatch_size": 32, "gather": "classic"}),
-        (chess.STARTING_FEN, "uniform", 1_000, 120_000, {"minibatch_size": 32, "gather": "budget"}),
+        (chess.STARTING_FEN, "uniform", 1_000, 250_000, {"minibatch_size": 32, "gather": "classic"}),
+        (chess.STARTING_FEN, "uniform", 1_000, 250_000, {"minibatch_size": 32, "gather": "budget"}),
     ],
     ids=["one by one", "batches inside", "outside", "overlap", "classic", "budget"],
 )
@@ -97,7 +97,7 @@ def test_waves_that_pass_the_budget_do_not_empty_the_memory_each_time(
         return start_over(pager)
 
     monkeypatch.setattr(graphsearch.graph.reading.Pager, "start_over", counting)
-    with Graph.open(tmp_path / "a.graph", evaluator="uniform", ram_bytes=200_000) as graph:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform", ram_bytes=340_000) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=2000), SearchParams(minibatch_size=64))
         assert result.stop_reason == "visits"
         assert graph.arena.counters[arena_kernel.EVICTED] > 100

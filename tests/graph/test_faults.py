@@ -9,17 +9,15 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, GraphSearchError, Limits, SearchParams, analyze, frame, show
+from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import StoreError
 from graphsearch.graph import saving
 from graphsearch.graph.view import NodeView
@@ -91,7 +89,7 @@ sys.argv[:2] = ["graphsearch"]
 from graphsearch.cli import main
 import graphsearch.search.loop
 session = sys.modules["graphsearch.search.loop"]
-session.FIRST_FLUSH_SECONDS = session.FLUSH_SECONDS = 0.2
+session.FLUSH_SECONDS = 0.2
 sys.exit(main())
 """
 
@@ -126,7 +124,6 @@ def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_e
     monkeypatch.setattr(saving, "LOG_BYTES", 1 << 14)
     monkeypatch.setattr(saving, "LONGEST_LOG_BYTES", 1 << 17)
     session = sys.modules["graphsearch.search.loop"]
-    monkeypatch.setattr(session, "FIRST_FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(session, "FLUSH_SECONDS", 0.0)
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
@@ -249,47 +246,3 @@ def test_a_child_can_search_a_graph_in_memory(tmp_path: Path) -> None:
         with Fork(lambda say: say(analyze(graph, board, Limits(visits=20)).visits)) as child:
             assert child.line() == "40"
         assert analyze(graph, board, Limits(visits=20)).visits == 40
-
-
-# ------------------------------------------------------------------ arguments of the wrong kind
-BOARD = chess.Board()
-CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "path": lambda graph, bad: Graph.open(bad, evaluator="uniform"),
-    "path unevaluated": lambda graph, bad: Graph.open_unevaluated(bad),
-    "table_bytes": lambda graph, bad: graph.use_entries(bad),
-    "board of read": lambda graph, bad: graph.read(bad),
-    "board of show": lambda graph, bad: show(graph, bad),
-    "source": lambda graph, bad: show(bad, BOARD),
-    "answer": lambda graph, bad: frame(bad),
-    "graph": lambda graph, bad: analyze(bad, BOARD, Limits(visits=1)),
-    "board": lambda graph, bad: analyze(graph, bad, Limits(visits=1)),
-    "limits": lambda graph, bad: analyze(graph, BOARD, bad),
-    "params": lambda graph, bad: analyze(graph, BOARD, Limits(visits=1), bad),
-    **{
-        name: lambda graph, bad, name=name: analyze(graph, BOARD, Limits(visits=1), **{name: bad})  # type: ignore[misc]
-        for name in ("on_progress", "stop", "searchmoves", "pace", "mates", "lines", "run")
-    },
-}
-
-
-@pytest.fixture(scope="module")
-def graph() -> Graph:
-    return Graph.open(None, evaluator="uniform")
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_an_argument_of_the_wrong_kind_is_named_in_one_line(name: str, graph: Graph) -> None:
-    if name == "answer":
-        pytest.importorskip("pandas")
-    for bad in (3.5, {1: 2}, ["x" * 999], object()):
-        with pytest.raises(GraphSearchError) as caught:
-            CALLS[name](graph, bad)
-        assert "\n" not in str(caught.value)
-        assert len(str(caught.value)) < 300
-
-
-def test_empty_limits_are_not_taken_for_none(graph: Graph) -> None:
-    with pytest.raises(GraphSearchError, match="limits must be Limits, not 0"):
-        analyze(graph, BOARD, 0)  # type: ignore[arg-type]
-    with pytest.raises(GraphSearchError, match="interval must be a number of seconds, not 'x'"):
-        analyze(graph, BOARD, Limits(visits=1), interval="x")  # type: ignore[arg-type]

@@ -33,22 +33,16 @@ def early_loading(small_memories: None, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A file that fits, of a search visit by visit, and one that does not; they are only copied."""
-    small, large = (tmp_path_factory.mktemp("files") / f"{name}.graph" for name in ("small", "large"))
-    searched(small, 1000, minibatch_size=1)
-    searched(large, 4_000, minibatch_size=16)
-    return small, large
+def searched_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of a search visit by visit, which is only copied."""
+    path = tmp_path_factory.mktemp("files") / "a.graph"
+    searched(path, 1000, minibatch_size=1)
+    return path
 
 
 @pytest.fixture
-def path(files: tuple[Path, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copy(files[0], tmp_path / "a.graph"))
-
-
-@pytest.fixture
-def large(files: tuple[Path, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copy(files[1], tmp_path / "a.graph"))
+def path(searched_file: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(searched_file, tmp_path / "a.graph"))
 
 
 def search(graph: Graph, visits: int = MORE, **fields: Any) -> dict[str, Any]:
@@ -70,7 +64,7 @@ def test_a_search_that_reads_its_file_whole_is_the_one_that_never_stopped(tmp_pa
         assert not graph.pager.complete
         found = search(graph, minibatch_size=batch)
         assert graph.pager.complete
-        assert graph.loader() is None  # it is closed
+        assert graph.loading is None
         assert graph.arena.node_count == graph.node_count
         check_arena(graph.arena)
         check_invariants(graph, chess.Board())
@@ -82,27 +76,6 @@ def test_a_search_that_wants_little_of_a_file_reads_little(path: Path) -> None:
         analyze(graph, chess.Board("8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"), Limits(visits=300))
         assert not graph.pager.complete
         assert graph.pager.read_back == 0
-
-
-def test_of_a_file_that_does_not_fit_the_most_visited_records_are_read(
-    large: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaders: list[Loader] = []
-    advance = Loader.advance
-
-    def noting(self: Loader, seconds: float) -> bool:
-        loaders[:] = [self]
-        return advance(self, seconds)
-
-    monkeypatch.setattr(Loader, "advance", noting)
-    with Graph.open(large, ram_bytes=600_000) as graph:
-        found = search(graph, minibatch_size=16)
-        assert graph.arena.node_count < graph.node_count
-        assert 0.3 * graph.pager.budget < graph.arena.bytes_used
-        check_arena(graph.arena)
-    (loader,) = loaders
-    assert loader.least_visits > 1
-    assert found == searched(None, 4_000, MORE, minibatch_size=16)
 
 
 def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:
@@ -117,17 +90,13 @@ def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:
         assert not graph.pager.complete
 
 
-@pytest.mark.parametrize(("name", "ram_bytes"), [("path", None), ("large", 600_000)])
-def test_a_file_is_read_around_its_damage(
-    name: str, ram_bytes: int | None, request: pytest.FixtureRequest
-) -> None:
-    path = request.getfixturevalue(name)
+def test_a_file_is_read_around_its_damage(path: Path) -> None:
     flip(path, "block", "data", 3, 60, 4)
-    with Graph.open(path, ram_bytes=ram_bytes) as graph:
+    with Graph.open(path) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
         assert result.new_visits >= MORE
         assert not graph.pager.complete  # what it names when it is asked for
-        assert ram_bytes or graph.arena.node_count > 0.9 * graph.node_count
+        assert graph.arena.node_count > 0.9 * graph.node_count
 
 
 def test_a_stop_ends_the_reading_and_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,18 +125,6 @@ def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: p
         result = analyze(graph, chess.Board(), Limits(seconds=0.2))
         assert result.stop_reason == "time"
         assert result.new_visits > 10
-
-
-def test_a_search_does_not_wait_for_a_file_that_takes_long_to_read(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("graphsearch.search.loop.LOADED_SOON", 0)
-    monkeypatch.setattr("graphsearch.search.loop.LOAD_SECONDS", 0.001)
-    monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
-    with Graph.open(path) as graph:
-        result = analyze(graph, chess.Board(), Limits(visits=MORE), SearchParams(minibatch_size=16))
-        assert graph.loading
-        assert result.new_visits >= MORE
 
 
 @pytest.mark.parametrize("share", [0.9, 0.1])

@@ -14,7 +14,7 @@ import pytest
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph.arena import Words
-from graphsearch.graph.reading_kernel import bring
+from graphsearch.graph.copying_kernel import bring
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libsqlite import libsqlite
 from graphsearch.position.board import unpack
@@ -145,13 +145,3 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
     graph.pager.start_over()
     assert not graph.pager._bring_inside(words, NO_SLOTS)
     assert in_memory(graph, words) == [None] * len(words)
-
-
-def test_kernels_read_nothing_for_a_closed_reader(path: Path) -> None:
-    with Store.open(path, read_only=True) as store:
-        reader = store.reader()
-        with reader.file_arrays() as held:
-            assert held is not None
-        reader.close()
-        with reader.file_arrays() as held:
-            assert held is None

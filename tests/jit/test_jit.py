@@ -168,7 +168,7 @@ VISIT, MATE = "graphsearch.search.visit_kernel", "graphsearch.solvers.mate.proof
     ("edited", "changed"),
     [
         ("position/board_kernel.py", {VISIT, MATE}),
-        ("search/puct_kernel.py", {VISIT}),
+        ("search/wave_kernel.py", {VISIT}),
         ("position/tables.py", {VISIT, MATE}),
         ("solvers/mate/proof_kernel.py", {MATE}),
         ("cli/show.py", set()),

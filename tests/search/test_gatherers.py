@@ -16,7 +16,7 @@ from graphsearch.graph import arena_kernel
 from graphsearch.position.board import POSITION_WORDS, key_of_words, pack, unpack
 from graphsearch.search import loop, wave_kernel
 from graphsearch.search.params import GATHERERS
-from graphsearch.search.puct_kernel import set_params
+from graphsearch.search.visit_kernel import set_params
 from graphsearch.search.waves import WaveRunner
 from graphsearch.store.ranking import visits_of
 from tests.support.table import TableEntry, TableEvaluator

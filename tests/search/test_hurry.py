@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from graphsearch.graph.view import show
 from graphsearch.store.store import Store
 from graphsearch.uci.options import Settings
 
-from ..conftest import sql
 from ..support.graphs import check_invariants, numbers_below, records_below
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
@@ -64,16 +62,6 @@ def test_closing_saves_what_a_search_in_a_hurry_left(tmp_path: Path) -> None:
     with Store.open(path, read_only=True) as store:
         assert len(store.runs()) == 2
         assert len(store.roots()) == 2
-
-
-def test_a_search_in_a_hurry_makes_the_same_visits(tmp_path: Path) -> None:
-    found = []
-    for hurry in (False, True):
-        with Graph.open(tmp_path / f"{hurry}.graph", evaluator=HashEvaluator()) as graph:
-            result = analyze(graph, chess.Board(), Limits(visits=500), SearchParams(overlap=0), hurry=hurry)
-            found.append({move.move: (move.n, move.q) for move in result.node.moves})
-            check_invariants(graph, chess.Board())
-    assert found[0] == found[1]
 
 
 class SizedEvaluator(HashEvaluator):
@@ -134,18 +122,6 @@ def test_an_evaluator_outside_the_kernels_gets_as_many_as_it_wants() -> None:
     with Graph.open(None, evaluator=evaluator) as graph:
         analyze(graph, chess.Board(), Limits(visits=300))
     assert max(evaluator.sizes) == 4
-
-
-def test_a_file_goes_on_with_another_batch_without_a_word(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    for params in (SearchParams(minibatch_size=64), SearchParams()):
-        with Graph.open(path) as graph:
-            result = analyze(graph, chess.Board(), Limits(visits=300), params)
-            assert not result.problems
-    assert result.visits >= 600
-    runs = [json.loads(text) for (text,) in sql(path, "SELECT params FROM run ORDER BY id")]
-    assert [run["MinibatchSize"] for run in runs] == [64, "auto"]
-    assert SearchParams.from_options(f"{k}={v}" for k, v in runs[1].items()) == SearchParams()
 
 
 def test_auto_is_written_as_a_word_or_as_lc0_writes_it() -> None:

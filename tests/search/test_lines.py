@@ -15,7 +15,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.assess import assess
 from graphsearch.evaluators.factory import CombinedEvaluator
 from graphsearch.evaluators.pool import PooledEvaluator
-from graphsearch.evaluators.protocol import LINE_PLIES, Evaluation, Lines, PositionBatch
+from graphsearch.evaluators.protocol import LINE_PLIES, Lines, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import key_of, pack
 from graphsearch.search.params import GATHERERS
@@ -24,7 +24,6 @@ from ..conftest import ROOT
 from ..support.graphs import records_below
 from ..support.lines import LineEvaluator, boards_of
 from ..support.positions import after_line
-from ..support.reference import HashEvaluator
 
 SHUFFLES = "Nf3 Nf6 Ng1 Ng8 e3 e6 Nf3 Nf6 Ng1"  # Black to move may repeat the position after e6
 BOARDS = [after_line(line) for line in ("e4", "e4 e5", SHUFFLES, "d4 d5")]
@@ -131,25 +130,6 @@ def test_who_comes_later_shares_what_the_first_line_was_told() -> None:
             analyze(graph, board, Limits(visits=1), SearchParams(minibatch_size=1))
     assert same(evaluator.lines[key_of(first)], Lines.from_boards([first]))
     assert not same(evaluator.lines[key_of(first)], Lines.from_boards([second]))
-
-
-class Plain(HashEvaluator):
-    """Does not want lines."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: set[bool] = set()
-
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        self.told.add(batch.lines is not None)
-        return super().evaluate(batch)
-
-
-def test_an_evaluator_that_does_not_want_lines_gets_none() -> None:
-    evaluator = Plain()
-    with Graph.open(None, evaluator=evaluator) as graph:
-        analyze(graph, after_line("e4 e5"), Limits(visits=50), SearchParams(minibatch_size=16))
-    assert evaluator.told == {False}
 
 
 def test_parts_of_an_evaluator_and_workers_get_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import unpack
 from graphsearch.store import merging
@@ -106,10 +105,7 @@ def save_often(patches: pytest.MonkeyPatch) -> None:
     patches.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
     patches.setattr("graphsearch.store.rewrite.STEP_SECONDS", 0.0)
     session = sys.modules["graphsearch.search.loop"]
-    for name in ("FIRST_FLUSH_SECONDS", "FLUSH_SECONDS"):
-        patches.setattr(session, name, 0.0)
-    for name in ("FIRST_BATCH", "LARGEST_BATCH"):
-        patches.setattr(reevaluating, name, 16)
+    patches.setattr(session, "FLUSH_SECONDS", 0.0)
 
 
 def killed(work: str, path: Path, log: Path, rng: random.Random) -> None:

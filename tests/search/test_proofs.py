@@ -238,14 +238,3 @@ def test_nothing_is_claimed_where_the_game_is_drawn_already() -> None:
         node = analyze(graph, board, Limits(visits=1)).node
         assert (node.mate, node.bounds) == (None, (-1, 1))
         assert {move.mate for move in node.moves} == {None}
-
-
-def test_a_known_mate_that_comes_too_late_is_not_taken() -> None:
-    board = chess.Board("8/8/8/8/4k3/8/8/KR6 w - - 75 60")
-    table = EntryTable(0)
-    table.put(board, Entry(MATE - 29, PROOF, "exact", None, "", 0))
-    with Graph.open(None, evaluator=UniformEvaluator()) as graph:
-        graph.arena.set_entries(table.arrays)
-        assert abs(analyze(graph, board, Limits(visits=50), ONE).node.q) < 1
-        board.halfmove_clock = 71
-        assert analyze(graph, board, Limits(visits=1), ONE).node.bounds == (1, 1)

@@ -90,23 +90,6 @@ def test_records_that_must_be_read_change_nothing(tmp_path: Path, monkeypatch: p
     )
 
 
-@pytest.mark.parametrize("saves", [False, True])
-def test_many_searches_of_one_graph_are_one_search(tmp_path: Path, saves: bool) -> None:
-    params = searching(16, overlap=0)
-    with Graph.open(tmp_path / "a.graph" if saves else None, evaluator=CountingEvaluator()) as graph:
-        for limits in SLICES:
-            result = analyze(
-                graph,
-                BOARD,
-                Limits(**limits),
-                params,
-                on_progress=lambda _: graph.begin_saving(),  # saves in between
-                interval=0.0,
-            )
-        found = numbers_below(graph, BOARD), result.visits
-    assert_one_search(found, "hash", params)
-
-
 class Stopping(CountingEvaluator):
     """Sets an event in one of its calls, as a signal would."""
 

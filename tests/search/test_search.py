@@ -212,15 +212,6 @@ def test_a_second_search_on_a_graph_is_refused_while_one_runs() -> None:
         assert analyze(graph, chess.Board(), Limits(visits=1), ONE).visits == 501
 
 
-def test_a_closed_graph_is_not_searched(tmp_path: Path) -> None:
-    graph = Graph.open(tmp_path / "a.graph", evaluator="uniform")
-    analyze(graph, chess.Board(), Limits(visits=10))
-    graph.close()
-    graph.close()
-    with pytest.raises(StoreError, match="closed"):
-        analyze(graph, chess.Board(), Limits(visits=10))
-
-
 def test_what_could_not_be_saved_is_still_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
 
@@ -245,12 +236,6 @@ def test_parameters_and_limits_that_would_spoil_a_search_are_refused() -> None:
             fields: dict[str, Any] = {name: value}
             with pytest.raises(InvalidParameterError):
                 kind(**fields)
-
-
-@pytest.mark.parametrize("wrong", [None, 3, "CPuct=2", [None], [("CPuct", 2)]])
-def test_options_that_are_no_list_of_texts_are_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidParameterError, match="NAME=VALUE"):
-        SearchParams.from_options(wrong)
 
 
 def test_an_error_inside_an_evaluator_is_an_evaluator_error() -> None:

@@ -17,7 +17,7 @@ from graphsearch.evaluators.inside import Filler
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import pack
 from graphsearch.search.params import GATHERERS
-from graphsearch.search.puct_kernel import set_params
+from graphsearch.search.visit_kernel import set_params
 from graphsearch.search.waves import WaveRunner
 
 from ..support.graphs import check_invariants, in_memory, numbers_below, read
@@ -52,7 +52,7 @@ def test_records_do_not_depend_on_the_number_of_threads(batch: int, gather: str)
         assert whole(threads, searching(batch, gather), visits) == alone
 
 
-def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_thread_evaluates_a_large_wave_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluator = create("builtin", {"threads": "2"})
     plain, seen = Filler._fill, set()
     with Graph.open(None, evaluator=evaluator) as graph:
@@ -69,19 +69,9 @@ def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytes
     assert len(seen) == 2
 
 
-def test_waves_that_a_clock_keeps_small_go_alone() -> None:
-    """A wave of one visit is a single path, which no wave behind it could see."""
-    with Graph.open(None, evaluator=create("builtin", {"threads": "2"})) as graph:
-        analyze(graph, BOARD, Limits(visits=VISITS), searching(64))
-        result = analyze(graph, BOARD, Limits(visits=200), searching(64), pace=lambda leaves, seconds: 1)
-        assert result.visits >= VISITS + 200
-        check_invariants(graph, BOARD)
-        graph.evaluator.close()
-
-
 @pytest.mark.parametrize(
     ("threads", "error", "failing"),
-    [("1", KeyboardInterrupt(), 30), ("1", MemoryError("broken"), 20), ("3", KeyboardInterrupt(), 60)],
+    [("1", KeyboardInterrupt(), 10), ("1", MemoryError("broken"), 12), ("3", KeyboardInterrupt(), 14)],
 )
 def test_a_thread_that_fails_leaves_nothing_in_flight(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, threads: str, error: BaseException, failing: int

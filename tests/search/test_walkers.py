@@ -14,11 +14,10 @@ from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.factory import create
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena_kernel import FIRST_ROW
-from graphsearch.search import loop, loop_kernel, waves
+from graphsearch.search import loop, visit_kernel, waves
 from graphsearch.search.waves import Walkers
 from graphsearch.store.verify import verify
 
-from ..conftest import Cli
 from ..support.graphs import ENDGAME, MATES, check_invariants, read
 from ..support.positions import KIWIPETE
 
@@ -123,7 +122,7 @@ def test_full_memory_ends_the_search(teams: list[Walkers]) -> None:
 def test_a_thread_that_fails_leaves_sound_records(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, teams: list[Walkers]
 ) -> None:
-    plain, calls = loop_kernel.run_visits, itertools.count()
+    plain, calls = visit_kernel.run_visits, itertools.count()
 
     def run(*arguments: Any) -> int:
         if next(calls) == 30:
@@ -131,7 +130,7 @@ def test_a_thread_that_fails_leaves_sound_records(
         return plain(*arguments)
 
     with Graph.open(tmp_path / "a.graph", evaluator=threaded(3)) as graph:
-        monkeypatch.setattr(loop_kernel, "run_visits", run)
+        monkeypatch.setattr(visit_kernel, "run_visits", run)
         with pytest.raises(KeyboardInterrupt):
             analyze(graph, BOARD, Limits(visits=20_000))
         assert 0 < read(graph, BOARD).visits < 20_000
@@ -150,7 +149,7 @@ def test_visits_that_wait_are_dropped_if_their_records_cannot_be_read(
 
         def asks() -> list[Any]:
             team._guards[FIRST_ROW + 1] = 1  # as of a visit that waits
-            return [(team._waves[0], loop_kernel.NO_RECORDS)]
+            return [(team._waves[0], visit_kernel.NO_RECORDS)]
 
         def serve(*_: Any) -> None:
             raise error
@@ -183,12 +182,6 @@ def test_small_memories_have_fewer_threads() -> None:
         assert 2 <= waves.walking_threads(graph, 1000) < 10
     with Graph.open(None, evaluator="uniform", ram_bytes=4 << 30) as graph:
         assert waves.walking_threads(graph, 1000) == waves.MOST_THREADS
-
-
-def test_a_senseless_number_of_threads_is_one_line(cli: Cli) -> None:
-    for threads, said in ((0, "at least 1, not 0"), (9999, "from 0 to 1024")):
-        found = cli("analyze", "startpos", "--threads", threads, "--visits", "10").ends(2)
-        assert said in found.err.splitlines()[0]
 
 
 def test_waves_of_larger_batches_do_not_walk(teams: list[Walkers]) -> None:

@@ -131,8 +131,6 @@ def merge(
     files: list[Path],
     output: Path | None = None,
     into: Path | None = None,
-    keep: Path | None = None,
-    dry_run: bool = False,
     force: Force = False,
     ram: Ram = None,
     json: Json = False,
@@ -153,27 +151,19 @@ def merge(
     \b
     Examples:
       graphsearch store merge first.graph copy.graph -o both.graph
-      graphsearch store merge copy.graph --into first.graph --dry-run --json
+      graphsearch store merge copy.graph --into first.graph --json
 
     Args:
       files: FILE...: The graph files.
       output: -o --output NEW: The new file to write.
       into: --into FILE: Add the others to this file.
-      keep: --keep FILE: Bind the result to this file's evaluator, if the files have several; `reevaluate`
-        must then replace the values of the others.
-      dry_run: --dry-run: Write nothing; count what would be written.
     """
-    wanted = merging.Wanted(
-        keep=keep,
-        dry_run=dry_run,
-        force=force,
-        ram_bytes=None if ram is None else byte_count(ram),
-    )
+    ram_bytes = None if ram is None else byte_count(ram)
     with StopSignals(), titled_bar("Reading", _title) as show:
-        report = merging.merge(files, new=output, into=into, wanted=wanted, on_progress=show)
+        report = merging.merge(
+            files, new=output, into=into, force=force, ram_bytes=ram_bytes, on_progress=show
+        )
     print_answer(report, _merged(report), json=json)
-    if not report.dry_run:
-        say_if_unfinished(report.path)
     if report.complete:
         return 0
     return fail(f"the merge is not complete: {count(report.found, 'problem')}, listed in the output")
@@ -188,10 +178,7 @@ def _merged(report: MergeReport) -> Iterator[Part]:
         yield (f"values brought up to date: {count(report.refreshed['changed_edges'], 'edge')}")
     if report.unsettled:
         say(f"note: values are not up to date, searches update them where they pass: {report.unsettled}")
-    verb = "would have" if report.dry_run else "has"
-    yield (f"{report.path} {verb} {count(report.nodes, 'node')}, {size(report.bytes)}")
-    if report.dry_run:
-        say("Nothing was written.")
+    yield f"{report.path} has {count(report.nodes, 'node')}, {size(report.bytes)}"
 
 
 def _input(one: InputReport) -> dict[str, str]:
@@ -262,8 +249,7 @@ def _reevaluated(report: ReevaluateReport, name: str) -> Iterator[str]:
         return
     yield (
         f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"
-        f" ({report.evaluated_now:,} now), {report.seconds:.1f} s;"
-        f" change of V: mean {report.mean_change:.4f}, largest {report.largest_change:.4f}"
+        f" ({report.evaluated_now:,} now), {report.seconds:.1f} s"
     )
     if not report.finished:
         return
@@ -306,7 +292,7 @@ def refresh(
     it. A search updates them when it passes by; this command updates all of them. Visits do not change.
     Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
 
-    It takes 80 bytes of memory a node.
+    It takes 100 bytes of memory a node.
 
     \b
     Examples:

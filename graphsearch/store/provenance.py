@@ -317,7 +317,6 @@ class Unfinished:
       evaluator: number of the new evaluator, which the file is bound to already.
       done: records processed so far. total: records of the file at the beginning.
       evaluated, seconds: evaluations and time so far.
-      change, largest: sum and maximum of |dV| over evaluated records.
       command: the command that resumes it; empty if unknown.
     """
 
@@ -326,8 +325,6 @@ class Unfinished:
     total: int = 0
     evaluated: int = 0
     seconds: float = 0.0
-    change: float = 0.0
-    largest: float = 0.0
     command: str = ""
 
     def describe(self, identity: EvaluatorIdentity) -> str:

@@ -60,7 +60,6 @@ READ = (
     ("export", "--format", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "imported"),
     ("store", "backup", "{}", "copy.graph"),
     ("store", "merge", "{}", "{}", "-o", "merged.graph", "--force"),
-    ("store", "merge", "{}", "{}", "-o", "merged.graph", "--dry-run"),
     ("diff", "{}", "{}", "-o", "out.pgn"),
     ("diff", "{}", "--since", "1"),
 )

@@ -16,13 +16,11 @@ sound file, and the same command finishes it. A new file appears when it is comp
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +34,9 @@ from ...base.errors import (
     StoreMovedError,
     UnfinishedError,
 )
-from ...store.backup import backup, new_file
+from ...store.backup import new_file
 from ...store.file import check_is_file, file_bytes, real_path, remove_side_files
-from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, Unfinished, differences
+from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, differences
 from ...store.rewrite import Advance, OnProgress, Progress, merge_all, shrink
 from ...store.salvage import salvage
 from ...store.store import Store
@@ -54,31 +52,11 @@ from ...store.union import (
 )
 from ...store.union_records import RecordCounts, unite_records
 from ...store.verify import Problems, verify
-from .reevaluate import done_of
 from .refresh import WRITING, lacks_memory, settle, write_root_tables
 
 MERGING, TABLES = "merging", "tables of"  # stages; then those of `refresh`
 AnyPath = str | os.PathLike[str]
 _NO_DAMAGE = (EvaluatorMismatchError, SchemaVersionError, StoreLockedError, StoreMovedError, UnfinishedError)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Options of a merge.
-
-    Attributes:
-      keep: the file whose evaluator is kept, if the inputs have several; records of others stay until
-        `reevaluate`, and the file is marked.
-      dry_run: merge into a file that is thrown away, and return the report.
-      force: replace an existing file, and begin even if the disk may be too small.
-      ram_bytes: most memory for bringing values up to date, 80 bytes a node; with less, searches do so on
-        their way.
-    """
-
-    keep: AnyPath | None = None
-    dry_run: bool = False
-    force: bool = False
-    ram_bytes: int | None = None
 
 
 @dataclass(slots=True)
@@ -108,9 +86,7 @@ class MergeReport(Problems):
     """The result of a merge; `problems` lists everything that was left out or contradicts itself.
 
     Attributes:
-      path: the target file. dry_run: whether nothing was written.
-      evaluator: that the file is bound to. mixed: whether it has records of another one, until `reevaluate`
-        replaces them.
+      path: the target file. evaluator: that it is bound to.
       nodes: of the file. bytes: of the file with its log.
       inputs: in the order in which they were named.
       numbered: rows with numbers of their own, such as runs, that were written, by table.
@@ -119,9 +95,7 @@ class MergeReport(Problems):
     """
 
     path: str = ""
-    dry_run: bool = False
     evaluator: str = ""
-    mixed: bool = False
     nodes: int = 0
     bytes: int = 0
     inputs: list[InputReport] = field(default_factory=list)
@@ -143,7 +117,7 @@ class MergeReport(Problems):
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch store merge`."""
         return {
-            **picked(self, "path dry_run complete evaluator mixed nodes bytes inputs"),
+            **picked(self, "path complete evaluator nodes bytes inputs"),
             "numbered": {name: number for name, number in self.numbered.items() if number},
             **picked(self, "refresh=refreshed unsettled seconds found problems"),
         }
@@ -173,7 +147,8 @@ def merge(
     *,
     new: AnyPath | None = None,
     into: AnyPath | None = None,
-    wanted: Wanted | None = None,
+    force: bool = False,
+    ram_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> MergeReport:
     """Merges graph files into a new file or into one of them, and returns a report.
@@ -184,12 +159,14 @@ def merge(
     Args:
       paths: the inputs; `into` may be among them.
       new: the file to make. into: the file to add to. Give exactly one of the two.
-      wanted: further options.
+      force: replace an existing file, and begin even if the disk may be too small.
+      ram_bytes: most memory for bringing values up to date, 100 bytes a node; with less, searches do so on
+        their way.
       on_progress: called often.
 
     Raises:
       InvalidParameterError: if the files cannot be merged as requested.
-      EvaluatorMismatchError: if the inputs have several evaluators and `keep` is not given.
+      EvaluatorMismatchError: if the files have several evaluators.
       UnfinishedError: if a reevaluation of one of them is unfinished.
       StoreLockedError: if a process is writing the output file.
       CorruptRecordError: if the output file is damaged.
@@ -200,7 +177,7 @@ def merge(
         raise InvalidParameterError("name the new file with -o, or the one to merge into with --into")
     target, started = real_path(place), time.monotonic()
     found = _sources(paths, target, is_new=into is None)
-    work = _Merge(target, found, into is None, wanted or Wanted(), on_progress or (lambda _: None))
+    work = _Merge(target, found, into is None, on_progress or (lambda _: None), force, ram_bytes)
     try:
         report = work.run()
     finally:
@@ -240,14 +217,12 @@ class _Merge:
         target: Path,
         found: Sequence[_Source],
         is_new: bool,
-        wanted: Wanted,
         on_progress: OnProgress,
+        force: bool,
+        ram_bytes: int | None,
     ) -> None:
         self._target, self._sources, self._is_new = target, found, is_new
-        self._wanted, self._on_progress = wanted, on_progress
-        self._kept = None if wanted.keep is None else real_path(wanted.keep)
-        if self._kept and self._kept not in {source.path for source in found} | {target}:
-            raise InvalidParameterError(f"the file to keep, {wanted.keep}, is none of the files to merge")
+        self._on_progress, self._force, self._ram_bytes = on_progress, force, ram_bytes
 
     def run(self) -> MergeReport:
         """Runs the merge; if an input turns out to be damaged, again with its rescued part."""
@@ -273,22 +248,19 @@ class _Merge:
         return bool(damaged)
 
     def _once(self) -> MergeReport:
-        report = MergeReport(path=str(self._target), dry_run=self._wanted.dry_run)
+        report = MergeReport(path=str(self._target))
         report.inputs = [InputReport(source.name, source.rescued is not None) for source in self._sources]
         for problem in (problem for source in self._sources for problem in source.problems):
             report.add(problem)
         with ExitStack() as stack:
             inputs = [stack.enter_context(open_input(one.readable, one.name)) for one in self._sources]
-            if not self._wanted.force:
+            if not self._force:
                 self._check_room()
-            place = self._target
-            if self._wanted.dry_run:
-                place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent))) / place.name
             if self._is_new:
-                self._make(place, inputs, report)
+                self._make(inputs, report)
             else:
-                self._add(place, inputs, report)
-            report.bytes = file_bytes(place)
+                self._add(inputs, report)
+            report.bytes = file_bytes(self._target)
         return report
 
     def _check_room(self) -> None:
@@ -302,35 +274,26 @@ class _Merge:
             )
 
     # ------------------------------------------------------------------ the output file
-    def _make(self, place: Path, inputs: Sequence[Input], report: MergeReport) -> None:
-        identity = _identity_of(self._stores(inputs), self._kept)
+    def _make(self, inputs: Sequence[Input], report: MergeReport) -> None:
+        identity = _identity_of(self._stores(inputs))
         given = None if identity == UNBOUND else identity
         with (
-            new_file(place, force=self._wanted.force) as part,
+            new_file(self._target, force=self._force) as part,
             Store.open(part, create=True, identity=given, unbound=True) as store,
         ):
             self._unite(store, inputs, report)
             merge_all(store, Advance(self._on_progress, WRITING, store.catalog.records))
             shrink(store)
 
-    def _add(self, place: Path, inputs: Sequence[Input], report: MergeReport) -> None:
-        if place != self._target:
-            backup(self._target, place)
-        with Store.open(place, resume=self._kept == self._target) as store:
-            self._bind(store, _identity_of({self._target: store} | self._stores(inputs), self._kept))
+    def _add(self, inputs: Sequence[Input], report: MergeReport) -> None:
+        with Store.open(self._target) as store:
+            identity = _identity_of({self._target: store} | self._stores(inputs))
+            if not store.is_bound and identity != UNBOUND:
+                with store.transaction():
+                    store.bind_evaluator(store.add_evaluator(identity))
             self._unite(store, inputs, report)
             while store.merge_step():
                 self._say(WRITING, "", 0, store.catalog.records)
-
-    def _bind(self, store: Store, identity: EvaluatorIdentity) -> None:
-        """Binds a file to the kept evaluator; `reevaluate` must then replace the file's own values."""
-        if identity.as_json() == store.identity.as_json():
-            return
-        with store.transaction():
-            was_bound = store.is_bound
-            store.bind_evaluator(store.add_evaluator(identity))
-            if was_bound and store.node_count:
-                store.mark_unfinished(_mark(store))
 
     def _stores(self, inputs: Sequence[Input]) -> dict[Path, Store]:
         """Returns the inputs by the paths that the user gave."""
@@ -340,14 +303,9 @@ class _Merge:
     def _unite(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
         """Writes the content of the inputs, then everything computed from it."""
         report.evaluator = store.identity.describe() if store.is_bound else ""
-        bound = store.identity.as_json()
-        others = any(one.store.is_bound and one.store.identity.as_json() != bound for one in inputs)
-        report.mixed = others or store.unfinished is not None
 
         def in_step() -> None:
             store.write_fact(UNSETTLED, "1")
-            if report.mixed and store.unfinished is None:
-                store.mark_unfinished(_mark(store))
 
         with store.transaction():
             report.numbered = unite_numbered(store, inputs, report.add)
@@ -366,26 +324,19 @@ class _Merge:
                 its.rows |= unite_books(store, one, report.add)
                 its.rows |= unite_entries(store, one, report.add)
                 its.rows |= unite_studies(store, one)
-        if store.read_fact(UNSETTLED) is not None and not report.dry_run:
+        if store.read_fact(UNSETTLED) is not None:
             self._settle(store, report)
         report.nodes = store.node_count
 
     def _settle(self, store: Store, report: MergeReport) -> None:
         """Brings values up to date, and the tables computed from the records."""
-        mark = None
-        if store.unfinished:  # `reevaluate` settles it; with its counts over all records
-            done = sum(int(done_of(batch, store.evaluator_number).sum()) for batch in store.all_records())
-            mark = replace(_mark(store), done=done)
-        else:
-            report.unsettled = lacks_memory(store.node_count, self._wanted.ram_bytes, "refreshing")
-            if not report.unsettled:
-                settled = settle(store, ram_bytes=self._wanted.ram_bytes, on_progress=self._on_progress)
-                report.refreshed = settled.as_dict()
+        report.unsettled = lacks_memory(store.node_count, self._ram_bytes, "refreshing")
+        if not report.unsettled:
+            settled = settle(store, ram_bytes=self._ram_bytes, on_progress=self._on_progress)
+            report.refreshed = settled.as_dict()
         with store.transaction():
             for root in write_root_tables(store):
                 store.raise_root(root["key"], root["n"])
-            if mark:
-                store.mark_unfinished(mark)
             if not report.unsettled:
                 store.write_fact(UNSETTLED, None)
 
@@ -393,30 +344,25 @@ class _Merge:
         self._on_progress(Progress(stage, done, total, f" {Path(name).name}" if name else ""))
 
 
-def _mark(store: Store) -> Unfinished:
-    """Returns the mark of a file that will hold records of several evaluators."""
-    return Unfinished(store.evaluator_number, total=store.node_count)
-
-
-def _identity_of(stores: Mapping[Path, Store], kept: Path | None) -> EvaluatorIdentity:
-    """Returns the evaluator that the union is bound to; UNBOUND if no file is bound to one.
+def _identity_of(stores: Mapping[Path, Store]) -> EvaluatorIdentity:
+    """Returns the evaluator of all files; UNBOUND if no file is bound to one.
 
     Args:
-      stores: of all files, by the path that the user gave. kept: the file with the evaluator to keep.
+      stores: of the files, by the path that the user gave.
 
     Raises:
-      EvaluatorMismatchError: if there are several and `kept` has none; it names both and the remedies.
+      EvaluatorMismatchError: if there are several; it names both and the remedy.
     """
     bound = {path: store.identity for path, store in stores.items() if store.is_bound}
-    first = kept if kept in bound else next(iter(bound), None)
+    first = next(iter(bound), None)
     if first is None:
         return UNBOUND
     its = bound[first]
     for path, identity in bound.items():
-        if kept != first and identity.as_json() != its.as_json():
+        if identity.as_json() != its.as_json():
             raise EvaluatorMismatchError(
                 f"{first} has values of {its.describe()}, {path} of {identity.describe()}"
-                f" ({differences(its, identity)}); merge with --keep {shlex.quote(str(first))} and"
-                " re-evaluate the rest then, or give both one evaluator with `graphsearch reevaluate` first"
+                f" ({differences(its, identity)});"
+                " give both one evaluator with `graphsearch reevaluate` first"
             )
     return its

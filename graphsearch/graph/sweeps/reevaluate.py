@@ -1,6 +1,6 @@
 """Replaces the evaluator of a file: new V and P in every record, visits unchanged.
 
-    evaluating   in the order of the file; a thread evaluates batches while this one reads and writes
+    evaluating   in the order of the file
     sweeping     no edge's q is from the old evaluator: as in `refresh`
     writing      the records with those values; then the mark is removed
 
@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from ...base.answer import Answer
 from ...base.errors import CapacityError, CorruptRecordError
+from ...evaluators.inside import inside
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import key_of_words
 from ...position.rules_kernel import ROOM, list_all
 from ...position.values import D_SCALE
-from ...store.ordered_work import in_order
 from ...store.provenance import BY_RULE, UNSETTLED, Unfinished
 from ...store.record import UNPROVEN, RecordBatch, board_tables, flags_of, owned, prior_codes, take
 from ...store.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
@@ -45,8 +45,7 @@ from .refresh import (
 )
 
 EVALUATING = "evaluating"  # the first stage; then those of `refresh`
-FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
-BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size allows it
+BATCH = 4096  # positions that kernels evaluate together
 KIND = "reevaluate"  # kind of the run
 
 
@@ -59,7 +58,6 @@ class ReevaluateReport(Answer):
       records: in the file. done: records passed so far, including those by rule.
       evaluated: positions evaluated, without terminals and mates in one. evaluated_now: by this call.
       seconds: of evaluating and settling.
-      mean_change, largest_change: |difference of V|, in [0, 2], over all replaced V; 0 if there is none.
       settled: whether every q is up to date; if not, `graphsearch lab refresh` continues.
       kept: edges whose q is still from the old evaluator, because the file has lost their child.
     """
@@ -70,8 +68,6 @@ class ReevaluateReport(Answer):
     evaluated: int
     evaluated_now: int
     seconds: float
-    mean_change: float
-    largest_change: float
     settled: bool
     kept: int
 
@@ -97,7 +93,7 @@ def reevaluate(
         commands that would write it refuse it.
       evaluator: the file's new evaluator. An unfinished reevaluation by a third evaluator is abandoned, and
         its values are replaced.
-      ram_bytes: most memory for settling, 80 bytes a node; default: 80 % of the machine's memory.
+      ram_bytes: most memory for settling, 100 bytes a node; default: 80 % of the machine's memory.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called after every batch.
       command: the command that continues, for the messages of other commands.
@@ -129,15 +125,13 @@ class _Reevaluation:
         self._store, self._evaluator, self._stop, self._on_progress = store, evaluator, stop, on_progress
         self._started = time.monotonic()
         self._total = store.node_count
-        self._batch = FIRST_BATCH
+        self._batch = BATCH if inside(evaluator) else evaluator.batch_size
         self._run = self._number = self._evaluated = 0
-        self._mark = Unfinished(0, self._total)  # before this call; changes of V as they come
+        self._mark = Unfinished(0, self._total)  # before this call
 
     def reevaluate(self, ram_bytes: int | None, command: str) -> ReevaluateReport:
         """Does the remaining work; saves all evaluations even after an error."""
         mark = self._store.unfinished
-        if mark is None and self._is_of_it_already():
-            return self._report(None)
         self._begin(mark, command)
         rewriting = Rewrite(self._store, self._note)
         try:
@@ -157,13 +151,6 @@ class _Reevaluation:
         return self._report(settled)
 
     # ---------------------------------------------------------- beginning
-    def _is_of_it_already(self) -> bool:
-        """Returns whether the values of all records are the evaluator's; a file may have lost its mark."""
-        if self._store.identity.as_json() != self._evaluator.identity.as_json():
-            return False
-        self._number = self._store.evaluator_number
-        return all(self._is_done(batch).all() for batch in self._store.all_records())
-
     def _is_done(self, batch: RecordBatch) -> NDArray[np.bool_]:
         """Returns a mask of the records with values of the evaluator or of the rules.
 
@@ -190,14 +177,10 @@ class _Reevaluation:
     # ---------------------------------------------------------- evaluating
     def _versions(self) -> Iterator[RecordBatch]:
         """Yields the records with new evaluations, in file order."""
-        for old, new in in_order(self._left(), self._evaluate, 1):
-            change = np.abs(new.v.astype(np.float64) - old.v)
-            self._mark = replace(
-                self._mark,
-                done=self._mark.done + len(old),
-                change=self._mark.change + float(change.sum()),
-                largest=max(self._mark.largest, float(change.max())),
-            )
+        for old in self._left():
+            answers = answer(self._evaluator, positions_of(old))
+            new = evaluated(old, answers, self._number, self._run)
+            self._mark = replace(self._mark, done=self._mark.done + len(old))
             self._evaluated += len(old)
             self._say_evaluating()
             yield united(old, new, np.arange(len(old)), self._number).out
@@ -212,24 +195,10 @@ class _Reevaluation:
             self._mark = replace(self._mark, done=self._mark.done + int(done.sum()))
             self._say_evaluating()
             left = take(batch, np.nonzero(~done)[0])
-            first = 0
-            while first < len(left):
+            for first in range(0, len(left), self._batch):
                 if self._stop.is_set():
                     return
-                last = min(len(left), first + self._batch)
-                yield left.part(first, last)
-                first = last
-
-    def _evaluate(self, old: RecordBatch) -> tuple[RecordBatch, RecordBatch]:
-        """Returns some records, and their new evaluations as records without edges."""
-        began = time.monotonic()
-        new = evaluated(old, answer(self._evaluator, positions_of(old)), self._number, self._run)
-        seconds = time.monotonic() - began
-        if seconds > BATCH_SECONDS:
-            self._batch = max(LEAST_BATCH, min(self._batch, len(old) // 2))
-        elif seconds < BATCH_SECONDS / 2 and len(old) >= self._batch:
-            self._batch = min(LARGEST_BATCH, 2 * self._batch)
-        return old, new
+                yield left.part(first, min(len(left), first + self._batch))
 
     def _note(self) -> None:
         """Records the progress, in the transaction of a step."""
@@ -274,14 +243,12 @@ class _Reevaluation:
     def _report(self, settled: RefreshReport | None) -> ReevaluateReport:
         mark = self._progress()
         return ReevaluateReport(
-            finished=settled is not None or not mark.evaluator,
+            finished=settled is not None,
             records=self._total,
             done=mark.done,
             evaluated=mark.evaluated,
             evaluated_now=self._evaluated,
             seconds=mark.seconds,
-            mean_change=mark.change / max(1, mark.evaluated),
-            largest_change=mark.largest,
             settled=settled is None or settled.settled,
             kept=settled.lost + settled.missing if settled else 0,
         )

@@ -28,17 +28,15 @@ from ...position.rules_kernel import ROOM
 from ...position.words import BoardTable
 from ...store.bounds_kernel import (
     DRAWN,
-    bounds_of,
     decisive_code,
     is_decisive,
     is_special,
     mate_kept,
-    merged,
     no_tally,
     open_code,
+    taken,
     tallied,
     tightened,
-    turned,
 )
 from ...store.record_kernel import Columns, lower_in, upper_in
 from ..arena_kernel import MAX_VISITS, mean, rank_codes, ranked_move, weighed
@@ -53,24 +51,12 @@ STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_EDGES, CHANGED_RECORDS = r
 COUNTS = 5
 
 
-class Nodes(NamedTuple):
-    """Records and their edges without positions and priors; the caller keeps the arrays alive."""
+class Links(NamedTuple):
+    """Places of records in the table, and the children of their edges; the caller keeps the arrays alive."""
 
-    place: NDArray[np.int64]  # [R] in the table
-    offsets: NDArray[np.int64]  # [R + 1] of the edges of each
-    v: NDArray[np.float32]  # [R]
-    d: NDArray[np.uint16]  # [R]
-    flags: NDArray[np.uint8]  # [R]
-    moves: NDArray[np.uint8]  # [R] number of legal moves
-    clock: NDArray[np.uint8]  # [R] halfmoves
-    n: NDArray[np.uint32]  # [E]
-    r: NDArray[np.uint32]  # [E]
-    q: NDArray[np.float32]  # [E]
-    edge_d: NDArray[np.uint16]  # [E]
-    child: NDArray[
-        np.uint64
-    ]  # [E] key of the child; after `link` its place + 1, 0 if the edge keeps its values
-    check: NDArray[np.uint32]  # [E] check hash of the child
+    place: NDArray[np.int64]  # [R]
+    child: NDArray[np.uint64]  # [E] key; after `link` the place + 1, 0 if the edge keeps its values
+    check: NDArray[np.uint32]  # [E] check hash
     resets: NDArray[np.uint8]  # [E] whether the move resets the clock
 
 
@@ -118,83 +104,69 @@ def _set_worth(t: _Table, place: int64, tag: uint64, q: float32, code: int64) ->
 # ------------------------------------------------------------------ values
 @inner
 def _mean_of(
-    x: Nodes, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
+    c: Columns, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
 ) -> tuple[float32, int64, int64, int64]:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
     `graph/arena_kernel.py` does the same in memory. The code is that of `node_code` in
     `store/bounds_kernel.py`: the draw share while nothing is proven.
     """
-    begin = x.offsets[i]
-    edges, moves = x.offsets[i + 1] - begin, int64(x.moves[i])
+    begin = c.edge_offsets[i]
+    edges, moves = c.edge_offsets[i + 1] - begin, c.code_offsets[i + 1] - c.code_offsets[i]
     visits = int64(0)
-    draws = int64(x.d[i])
-    total = float64(x.v[i])
+    draws = int64(c.d[i])
+    total = float64(c.v[i])
     tally = no_tally()
     for k in range(edges):
-        n, r = int64(x.n[begin + k]), int64(x.r[begin + k])
+        n, r = int64(c.n[begin + k]), int64(c.r[begin + k])
         value, drawn = weighed(n, r, q[k], int64(edge_draws[k]))
         tally = tallied(tally, n - r, q[k], int64(edge_draws[k]))
         visits += n
         total += value
         draws += drawn
-    flags = int64(x.flags[i])
+    flags = int64(c.flags[i])
     if edges:
         flags = tightened(flags, tally, edges == moves)
     q_now, share = mean(flags, total, draws, visits + 1)
     if edges == 0:  # as evaluated, within the proven bounds
         low, high = float32(lower_in(flags)), float32(upper_in(flags))
-        q_now, share = min(max(x.v[i], low), high), int64(x.d[i])
+        q_now, share = min(max(c.v[i], low), high), int64(c.d[i])
     if not is_decisive(flags):
         return q_now, open_code(flags, share), visits + 1, flags
     if moves == 0:
         return q_now, int64(1), visits + 1, flags
-    kept = mate_kept(x.v[i], int64(x.d[i]))
-    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, int64(x.clock[i]), kept)
+    kept = mate_kept(c.v[i], int64(c.d[i]))
+    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, clock_of(adv(c.words, i * PW)), kept)
     return q_now, code, visits + 1, flags
 
 
 @inner
-def _taken(
-    q: float32, old: int64, child_q: float32, child_code: int64, resets: bool
-) -> tuple[float32, int64, bool]:
-    """Returns q and draw field of an edge that takes its child's value, and whether its proof is another one.
-
-    A proof of the edge stays.
-    """
-    found = float32(0.0) - child_q
-    code = turned(found, child_code, resets)
-    proves = is_special(found, code)
-    if is_special(q, old):
-        if old <= DRAWN and not (proves and code <= DRAWN):
-            return q, old, False
-        code = merged(found, old, code)
-        low, high = bounds_of(found, code)
-        found = min(max(found, float32(low)), float32(high))
-        proves = code <= DRAWN and code != old
-    return found, code, proves
-
-
-@inner
 def _take_from_children(
-    t: _Table, x: Nodes, i: int64, q: Pointer[float32], draws: Pointer[uint16], tolerance: float64
+    t: _Table,
+    c: Columns,
+    x: Links,
+    i: int64,
+    q: Pointer[float32],
+    draws: Pointer[uint16],
+    tolerance: float64,
 ) -> int64:
     """Fills the values of a record's edges from their children; returns the number of stale edges.
 
     An edge without a child in the table keeps its values.
     """
-    begin = x.offsets[i]
+    begin = c.edge_offsets[i]
     stale = int64(0)
-    for k in range(x.offsets[i + 1] - begin):
+    for k in range(c.edge_offsets[i + 1] - begin):
         e = begin + k
-        q[k], draws[k] = x.q[e], x.edge_d[e]
+        q[k], draws[k] = c.q[e], c.edge_d[e]
         place = int64(x.child[e]) - 1
         if place >= 0:
+            old, value = int64(c.edge_d[e]), float32(0.0) - t.values[4 * place + 2]
             code = int64(t.words[PLACE_WORDS * place] & CODE_BITS)
-            found, code, proves = _taken(
-                x.q[e], int64(x.edge_d[e]), t.values[4 * place + 2], code, x.resets[e] != 0
-            )
-            if proves or abs(float64(found) - float64(x.q[e])) > tolerance:
+            found, code = taken(c.q[e], old, value, code, x.resets[e] != 0)
+            is_new = (code <= DRAWN and code != old) or not is_special(c.q[e], old)
+            proves = is_special(found, code) and is_new
+            if proves or abs(float64(found) - float64(c.q[e])) > tolerance:
                 stale += 1
             q[k], draws[k] = found, uint16(code)
     return stale
@@ -206,7 +178,7 @@ def _note_children(
     T: BoardTable,
     c: Columns,
     i: int64,
-    x: Nodes,
+    x: Links,
     moves: Pointer[uint16],
     ranks: Pointer[int64],
     child: Pointer[uint64],
@@ -219,38 +191,38 @@ def _note_children(
     for e in range(begin, begin + edges):
         x.child[e] = U(0)
         x.check[e] = uint32(0)
-        if fits and x.n[e] > x.r[e]:
+        if fits and c.n[e] > c.r[e]:
             key, check = make_child(T, adv(c.words, i * PW), child, moves[ranked_move(ranks[e - begin])])
             x.child[e], x.check[e] = key, uint32(check)
             x.resets[e] = uint8(clock_of(child) == 0)
 
 
 @kernel
-def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], c: Columns, x: Nodes) -> None:
+def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], c: Columns, x: Links) -> None:
     """Adds records with their present values; the table must have room.
 
     Args:
       T: the table of `position/tables.py`. table: `[places * 2]` uint64. c: a batch of `columns_of`.
-      x: the same records; places and children are filled.
+      x: of the same records; it is filled.
     """
     board = ptr(T, 0)
     t = _table_of(table)
     moves, ranks, child = zeros(uint16, ROOM), zeros(int64, 256), zeros(uint64, PW)
-    for i in range(len(x.v)):
-        begin = x.offsets[i]
-        q, code, visits, flags = _mean_of(x, int64(i), ptr(x.q, begin), ptr(x.edge_d, begin))
+    for i in range(c.v_size):
+        begin = c.edge_offsets[i]
+        q, code, visits, flags = _mean_of(c, int64(i), adv(c.q, begin), adv(c.edge_d, begin))
         key, check = hashes_of(board, adv(c.words, i * PW))
         place, tag = _place_of(t, key, check)
         _set_worth(t, place, tag, q, code)
-        ended = x.moves[i] == 0 or lower_in(flags) == upper_in(flags)
+        ended = c.code_offsets[i + 1] == c.code_offsets[i] or lower_in(flags) == upper_in(flags)
         t.halves[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
         x.place[i] = place
-        if x.offsets[i + 1] > begin:
+        if c.edge_offsets[i + 1] > begin:
             _note_children(board, c, int64(i), x, moves, ranks, child)
 
 
 @kernel
-def link(table: NDArray[np.uint64], x: Nodes, counts: NDArray[np.int64]) -> None:
+def link(table: NDArray[np.uint64], c: Columns, x: Links, counts: NDArray[np.int64]) -> None:
     """Replaces the keys of children by their places, once all records are in the table.
 
     An edge whose child is unknown, or was lost and has not caught up, keeps its values.
@@ -259,8 +231,8 @@ def link(table: NDArray[np.uint64], x: Nodes, counts: NDArray[np.int64]) -> None
       counts: `[COUNTS]` int64, added to.
     """
     t = _table_of(table)
-    for e in range(len(x.n)):
-        valued = int64(x.n[e]) - int64(x.r[e])
+    for e in range(len(x.child)):
+        valued = int64(c.n[e]) - int64(c.r[e])
         place = _place_of(t, x.child[e], U(x.check[e]))[0]
         visits = _known(t, place)
         if valued:
@@ -272,27 +244,22 @@ def link(table: NDArray[np.uint64], x: Nodes, counts: NDArray[np.int64]) -> None
 # ------------------------------------------------------------------ sweeping
 @kernel
 def sweep(
-    table: NDArray[np.uint64],
-    x: Nodes,
-    first: int64,
-    last: int64,
-    tolerance: float64,
-    counts: NDArray[np.int64],
+    table: NDArray[np.uint64], c: Columns, x: Links, tolerance: float64, counts: NDArray[np.int64]
 ) -> float64:
-    """Recomputes some records from their children, and updates the table; returns the largest change of a Q.
+    """Recomputes records from their children, and updates the table; returns the largest change of a Q.
 
     Later records of the sweep already use the new values.
 
     Args:
-      table: as for `enter`. x: linked records, from `first` to `last` (exclusive); only read.
+      table: as for `enter`. c: the records, only read. x: of the same records, linked.
       tolerance: an edge is stale if it differs from its child by more. counts: `[COUNTS]` int64, added to.
     """
     t = _table_of(table)
     q, draws = zeros(float32, 256), zeros(uint16, 256)
     largest = 0.0
-    for i in range(first, last):
-        counts[STALE_EDGES] += _take_from_children(t, x, i, q, draws, tolerance)
-        now, code, _, _ = _mean_of(x, i, q, draws)
+    for i in range(c.v_size):
+        counts[STALE_EDGES] += _take_from_children(t, c, x, int64(i), q, draws, tolerance)
+        now, code, _, _ = _mean_of(c, int64(i), q, draws)
         place = x.place[i]
         largest = max(largest, abs(float64(now) - float64(t.values[4 * place + 2])))
         _set_worth(t, place, t.words[PLACE_WORDS * place] & ~CODE_BITS, now, code)
@@ -301,7 +268,11 @@ def sweep(
 
 @kernel
 def freshen(
-    table: NDArray[np.uint64], x: Nodes, changed: NDArray[np.uint8], counts: NDArray[np.int64]
+    table: NDArray[np.uint64],
+    c: Columns,
+    x: Links,
+    changed: NDArray[np.uint8],
+    counts: NDArray[np.int64],
 ) -> None:
     """Writes the children's values to the edges and bounds of records, in place; counts the changes.
 
@@ -309,16 +280,16 @@ def freshen(
     """
     t = _table_of(table)
     q, draws = zeros(float32, 256), zeros(uint16, 256)
-    for i in range(len(x.v)):
-        _take_from_children(t, x, int64(i), q, draws, 0.0)
-        flags = uint8(_mean_of(x, int64(i), q, draws)[3])
-        is_new = flags != x.flags[i]
-        for k in range(x.offsets[i + 1] - x.offsets[i]):
-            e = x.offsets[i] + k
-            if x.q[e] != q[k] or x.edge_d[e] != draws[k]:
-                x.q[e], x.edge_d[e] = q[k], draws[k]
+    for i in range(c.v_size):
+        _take_from_children(t, c, x, int64(i), q, draws, 0.0)
+        flags = uint8(_mean_of(c, int64(i), q, draws)[3])
+        is_new = flags != c.flags[i]
+        for k in range(c.edge_offsets[i + 1] - c.edge_offsets[i]):
+            e = c.edge_offsets[i] + k
+            if c.q[e] != q[k] or c.edge_d[e] != draws[k]:
+                c.q[e], c.edge_d[e] = q[k], draws[k]
                 counts[CHANGED_EDGES] += 1
                 is_new = True
-        x.flags[i] = flags
+        c.flags[i] = flags
         changed[i] = uint8(is_new)
         counts[CHANGED_RECORDS] += is_new

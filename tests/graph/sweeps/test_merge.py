@@ -23,14 +23,12 @@ from graphsearch.base.errors import (
     StoreError,
     UnfinishedError,
 )
-from graphsearch.evaluators.factory import create
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.graph.sweeps.merge import Wanted, merge
-from graphsearch.graph.sweeps.reevaluate import reevaluate
+from graphsearch.graph.sweeps.merge import merge
 from graphsearch.store import entries
 from graphsearch.store.index import Sizes
-from graphsearch.store.provenance import UNSETTLED, EvaluatorIdentity
+from graphsearch.store.provenance import UNSETTLED, EvaluatorIdentity, Unfinished
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.rewrite import Progress
 from graphsearch.store.store import Store
@@ -42,10 +40,8 @@ from graphsearch.store.verify import verify
 from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
 from ...store.records import (
-    IDENTITY,
     batch_of,
     by_identity,
-    contents,
     filled,
     held,
     identity,
@@ -56,7 +52,6 @@ from ...store.test_union import united, version
 from ...support.forks import Fork, needs_fork
 from .test_refresh import Stop
 
-LAZY = Wanted(ram_bytes=0)  # random records are no graph
 SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
 SMALLEST = replace(SMALL, step_blocks=1)
 
@@ -97,7 +92,7 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 def test_a_new_file_holds_what_both_know(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
     before = [path.read_bytes() for path in files]
-    report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
+    report = merge([a, b], new=tmp_path / "c.graph", ram_bytes=0)
     assert held(tmp_path / "c.graph") == union()
     assert [path.read_bytes() for path in files] == before
     one, other = (each.counts for each in report.inputs)
@@ -108,17 +103,17 @@ def test_a_new_file_holds_what_both_know(files: tuple[Path, Path], tmp_path: Pat
 
 def test_merging_into_a_file_comes_to_the_same_in_small_parts(files: tuple[Path, Path]) -> None:
     a, b = files
-    sized(replace(SMALL, piece_blocks=1), merge, [b], into=a, wanted=LAZY)
+    sized(replace(SMALL, piece_blocks=1), merge, [b], into=a, ram_bytes=0)
     assert held(a) == union()
 
 
 def test_what_is_merged_twice_changes_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
     c = tmp_path / "c.graph"
-    merge([a, b], new=c, wanted=LAZY)
+    merge([a, b], new=c, ram_bytes=0)
     before = held(c), dump(c)
     for again in (a, b, shutil.copy(c, tmp_path / "copy.graph")):
-        report = merge([Path(again), c], into=c, wanted=LAZY)
+        report = merge([Path(again), c], into=c, ram_bytes=0)
         assert report.written == 0
         assert report.refreshed is None
         assert not any(one.rows.get(name) for one in report.inputs for name in one.rows)
@@ -135,20 +130,8 @@ def test_an_input_that_is_being_written_is_read_in_one_state(
             writer.append(batch_of([replace(r, v=0.0, d=0, edges=()) for r in theirs()[75:]]), fresh=0)
 
     with Store.open(b) as writer:
-        merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=write)
+        merge([a, b], new=tmp_path / "c.graph", ram_bytes=0, on_progress=write)
     assert held(tmp_path / "c.graph") == union()
-
-
-def test_a_dry_run_says_what_a_merge_does_and_writes_nothing(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
-    a, b = files
-    before = [path.read_bytes() for path in files]
-    planned = merge([b], into=a, wanted=replace(LAZY, dry_run=True))
-    assert [path.read_bytes() for path in files] == before
-    done = merge([b], into=a, wanted=LAZY)
-    assert planned.inputs[0].counts == done.inputs[0].counts
-    assert planned.nodes == done.nodes
 
 
 # ------------------------------------------------------------------ values and evaluators
@@ -180,26 +163,15 @@ def bound_to(path: Path, kind: str) -> Path:
     return path
 
 
-def test_two_evaluators_are_refused_with_remedies_and_kept_apart_when_asked(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_two_evaluators_are_refused_with_a_remedy(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files[0], bound_to(files[1], "other")
-    with pytest.raises(EvaluatorMismatchError, match=r"uniform.*other.*--keep.*reevaluate"):
+    with pytest.raises(EvaluatorMismatchError, match=r"uniform.*other.*reevaluate"):
         merge([a, b], new=tmp_path / "c.graph")
     assert not (tmp_path / "c.graph").exists()
-    report = merge([a, b], new=tmp_path / "c.graph", wanted=Wanted(keep=a))
-    assert report.mixed
-    with Store.open(tmp_path / "c.graph", read_only=True) as store:
-        assert store.identity == IDENTITY
-        assert store.unfinished is not None
-        done = store.unfinished.done, store.unfinished.total
-        found = contents(store)
-    assert done == (sum(r.evaluator != 2 or not r.codes for r in found.values()), len(found))
-    kept = {key: replace(record, evaluator=2) for key, record in by_identity(theirs()).items()}
-    own = by_identity(ours())
-    assert found == own | {key: united(own[key], r)[0] if key in own else r for key, r in kept.items()}
+    with Store.open(a) as store, store.transaction():
+        store.mark_unfinished(Unfinished(store.evaluator_number))
     with pytest.raises(UnfinishedError):
-        merge([tmp_path / "c.graph", a], new=tmp_path / "d.graph")
+        merge([a, a], new=tmp_path / "d.graph")
 
 
 def test_a_file_merged_into_itself_stays_as_it_is(files: tuple[Path, Path]) -> None:
@@ -211,16 +183,6 @@ def test_a_file_merged_into_itself_stays_as_it_is(files: tuple[Path, Path]) -> N
     assert a.read_bytes() == before
 
 
-def test_a_file_of_two_evaluators_is_given_to_one(tmp_path: Path) -> None:
-    more: dict[str, Edges | None] = {"e4": {"e5": (40, -0.15), "c5": (200, 0.5)}}
-    a = graph_file(tmp_path / "a.graph", LINES)
-    b = bound_to(graph_file(tmp_path / "b.graph", more), "other")
-    merge([a, b], into=a, wanted=Wanted(keep=a))
-    report = reevaluate(a, create("uniform"))
-    assert report.finished
-    assert verify(a).ok
-
-
 def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
     for arguments in (
@@ -228,7 +190,6 @@ def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path
         {"paths": [], "into": a},
         {"paths": [a, b], "new": a},
         {"paths": [a, b]},
-        {"paths": [a, b], "into": a, "wanted": Wanted(keep=tmp_path / "other")},
     ):
         with pytest.raises(InvalidParameterError):
             merge(**arguments)
@@ -242,9 +203,9 @@ def test_a_disk_that_is_too_small_is_seen_before_anything_is_written(
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(StoreError, match="0 MiB free, merging may take"):
-        merge(files, new=tmp_path / "c.graph", wanted=LAZY)
+        merge(files, new=tmp_path / "c.graph", ram_bytes=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]
-    merge(files, new=tmp_path / "c.graph", wanted=replace(LAZY, force=True))
+    merge(files, new=tmp_path / "c.graph", ram_bytes=0, force=True)
 
 
 # ------------------------------------------------------------------ plain tables
@@ -361,7 +322,7 @@ def test_rows_keep_what_they_refer_to_under_new_numbers(tmp_path: Path) -> None:
     _fill_tables(a, "a", 3)  # searched more: its book's position, with its move, counts
     _fill_tables(b, "b", 2)
     c = tmp_path / "c.graph"
-    merge([b, a], new=c, wanted=LAZY)
+    merge([b, a], new=c, ram_bytes=0)
     found = dump(c)
     assert verify(c).problems == []
     assert [row[1] for row in found["run"]] == ["2026-01-01", "2026-01-02", "2026-01-03"]
@@ -372,7 +333,7 @@ def test_rows_keep_what_they_refer_to_under_new_numbers(tmp_path: Path) -> None:
     assert [row[2] for row in found["book_move"]] == ["e2e4"]
     assert [row[6] for row in found["book_queue"]] == ["done"]
     assert sorted(row[1] for row in found["entry_iteration"]) == sorted(row[0] for row in found["entry_run"])
-    merge([a, b], new=tmp_path / "d.graph", wanted=LAZY)
+    merge([a, b], new=tmp_path / "d.graph", ram_bytes=0)
     assert dump(tmp_path / "d.graph")["run"] == found["run"]
 
 
@@ -380,7 +341,7 @@ def test_a_book_of_the_other_side_is_left_out_and_named(tmp_path: Path) -> None:
     a, b = filled(tmp_path / "a.graph", ours()[:3]), filled(tmp_path / "b.graph", ours()[:3])
     _fill_tables(a, "a", 3)
     _fill_tables(b, "b", 2, side="black")
-    report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
+    report = merge([a, b], new=tmp_path / "c.graph", ram_bytes=0)
     assert any("side is 'black' here, 'white' there; left out" in line for line in report.problems)
     assert [row[2] for row in dump(tmp_path / "c.graph")["book"]] == ["white"]
     assert verify(tmp_path / "c.graph").problems == []
@@ -418,7 +379,7 @@ def test_of_two_transposition_entries_the_deeper_one_counts(tmp_path: Path) -> N
 def test_the_golden_file_is_merged(tmp_path: Path) -> None:
     one, new = tmp_path / "1.graph", tmp_path / "new.graph"
     shutil.copy(ROOT / "tests/golden/format3.graph", one)
-    report = merge([one, one], new=new, wanted=LAZY)
+    report = merge([one, one], new=new, ram_bytes=0)
     assert all("book_history" in line for line in report.problems)  # its rows name a book that is not listed
     before, found = held(one), held(new)
     assert {key: r.visits for key, r in found.items()} == {key: r.visits for key, r in before.items()}
@@ -436,7 +397,7 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
 ) -> None:
     a, b = files
     spoil(b)
-    report = merge([a, b], new=tmp_path / "c.graph", wanted=LAZY)
+    report = merge([a, b], new=tmp_path / "c.graph", ram_bytes=0)
     assert [one.salvaged for one in report.inputs] == [False, True]
     assert any("block" in line and "b.graph" in line for line in report.problems)
     found = held(tmp_path / "c.graph")
@@ -444,7 +405,7 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
     assert 150 < len(found) < 250
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph", "c.graph"]
     with pytest.raises(CorruptRecordError, match=r"b\.graph"):
-        merge([a], into=b, wanted=LAZY)
+        merge([a], into=b, ram_bytes=0)
 
 
 @pytest.mark.parametrize("stop", [1, 4])
@@ -459,15 +420,15 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
             raise Stop
 
     with pytest.raises(Stop):
-        sized(SMALLEST, merge, [b], into=a, wanted=LAZY, on_progress=stopping)
+        sized(SMALLEST, merge, [b], into=a, ram_bytes=0, on_progress=stopping)
     part = held(a)
     before = by_identity(ours())
     assert all(record in (union()[key], before.get(key)) for key, record in part.items())
     assert set(part) >= set(before)
     with pytest.raises(Stop):
-        merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=_raise)
+        merge([a, b], new=tmp_path / "c.graph", ram_bytes=0, on_progress=_raise)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]
-    merge([b], into=a, wanted=LAZY)
+    merge([b], into=a, ram_bytes=0)
     assert held(a) == union()
 
 
@@ -484,9 +445,9 @@ def test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it(
     before = b.read_bytes()
     for k in range(3):
         path = Path(shutil.copy(a, tmp_path / f"{k}.graph"))
-        with Fork(lambda _, path=path: sized(SMALLEST, merge, [b], into=path, wanted=LAZY)):  # type: ignore[misc]
+        with Fork(lambda _, path=path: sized(SMALLEST, merge, [b], into=path, ram_bytes=0)):  # type: ignore[misc]
             time.sleep(rng.random() * 0.1)
         assert set(held(path)) >= set(by_identity(ours()))
-        merge([b], into=path, wanted=LAZY)
+        merge([b], into=path, ram_bytes=0)
         assert held(path) == union()
     assert b.read_bytes() == before

@@ -298,10 +298,3 @@ def test_a_table_that_does_not_fit_is_refused_and_nothing_is_written(stale: Path
         refresh(stale, ram_bytes=least - 1)
     assert digest(stale) == before
     assert refresh(stale, ram_bytes=least).settled
-
-
-def test_an_empty_file_has_nothing_to_refresh(tmp_path: Path) -> None:
-    path = tmp_path / "empty.graph"
-    Graph.open(path).close()
-    report = refresh(path)
-    assert (report.records, report.sweeps, report.settled, report.changed_edges) == (0, 0, True, 0)

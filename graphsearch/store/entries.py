@@ -42,11 +42,11 @@ Words = NDArray[np.uint64]
 
 MOST_ENTRIES = 1 << 16  # of a piece
 LEVEL = 1  # zstd; only its entropy coding matters here, higher levels are slower and gain nothing
-KEY_BYTES, CHECK_BYTES, VALUE_BYTES = 8, 2, 3
 LISTED = ((MOVE_AT, MOVE_MASK), (KIND_AT, KIND_MASK))  # fields of the data word
 LISTS = len(LISTED)  # moves and kinds: a list of the distinct values, and an index into it for each entry
-PLANES = KEY_BYTES + CHECK_BYTES + VALUE_BYTES + 2 * LISTS
-HEADER = struct.Struct(f"<I{LISTS}I{PLANES + LISTS}I")  # entries, lengths of the lists, bytes of each frame
+WIDTHS = (8, 2, 3, *[2] * LISTS)  # bytes of a step from key to key, a check, a value, places in the lists
+# entries, lengths of the lists, bytes of each frame
+HEADER = struct.Struct(f"<I{LISTS}I{sum(WIDTHS) + LISTS}I")
 
 
 def order_of(keys: Words, data: Words) -> NDArray[np.intp]:
@@ -65,26 +65,20 @@ def encode(keys: Words, data: Words) -> bytes:
       keys, data: at least 1 and at most MOST_ENTRIES entries in `order_of`, no two of one position.
     """
     assert 0 < len(keys) <= MOST_ENTRIES
-    lists: list[NDArray[np.uint16]] = []
-    planes: list[NDArray[np.uint8]] = []
-    planes += _split(np.diff(keys, prepend=np.uint64(0)), KEY_BYTES)
-    planes += _split(checks(data), CHECK_BYTES)
-    planes += _split(data & np.uint64(VALUE_MASK), VALUE_BYTES)
-    for at, mask in LISTED:
-        different, which = _listed(bits_at(data, at, mask).astype(np.uint16))
-        lists.append(different)
-        planes += _split(which, 2)
+    listed = [_listed(bits_at(data, at, mask).astype(np.uint16)) for at, mask in LISTED]
+    lists = [different for different, _ in listed]
+    columns = [np.diff(keys, prepend=np.uint64(0)), checks(data), data & np.uint64(VALUE_MASK)]
+    columns += [which for _, which in listed]
+    planes = [
+        column.astype("<u8").view(np.uint8).reshape(-1, 8)[:, i]
+        for column, width in zip(columns, WIDTHS, strict=True)
+        for i in range(width)
+    ]
     compressor = ZstdCompressor(level=LEVEL, write_checksum=False, write_content_size=True)
     parts = [part.tobytes() for part in lists] + [part.tobytes() for part in planes]
     frames = [compressor.compress(part) for part in parts]
     header = HEADER.pack(len(keys), *(len(each) for each in lists), *(len(frame) for frame in frames))
     return header + b"".join(frames)
-
-
-def _split(words: NDArray[np.unsignedinteger], width: int) -> list[NDArray[np.uint8]]:
-    """Returns the lowest `width` bytes of words, each as its own plane."""
-    rows = words.astype("<u8").view(np.uint8).reshape(-1, 8)
-    return [np.ascontiguousarray(rows[:, i]) for i in range(width)]
 
 
 def _listed(values: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
@@ -112,13 +106,19 @@ def decode(blob: bytes) -> tuple[Words, Words]:
     listed, lengths = numbers[:LISTS], numbers[LISTS:]
     if not 0 < count <= MOST_ENTRIES or max(listed) > MOST_ENTRIES:
         raise CorruptRecordError(f"it announces {count} entries, a piece has 1 to {MOST_ENTRIES}")
-    sizes = [*(2 * each for each in listed), *([count] * PLANES)]
-    parts = _frames(blob, lengths, sizes)
+    parts = _frames(blob, lengths, [*(2 * each for each in listed), *([count] * sum(WIDTHS))])
     lists = [np.frombuffer(next(parts), "<u2").astype(np.uint64) for _ in listed]
-    planes = [np.frombuffer(part, np.uint8) for part in parts]
-    keys = np.cumsum(_joined(planes[:KEY_BYTES]), dtype=np.uint64)
-    data = _data_words(planes[KEY_BYTES:], lists)
-    _check(keys, data)
+    steps, check, value, *which = [_column(parts, count, width) for width in WIDTHS]
+    keys, data = np.cumsum(steps, dtype=np.uint64), check << np.uint64(CHECK_AT) | value
+    for (at, mask), different, places in zip(LISTED, lists, which, strict=True):
+        if places.max() >= len(different) or (different > mask).any():
+            raise CorruptRecordError("a move, or a kind, is not in its list")
+        data |= different[places.astype(np.intp)] << np.uint64(at)
+    if (value > VALUE_MASK).any():
+        raise CorruptRecordError("a value is out of range")
+    rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (check[1:] > check[:-1]))
+    if not keys[0] or not rising.all():
+        raise CorruptRecordError("its entries are out of order")
     return keys, data
 
 
@@ -142,37 +142,12 @@ def _frames(blob: bytes, lengths: list[int], sizes: list[int]) -> Iterator[bytes
         yield part
 
 
-def _joined(planes: list[NDArray[np.uint8]]) -> Words:
-    """Returns words from the planes of their bytes, the lowest first."""
-    rows = np.zeros((len(planes[0]), 8), np.uint8)
-    for i, plane in enumerate(planes):
-        rows[:, i] = plane
+def _column(parts: Iterator[bytes], count: int, width: int) -> Words:
+    """Returns the words whose lowest bytes are the next `width` planes."""
+    rows = np.zeros((count, 8), np.uint8)
+    for i in range(width):
+        rows[:, i] = np.frombuffer(next(parts), np.uint8)
     return rows.view("<u8").reshape(-1).astype(np.uint64)
-
-
-def _data_words(planes: list[NDArray[np.uint8]], lists: list[Words]) -> Words:
-    """Returns the data words, joined from planes of checks, values, and indices into the lists."""
-    check, values = planes[:CHECK_BYTES], planes[CHECK_BYTES : CHECK_BYTES + VALUE_BYTES]
-    data = _joined(check) << np.uint64(CHECK_AT)
-    value = _joined(values)
-    if (value > VALUE_MASK).any():
-        raise CorruptRecordError("a value is out of range")
-    data |= value
-    rest = planes[CHECK_BYTES + VALUE_BYTES :]
-    for i, (at, mask) in enumerate(LISTED):
-        which = _joined(rest[2 * i : 2 * i + 2])
-        if which.max() >= len(lists[i]) or (lists[i] > mask).any():
-            raise CorruptRecordError("a move, or a kind, is not in its list")
-        data |= lists[i][which.astype(np.intp)] << np.uint64(at)
-    return data
-
-
-def _check(keys: Words, data: Words) -> None:
-    """Raises CorruptRecordError unless the entries are in order, one for each position."""
-    check = checks(data)
-    rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (check[1:] > check[:-1]))
-    if not keys[0] or not rising.all():
-        raise CorruptRecordError("its entries are out of order")
 
 
 def is_proof(data: Words) -> NDArray[np.bool_]:

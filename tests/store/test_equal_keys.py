@@ -97,24 +97,3 @@ def test_exports_tell_them_apart(path: Path, tmp_path: Path) -> None:
     assert set(KEYS) <= {line.split(",")[0] for line in (tmp_path / "all.csv").read_text().splitlines()}
     export_epd(path, tmp_path / "all.epd")
     assert all(f'id "{key}";' in (tmp_path / "all.epd").read_text() for key in KEYS)
-
-
-def test_parquet_tells_them_apart(path: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    from graphsearch.exchange.rows_export import export_parquet
-
-    export_parquet(path, tmp_path / "tables")
-    nodes = parquet.read_table(tmp_path / "tables" / "nodes.parquet").to_pylist()
-    edges = parquet.read_table(tmp_path / "tables" / "edges.parquet").to_pylist()
-    known = {(row["key"], row["rooks"]): row for row in nodes}
-    assert len(known) == len(nodes)
-    assert set(KEYS) <= {row["key_hex"] for row in nodes}
-    for row in edges:
-        parent = known[row["key"], row["rooks"]]
-        board = board_of(parent["fen"])
-        board.push_uci(row["move"])
-        assert key_text(board) == _text(row["child"], row["child_rooks"])
-
-
-def _text(key: int, rooks: int) -> str:
-    return f"{key:016x}{rooks:04x}" if rooks else f"{key:016x}"

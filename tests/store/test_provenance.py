@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,18 +9,14 @@ import chess
 import pytest
 
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
-from graphsearch.store.backup import backup
 from graphsearch.store.info import info
 from graphsearch.store.provenance import EvaluatorIdentity, differences
 from graphsearch.store.record_kernel import MAX_EVALUATOR, MAX_RUN
-from graphsearch.store.rewrite import compact, prune, rewrite
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
-from tests.conftest import ROOT
 
-from .records import IDENTITY, contents, filled, random_records
+from .records import IDENTITY, filled, random_records
 
-GOLDEN = ROOT / "tests" / "golden" / "format3.graph"
 OTHER = EvaluatorIdentity("lc0", "5e6f7a8b9c0d", {"PolicyTemperature": 1.359, "fill": "fen_only"}, "wdl")
 
 
@@ -94,23 +89,6 @@ def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> No
     found = verify(path).problems
     assert len(found) == 15
     assert all("is of evaluator 1, which the table evaluator does not list" in problem for problem in found)
-
-
-def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
-    with Store.open(path, read_only=True) as store:
-        expected = contents(store)
-    assert {(record.evaluator, record.run) for record in expected.values()} >= {(1, 1), (2, 4)}
-    copy = tmp_path / "copy.graph"
-    compact(path)
-    prune(path, 1)
-    backup(path, copy)
-    for file in (path, copy):
-        assert verify(file).problems == []
-        with Store.open(file) as store:
-            assert contents(store) == expected
-            rewrite(store, store.all_records())
-            assert contents(store) == expected
 
 
 @pytest.mark.parametrize(

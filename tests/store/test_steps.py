@@ -53,7 +53,7 @@ def parts_of(store: Store) -> list[list[NodeRecord]]:
         start = portion.following
 
 
-def test_all_portions_together_are_the_scan(tmp_path: Path) -> None:
+def test_all_portions_together_are_the_scan_on_any_number_of_threads(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.graph", RECORDS, runs=7, sizes=SMALL)
     with Store.open(path, identity=IDENTITY, sizes=SMALL) as store:
         store.append(batch_of([changed(r, random.Random(1)) for r in RECORDS[::3]]), fresh=0)
@@ -67,16 +67,9 @@ def test_all_portions_together_are_the_scan(tmp_path: Path) -> None:
             due = store.merge_step()
     with Store.open(path, read_only=True, sizes=SMALL) as store:
         assert [record for part in parts_of(store) for record in part] == together
-
-
-def test_portions_solved_on_many_threads_come_in_order(tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph", RECORDS, runs=4, sizes=SMALL)
-    with Store.open(path, read_only=True, sizes=SMALL) as store:
-        expected = [record for part in parts_of(store) for record in part]
         batches = list(store.portions(lambda portion: portion.records(), threads=3))
-        sums = sum(store.portions(lambda portion: len(portion.versions()[1]), threads=2))
-    assert [batch.record(i) for batch in batches for i in range(len(batch))] == expected
-    assert sums == len(expected)
+        assert [batch.record(i) for batch in batches for i in range(len(batch))] == together
+        assert sum(store.portions(lambda portion: len(portion.versions()[1]), threads=2)) == len(together)
 
 
 def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ from .records import (
     filled,
     held,
     lookup,
-    merge_all,
     new_store,
     random_records,
     words_of,
@@ -103,14 +102,6 @@ def test_merging_keeps_every_newest_version_and_drops_the_others(path: Path) -> 
     with Store.open(path) as store:
         assert store.catalog.records == len(expected) == store.node_count
         assert len(store.catalog.segments) == 1
-
-
-def test_superseded_versions_do_not_pile_up(path: Path) -> None:
-    with new_store(path, Sizes(waste_from=100)) as store:
-        for fresh in (len(RECORDS), 0, 0, 0, 0, 0):
-            store.append(batch_of(RECORDS), fresh=fresh)
-            merge_all(store)
-            assert store.catalog.records <= merging.WASTE * len(RECORDS)
 
 
 def test_a_writer_that_reads_nothing_merges_later(path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from .errors import InputFileError
 
@@ -26,15 +26,6 @@ class Declared(BaseModel):
     """Base of the declared types: converts no values, and ignores fields of later versions."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
-
-
-class Identity(Declared):
-    """An evaluator's identity; see `store.provenance`."""
-
-    kind: Word
-    digest: Text = ""
-    options: Annotated[dict[Word, JsonValue], Field(max_length=1000)] = Field(default_factory=dict)
-    mapping: Text = ""
 
 
 class LockNote(Declared):

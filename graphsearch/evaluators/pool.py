@@ -16,7 +16,7 @@ import numpy as np
 
 from ..base.errors import EvaluatorError, InvalidParameterError
 from ..position.board import fen_of, unpack
-from ..store.provenance import EvaluatorIdentity
+from ..store.provenance import identity_of
 from ..workers.executor import LOCAL, Site, Workers, check_pool, threads_per_worker
 from .options import MAX_WORKERS
 from .protocol import Evaluation, Evaluator, PositionBatch, check_shapes
@@ -198,7 +198,7 @@ class PooledEvaluator(Evaluator):
             self.close()
             raise
         self._timeout, self._least = timeout, found.batch_size
-        self.identity = EvaluatorIdentity.from_json(found.identity)
+        self.identity = identity_of(found.identity)
         self.notes = found.notes
         self.wants_lines = found.wants_lines
         self.batch_size = workers * max(PARTS, found.batch_size)

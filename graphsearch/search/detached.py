@@ -39,7 +39,7 @@ from ..graph.arena import default_budget
 from ..graph.graph import Graph
 from ..position.board import fen_of, legal_moves, pack
 from ..store.block import EncodedChunk, encode_chunk
-from ..store.provenance import EvaluatorIdentity
+from ..store.provenance import identity_of
 from ..store.record import RecordBatch, identities
 from ..store.segment import in_order
 from ..store.store import Store
@@ -261,7 +261,7 @@ def open_searches(
             raise InvalidParameterError("each worker makes its own evaluator: give an EvaluatorSpec")
         crew = crew_of(evaluator, workers, pool)
         stack.callback(crew.close)
-        identity = EvaluatorIdentity.from_json(crew.describe().identity)
+        identity = identity_of(crew.describe().identity)
         if path is None:
             path = Path(stack.enter_context(TemporaryDirectory())) / "searched.graph"
         store = Store.open(path, identity=identity, create=True)

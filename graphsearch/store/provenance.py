@@ -45,17 +45,6 @@ class EvaluatorIdentity:
         """Returns the canonical JSON text of the identity; equal identities give equal texts."""
         return json.dumps(asdict(self), sort_keys=True)
 
-    @classmethod
-    def from_json(cls, text: str) -> EvaluatorIdentity:
-        """Returns the identity parsed from `as_json`'s text.
-
-        Raises:
-          InputFileError: if the text is not an identity.
-        """
-        from ..base.outside import Identity, declared
-
-        return cls(**declared(Identity, text).model_dump())
-
     def describe(self) -> str:
         """Returns the identity in short form, for messages: `builtin (1a2b3c4d)`."""
         shown = {k: str(v)[:BRIEF_DIGEST] if _is_digest(k) else v for k, v in sorted(self.options.items())}
@@ -220,7 +209,7 @@ def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
 
 
 def identity_of(text: object) -> EvaluatorIdentity:
-    """Returns the identity in a row of `evaluator`.
+    """Returns the identity of a text of `EvaluatorIdentity.as_json`, as a row of `evaluator` has it.
 
     Raises:
       CorruptRecordError: if it is not an identity.

@@ -21,7 +21,7 @@ from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.solvers.mate.beside import MateFinder
-from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.provenance import identity_of
 from graphsearch.store.store import Store
 from tests.store.records import held
 
@@ -138,7 +138,7 @@ def log(tmp_path: Path) -> Path:
 def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = None) -> Any:
     """Returns a graph, its searches and their crew, with an evaluator of the tests."""
     crew = Crew(oracle, workers, pool)
-    identity = EvaluatorIdentity.from_json(crew.describe().identity)
+    identity = identity_of(crew.describe().identity)
     store = Store.open(path, identity=identity, create=True)
     graph = Graph.over(store, AbsentEvaluator(identity), in_file=True)
     return graph, DetachedSearches[str](graph, crew, Control()), crew

@@ -1,6 +1,6 @@
 """Validation of JSON from outside: every field has a declared type and bounds.
 
-A row of `store_info` or a lock's note may come from anywhere. Pydantic takes a third of a second
+A row of `store_info` may come from anywhere. Pydantic takes a third of a second
 to import, so callers import this module only when there is JSON to read.
 """
 
@@ -18,7 +18,6 @@ MOST_COUNT = (1 << 53) - 1  # exact in every program that reads JSON
 LONGEST = 4096  # characters of a name or a digest
 
 Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
-Text = Annotated[str, Field(max_length=LONGEST)]
 Word = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 
 
@@ -26,13 +25,6 @@ class Declared(BaseModel):
     """Base of the declared types: converts no values, and ignores fields of later versions."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
-
-
-class LockNote(Declared):
-    """The process that holds the lock of a file."""
-
-    pid: Count
-    since: Text
 
 
 class KeptAddress(Declared):
@@ -43,7 +35,6 @@ class KeptAddress(Declared):
     session: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{32}$")]
 
 
-Counts = Annotated[dict[Word, Count], Field(max_length=10_000)]
 MOST_MARKS = 20_000  # of positions
 Marks = Annotated[dict[Word, Count], Field(max_length=MOST_MARKS)]
 # of one position of a set: evaluations and milliseconds spent on it, and both when its best move became right
@@ -59,9 +50,9 @@ def declared(kind: type[_T], text: str | bytes) -> _T:
     Raises:
       InputFileError: naming the first invalid field.
 
-    >>> declared(LockNote, '{"pid": -1, "since": "2026-01-31T12:00:00Z"}')
+    >>> declared(Marks, '{"startpos": -1}')
     Traceback (most recent call last):
-    graphsearch.base.errors.InputFileError: pid: Input should be greater than or equal to 0
+    graphsearch.base.errors.InputFileError: startpos: Input should be greater than or equal to 0
     """
     try:
         found: _T = _adapter(cast(Hashable, kind)).validate_json(text)

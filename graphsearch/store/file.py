@@ -26,7 +26,6 @@ from urllib.parse import quote
 
 from ..base.errors import (
     CorruptRecordError,
-    InputFileError,
     MissingStoreError,
     SchemaVersionError,
     StoreError,
@@ -34,7 +33,7 @@ from ..base.errors import (
     StoreMovedError,
 )
 from ..base.system import BINARY, is_on_network, resolved, try_lock, unlock
-from .tables.rows import TABLES, tables_sql
+from .tables.rows import TABLES, json_object, tables_sql
 from .tables.studies import recorded
 
 
@@ -82,15 +81,14 @@ def holder(path: Path) -> Holder | None:
     """Returns the holder of a graph file's write lock, None if no process writes it."""
     if not is_held(path):
         return None
-    from ..base.outside import LockNote, declared
-
-    try:
-        with _sidecar(path).open("rb", buffering=0) as file:
-            file.seek(1)  # Windows lets nobody read the locked byte
-            note = declared(LockNote, file.read())
-        return Holder(note.pid, note.since)
-    except (OSError, InputFileError):
-        return Holder(None, None)
+    note: dict[str, Any] = {}
+    with suppress(OSError), _sidecar(path).open("rb", buffering=0) as file:
+        file.seek(1)  # Windows lets nobody read the locked byte
+        note = json_object(file.read(MOST_NOTE).decode("utf-8", "replace")) or {}
+    match note:
+        case {"pid": int(pid), "since": str(since)} if pid >= 0:
+            return Holder(pid, since)
+    return Holder(None, None)
 
 
 def _sidecar(path: Path) -> Path:
@@ -171,6 +169,7 @@ PULSE = 1 << 20  # steps of SQLite's virtual machine between two checks of the l
 LEAST_STEPS = 300_000_000  # that any statement may take: some seconds
 STEPS_PER_BYTE = 300  # of the file; a join takes some 100 steps for a row of 20 bytes or more
 MEASURE_EVERY = 1024  # statements between two measurements of the file's size
+MOST_NOTE = 4096  # bytes of the note in a lock file
 _SQLITE = ("-wal", "-shm", "-journal")
 
 

@@ -83,10 +83,11 @@ class ChunkIndex:
     def stored(self) -> tuple[int, bytes, bytes, bytes]:
         """Returns its columns in the table `chunk`: checksum, keys, dictionary, bloom."""
         parts = self.keys.astype("<u8").tobytes(), self.dictionary, self.bloom.tobytes()
-        return _checksum(*parts), *parts
+        return checksum_of(*parts), *parts
 
 
-def _checksum(keys: bytes, dictionary: bytes, bloom: bytes) -> int:
+def checksum_of(keys: bytes, dictionary: bytes, bloom: bytes) -> int:
+    """Returns the checksum of a chunk's index as it is stored."""
     return zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
 
 
@@ -309,7 +310,7 @@ class Catalog:
         ).fetchone()
         if row is not None and all(isinstance(part, bytes) for part in row[1:]):
             checksum, keys, dictionary, bloom = row
-            if _checksum(keys, dictionary, bloom) == checksum and len(keys) == 8 * chunk.blocks:
+            if checksum_of(keys, dictionary, bloom) == checksum and len(keys) == 8 * chunk.blocks:
                 words = np.frombuffer(keys, "<u8").astype(np.uint64)
                 return ChunkIndex(words, dictionary, np.frombuffer(bytearray(bloom), np.uint8))
         raise CorruptRecordError(f"{chunk_name(self.path, chunk)}: its index is damaged")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from . import entries, entry_runs, provenance
 from .backup import new_file
 from .block import decode_stored, is_dictionary, joined, unsound
 from .file import check_format, check_is_file, connect, keep_out, log_bytes, real_path
-from .index import bloom_of
+from .index import bloom_of, checksum_of
 from .provenance import EvaluatorIdentity
 from .record import RecordBatch, keys_of, sort_keys, take
 from .record_kernel import MAX_EVALUATOR
@@ -552,8 +551,9 @@ class _Index:
             opens=opens,
             is_intact=False,
         )
-        known = is_whole and dictionary is not None and bloom is not None
-        return replace(found, is_intact=known and found.sum(keys or b"", bloom or b"") == chunk.checksum)
+        if not is_whole or keys is None or dictionary is None or bloom is None:
+            return found
+        return replace(found, is_intact=checksum_of(keys, dictionary, bloom) == chunk.checksum)
 
     def is_proved(
         self, chunk: DamagedChunk, batch: RecordBatch, numbers: NDArray[np.int64], keys: NDArray[np.uint64]
@@ -565,12 +565,9 @@ class _Index:
         made = self.keys.copy() if len(self.keys) == chunk.blocks else np.zeros(chunk.blocks, np.uint64)
         made[numbers] = keys
         filters = {self.bloom, bloom_of(keys_of(batch.words)).tobytes()}
-        sums = [self.sum(made.astype("<u8").tobytes(), bloom) for bloom in filters if bloom is not None]
+        words = made.astype("<u8").tobytes()
+        sums = [checksum_of(words, self.dictionary, bloom) for bloom in filters if bloom is not None]
         return any((found ^ chunk.checksum).bit_count() <= 1 for found in sums)
-
-    def sum(self, keys: bytes, bloom: bytes) -> int:
-        """Returns the checksum of an index with these dictionaries."""
-        return zlib.crc32(bloom, zlib.crc32(self.dictionary, zlib.crc32(keys)))
 
 
 def _blob(damaged: sqlite3.Connection, chunk: int, name: str) -> bytes | None:

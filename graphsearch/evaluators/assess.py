@@ -142,9 +142,7 @@ def _evaluate(
         lines = Lines.alone(words)
     going = kinds == NOT_TERMINAL
     batch = PositionBatch(words, moves[: offsets[-1]], offsets, lines).rows(going)
-    found = Evaluation(np.zeros((0, 3), np.float32), np.zeros(0, np.float32))
-    if len(batch):
-        found = checked(batch, evaluator.evaluate(batch))
+    found = checked(batch, evaluator.evaluate(batch)) if len(batch) else Evaluation.of_parts([])
     wdl, lengths = np.zeros((count, 3)), np.zeros(count, np.int64)
     wdl[going], lengths[going] = found.wdl, np.diff(batch.offsets)
     wdl[~going, np.where(kinds[~going] == CHECKMATE, 2, 1)] = 1.0

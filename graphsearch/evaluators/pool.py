@@ -212,15 +212,11 @@ class PooledEvaluator(Evaluator):
         """
         size = max(self._least, ceil(len(batch) / (PARTS * self._crew.count)))
         futures = [self._given(batch.part(at, at + size)) for at in range(0, len(batch), size)]
-        found = [Evaluation(np.empty((0, 3), np.float32), np.empty(0, np.float32))]
         try:
-            found += [future.result() for future in futures]
+            return Evaluation.of_parts([future.result() for future in futures])
         finally:
             for future in futures:
                 future.cancel()
-        return Evaluation(
-            np.concatenate([part.wdl for part in found]), np.concatenate([part.priors for part in found])
-        )
 
     def _given(self, part: PositionBatch) -> Future[Any]:
         first = fen_of(unpack(part.words[0].tolist()))

@@ -156,6 +156,15 @@ class Evaluation:
     priors: NDArray[np.float32]
     bounds: NDArray[np.int8] | None = None
 
+    @classmethod
+    def of_parts(cls, parts: Sequence[Evaluation]) -> Evaluation:
+        """Returns the evaluation of a batch from those of its parts, without bounds."""
+        wdl = [np.zeros((0, 3), np.float32), *(part.wdl for part in parts)]
+        return cls(
+            np.concatenate(wdl),
+            np.concatenate([np.zeros(0, np.float32), *(part.priors for part in parts)]),
+        )
+
 
 class Evaluator(Protocol):
     """Evaluates positions; has no search state.

@@ -11,10 +11,9 @@ import threading
 import numpy as np
 import pytest
 
-from graphsearch.base.system import cores
-from graphsearch.evaluators.factory import EvaluatorSpec, create, with_threads
-from graphsearch.evaluators.inside import PORTION, EvaluationThreads, inside
-from graphsearch.evaluators.protocol import Evaluator, PositionBatch
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.inside import PORTION, EvaluationThreads
+from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.position.board import unpack
 
 from ..conftest import ROOT, finish
@@ -109,16 +108,3 @@ def test_answers_do_not_depend_on_the_number_of_threads(temperature: str) -> Non
     for other in answers[1:]:
         assert np.array_equal(other.wdl, answers[0].wdl)
         assert np.array_equal(other.priors, answers[0].priors)
-
-
-def test_threads_are_all_cores_by_default_and_what_is_asked_for_else() -> None:
-    def count(evaluator: Evaluator) -> int:
-        kernel = inside(evaluator)
-        assert kernel
-        return kernel.team.count
-
-    assert count(create("builtin")) == cores()
-    assert count(create(with_threads(EvaluatorSpec(), 3))) == 3
-    given = EvaluatorSpec(options=(("threads", "2"),))
-    assert count(create(with_threads(given, 3))) == 2
-    assert count(create(with_threads(EvaluatorSpec(evaluator="uniform"), 3))) == 3

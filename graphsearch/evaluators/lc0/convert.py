@@ -8,14 +8,13 @@ Tensors between attention parts are `[positions * 64, width]`: a row for each sq
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...base.errors import EvaluatorError, MissingPackageError
+from ...base.errors import EvaluatorError
 from .planes import PLANES, SQUARES
 from .policy import POLICY_SIZE, attention_outputs, convolution_outputs, reach_map
 from .weights import (
@@ -29,6 +28,7 @@ from .weights import (
     Message,
     WireError,
     checked,
+    needed,
     read_file,
     read_numbers,
 )
@@ -47,17 +47,6 @@ PLAIN = {
     "ACTIVATION_SIGMOID": "Sigmoid",
     "ACTIVATION_SELU": "Selu",
 }
-
-
-def needed(module: str) -> Any:
-    """Imports a module of the extra `lc0`; raises EvaluatorError if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"an lc0 network needs the package {module} ({error}): pip install '.[lc0]' in the folder of"
-            " graphsearch"
-        ) from None
 
 
 class GraphWriter:

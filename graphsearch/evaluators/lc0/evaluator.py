@@ -6,16 +6,16 @@ import hashlib
 import io
 import os
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
-from ...base.limits import ACTIVATIONS, NETWORK, read_file
+from ...base.errors import EvaluatorError
+from ...base.limits import ACTIVATIONS
 from ...store.provenance import EvaluatorIdentity, Option
 from ..protocol import Evaluation, Evaluator, PositionBatch
+from ..uci.program import network_bytes
 from .convert import (
     PLANES_NAME,
     POLICY_HEAD,
@@ -24,13 +24,12 @@ from .convert import (
     VALUE_NAME,
     WDL_NAME,
     Model,
-    needed,
     read_network,
 )
 from .exported import Exported
 from .planes import HISTORY_FILL, planes_and_transforms, turned_back
 from .policy import priors
-from .weights import CLASSICAL_INPUT
+from .weights import CLASSICAL_INPUT, needed
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # earlier plies in the input: those of the line, or none
@@ -94,7 +93,7 @@ class Lc0Evaluator(Evaluator):
           EvaluatorError: if the file is missing, damaged or not supported, onnxruntime is not installed, or
             the device or head does not exist.
         """
-        data, label = _file_bytes(Path(path).expanduser()), str(path)
+        data, label = network_bytes(path), str(path)
         network = _network(data, label, policy_head, value_head)
         if network.widest > ACTIVATIONS.most:
             raise EvaluatorError(
@@ -126,7 +125,7 @@ class Lc0Evaluator(Evaluator):
         Raises:
           EvaluatorError: if onnxruntime fails.
         """
-        parts = [Evaluation(np.zeros((0, 3), np.float32), np.zeros(0, np.float32))]
+        parts = []
         for begin in range(0, len(batch), self._most_at_once):
             part = batch.part(begin, begin + self._most_at_once)
             lines = part.lines if self.wants_lines else None
@@ -135,9 +134,7 @@ class Lc0Evaluator(Evaluator):
             policy = turned_back(policy, transforms)
             wdl = value if self.has_wdl else wdl_without_draws(value[:, 0])
             parts.append(Evaluation(wdl, priors(part, policy, self.policy_temperature)))
-        return Evaluation(
-            np.concatenate([part.wdl for part in parts]), np.concatenate([part.priors for part in parts])
-        )
+        return Evaluation.of_parts(parts)
 
     def run(self, planes: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Runs the network on planes `[B, 112, 8, 8]`; returns policy and value.
@@ -177,17 +174,6 @@ def padded_size(count: int) -> int:
     [1, 4, 64, 64, 128, 256]
     """
     return 1 << (count - 1).bit_length() if count <= EVEN else -(-count // EVEN) * EVEN
-
-
-def _file_bytes(path: Path) -> bytes:
-    try:
-        return read_file(path, NETWORK)
-    except InputFileError as error:
-        raise EvaluatorFileError(str(error)) from None
-    except OSError as error:
-        raise EvaluatorFileError(
-            f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz or .onnx file"
-        ) from None
 
 
 def _network(data: bytes, label: str, policy_head: str, value_head: str) -> Model:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from ...base.errors import EvaluatorError
 from ...base.limits import ACTIVATIONS, shortened
-from .convert import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, needed
+from .convert import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME
 from .planes import PLANES
 from .policy import POLICY_SIZE
+from .weights import needed
 
 if TYPE_CHECKING:
     import onnx

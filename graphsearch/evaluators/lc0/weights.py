@@ -1,8 +1,8 @@
 """Reads lc0's network files (`.pb.gz`: a gzipped protocol buffer of lc0's net.proto): form and layers.
 
-`convert.py` says what the layers compute. This module decodes protocol buffers by field numbers, without a
-schema compiler. It supports only the types in lc0's `net.proto`: varints, 32- and 64-bit words, bytes and
-nested messages. For a field that is not repeated the last value counts, as the format requires.
+`convert.py` says what the layers compute. Messages are read by field numbers, as fields that an empty message
+does not know: so no compiled schema is needed. For a field that is not repeated the last value counts, as the
+format requires.
 
 Weights are float32. A fully connected layer has `[out, in]`; squares are a1, b1, ... h8, in the view of the
 side to move.
@@ -11,25 +11,34 @@ side to move.
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
-import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
+from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError, MissingPackageError
 from ...base.limits import NETWORK, read_all
 
+
+def needed(module: str) -> Any:
+    """Imports a module of the extra `lc0`; raises EvaluatorError if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"an lc0 network needs the package {module} ({error}): pip install '.[lc0]' in the folder of"
+            " graphsearch"
+        ) from None
+
+
 # -------------------------------------------------------------------------- protocol buffers
-VARINT, WORD64, BYTES, WORD32 = 0, 1, 2, 5  # wire types; 3 and 4 (groups) are obsolete
-VARINT_BYTES = 10  # 64 bits, 7 per byte
-_TYPE_NAMES = {VARINT: "a number", WORD64: "eight bytes", BYTES: "bytes", WORD32: "four bytes"}
-_WORD_BYTES = {WORD64: 8, WORD32: 4}
-_Field = tuple[int, int | memoryview]  # wire type; the number of a varint, else the bytes
+VARINT, BYTES, WORD32 = 0, 2, 5  # wire types
+_TYPE_NAMES = {VARINT: "a number", BYTES: "bytes", WORD32: "four bytes"}
 
 
 class WireError(ValueError):
@@ -39,15 +48,19 @@ class WireError(ValueError):
 class Message:
     """One message; the constructor decodes its fields, each call of `message` decodes a nested one."""
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: bytes) -> None:
         """Reads the fields of a message.
 
         Raises:
-          WireError: if the bytes end within a field, or a field has an unknown type.
+          WireError: if the bytes are no message.
         """
-        self._fields: dict[int, list[_Field]] = {}
-        for key, field in _fields(memoryview(data)):
-            self._fields.setdefault(key, []).append(field)
+        self._fields: dict[int, list[tuple[int, int | bytes]]] = {}
+        try:
+            read = needed("google.protobuf.empty_pb2").Empty.FromString(data)
+        except needed("google.protobuf.message").DecodeError as error:
+            raise WireError(f"its bytes are no message: {error}") from None
+        for field in needed("google.protobuf.unknown_fields").UnknownFieldSet(read):
+            self._fields.setdefault(field.field_number, []).append((field.wire_type, field.data))
 
     def renumbered(self, numbers: Mapping[int, int]) -> Message:
         """Returns a message with the fields in `numbers` only, renumbered from its keys to its values."""
@@ -62,7 +75,8 @@ class Message:
         found = self._fields.get(key, [])
         for other, _ in found:
             if other != kind:
-                raise WireError(f"field {key} is {_TYPE_NAMES[other]}, not {_TYPE_NAMES[kind]}")
+                found_kind = _TYPE_NAMES.get(other, "of another type")
+                raise WireError(f"field {key} is {found_kind}, not {_TYPE_NAMES[kind]}")
         return [value for _, value in found]
 
     def _last(self, key: int, kind: int, default: Any) -> Any:
@@ -73,22 +87,22 @@ class Message:
         """Returns a varint; `default` if the field is missing."""
         return int(self._last(key, VARINT, default))
 
-    def raw(self, key: int) -> memoryview:
+    def raw(self, key: int) -> bytes:
         """Returns bytes; none if the field is missing."""
-        return memoryview(self._last(key, BYTES, b""))
+        return bytes(self._last(key, BYTES, b""))
 
     def real(self, key: int) -> float:
         """Returns a 32-bit float; 0 if the field is missing."""
-        return float(struct.unpack("<f", self._last(key, WORD32, bytes(4)))[0])
+        return float(np.uint32(self._last(key, WORD32, 0)).view(np.float32))
 
     def word(self, key: int) -> int | None:
         """Returns a 32-bit unsigned word, None if the field is missing."""
         found = self._last(key, WORD32, None)
-        return None if found is None else int.from_bytes(found, "little")
+        return None if found is None else int(found)
 
     def text(self, key: int) -> str:
         """Returns a text, with invalid UTF-8 replaced; empty if the field is missing."""
-        return bytes(self.raw(key)).decode(errors="replace")
+        return self.raw(key).decode(errors="replace")
 
     def message(self, key: int) -> Message:
         """Returns a nested message; an empty one if the field is missing."""
@@ -97,35 +111,6 @@ class Message:
     def messages(self, key: int) -> list[Message]:
         """Returns the nested messages of a repeated field."""
         return [Message(data) for data in self._all(key, BYTES)]
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, _Field]]:
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        key, kind = tag >> 3, tag & 7
-        if key == 0 or kind not in _TYPE_NAMES:
-            raise WireError(f"byte {at - 1} begins a field {key} of the unknown type {kind}")
-        if kind == VARINT:
-            number, at = _varint(data, at)
-            yield key, (kind, number)
-            continue
-        size, at = (_WORD_BYTES[kind], at) if kind in _WORD_BYTES else _varint(data, at)
-        if at + size > len(data):
-            raise WireError(f"field {key} needs {size} bytes from byte {at} on and {len(data) - at} are left")
-        yield key, (kind, data[at : at + size])
-        at += size
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for i in range(VARINT_BYTES):
-        if at + i >= len(data):
-            raise WireError(f"the bytes end within the number at byte {at}")
-        value |= (data[at + i] & 127) << 7 * i
-        if data[at + i] < 128:
-            return value, at + i + 1
-    raise WireError(f"the number at byte {at} has more than {VARINT_BYTES} bytes")
 
 
 # -------------------------------------------------------------------------- the architecture
@@ -280,7 +265,7 @@ def checked(values: NDArray[np.floating[Any]]) -> Floats:
     return floats
 
 
-def _decoded(encoding: int, raw: memoryview, low: float, high: float) -> Floats:
+def _decoded(encoding: int, raw: bytes, low: float, high: float) -> Floats:
     """Returns the numbers of a layer, of which LINEAR16 is relative to its least and its largest one."""
     if encoding == LINEAR16:
         share = np.frombuffer(raw, "<u2").astype(np.float32) / np.float32(65535)

@@ -15,15 +15,15 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
-from ...base.limits import NETWORK, PIECE, read_file
+from ...base.errors import EvaluatorError
+from ...base.limits import PIECE
 from ..builtin.evaluator import load_networks
+from ..uci.program import network_bytes
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
 
@@ -146,14 +146,7 @@ def read_network(path: str | os.PathLike[str]) -> Network:
     Raises:
       EvaluatorError: if the file cannot be read, is damaged, or holds no network of a known architecture.
     """
-    try:
-        data = read_file(Path(path).expanduser(), NETWORK)
-    except InputFileError as error:
-        raise EvaluatorFileError(str(error)) from None
-    except OSError as error:
-        raise EvaluatorFileError(
-            f"the network {path} cannot be read: {error.strerror or error}; expected a .nnue file"
-        ) from None
+    data = network_bytes(path)
     try:
         return _Reader(data).network()
     except ValueError as error:

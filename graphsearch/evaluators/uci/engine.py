@@ -26,7 +26,7 @@ import chess.engine
 
 from ...base.errors import EvaluatorError, InvalidParameterError
 from ...base.system import end_group, ending_with_parent, own_group
-from ..options import CHECKS, UCI, truth
+from ..options import UCI, truth
 from .program import Program
 
 HANDSHAKE_SECONDS = 3.0  # the least time to start a program in, where searches may take less
@@ -285,8 +285,7 @@ def failure(program: Program, what: str) -> EvaluatorError:
 # ---------------------------------------------------------- options
 # those that we set in engines that have them: a large hash makes `ucinewgame` slow, and a book move has no
 # score
-DEFAULTS = {"Hash": "16", "Threads": "1", "OwnBook": "false", "UCI_ShowWDL": "true"}
-SETTABLE = ("check", "spin", "combo", "string", "file", "path")  # the types of options with a value
+DEFAULTS = {"Hash": 16, "Threads": 1, "OwnBook": False, "UCI_ShowWDL": True}
 
 
 def engine_options(declared: Options, given: Mapping[str, str], label: str) -> chess.engine.ConfigMapping:
@@ -300,28 +299,25 @@ def engine_options(declared: Options, given: Mapping[str, str], label: str) -> c
     for name, text in given.items():
         option = known.get(name.lower())
         if option is None:
-            theirs = ", ".join(sorted(n for n, o in declared.items() if _is_settable(o))) or "none"
+            theirs = ", ".join(sorted(declared)) or "none"
             raise InvalidParameterError(
                 f"uci:{label} has no option {name!r}; own options: {', '.join(UCI)}; the engine's: {theirs}"
             )
         found[option.name] = _value(option, text, label)
-    for name, text in DEFAULTS.items():
+    for name, value in DEFAULTS.items():
         option = known.get(name.lower())
-        if option is not None and option.name not in found and option.type in ("check", "spin"):
-            found[option.name] = CHECKS[text] if option.type == "check" else _within(option, int(text))
+        if option is not None and option.type == ("check" if isinstance(value, bool) else "spin"):
+            least = value if option.min is None else max(value, option.min)
+            found.setdefault(option.name, least if option.max is None else min(least, option.max))
     return found
-
-
-def _is_settable(option: chess.engine.Option) -> bool:
-    return option.type in SETTABLE and not option.is_managed()
 
 
 def _value(option: chess.engine.Option, text: str, label: str) -> chess.engine.ConfigValue:
     what = f"the option {option.name} of uci:{label}"
     if option.is_managed():
         raise InvalidParameterError(f"{what} is set by graphsearch itself")
-    if option.type not in SETTABLE:
-        raise InvalidParameterError(f"{what} is a {option.type}: it takes no value")
+    if option.type == "button":
+        raise InvalidParameterError(f"{what} is a button: it takes no value")
     if option.type == "check":
         return truth(what, text)
     spelled = {choice.lower(): choice for choice in option.var or ()}
@@ -329,8 +325,3 @@ def _value(option: chess.engine.Option, text: str, label: str) -> chess.engine.C
         return option.parse(spelled.get(text.lower(), text))
     except chess.engine.EngineError as error:
         raise InvalidParameterError(f"uci:{label}: {error}") from None
-
-
-def _within(option: chess.engine.Option, value: int) -> int:
-    value = value if option.min is None else max(value, option.min)
-    return value if option.max is None else min(value, option.max)

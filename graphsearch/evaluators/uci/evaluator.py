@@ -219,7 +219,7 @@ class UciEvaluator(Evaluator):
         if len(moves) <= engine.most_lines:
             limit = f"depth {self._policy_depth}"
             found = engine.search(board, limit, seconds=self._timeout, lines=len(moves))
-            scores = scores_by_move(found, len(moves))
+            scores = scores_by_move(found)
         limit = f"depth {max(1, self._policy_depth - 1)}"
         q = [policy_q(scores.get(move.uci()) or self._after(engine, board, move, limit)) for move in moves]
         return softmax(np.array(q), self._temperature)

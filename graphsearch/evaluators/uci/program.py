@@ -1,4 +1,4 @@
-"""Finds an engine's program: its file, its arguments, and the files that belong to its identity."""
+"""Finds an engine's program and arguments; reads the files of engines and networks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...base.errors import EvaluatorError, EvaluatorFileError
-from ...base.limits import open_file
+from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
+from ...base.limits import NETWORK, open_file, read_file
 from ...base.system import split_command
 
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # distributions install engines here; not on every PATH
@@ -79,6 +79,16 @@ def _split(text: str) -> list[str]:
     if not words:
         raise EvaluatorError("uci: needs the name or the path of an engine, such as uci:stockfish")
     return words
+
+
+def network_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Returns the content of a network's file; raises EvaluatorFileError if it cannot be read."""
+    try:
+        return read_file(Path(path).expanduser(), NETWORK)
+    except InputFileError as error:
+        raise EvaluatorFileError(str(error)) from None
+    except OSError as error:
+        raise EvaluatorFileError(f"the network {path} cannot be read: {error.strerror or error}") from None
 
 
 def file_digest(path: Path) -> str:

@@ -30,8 +30,6 @@ MOST_CERTAIN = 0.99  # largest |Q| without a mate
 MATE_STEP = 1e-4  # of Q for each move to the mate
 MATE_MOVES = 99  # longer mates have the same Q
 
-EXACT, LOWER, UPPER = 0, 1, 2  # kinds of a score
-
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -41,7 +39,7 @@ class Score:
       cp: centipawns; meaningless for a mate.
       mate: moves to the mate, negative if the side to move is mated; None for no mate.
       wdl: per mille, None if the line has none.
-      kind: EXACT, or LOWER or UPPER for a bound.
+      is_exact: False for a bound.
       depth: plies, as the engine counts them; 0 if the line has none.
       move: UCI; empty if the line has no pv.
     """
@@ -49,7 +47,7 @@ class Score:
     cp: int
     mate: int | None = None
     wdl: tuple[int, int, int] | None = None
-    kind: int = EXACT
+    is_exact: bool = True
     depth: int = 0
     move: str = ""
 
@@ -58,7 +56,7 @@ def parse_score(line: str) -> Score | None:
     """Parses the score of an `info` line; returns None if it has none, or an invalid one.
 
     >>> parse_score("info depth 5 score cp -7 upperbound nodes 100 pv e2e4 e7e5")
-    Score(cp=-7, mate=None, wdl=None, kind=2, depth=5, move='e2e4')
+    Score(cp=-7, mate=None, wdl=None, is_exact=False, depth=5, move='e2e4')
     >>> parse_score("info depth 2 score mate -1 wdl 0 0 1000").mate
     -1
     >>> parse_score("info string depth 3 score cp 8") is parse_score("info score cp high") is None
@@ -78,7 +76,7 @@ def parse_score(line: str) -> Score | None:
             cp=number if unit == "cp" else 0,
             mate=number if unit == "mate" else None,
             wdl=_wdl(head),
-            kind=LOWER if "lowerbound" in head else UPPER if "upperbound" in head else EXACT,
+            is_exact="lowerbound" not in head and "upperbound" not in head,
             depth=int(head[head.index("depth") + 1]) if "depth" in head else 0,
             move=words[end + 1].lower() if end + 1 < len(words) else "",  # some write e7e8Q
         )
@@ -100,47 +98,29 @@ def best_known(scores: Iterable[Score]) -> Score | None:
     Without an exact score it returns the last bound of the greatest depth, the best information there is.
     Without any score it returns None.
 
-    >>> best_known([Score(5, depth=1), Score(9, depth=2), Score(-80, kind=UPPER, depth=3)]).cp
+    >>> best_known([Score(5, depth=1), Score(9, depth=2), Score(-80, is_exact=False, depth=3)]).cp
     9
-    >>> best_known([Score(30, kind=LOWER, depth=1), Score(60, kind=LOWER, depth=1)]).cp
+    >>> best_known([Score(30, is_exact=False, depth=1), Score(60, is_exact=False, depth=1)]).cp
     60
     """
-    best: Score | None = None
-    for score in scores:
-        if best is None or _weight(score) >= _weight(best):
-            best = score
-    return best
-
-
-def _weight(score: Score) -> tuple[bool, int]:
-    return score.kind == EXACT, score.depth
+    return max(reversed([*scores]), key=lambda score: (score.is_exact, score.depth), default=None)
 
 
 def last_score(lines: Sequence[str]) -> Score | None:
     """Returns the final score of a search with one line; None if there is none."""
-    return best_known(score for line in lines if (score := parse_score(line)) is not None)
+    return best_known(filter(None, map(parse_score, lines)))
 
 
-def scores_by_move(lines: Sequence[str], count: int) -> dict[str, Score]:
+def scores_by_move(lines: Sequence[str]) -> dict[str, Score]:
     """Returns the final score of every move, by the first move of each pv.
 
-    It reads from the end and stops once `count` moves have an exact score of the last depth: a search of 30
-    lines prints some 200 scores, and the last 30 count.
-
-    >>> scores_by_move(["info depth 1 score cp 5 pv e2e4", "info depth 2 score cp 7 pv e2e4 e7e5"], 1)
-    {'e2e4': Score(cp=7, mate=None, wdl=None, kind=0, depth=2, move='e2e4')}
+    >>> scores_by_move(["info depth 1 score cp 5 pv e2e4", "info depth 2 score cp 7 pv e2e4 e7e5"])
+    {'e2e4': Score(cp=7, mate=None, wdl=None, is_exact=True, depth=2, move='e2e4')}
     """
-    found: dict[str, Score] = {}
-    last_depth, settled = 0, 0
-    for score in filter(None, map(parse_score, reversed(lines))):
-        last_depth = max(last_depth, score.depth)
-        known = found.get(score.move)
-        if score.move and (known is None or _weight(score) > _weight(known)):
-            found[score.move] = score
-            settled += known is None and _weight(score) == (True, last_depth)
-        if settled == count:
-            break
-    return found
+    by_move: dict[str, list[Score]] = {}
+    for score in filter(None, map(parse_score, lines)):
+        by_move.setdefault(score.move, []).append(score)
+    return {move: best for move, scores in by_move.items() if move and (best := best_known(scores))}
 
 
 # ------------------------------------------------------------------ scores as Q and WDL
@@ -206,8 +186,7 @@ def a_move_earlier(score: Score) -> Score:
     if mate is not None:
         mate = 1 - mate if mate <= 0 else -mate  # the mating side's move counts
     wdl = None if score.wdl is None else (score.wdl[2], score.wdl[1], score.wdl[0])
-    kind = {EXACT: EXACT, LOWER: UPPER, UPPER: LOWER}[score.kind]
-    return Score(-score.cp, mate, wdl, kind, score.depth + 1)
+    return Score(-score.cp, mate, wdl, score.is_exact, score.depth + 1)
 
 
 def _sigmoid(x: float) -> float:

@@ -6,6 +6,7 @@ import random
 import re
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import chess
@@ -134,24 +135,25 @@ def test_what_is_missing_is_one_line_and_a_move_is_played() -> None:
             assert not any("ERROR" in line for line in lines), option
 
 
-def test_a_file_of_another_evaluator_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_file_of_another_evaluator_or_of_another_writer_is_left_alone_and_that_is_said(
+    tmp_path: Path, is_written: bool
+) -> None:
     path = tmp_path / "a.graph"
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+    with ExitStack() as writing:
+        graph = writing.enter_context(
+            Graph.open(path, evaluator="builtin" if is_written else HashEvaluator())
+        )
         analyze(graph, START, Limits(visits=50))
-    before = path.read_bytes()
-    with Played({"GraphFile": str(path)}) as game:
-        lines = game.ask("isready", until="readyok")
-        assert any("hash" in line and "builtin" in line for line in lines)
-        assert is_legal(START, game.ask("go nodes 50", until="bestmove"))
-    assert path.read_bytes() == before
-
-
-def test_a_file_that_another_program_writes_is_left_alone_and_that_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    with Graph.open(path), Played({"GraphFile": str(path)}) as game:
-        lines = game.ask("isready", until="readyok")
-        assert any("ERROR" in line and "memory only" in line for line in lines)
-        assert is_legal(START, game.ask("go nodes 20", until="bestmove"))
+        if not is_written:
+            writing.close()
+        before = path.read_bytes()
+        with Played({"GraphFile": str(path)}) as game:
+            lines = game.ask("isready", until="readyok")
+            said = "memory only" if is_written else "hash"
+            assert any("ERROR" in line and said in line for line in lines)
+            assert is_legal(START, game.ask("go nodes 50", until="bestmove"))
+        assert path.read_bytes() == before
 
 
 def test_a_finished_game_has_no_best_move() -> None:
@@ -527,15 +529,6 @@ def test_every_line_of_a_won_position_has_a_value_of_its_own(fen: str, tmp_path:
     )
 
 
-def test_a_listed_move_without_visits_is_searched_and_has_its_own_score() -> None:
-    with Played({"Evaluator": "uniform"}) as game:
-        game.ready().ask("position startpos", "go nodes 5", until="bestmove")
-        lines = game.ask("go nodes 5 searchmoves h2h4", until="bestmove")
-    (line,) = last_lines(lines).values()
-    assert " pv h2h4" in line
-    assert "new visits" in "".join(lines)
-
-
 @pytest.mark.skipif(not TABLES.exists(), reason="the tables are outside the repository")
 @pytest.mark.parametrize("clock", [0, 7])
 def test_a_result_of_tables_is_the_score(clock: int) -> None:
@@ -603,29 +596,6 @@ def test_the_side_that_stands_worse_repeats_whatever_earlier_searches_preferred(
     assert field_of(next(line for line in reversed(game) if " multipv 1 " in line), "cp") == 0
 
 
-@pytest.mark.parametrize(
-    ("result", "habit", "best"), [(0.6, "e4f3", None), (-0.6, "e4e3", "e4f3"), (-0.6, "e4f3", "e4f3")]
-)
-def test_an_analysis_gives_the_draw_the_same_place(result: float, habit: str, best: str | None) -> None:
-    game, other = played(BEFORE, TWICE.split()), chess.Move.from_uci("e4e3")
-    with Graph.open(None, evaluator=Habits(result, habit)) as graph:
-        alone = analyze(graph, chess.Board(HERE), Limits(visits=1000))
-        assert str(alone.bestmove) == habit
-        shown: list[chess.Move] = []
-        found = analyze(
-            graph,
-            game,
-            Limits(visits=100),
-            on_progress=lambda now: shown.append(now.node().moves[0].move),
-        )
-        listed = analyze(graph, game, Limits(visits=100), searchmoves=[other])
-    assert str(found.bestmove) == best if best else str(found.bestmove) != "e4f3"
-    assert shown[-1] == found.bestmove
-    drawn = next(move for move in found.node.moves if str(move.move) == "e4f3")
-    assert (drawn.q, drawn.pv) == (0, (drawn.move,))
-    assert listed.bestmove == other
-
-
 def test_the_gui_may_ask_for_other_moves_than_the_draw() -> None:
     with Played(make=lambda settings: Habits(-0.6, "e4e3")) as engine:
         lines = (f"position fen {BEFORE} moves {TWICE}", "go nodes 300 searchmoves e4e3 e4f4")
@@ -642,11 +612,6 @@ def test_a_move_that_lets_the_worse_side_repeat_is_a_draw_as_well() -> None:
     assert offered == chess.Move.from_uci("e2f3")
     assert draws.is_worth_a_draw(offered, 0.5)
     assert not draws.is_worth_a_draw(offered, -0.5)
-
-
-def test_a_game_without_repetition_has_no_draws() -> None:
-    assert not Draws.of(played(BEFORE, TWICE.split()[:4]))
-    assert not Draws.of(played(BEFORE, [*TWICE.split(), "e4e3", "g7g6"]))
 
 
 def test_a_move_without_a_search_repeats_only_if_material_is_behind() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import signal
@@ -116,16 +115,6 @@ def test_pondering_is_taken_over_by_the_next_move(engine: chess.engine.SimpleEng
         board.push(result.move)
         board.push(result.ponder or next(iter(board.legal_moves)))
     engine.play(board, chess.engine.Limit(nodes=1), game=game)
-
-
-def game(seed: int, plies: int) -> chess.Board:
-    chance, board = random.Random(seed), chess.Board()
-    for _ in range(plies):
-        moves = list(board.legal_moves)
-        if not moves:
-            break
-        board.push(chance.choice(moves))
-    return board
 
 
 def test_go_depth_ends_where_visits_cannot_become_so_long(engine: chess.engine.SimpleEngine) -> None:

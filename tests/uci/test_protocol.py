@@ -298,23 +298,23 @@ def test_a_time_for_the_move_is_nearly_used_up() -> None:
         assert 0.75 * ms / 1000 <= budget.most <= ms / 1000
 
 
-def test_a_search_ends_early_only_when_no_other_move_can_overtake() -> None:
-    budget = Budget(1.0, 2.5)
-    assert not may_stop(budget, Standing(0.5, 1000, best_n=700, second_n=300))
-    assert may_stop(budget, Standing(0.5, 1000, best_n=900, second_n=300))
-    assert may_stop(budget, Standing(1.0, 1000, best_n=400, second_n=390))
+SURE, UNSURE = Budget(1.0, 2.5), Budget(1.0, 1.3)
 
 
-def test_an_unsure_search_gets_more_time_but_never_more_than_the_most() -> None:
-    budget = Budget(1.0, 1.3)
-    new = Standing(1.1, 1000, best_n=400, second_n=390, best_since=1.0)
-    assert not may_stop(budget, new)
-    assert not may_stop(budget, Standing(1.1, 1000, best_n=400, second_n=390, agrees=False))
-    assert may_stop(budget, Standing(1.3, 1000, best_n=400, second_n=390, best_since=1.29))
-
-
-def test_one_legal_move_takes_no_time() -> None:
-    assert may_stop(Budget(10.0, 20.0), Standing(0.0, 0.0, 0, 0, choices=1))
+@pytest.mark.parametrize(
+    ("budget", "at", "may"),
+    [  # early only when no other move can overtake; later, but not after the most, where the choice is open
+        (SURE, Standing(0.5, 1000, best_n=700, second_n=300), False),
+        (SURE, Standing(0.5, 1000, best_n=900, second_n=300), True),
+        (SURE, Standing(1.0, 1000, best_n=400, second_n=390), True),
+        (UNSURE, Standing(1.1, 1000, best_n=400, second_n=390, best_since=1.0), False),
+        (UNSURE, Standing(1.1, 1000, best_n=400, second_n=390, agrees=False), False),
+        (UNSURE, Standing(1.3, 1000, best_n=400, second_n=390, best_since=1.29), True),
+        (Budget(10.0, 20.0), Standing(0.0, 0.0, 0, 0, choices=1), True),
+    ],
+)
+def test_a_search_may_stop_when_more_time_cannot_help(budget: Budget, at: Standing, may: bool) -> None:
+    assert may_stop(budget, at) == may
 
 
 @pytest.mark.parametrize(("fixed", "each"), [(0.0, 0.001), (0.01, 0.0001), (0.002, 0.01), (1.0, 0.001)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,18 @@ def test_pieces_are_moved_by_keys_and_arrows_are_drawn_and_wiped_away(reading_pa
     assert page.errors() == []
 
 
+@contextmanager
+def sized(page: Page, width: int, height: int) -> Iterator[None]:
+    """Makes the page so large, then gives it the whole window again."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    page.wait("return innerWidth === arguments[0]", "the size", width)
+    try:
+        yield
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 # ------------------------------------------------------------ views
 def test_five_views_have_names_parts_and_addresses(reading_page: Page) -> None:
     page = reading_page
@@ -157,10 +171,7 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
     page.has("#board .arrows .score")
     chip = page.text(".moves tbody .c-cp .chip")
     assert page.text("#board .arrows .score") == chip  # at the head of the arrow
-    size = page.driver.get_window_size()
-    try:
-        page.driver.set_window_size(416, 900)
-        page.wait("return innerWidth < 500", "a narrow window")
+    with sized(page, 416, 800):
         assert page.run(
             "const [best, board] = ['section.best', '#board']"
             ".map((s) => document.querySelector(s).getBoundingClientRect());"
@@ -175,16 +186,6 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
             ".map((e) => e.tagName + e.id + e.className)"
         )
         assert too_wide == []
-    finally:
-        page.driver.set_window_size(size["width"], size["height"])
-
-
-def phone(page: Page) -> dict[str, int]:
-    """Makes the window that of a phone; returns its size before."""
-    size: dict[str, int] = page.driver.get_window_size()
-    page.driver.set_window_size(416, 900)
-    page.wait("return innerWidth < 500", "a narrow window")
-    return size
 
 
 def test_on_a_phone_no_view_is_wider_than_the_window_and_what_is_pressed_is_large_enough(
@@ -192,8 +193,7 @@ def test_on_a_phone_no_view_is_wider_than_the_window_and_what_is_pressed_is_larg
 ) -> None:
     page = reading_page
     page.open("/p/?line=e4,e5", moves=2)
-    size = phone(page)
-    try:
+    with sized(page, 416, 800):
         for view in ("moves", "values", "search", "graph"):
             page.view(view)
             wide = page.run("return document.documentElement.scrollWidth - innerWidth")
@@ -206,8 +206,6 @@ def test_on_a_phone_no_view_is_wider_than_the_window_and_what_is_pressed_is_larg
                 ".map(([name, box]) => `${name} ${Math.round(box.width)}x${Math.round(box.height)}`)"
             )
             assert small == [], view
-    finally:
-        page.driver.set_window_size(size["width"], size["height"])
 
 
 def test_lines_are_walked_by_keys_and_every_move_has_one(reading_page: Page) -> None:
@@ -237,35 +235,28 @@ def test_lines_are_walked_by_keys_and_every_move_has_one(reading_page: Page) -> 
 
 def test_what_is_known_is_in_sight_and_nothing_moves(reading_page: Page) -> None:
     page = reading_page
-    size = page.driver.get_window_size()
-    try:
-        for width, height in ((1280, 720), (1000, 700)):
-            metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-            page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    whole = (
+        "const panel = document.querySelector(arguments[1]).getBoundingClientRect();"
+        "return [...document.querySelectorAll(arguments[0])].filter((row) => {"
+        " const box = row.getBoundingClientRect();"
+        " return box.height && box.top >= panel.top && box.bottom <= Math.min(panel.bottom, innerHeight);"
+        "}).length"
+    )
+    tops = (
+        "return ['#lines', '#panel', '#line']"
+        ".map((s) => document.querySelector(s).getBoundingClientRect().top)"
+    )
+    for width, height in ((1280, 720), (1000, 700)):
+        with sized(page, width, height):
             page.open()
             page.has("#lines .ply:nth-child(3)")
-            whole = (
-                "const panel = document.querySelector(arguments[1]).getBoundingClientRect();"
-                "return [...document.querySelectorAll(arguments[0])].filter((row) => {"
-                " const box = row.getBoundingClientRect();"
-                " return box.height && box.top >= panel.top"
-                " && box.bottom <= Math.min(panel.bottom, innerHeight);"
-                "}).length"
-            )
             assert page.run(whole, "#lines li", "section.best") == 3
             assert page.run(whole, ".moves tbody tr", "#panel") >= 8
             assert page.run("return document.documentElement.scrollHeight <= innerHeight")
-            tops = (
-                "return ['#lines', '#panel', '#line'].map((s) => document.querySelector(s)"
-                ".getBoundingClientRect().top)"
-            )
             before = page.run(tops)
             page.play("a3")  # a position without a search
             page.reaches("a3")
             assert page.run(tops) == before
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.driver.set_window_size(size["width"], size["height"])
 
 
 def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Page) -> None:
@@ -357,21 +348,15 @@ def test_half_a_screen_has_two_columns_and_the_board_fits_into_every_window(read
     page = reading_page
     page.open("/p/?line=e4,e5", moves=2)
     page.view("moves")
-    size = page.driver.get_window_size()
     box = "return document.querySelector(arguments[0]).getBoundingClientRect()"
-    try:
-        for width, height in ((960, 740), (860, 700), (720, 450)):
-            page.driver.set_window_size(width, height)
-            page.wait("return Math.abs(innerWidth - arguments[0]) < 40", "the window", width)
+    for width, height in ((960, 640), (860, 600), (720, 350)):
+        with sized(page, width, height):
             board, tabs = page.run(box, "#board"), page.run(box, "#tabs")
-            window = page.run("return innerHeight")
-            assert board["height"] <= window, width
+            assert board["height"] <= height, width
             assert page.run("return document.documentElement.scrollWidth <= innerWidth"), width
             if width > 800:
-                assert tabs["y"] < window, width
+                assert tabs["y"] < height, width
                 assert tabs["x"] > board["right"], width
-    finally:
-        page.driver.set_window_size(size["width"], size["height"])
 
 
 # ------------------------------------------------------------------ from position to position

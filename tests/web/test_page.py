@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
 from importlib.resources import files
-from typing import Any
 
 from tests.web.client import queue, until
 from tests.web.page import LEFT, LINE, MEN, Page
@@ -137,26 +135,6 @@ def test_games_name_their_results_and_an_opponent_with_an_evil_name_is_prepared_
     page.has(".answer tbody tr")
     page.click(".answer button.link")
     page.has(LINE, 1)
-
-
-def test_two_pages_show_views_at_once_without_an_error(driver: Any, reading_page: Page) -> None:
-    page = reading_page
-    page.open()
-    first = driver.current_window_handle
-    driver.switch_to.new_window("tab")
-    second = Page(driver, page.client)
-    second.open()
-    for name in ("games", "graph", "values", "books", "search"):  # their answers come late
-        second.view(name)
-    time.sleep(0.5)
-    assert (second.count("#panel > *"), second.count("#panel > .view-search")) == (1, 1)
-    assert second.count("#panel table, #panel svg") == 0
-    driver.close()
-    driver.switch_to.window(first)
-    page.view("moves")
-    page.drag("g1", "f3")
-    page.reaches("Nf3")  # the first page still works
-    assert [error for error in page.errors() if "/api/" not in error] == []
 
 
 def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:

@@ -124,14 +124,15 @@ def test_the_tree_unfolds_and_names_gaps_and_weak_spots(page: Page, graph: Path)
     assert page.errors() == []
 
 
-def test_a_line_of_another_tab_is_shown_and_a_move_is_removed_by_two_presses(page: Page, graph: Path) -> None:
+def test_a_line_of_another_tab_is_shown_and_a_move_goes_when_asked(page: Page, graph: Path) -> None:
     page.open()
     page.view("repertoire")
     page.says(".view-repertoire", "It is empty")
     with_lines(graph, "e4 e5 Nf3")  # the other tab
     page.has('[aria-label="Remove e4"]')
     page.click('[aria-label="Remove e4"]')
+    page.says("dialog.sure", "Remove e4, and all that only it reaches?")
     assert moves(graph) == 3
-    page.click('[aria-label^="Really remove e4"]')
+    page.click("dialog.sure .primary")
     until(lambda: moves(graph) == 0, "the move gone")
     page.says(".view-repertoire", "It is empty")

@@ -11,7 +11,7 @@ import { lines } from "./lines.js";
 import { toggleFollow } from "./follow.js";
 import { notation } from "./notation.js";
 import { hide } from "./peek.js";
-import { follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, refresh, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
+import { follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, recall, refresh, remember, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
 import { strip } from "./search.js";
 import { views } from "./views.js";
 
@@ -165,9 +165,9 @@ function playBest({ type, repeat }) {
 const flip = () => {
   board.flip();
   showGauge();
-  try { localStorage.setItem("flipped", board.flipped ? "yes" : ""); } catch { /* storage is off */ }
+  remember("flipped", board.flipped ? "yes" : "");
 };
-try { if (localStorage.getItem("flipped")) board.flip(); } catch { /* storage is off */ }
+if (recall("flipped")) board.flip();
 const HANDS = { first: () => go(0), back: () => step(-1), forward: () => step(1), last: toEnd, best: playBest, flip };
 for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", act);
 
@@ -256,11 +256,11 @@ function theme(name) {
   if (name) document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;
 }
-try { theme(localStorage.getItem("theme")); } catch { /* storage is off */ }
+theme(recall("theme"));
 $("theme").addEventListener("click", () => {
   const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   theme(dark ? "light" : "dark");
-  try { localStorage.setItem("theme", dark ? "light" : "dark"); } catch { /* storage is off */ }
+  remember("theme", dark ? "light" : "dark");
 });
 
 // damage stays in sight: every save that follows writes into the same file

@@ -2,7 +2,7 @@
 
 import { ask, send } from "./api.js";
 import { START, said } from "./chess.js";
-import { count, fields, forWhite, h, put, s, signed, table, when } from "./dom.js";
+import { count, fields, forWhite, h, put, signed, table, when } from "./dom.js";
 import { fenLink } from "./peek.js";
 import { open, state, toast } from "./state.js";
 
@@ -59,27 +59,8 @@ function book(found, area) {
   return h("article", {}, h("h2", { text: `${found.name} (${found.side})` }),
     !state.file?.read_only && h("button", { type: "button", text: "Build on", onclick: edit }),
     h("p", { text: `${count(found.open)} positions searched, ${count(found.leaf)} leaves, ${count(found.end)} ends, ${count(found.moves)} moves; queue: ${Object.entries(found.queue).map(([name, n]) => `${n} ${name}`).join(", ") || "empty"}.` }),
-    table(["Root", "Position", "White's Q", "Best"], roots, { caption: "Roots" }), plies(found.plies),
+    table(["Root", "Position", "White's Q", "Best"], roots, { caption: "Roots" }), table(["Ply", "Searched", "Leaves", "Ends"], found.plies.map((row) => [row.ply, row.open, row.leaf, row.end]), { caption: "Positions by ply" }),
     table(["Run", "Started (UTC)", "Added", "Searched", "Evaluations", "Seconds", "Ended"], runs, { caption: "Runs" }));
-}
-
-// positions by ply: searched, leaves, ends
-function plies(rows) {
-  if (!rows.length) return null;
-  const most = Math.max(...rows.map((row) => row.open + row.leaf + row.end));
-  const [width, step] = [600, 16];
-  const svg = s("svg", { class: "plies", viewBox: `0 0 ${width} ${rows.length * step}`, role: "img", "aria-label": "Positions of the book by ply" });
-  rows.forEach((row, k) => {
-    let x = 40;
-    svg.append(s("text", { class: "tick", x: 32, y: k * step + 12, "text-anchor": "end", text: row.ply }));
-    for (const [name, n] of [["searched", row.open], ["leaf", row.leaf], ["end", row.end]]) {
-      const part = ((width - 110) * n) / most;
-      svg.append(s("rect", { class: `state-${name}`, x, y: k * step + 2, width: part, height: step - 4 }, s("title", { text: `ply ${row.ply}: ${count(n)} ${name}` })));
-      x += part;
-    }
-    svg.append(s("text", { class: "tick", x: x + 6, y: k * step + 12, text: count(row.open + row.leaf + row.end) }));
-  });
-  return h("div", { class: "chart" }, svg, h("p", { class: "note" }, "Positions by ply: ", ["searched", "leaf", "end"].map((name) => h("span", { class: `swatch state-${name}`, text: name }))));
 }
 
 function builder(area) {

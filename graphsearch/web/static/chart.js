@@ -58,7 +58,20 @@ export function pathOf(points, floor = null) {
   return floor === null ? line : `${line}L${points.at(-1)[0].toFixed(1)},${floor}L${points[0][0].toFixed(1)},${floor}Z`;
 }
 
+// a curve along a game from ply `first`: `points` are [plies from there, value]; `mark(plies)` shows where one is; `onGo(plies)` for a click
+export function gameChart(label, first, plies, points, up, onGo) {
+  const last = Math.max(1, plies);
+  const { svg, x, y, at, floor, top, bottom } = chart(label, { from: 0, to: last, labels: plyLabels(first, last) }, { values: points.map(([, value]) => value), ...up });
+  const places = points.map(([ply, value]) => [x(ply), y(value)]);
+  if (points.length > 1) svg.append(s("path", { class: "under", d: pathOf(places, floor) }), s("path", { class: "trail", d: pathOf(places) }));
+  const now = s("line", { class: "now", y1: top, y2: bottom });
+  svg.append(now);
+  svg.addEventListener("click", (event) => onGo(Math.round(at(event))));
+  const mark = (ply) => { now.toggleAttribute("hidden", ply === null); for (const name of ["x1", "x2"]) now.setAttribute(name, x(ply ?? 0)); };
+  return { svg, x, y, mark };
+}
+
 // labels for the plies of a game: numbers of moves
-export function plyLabels(first, plies) {
+function plyLabels(first, plies) {
   return ticks(first, first + Math.max(2, plies), 10).filter((ply) => ply % 2 === 0 && ply <= first + plies).map((ply) => [ply - first, String(ply / 2 + 1)]);
 }

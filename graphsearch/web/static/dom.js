@@ -193,6 +193,10 @@ export function table(columns, rows, { caption = "", empty = "Nothing yet." } = 
     h("table", { class: "data" }, caption && h("caption", { text: caption }), h("thead", {}, head), h("tbody", {}, body)));
 }
 
+// a heading that sorts; `order` is { by, down }, `first` whether the greatest comes first
+export const sortButton = (key, title, order, onclick) => h("button", { type: "button", "data-focus": `sort ${key}`, text: title + (order.by === key ? (order.down ? " ▾" : " ▴") : ""), onclick });
+export const sortedBy = (key, order) => (order.by !== key ? null : order.down ? "descending" : "ascending");
+
 // rows of elements under headings: [text, class, title]
 export const grid = (caption, heads, rows, kind = "") => h("div", { class: `scroll ${kind}` }, h("table", { class: "data" }, h("caption", { class: "hidden", text: caption }),
   h("thead", {}, h("tr", {}, heads.map(([text, of, title]) => h("th", { scope: "col", class: of || null, text, title })))), h("tbody", {}, rows)));

@@ -1,7 +1,7 @@
 // The imported games as a list: filters, order, pages; a click opens one in the notation, with all its comments.
 
 import { ask, csvLink, latest } from "./api.js";
-import { count, fields, form, h, leftOut, put } from "./dom.js";
+import { count, fields, form, h, leftOut, put, sortButton, sortedBy } from "./dom.js";
 import { openDraft } from "./notation.js";
 import { here, state, toast } from "./state.js";
 
@@ -57,10 +57,8 @@ function draw(host, found, { given, show }) {
 
 function heading([key, title, down], show) {
   if (!key) return h("th", { scope: "col", text: title });
-  const isSorted = kept.by === key;
-  const turn = () => { Object.assign(kept, { by: key, down: isSorted ? !kept.down : down }); show(); };
-  return h("th", { scope: "col", "aria-sort": isSorted ? (kept.down ? "descending" : "ascending") : null },
-    h("button", { type: "button", "data-focus": `sort ${key}`, text: title + (isSorted ? (kept.down ? " ▾" : " ▴") : ""), onclick: turn }));
+  const turn = () => { Object.assign(kept, { by: key, down: kept.by === key ? !kept.down : down }); show(); };
+  return h("th", { scope: "col", "aria-sort": sortedBy(key, kept) }, sortButton(key, title, kept, turn));
 }
 
 function rowOf(game) {

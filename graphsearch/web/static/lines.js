@@ -3,7 +3,7 @@
 import { chip, count, forWhite, h, percent, put, score, short, steady } from "./dom.js";
 import { said, turnOf } from "./chess.js";
 import { hide, peek } from "./peek.js";
-import { addLine, askLines, node, on, open, played, state } from "./state.js";
+import { addLine, askLines, node, on, open, played, recall, remember, state } from "./state.js";
 
 const MOST = 20;
 
@@ -21,11 +21,11 @@ export function lines(answer, host) {
 
 function setShown(wanted, draw) {
   state.shown = Math.max(1, Math.min(MOST, wanted));
-  try { localStorage.setItem("lines", state.shown); } catch { /* storage is off */ }
+  remember("lines", state.shown);
   draw();
   askLines();
 }
-try { state.shown = Math.max(1, Math.min(MOST, Number(localStorage.getItem("lines")) || state.shown)); } catch { /* storage is off */ }
+state.shown = Math.max(1, Math.min(MOST, Number(recall("lines")) || state.shown));
 
 function sentence() {
   const { look } = state;

@@ -1,14 +1,14 @@
 // The moves of the position: visits, values, priors, proofs, lines, games and books.
 
 import { ask, csvLink } from "./api.js";
-import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed } from "./dom.js";
+import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed, sortButton, sortedBy } from "./dom.js";
 import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { hide, peek } from "./peek.js";
 import { has as isOf, SIDES } from "./repertoire_row.js";
 import { here, node, play, played, state, tell } from "./state.js";
 
 const menu = movesMenu(document.getElementById("row-menu"), play);
-const order = { column: null, down: true, details: false };
+const order = { by: null, down: true, details: false };
 
 const COLUMNS = [
   ["san", "Move", null], ["cp", "Score", "In pawns, or moves to mate; White's view"], ["wdl", "W D L", "White's chances to win, draw and lose"],
@@ -45,8 +45,8 @@ const KEYS = {
 const played_ = (games) => (games ? games.white + games.draws + games.black + games.unknown : 0);
 
 function sorted(rows) {
-  if (!order.column) return rows;
-  const key = KEYS[order.column];
+  if (!order.by) return rows;
+  const key = KEYS[order.by];
   const sign = order.down ? -1 : 1;
   return [...rows].sort((a, b) => (key(a) < key(b) ? -sign : key(a) > key(b) ? sign : a.rank - b.rank));
 }
@@ -72,16 +72,13 @@ function draw(host) {
 
 function header([name, title, about], host) {
   if (!title) return h("th", { scope: "col" }, h("span", { class: "hidden", text: "More" }));
-  const sort = order.column === name ? (order.down ? "descending" : "ascending") : null;
-  return h("th", { scope: "col", class: `c-${name}`, "aria-sort": sort, title: about }, h("button", {
-    type: "button", "data-focus": `sort ${name}`, text: title + (sort ? (order.down ? " ▾" : " ▴") : ""),
-    onclick: () => {
-      if (order.column !== name) Object.assign(order, { column: name, down: name !== "san" });
-      else if (order.down === (name !== "san")) order.down = !order.down;
-      else order.column = null;
-      draw(host);
-    },
-  }));
+  const turn = () => {
+    if (order.by !== name) Object.assign(order, { by: name, down: name !== "san" });
+    else if (order.down === (name !== "san")) order.down = !order.down;
+    else order.by = null;
+    draw(host);
+  };
+  return h("th", { scope: "col", class: `c-${name}`, "aria-sort": sortedBy(name, order), title: about }, sortButton(name, title, order, turn));
 }
 
 function rowOf(row, columns, all) {

@@ -2,14 +2,13 @@
 
 import { ask, latest, upload } from "./api.js";
 import { said } from "./chess.js";
-import { chip, count, h, percent, points, put, short, table } from "./dom.js";
+import { chip, count, h, percent, points, put, short, sure, table } from "./dom.js";
 import { open, played, state, tell } from "./state.js";
 import { change, SIDES } from "./repertoire_row.js";
 
 const GLYPHS = { 2: "?", 4: "??", 6: "?!" };
 const MOST_ROWS = 20; // of gaps, unless all are asked for
 let side = "white";
-let asking = ""; // the move that is to be removed by a second press
 const unfolded = new Set(); // places in the tree, as `root moves`
 
 const placeOf = (one) => `${one.root} ${one.moves.join(" ")}`;
@@ -114,7 +113,7 @@ export const repertoireView = {
         put(below, isOpen && listOf(child, all));
       };
       put(item, fold || h("span", { class: "fold" }), link(said(one.position, [move.san]) + glyphOf(move), () => go(one, move.move)), " ", facts(one, move, child, isHere),
-        !all.closed && remover(one, move), below);
+        !all.closed && h("button", { type: "button", class: "quiet act", title: "Remove, with all that only it reaches", "aria-label": `Remove ${move.san}`, text: "✕", onclick: () => remove(one, move) }), below);
       if (has) { if (!one.moves.length && one.replies.length === 1) unfolded.add(placeOf(child)); showFold(); }
       return item;
     }
@@ -126,20 +125,8 @@ export const repertoireView = {
         child && !isHere && link(`→ ${lineText(child)}`, () => go(child), "Goes on there"), isHere && opening && h("span", { class: "note", text: ` ${opening}` }));
     }
 
-    // the first press asks, the second one removes, also when the tree was drawn anew in between
-    function remover(one, move) {
-      const key = `${placeOf(one)} ${move.move}`;
-      const button = h("button", { type: "button", class: "quiet act", "data-focus": `remove ${key}`, title: "Remove, with all that only it reaches", onblur: () => { if (button.isConnected) { asking = ""; showAsked(); } }, onclick: () => {
-        if (asking === key) change(side, { root: one.root, line: [...one.moves, move.move] }, { remove: true }).then(load);
-        asking = asking === key ? "" : key;
-        showAsked();
-      } });
-      const showAsked = () => {
-        button.textContent = asking === key ? "Remove?" : "✕";
-        button.setAttribute("aria-label", asking === key ? `Really remove ${move.san} and all that only it reaches?` : `Remove ${move.san}`);
-      };
-      showAsked();
-      return button;
+    async function remove(one, move) {
+      if (await sure(`Remove ${move.san}, and all that only it reaches?`, "Remove")) change(side, { root: one.root, line: [...one.moves, move.move] }, { remove: true }).then(load);
     }
 
     drawSides();

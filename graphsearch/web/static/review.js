@@ -1,7 +1,7 @@
 // Reviews of games: what is to be reviewed, the curve with its marks, the moves with their losses, the files.
 
 import { ask, latest, upload } from "./api.js";
-import { chart, pathOf, plyLabels } from "./chart.js";
+import { gameChart } from "./chart.js";
 import { count, fields, grid, h, put, s } from "./dom.js";
 import { openDraft } from "./notation.js";
 import { jobRow, progressOf } from "./search.js";
@@ -129,21 +129,14 @@ const number = (move) => `${move.number}${move.white ? "." : "…"}`;
 
 function curveOf(game) {
   const points = [game.q, ...game.moves.map((move) => move.q)].map((q) => 50 + 50 * q);
-  const last = Math.max(1, points.length - 1);
   const first = game.moves.length ? 2 * (game.moves[0].number - 1) + (game.moves[0].white ? 0 : 1) : 0;
-  const { svg, x, y, at, top, bottom } = chart("Expected score of White over the game, in per cent", { from: 0, to: last, labels: plyLabels(first, last) }, { values: points, least: 10, text: (value) => `${value.toFixed(0)} %` });
-  const places = points.map((value, k) => [x(k), y(value)]);
-  svg.append(s("path", { class: "under", d: pathOf(places, y(Math.min(...points))) }), s("path", { class: "trail", d: pathOf(places) }));
+  const { svg, x, y, mark } = gameChart("Expected score of White over the game, in per cent", first, points.length - 1, [...points.entries()], { least: 10, text: (value) => `${value.toFixed(0)} %` }, (ply) => goTo(game, ply));
   for (const move of game.moves.filter((each) => each.glyph)) {
     const about = `${number(move)} ${move.san}${move.glyph} ${value(move.cp, move.mate)}${move.loss ? `; ${move.best_san} ${value(move.best_cp, move.best_mate)}` : ""}`;
     svg.append(s("circle", { class: `mark ${KINDS[move.glyph]}`, cx: x(move.ply + 1), cy: y(points[move.ply + 1]), r: 4.5 }, s("title", { text: about })));
   }
-  const now = s("line", { class: "now", y1: top, y2: bottom });
-  const mark = () => { now.toggleAttribute("hidden", !isLineOf(game, state.game?.line || [])); for (const name of ["x1", "x2"]) now.setAttribute(name, x(state.at)); };
-  svg.append(now);
-  svg.mark = mark;
-  mark();
-  svg.addEventListener("click", (event) => goTo(game, Math.round(at(event))));
+  svg.mark = () => mark(isLineOf(game, state.game?.line || []) ? state.at : null);
+  svg.mark();
   return svg;
 }
 

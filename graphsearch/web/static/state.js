@@ -10,6 +10,10 @@ const listeners = {};
 export const on = (name, listen) => { (listeners[name] ||= []).push(listen); };
 export const tell = (name, value) => (listeners[name] || []).forEach((listen) => listen(value));
 
+// what the browser keeps for the next time, unless its storage is off
+export const recall = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
+export const remember = (name, value) => { try { localStorage.setItem(name, value); } catch { /* storage is off */ } };
+
 export const toast = (text) => tell("told", text);
 
 const IDLE = { running: [], waiting: [], ended: [], held: false };

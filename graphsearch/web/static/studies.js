@@ -1,7 +1,7 @@
 // The list of studies: open, new, rename, delete, PGN in and out.
 
 import { ask, send, upload } from "./api.js";
-import { count, h, put, table, when } from "./dom.js";
+import { count, h, put, sure, table, when } from "./dom.js";
 import { savePgn } from "./exchange.js";
 import { state, tell, toast } from "./state.js";
 
@@ -42,22 +42,22 @@ export function studiesDialog({ open, keep, renamed, pane, closed }) {
       !closed() && h("button", { type: "button", text: "Delete", "aria-label": `Delete ${study.name}`, onclick: () => remove(study) })),
   ];
 
-  // asked in the list itself: a second press deletes
-  function remove(study) {
-    ask_(study, h("span", { text: `Delete ${study.name}? ` }), h("button", { type: "button", id: "study-delete", text: "Delete", onclick: async () => { await send("study-delete", { id: study.id, revision: study.revision }); tell("edited"); toast(`The study ${study.name} is deleted; Ctrl-Z brings it back.`); await load(); } }));
+  async function remove(study) {
+    if (!await sure(`Delete ${study.name}?`, "Delete")) return;
+    await send("study-delete", { id: study.id, revision: study.revision });
+    tell("edited");
+    toast(`The study ${study.name} is deleted; Ctrl-Z brings it back.`);
+    await load();
   }
 
   function rename(study) {
     const field = h("input", { id: "study-rename", value: study.name, "aria-label": "New name", size: 30 });
-    ask_(study, field, h("button", { type: "button", id: "study-rename-do", text: "Rename", onclick: async () => {
+    const act = async () => {
       renamed(await send("study-change", { id: study.id, revision: study.revision, name: field.value }));
       await load();
-    } }));
+    };
+    put($("study-ask"), field, h("button", { type: "button", id: "study-rename-do", text: "Rename", onclick: act }), h("button", { type: "button", text: "Cancel", onclick: () => put($("study-ask")) }));
     field.focus();
-  }
-
-  function ask_(study, ...parts) {
-    put($("study-ask"), ...parts, h("button", { type: "button", text: "Cancel", onclick: () => put($("study-ask")) }));
   }
 
   async function load() {

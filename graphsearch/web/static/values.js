@@ -1,7 +1,7 @@
 // Values along the line as a curve, the visits below the position as an icicle, and the root's history.
 
 import { ask, latest } from "./api.js";
-import { chart, heightOf, pathOf, plyLabels, powers } from "./chart.js";
+import { chart, gameChart, heightOf, pathOf, powers } from "./chart.js";
 import { count, forWhite, grid, h, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
 import { turnOf } from "./chess.js";
 import { go, here, open, played, state, tell, wholeLine } from "./state.js";
@@ -44,19 +44,14 @@ export const valuesView = {
 function drawCurve(host, points) {
   const known = points.filter((point) => point.q !== null);
   if (!known.length) { put(host, h("p", { class: "note", text: "The file knows no position of the line." }), lineTable(points)); return; }
-  const last = Math.max(1, points.length - 1);
   const first = 2 * (points[0].number - 1) + (points[0].turn === "w" ? 0 : 1);
-  const { svg, x, y, at, floor, top, bottom } = chart("Score along the line, from White's side", { from: 0, to: last, labels: plyLabels(first, last) }, { values: known.map(heightOf) });
-  const places = known.map((point) => [x(point.ply), y(heightOf(point))]);
-  if (known.length > 1) svg.append(s("path", { class: "under", d: pathOf(places, floor) }), s("path", { class: "trail", d: pathOf(places) }));
-  known.forEach((point, k) => {
+  const { svg, x, y, mark } = gameChart("Score along the line, from White's side", first, points.length - 1, known.map((point) => [point.ply, heightOf(point)]), {}, go);
+  for (const point of known) {
     const loss = point.loss > 0.3 ? "blunder" : point.loss > 0.15 ? "mistake" : "";
     const about = `${sayMove(point)}: ${score(point)}, ${count(point.n)} visits${point.best_san ? `; best ${point.best_san}` : ""}${point.loss_cp ? `, ${pawns(point.loss_cp)} lost` : ""}`;
-    svg.append(s("circle", { class: `dot ${loss}`, cx: places[k][0], cy: places[k][1], r: loss ? 5 : points.length > 80 ? 2 : 3.2, "data-ply": point.ply }, s("title", { text: about })));
-  });
-  svg.append(s("line", { class: "now", y1: top, y2: bottom }));
-  svg.addEventListener("click", (event) => go(Math.round(at(event))));
-  svg.place = x;
+    svg.append(s("circle", { class: `dot ${loss}`, cx: x(point.ply), cy: y(heightOf(point)), r: loss ? 5 : points.length > 80 ? 2 : 3.2, "data-ply": point.ply }, s("title", { text: about })));
+  }
+  svg.mark = mark;
   put(host, svg, h("p", { class: "note", text: "Scores in pawns by move, White's view; click to go there. Large dots: moves that lost more than 0.15 (ring) or 0.3 (full) of Q against the best one." }), lineTable(points));
   markPlace(host);
 }
@@ -65,9 +60,8 @@ const sayMove = (point) => `${point.number}${point.turn === "w" ? "." : "…"}${
 
 function markPlace(host) {
   const svg = host.querySelector("svg");
-  if (!svg?.place) return;
-  const now = svg.querySelector(".now");
-  for (const name of ["x1", "x2"]) now.setAttribute(name, svg.place(state.at));
+  if (!svg?.mark) return;
+  svg.mark(state.at);
   host.querySelectorAll("tr[data-ply]").forEach((row) => row.toggleAttribute("aria-current", Number(row.dataset.ply) === state.at));
 }
 

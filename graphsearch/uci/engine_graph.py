@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import chess
 
 from ..base.errors import GraphSearchError, StoreError, StoreLockedError, StoreMovedError
-from ..evaluators.factory import create
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.uniform import OutsideUniform
 from ..position.board import key_of
 from ..search.params import SearchParams
 from .clock import BatchPace
-from .options import Settings, substitute_spec
+from .options import Settings, make_substitute
 from .protocol import Writer
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class EngineGraph:
             self._complain(
                 f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
             )
-            evaluator, self.is_substitute = create(substitute_spec(settings)), True
+            evaluator, self.is_substitute = make_substitute(settings), True
         for note in evaluator.notes:
             self._writer.info(note)
         return evaluator

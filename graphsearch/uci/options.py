@@ -193,41 +193,33 @@ class Settings:
 
 # ------------------------------------------------------------------ the evaluator
 def make_evaluator(settings: Settings) -> Evaluator:
-    """Returns the evaluator of some settings.
+    """Returns the evaluator of some settings; Evaluator has no effect if Policy and Value are both set.
 
     Raises:
-      GraphSearchError: if the evaluator is unknown or cannot be made, or does not have a given option.
-    """
-    return create(evaluator_spec(settings))
-
-
-def evaluator_spec(settings: Settings) -> EvaluatorSpec:
-    """Returns the evaluator's specification; Evaluator has no effect if Policy and Value are both set.
-
-    Raises:
-      GraphSearchError: if EvaluatorOptions is not a list of NAME=VALUE, or has an unknown name.
+      GraphSearchError: if the evaluator is unknown or cannot be made, if EvaluatorOptions is not a list of
+        NAME=VALUE, or if the evaluator does not have a given option.
     """
     policy, value = settings.text("Policy") or None, settings.text("Value") or None
-    evaluator = None if policy and value else settings.text("Evaluator") or None
+    own = [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]
     spec = EvaluatorSpec(
-        evaluator=evaluator,
+        evaluator=None if policy and value else settings.text("Evaluator") or None,
         policy=policy,
         value=value,
-        options=(*_given(settings), *_own(settings)),
+        options=(*_given(settings), *own),
         syzygy=settings.text("SyzygyPath") or None,
         pool=settings.text("Pool") or None,
     )
-    return _with_threads(spec, settings)
+    return _created(spec, settings)
 
 
-def substitute_spec(settings: Settings) -> EvaluatorSpec:
-    """Returns the specification of the evaluator that replaces one that cannot be made."""
-    return _with_threads(EvaluatorSpec(), settings)
+def make_substitute(settings: Settings) -> Evaluator:
+    """Returns the evaluator that replaces one that cannot be made."""
+    return _created(EvaluatorSpec(), settings)
 
 
-def _with_threads(spec: EvaluatorSpec, settings: Settings) -> EvaluatorSpec:
+def _created(spec: EvaluatorSpec, settings: Settings) -> Evaluator:
     threads = settings.number("Threads")
-    return with_threads(spec, threads) if threads else spec
+    return create(with_threads(spec, threads) if threads else spec)
 
 
 def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
@@ -240,8 +232,3 @@ def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
         raise InvalidParameterError(
             f"EvaluatorOptions: {error}; several are separated by semicolons"
         ) from None
-
-
-def _own(settings: Settings) -> list[tuple[str, str]]:
-    """Returns the evaluator's options that are also options of the engine."""
-    return [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]

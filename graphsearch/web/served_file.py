@@ -14,9 +14,6 @@ from ..store.file import holder
 from .jobs.task import Ask, Place, Task, json_of
 from .jobs.task_queue import KeptQueue, TaskQueue
 
-CLOSE_SECONDS = 30.0  # for the last changes of the queue
-FLUSH_SECONDS = 2.0  # time limit of saving a task before its request is answered
-
 
 @dataclass(slots=True)
 class ServedFile:
@@ -35,24 +32,20 @@ class ServedFile:
     ram_bytes: int | None = None
     queue: TaskQueue = field(init=False)
     kept: KeptFile = field(init=False)
-    kept_queue: KeptQueue = field(init=False)
 
     def __post_init__(self) -> None:
         """Makes the cache of records and the queue."""
         self.kept = KeptFile(self.path, self.stamp)
-        self.kept_queue = KeptQueue(self.path, read_only=self.read_only)
-        self.queue = TaskQueue(self.kept_queue, lambda: self.place)
+        self.queue = TaskQueue(KeptQueue(self.path, read_only=self.read_only), lambda: self.place)
 
     @property
     def place(self) -> Place:
         """The file, as tasks know it, with the folder for uploads and exports."""
-        return Place(self.path, self.kept_queue.folder, self.evaluators, self.ram_bytes)
+        return Place(self.path, self.queue.kept.folder, self.evaluators, self.ram_bytes)
 
-    def add(self, task: Task) -> dict[str, object]:
-        """Queues a task, and returns it for the page once the file has it; `TaskQueue.add` has the errors."""
-        job = self.queue.add(task)
-        self.kept_queue.flush(FLUSH_SECONDS)
-        return job.as_dict()
+    def add(self, task: Task) -> dict[str, Any]:
+        """Queues a task, and returns it for the page; `TaskQueue.add` has the errors."""
+        return self.queue.add(task).as_dict()
 
     def answer(self, ask: Ask) -> dict[str, Any]:
         """Returns the answer of a running search from its memory, else that of the file."""
@@ -74,11 +67,6 @@ class ServedFile:
         if found is None:
             return None
         return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}
-
-    def close(self) -> None:
-        """Ends and saves the running tasks, and removes the files that no task needs."""
-        self.queue.close()
-        self.kept_queue.close(self.queue.files(), CLOSE_SECONDS)
 
 
 def offered(names: Sequence[str] = ()) -> dict[str, EvaluatorSpec]:

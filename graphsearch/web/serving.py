@@ -83,7 +83,7 @@ class Server:
             asyncio.run(self._serve(stop))
         finally:
             self._socket.close()
-            self.served.close()
+            self.served.queue.close()
 
     async def _serve(self, stop: threading.Event) -> None:
         server = _Quiet(

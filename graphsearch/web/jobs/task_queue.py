@@ -58,6 +58,8 @@ LOCK = "lock"  # a file in it
 READ_ONLY = "the file is served for reading only, so the queue is lost when graphsearch serve ends"
 TAKEN = "another graphsearch serve saves the queue of this file; this queue is lost when this one ends"
 ANSWER_SECONDS = 0.5  # timeout of an answer; then the file answers
+CLOSE_SECONDS = 30.0  # for the last changes of the queue
+FLUSH_SECONDS = 2.0  # time limit of saving a task before its request is answered
 DEAF_SECONDS = 1.0  # without questions after a timeout: the search is saving or reading
 
 
@@ -202,15 +204,8 @@ class KeptQueue:
             self.problem = str(error)
             return []
 
-    def put(self, row: TaskRow) -> None:
-        """Queues a task to be written."""
-        self._change(partial(put_tasks, tasks=[row]))
-
-    def drop(self, number: int) -> None:
-        """Queues a task to be deleted."""
-        self._change(partial(drop_tasks, numbers=[number]))
-
-    def _change(self, change: Callable[[Connection], None]) -> None:
+    def change(self, change: Callable[[Connection], None]) -> None:
+        """Queues a change of the table."""
         if self._lock is not None:
             self._writer.submit(self._write, change)
 
@@ -334,13 +329,14 @@ class TaskQueue:
 
     Attributes:
       version: grows with every change, so that a reader detects changes.
-      questions: to the running search. reserve: the process of the next task, if one waits.
+      kept: the queue in the file. questions: to the running search.
+      reserve: the process of the next task, if one waits.
     """
 
     def __init__(self, kept: KeptQueue, place: Callable[[], Place]) -> None:
         """Makes an empty queue that `kept` saves; `place` returns the served file."""
         self.version = 0
-        self._kept, self._place = kept, place
+        self.kept, self._place = kept, place
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
         self._waiting: deque[QueuedTask] = deque()
@@ -359,8 +355,8 @@ class TaskQueue:
 
     def restore(self) -> None:
         """Adds the tasks of an ended server; unfinished ones wait until the queue is released."""
-        self._kept.begin()
-        rows = self._kept.rows()
+        self.kept.begin()
+        rows = self.kept.rows()
         ended = [row for row in rows if row.state in ENDED][-KEPT:]
         others = [row for row in rows if row.state not in ENDED][:MOST_WAITING]
         if rows:
@@ -374,10 +370,10 @@ class TaskQueue:
                 self._waiting.extend(job for job in jobs if job.state not in ENDED)
                 self._held = bool(self._waiting)
                 self._news()
-        self._kept.tidy(self.files())
+        self.kept.tidy(self.files())
 
     def add(self, task: Task) -> QueuedTask:
-        """Queues a task, which starts as soon as nothing else is running; returns it.
+        """Queues a task, which starts as soon as nothing else is running; returns it once the file has it.
 
         A task that does not wait is refused unless it can start at once.
 
@@ -398,7 +394,8 @@ class TaskQueue:
             job = self._queued(task, title, first=at_once)
             self._held = self._held and not at_once
             self._deal()
-            return job
+        self.kept.flush(FLUSH_SECONDS)
+        return job
 
     def _queued(self, task: Task, title: str, *, first: bool) -> QueuedTask:
         job = QueuedTask(next(self._numbers), task, task.word, title)
@@ -488,7 +485,7 @@ class TaskQueue:
         with self._changed:
             return {
                 "held": self._held,
-                "memory_only": self._kept.problem,
+                "memory_only": self.kept.problem,
                 "running": [job.as_dict() for job in self._running.values()],
                 "waiting": [job.as_dict() for job in self._waiting],
                 "ended": [job.as_dict() for job in reversed(self._ended)],
@@ -501,7 +498,7 @@ class TaskQueue:
         return job.child.pid if job and job.child else None
 
     def close(self, seconds: float = 600.0) -> None:
-        """Ends the running tasks; returns when they are saved, or after `seconds`."""
+        """Ends the running tasks; returns when they are saved, or after `seconds`; removes unneeded files."""
         with self._changed:
             self._closed = True
             if self.reserve is not None:
@@ -509,6 +506,7 @@ class TaskQueue:
             for job in self._running.values():
                 self._end_soon(job)
             self._changed.wait_for(lambda: not self._running, seconds)
+        self.kept.close(self.files(), CLOSE_SECONDS)
 
     def files(self) -> set[Path]:
         """Returns the files that waiting and ended tasks still need."""
@@ -565,7 +563,7 @@ class TaskQueue:
         self._keep(job)
 
     def _keep(self, job: QueuedTask) -> None:
-        self._kept.put(job.row())
+        self.kept.change(partial(put_tasks, tasks=[job.row()]))
 
     def _forget_all(self, jobs: deque[QueuedTask]) -> None:
         with self._changed:
@@ -576,7 +574,7 @@ class TaskQueue:
 
     def _forget(self, job: QueuedTask) -> None:
         self._remove(job.files())
-        self._kept.drop(job.number)
+        self.kept.change(partial(drop_tasks, numbers=[job.number]))
 
     def _remove(self, names: set[str]) -> None:
         for name in names - {""}:

@@ -2,11 +2,9 @@
 
 import { ask, follow, Refused, whenDamaged } from "./api.js";
 import { Board } from "./board.js";
-import { boardKeys } from "./board_keys.js";
-import { after, menOf, turnOf } from "./chess.js";
+import { after, menOf, NAMES, turnOf } from "./chess.js";
 import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
 import { exchange, showAddress } from "./exchange.js";
-import { KEYS, toggleKeys } from "./keys.js";
 import { lines } from "./lines.js";
 import { toggleFollow } from "./follow.js";
 import { notation } from "./notation.js";
@@ -21,7 +19,6 @@ const SCORED = 3; // arrows with a value at the head
 const LEAST_SHARE = 0.04; // of the visits that a move needs for an arrow
 
 const board = new Board($("board"), { onMove: play, onEarly: (from, to) => whenKnown(() => board.tryMove(from, to)) });
-boardKeys(board, (text) => { $("announce").textContent = text; });
 
 // ------------------------------------------------------------ board and line
 function lastMove() {
@@ -151,6 +148,81 @@ function announce() {
   const best = node()?.moves[0];
   const played = step ? `${step.turn === "w" ? "White" : "Black"} played ${step.san}. ` : "";
   $("announce").textContent = `${played}${state.look.check ? "Check. " : ""}${state.look.over ? `The game is over: ${state.look.over}.` : ""}${best ? `Best move ${best.san}, ${score(forWhite(best, state.look.position))}.` : ""}`;
+}
+
+// ------------------------------------------------------------ the board by keys
+// when the keyboard has gone to it, the arrow keys choose a square, Enter takes up and puts down
+const KEY_STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+const FIRST_SQUARE = "e2";
+
+function boardKeys() {
+  const say = (text) => { $("announce").textContent = text; }; // for screen readers
+  const { svg } = board;
+  svg.setAttribute("tabindex", "0");
+  svg.setAttribute("role", "application");
+  svg.setAttribute("aria-roledescription", "chess board: arrow keys choose a square, Enter moves");
+  let last = FIRST_SQUARE;
+  const show = (square) => { board.cursor = square; board.drawMarks(); };
+  const about = (square) => {
+    const man = board.state.men[square];
+    return `${square}${man ? `, ${man[0] === "w" ? "white" : "black"} ${NAMES[man[1]]}` : ", empty"}`;
+  };
+  const step = ([right, up]) => {
+    const turn = board.flipped ? -1 : 1;
+    const file = Math.max(0, Math.min(7, last.charCodeAt(0) - 97 + turn * right));
+    const rank = Math.max(1, Math.min(8, Number(last[1]) + turn * up));
+    last = "abcdefgh"[file] + rank;
+    show(last);
+    say(about(last));
+  };
+  const act = () => {
+    const { selected } = board;
+    if (selected && selected !== last && board.tryMove(selected, last)) return;
+    board.select(selected === last || !board.canMove(last) ? null : last);
+    say(board.selected ? `${about(last)}, taken up` : `${about(last)}`);
+  };
+  svg.addEventListener("focus", () => { if (svg.matches(":focus-visible")) { show(last); say(about(last)); } });
+  svg.addEventListener("blur", () => { show(null); });
+  svg.addEventListener("pointerdown", () => show(null));
+  svg.addEventListener("keydown", (event) => {
+    if (event.target !== svg || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (KEY_STEPS[event.key]) step(KEY_STEPS[event.key]);
+    else if (event.key === "Enter" || event.key === " ") act();
+    else if (event.key === "Escape" && board.selected) board.select(null);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+boardKeys();
+
+// ------------------------------------------------------------ the keys: what each does, once for the page and for the list of keys
+// `act`: a name of app.js; `shown`: how the list has the keys
+const KEYS = [
+  { shown: "← →", about: "one move back, forward" }, { keys: ["ArrowLeft"], act: "back" }, { keys: ["ArrowRight"], act: "forward" },
+  { shown: "Home End", about: "first, last position" }, { keys: ["Home"], act: "first" }, { keys: ["End"], act: "last" },
+  { shown: "↑ ↓", about: "the variation before, behind" }, { keys: ["ArrowUp"], act: "before" }, { keys: ["ArrowDown"], act: "behind" },
+  { shown: "Nf3, e4, 0-0 …", about: "a move, as soon as it can be no other" },
+  { keys: [" "], shown: "space", about: "play the best move", act: "best" },
+  { keys: ["s", "S"], shown: "s", about: "search, where the board goes; stop", act: "follow" },
+  { shown: "+ −", about: "more, fewer lines" }, { keys: ["+", "="], act: "more" }, { keys: ["-"], act: "fewer" },
+  { shown: "m M", about: "next mistake, the one before" }, { keys: ["m"], act: "mistake" }, { keys: ["M"], act: "mistakeBefore" },
+  { keys: ["w", "W"], shown: "w", about: "write a comment", act: "comment" },
+  { keys: ["t", "T"], shown: "t", about: "turn the board", act: "flip" },
+  { shown: "Ctrl-Z Ctrl-Y", about: "undo, redo" },
+  { shown: "Ctrl-V", about: "open what was copied: moves, a FEN, a PGN" },
+  { keys: ["Escape"], shown: "Esc", about: "close, and wipe away what is drawn", act: "escape" },
+  { shown: "right button", about: "draw an arrow or a circle; other colours with Shift, Ctrl, Alt" },
+  { shown: "Tab, arrows, Enter", about: "move on the board by keys" },
+  { keys: ["?"], shown: "?", about: "this list", act: "keys" },
+];
+
+function toggleKeys(dialog) {
+  if (dialog.open) { dialog.close(); return; }
+  const rows = KEYS.filter(({ shown }) => shown).flatMap(({ shown, about }) => [h("dt", {}, h("kbd", { text: shown })), h("dd", { text: about })]);
+  put(dialog, h("h2", { id: "keys-title", text: "Keys" }), h("dl", { class: "keys" }, rows), h("button", { type: "button", text: "Close", onclick: () => dialog.close() }));
+  dialog.showModal();
 }
 
 // ------------------------------------------------------------ what a hand does

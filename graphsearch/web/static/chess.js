@@ -65,7 +65,7 @@ export function after(men, move) {
   return next;
 }
 
-const NAMES = { k: "king", q: "queen", r: "rook", b: "bishop", n: "knight", p: "pawn" };
+export const NAMES = { k: "king", q: "queen", r: "rook", b: "bishop", n: "knight", p: "pawn" };
 
 // what a screen reader says of a position
 export function spoken(fen) {

@@ -108,17 +108,12 @@ class GoAnswer:
     @property
     def seconds(self) -> float | None:
         """Seconds that the search may take, None for no limit."""
-        return None if self.is_held or self._budget is None else self._budget.most
+        return self._budget.most if self._budget and not self.is_held else None
 
     @property
     def is_timed(self) -> bool:
         """Whether a clock runs, or will after `ponderhit`: batches then adapt to the evaluator's speed."""
         return self._budget is not None
-
-    @property
-    def planned(self) -> float | None:
-        """Seconds that the search should take, None for no limit."""
-        return None if self.is_held or self._budget is None else self._budget.planned
 
     def limits(self, known: int) -> Limits | None:
         """Returns the limits of the search; None if the known visits are enough."""
@@ -200,6 +195,7 @@ class GoAnswer:
         """Returns the search for this answer; `known`: the position before it."""
         from ..solvers.mate.beside import MateFinder
 
+        planned = self._budget.planned if self._budget and not self.is_held else None
         return SearchJob(
             board=self.board,
             limits=limits,
@@ -207,7 +203,7 @@ class GoAnswer:
             searchmoves=tuple(self.searched(known)),
             hurry=True,
             lines=self.settings.number("MultiPV"),
-            mates=lambda limits: MateFinder(seconds=self.planned, visits=limits.visits),
+            mates=lambda limits: MateFinder(seconds=planned, visits=limits.visits),
         )
 
     def begin(self, report: Report) -> None:

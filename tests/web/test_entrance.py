@@ -69,22 +69,16 @@ def test_the_token_is_exchanged_for_a_strict_cookie_and_leaves_the_address(
     assert away.headers["location"] == "/"
 
 
-def test_a_foreign_host_is_refused_also_with_the_cookie(reader: Client) -> None:
+def test_a_foreign_host_or_origin_is_refused_also_with_the_cookie(reader: Client) -> None:
     port = urlsplit(reader.server.address).port
     for host in (f"evil.example:{port}", f"127.0.0.1.evil.example:{port}", "127.0.0.1", "[::1]:1"):
         for path in (*PAGES, "/enter?token=x"):
             assert reader.ask("GET", path, Host=host).status == 403, (host, path)
-
-
-def test_a_foreign_origin_is_refused_also_with_the_cookie(reader: Client) -> None:
     for origin in ("http://evil.example", "null", f"https://{reader.host}", "http://127.0.0.1:1"):
         assert reader.ask("GET", "/api/position", Origin=origin).status == 403
         for path in CHANGING:
             assert reader.ask("POST", f"/api/{path}", b"{}", Origin=origin).status == 403, (origin, path)
-
-
-def test_what_changes_something_must_name_its_origin(reader: Client) -> None:
-    for path in CHANGING:
+    for path in CHANGING:  # what changes something must name its origin
         assert reader.ask("POST", f"/api/{path}", b"{}", Origin=None).status == 403
         assert reader.ask("GET", f"/api/{path}").status == 405
 

@@ -29,7 +29,6 @@ from ..conftest import ROOT
 from ..support.engines import fake_engine, stockfish
 
 Check = Callable[[list[Row]], object]
-MATE_IN_1, MATE_IN_2 = "6k1/5ppp/8/8/8/8/8/R5K1 w - -", "kbK5/pp6/1P6/8/8/8/8/R7 w - -"
 GAME = '[White "A"]\n[Black "B"]\n\n1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 *\n'
 
 
@@ -42,10 +41,9 @@ def files(tmp_path: Path) -> dict[str, Path]:
         scores = {move: {"cp": -100 * i} for i, move in enumerate(moves)}
         row = {"fen": case.board.fen(), "bestmove": moves[0], "wdl": [500, 0, 500]}
         rows.append(row | {"moves_depth10": scores})
-    names = ("reference", "mates", "games", "scale")
+    names = ("reference", "games", "scale")
     found = {name: tmp_path / name for name in names}
     found["reference"].write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    found["mates"].write_text(f"{MATE_IN_1} bm #1\n{MATE_IN_2} bm #2\n")
     found["games"].write_text(GAME)
     return found
 
@@ -89,10 +87,6 @@ def check_batches(rows: list[Row]) -> None:
         assert row["regret_less"] == pytest.approx(row["regret"] - base["regret"])
 
 
-def check_mates(rows: list[Row]) -> None:
-    assert [(row["verdict"], row["samples"], row["shortest"]) for row in rows] == [("right", 2, True)]
-
-
 def check_scale(rows: list[Row]) -> None:
     found = by(rows, "phase")
     assert list(found) == ["grow", "curve", "compact", "merge_small", "search"]
@@ -105,7 +99,6 @@ def check_scale(rows: list[Row]) -> None:
 
 QUICK: list[tuple[str, str, Check]] = [
     ("quality", "--evaluations 60 --reference {reference}", check_batches),
-    ("mates", "--file {mates} --check", check_mates),
 ]
 BEYOND = "--nodes 40000 --ram-mb 2 --wave 64 --visits 3000 --builtin-nodes 20000 --builtin-ram-mb 2"
 SLOW: list[tuple[str, str, Check]] = [

@@ -34,7 +34,6 @@ T = TypeVar("T")
 
 REGISTRY = {  # name -> module and function
     "beyond-memory": "memory.beyond_memory",
-    "mates": "mates.mates",
     "page": "page.page",
     "quality": "quality.quality",
     "saving": "saving.saving",
@@ -80,6 +79,19 @@ def find(name: str) -> Benchmark:
 
 
 # ------------------------------------------------------------------ running
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    """Returns the wall seconds of a call, and the CPU-seconds of all threads."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def cpu_of(pid: int) -> float:
+    """Returns the CPU time of a process and of those of its children that have ended (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def machine() -> str:
     """Returns the processor's name and number of cores, for people who compare figures."""
     info = Path("/proc/cpuinfo")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,28 +66,18 @@ def lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def read_reference(path: Path, half: str = "", kind: str = "") -> list[Case]:
+def read_reference(path: Path, kind: str = "") -> list[Case]:
     """Returns the positions of JSON lines with `fen` and `bestmove`.
 
     `moves_depth10`, `{UCI: {"cp": N} or {"mate": N}}`, gives the value of each move (Q by lichess's formula),
     `wdl` (per mille, side to move) the value of the position.
 
     Args:
-      half: `tune` or `report`: one half of the positions; positions with the same `game` stay together.
       kind: `open` or `decided`, by `wdl`.
     """
     rows = [json.loads(line) for line in lines(path)]
-    chosen = (row for row in rows if half in ("", half_of(row)) and kind in ("", _kind_of(row.get("wdl"))))
+    chosen = (row for row in rows if kind in ("", _kind_of(row.get("wdl"))))
     return [_case(row) for row in chosen]
-
-
-def half_of(row: Mapping[str, Any]) -> str:
-    """Returns the half of a position; it is the same for all positions of its game.
-
-    >>> [half_of({"fen": chess.STARTING_FEN, "game": n}) for n in (100, 1001, 1002)]
-    ['report', 'tune', 'tune']
-    """
-    return ("report", "tune")[zlib.crc32(str(row.get("game", row["fen"])).encode()) & 1]
 
 
 def _kind_of(wdl: Sequence[int] | None) -> str:
@@ -117,7 +106,6 @@ def centipawns_of(score: Mapping[str, int]) -> int:
     return max(-MOST_CENTIPAWNS, min(MOST_CENTIPAWNS, cp))
 
 
-# ------------------------------------------------------------------ games
 def played(count: int) -> list[Case]:
     """Returns distinct positions of games drawn by the built-in evaluator's priors; deterministic."""
     rng = np.random.default_rng(5)

@@ -21,8 +21,6 @@ PRESETS = {  # variants of one evaluator; the first is the base
     "batches": [f"MinibatchSize={n}" for n in (1, 32, 256)],
     "gatherers": ["MinibatchSize=1", *(f"MinibatchSize=256 Gather={name}" for name in GATHERERS)],
     "catch-up": [f"MinibatchSize=16 CatchUpRatio={ratio}" for ratio in (1, 1.25, 1.5, 2, 3, 5, "inf")],
-    "overlap": [f"MinibatchSize=64 Overlap={n}" for n in (0, 1)],
-    "lc0": ["DecidedFrom=1", ""],  # lc0's values, and the defaults
     "evaluator": [""],
 }
 
@@ -40,7 +38,6 @@ def quality(
     evaluator: tuple[str, ...] = ("builtin",),
     reference: Path | None = None,
     positions: int = 160,
-    half: str = "",
     kind: str = "",
     evaluations: tuple[int, ...] = (400,),
     judge: int = 0,
@@ -53,9 +50,8 @@ def quality(
       --variant   TEXT ...: an evaluator, its options and those of the search, such as
                   "builtin MinibatchSize=256", "policy=builtin value=uci:stockfish",
                   "builtin threads=2 wall=1" (a second by the clock), "engine=lc0 WeightsFile=net.pb.gz"
-      --preset    without --variant: batches, gatherers, catch-up, overlap or evaluator, with each --evaluator
+      --preset    without --variant: batches, gatherers, catch-up or evaluator, with each --evaluator
       --reference  positions; without it those of games that the built-in evaluator plays
-      --half      tune or report: half of the reference, games whole. Choose on one, report on the other
       --kind      open or decided: positions of the reference below or from |win - loss| = .9 on
       --judge     N: --program searches the chosen moves and the reference's best one again, N nodes for each.
                   Choose N so that the judge is stronger than every variant: short searches miss what makes a
@@ -75,7 +71,7 @@ def quality(
         for searcher in searchers.values():
             opened.callback(searcher.close)
         engine = opened.enter_context(chess.engine.SimpleEngine.popen_uci(program)) if judge else None
-        for case in read_reference(reference, half, kind)[:positions] if reference else played(positions):
+        for case in read_reference(reference, kind)[:positions] if reference else played(positions):
             found = {
                 (count, text): searcher.search(case, count)
                 for count in evaluations

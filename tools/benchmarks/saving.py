@@ -14,8 +14,7 @@ from graphsearch.evaluators.factory import create
 from graphsearch.graph.arena import Arena
 from graphsearch.store.store import Store
 
-from .clocks import timed
-from .harness import Row, benchmark
+from .harness import Row, benchmark, timed
 
 
 @benchmark("evaluator", "what", across="what", compare=("cpu_us",))

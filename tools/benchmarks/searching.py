@@ -26,7 +26,7 @@ from graphsearch.graph.view import NodeView
 from graphsearch.search.params import OPTION_NAMES
 from graphsearch.store.record import NodeRecord
 
-from .clocks import cpu_of
+from .harness import cpu_of
 from .positions import Case
 
 MOST_VISITS = 100  # per evaluation; stops a search that has exhausted a small graph

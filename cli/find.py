@@ -192,14 +192,13 @@ def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]
 
 
 SEEN_FIRST = 100  # rows that set the column widths of a stream
-SEEN_BYTES = 1 << 20  # of text in them; beyond it, fewer rows set the widths
 WIDEST = 100  # characters of a column but the last
 
 
 def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """Yields the lines of a table while its rows arrive; the first hundred set the column widths."""
     iterator = iter(rows)
-    first = _seen_first(iterator)
+    first = list(islice(iterator, SEEN_FIRST))
     cells = [[_cell(value) for value in row] for row in first]
     widths = [min(WIDEST, max([len(name), *(len(row[i]) for row in cells)])) for i, name in enumerate(names)]
     numeric = [
@@ -212,19 +211,6 @@ def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[st
         yield _line(row, widths, numeric)
     for values in iterator:
         yield _line([_cell(value) for value in values], widths, numeric)
-
-
-def _seen_first(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
-    """Returns the rows that set the column widths: a hundred, or fewer long ones."""
-    first: list[Sequence[Any]] = []
-    size = 0
-    while len(first) < SEEN_FIRST and size < SEEN_BYTES:
-        row = next(rows, None)
-        if row is None:
-            break
-        size += sum(len(value) for value in row if isinstance(value, str | bytes))
-        first.append(row)
-    return first
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:

@@ -18,7 +18,6 @@ from graphsearch.search.results import SearchResult
 
 from .options import Json, LineOptions, Natural, Position, option
 from .output import print_answer, say
-from .signals import interruptible
 from .tables import rate
 
 
@@ -37,25 +36,16 @@ def perft(
       divide: --divide: Count separately below each move.
     """
     board = line.board_after(position)
-    parts = interruptible(lambda: _count(board, depth, divide=divide))
-    nodes = sum(parts.values())
+    tables, parts = load_tables(), {}
+    for move in sorted(board.legal_moves, key=str) if depth else ():
+        board.push(move)
+        parts[move.uci()] = int(count_leaves(tables, pack(board), depth - 1))
+        board.pop()
+    nodes = sum(parts.values()) if depth else 1
     by_move = {"divide": parts} if divide else {}
     lines = [*(f"{move}: {n}" for move, n in parts.items()), ""] if divide and depth else []
     facts = {"position": board.fen(), "depth": depth, "nodes": nodes, **by_move}
     print_answer(facts, [*lines, f"nodes: {nodes}"], json=json)
-
-
-def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
-    """Returns the leaves below each move (UCI), or the total under the empty name."""
-    tables = load_tables()
-    if not divide or depth == 0:
-        return {"": int(count_leaves(tables, pack(board), depth))}
-    parts = {}
-    for move in sorted(board.legal_moves, key=str):
-        board.push(move)
-        parts[move.uci()] = int(count_leaves(tables, pack(board), depth - 1))
-        board.pop()
-    return parts
 
 
 FIGURES = {  # JSON name -> label in the table
@@ -83,7 +73,7 @@ def bench(
       graphsearch lab bench
       graphsearch lab bench --json > figures.json
     """
-    figures = interruptible(lambda: _measured(nodes))
+    figures = _measured(nodes)
     shown = {name: f"{n:.1f}" if name.endswith("_per_node") else rate(n) for name, n in figures.items()}
     print_answer(figures, [f"{FIGURES[name]:<50}{text:>10}" for name, text in shown.items()], json=json)
 

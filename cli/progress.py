@@ -136,6 +136,7 @@ def compile_search(
 
 # without a terminal there is a line after 10 s, 20 s, 40 s, ... and then every 10 minutes
 FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0
+LEAST_GAP_S = 0.1  # between two drawings on a terminal
 
 
 class RareLines:
@@ -156,8 +157,6 @@ def progress_display(
     signals: StopSignals,
     line: Callable[[Any], str],
     view: Callable[[Any, int], Iterable[Part]] | None = None,
-    *,
-    least_gap_s: float = 0.0,
 ) -> Iterator[Callable[[Any], None]]:
     """Yields a progress callback for the work; on a terminal it redraws one view in place, until a signal.
 
@@ -165,7 +164,6 @@ def progress_display(
       signals: they clear the view before they write.
       line: progress in one line, for logs.
       view: progress to draw on a terminal of so many lines; the line unless given.
-      least_gap_s: least number of seconds between two drawings.
     """
     terminal = console(sys.stderr) if sys.stderr.isatty() else None
     if terminal is None or terminal.is_dumb_terminal:
@@ -174,7 +172,7 @@ def progress_display(
         return
     from rich.live import Live
 
-    is_drawing, last = False, -least_gap_s
+    is_drawing, last = False, -LEAST_GAP_S
 
     def clear() -> None:
         if not is_drawing:
@@ -182,7 +180,7 @@ def progress_display(
 
     def show(now: Any) -> None:
         nonlocal is_drawing, last
-        if signals.stop.is_set() or now.seconds - last < least_gap_s:
+        if signals.stop.is_set() or now.seconds - last < LEAST_GAP_S:
             return
         last, is_drawing = now.seconds, True
         live.update(drawn(view(now, terminal.height) if view else [line(now)], terminal.width), refresh=True)

@@ -9,11 +9,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from graphsearch.base.system import HANG_UP, SIGNALS, outlive_console
-
-_T = TypeVar("_T")
 
 _FIRST = "Stopping: finishing the wave and saving...\n"
 _SECOND = "Still saving; nothing is lost. One more signal aborts and keeps only what was saved before.\n"
@@ -112,23 +110,3 @@ class StopSignals:
         if self._count > 2:
             # ends like a kill, which the file survives; an exception might save a half-finished wave
             os._exit(self.exit_code)
-
-
-def interruptible(work: Callable[[], _T]) -> _T:
-    """Returns `work()`, run in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
-    results: list[_T] = []
-    errors: list[BaseException] = []
-
-    def work_on() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    worker = threading.Thread(target=work_on, daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(0.1)
-    if errors:
-        raise errors[0]
-    return results[0]

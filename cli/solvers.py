@@ -172,7 +172,7 @@ def _search_mate(
         search = MateSearch(board, limits, entries=entries)
         search.warm_up()
         signals.arm()
-        with progress_display(signals, mate_line, least_gap_s=0.2) as show:
+        with progress_display(signals, mate_line) as show:
             result = search.run(signals.stop, show)
         if not check or result.mate is None:
             return result, None

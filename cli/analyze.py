@@ -29,13 +29,11 @@ from graphsearch.book.review.sets import (
     read_lines,
     search_set,
 )
-from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.evaluators.uci.program import find_program
 from graphsearch.exchange.importing import FileProgress
 from graphsearch.exchange.output import check_target
 from graphsearch.graph.graph import Graph
-from graphsearch.graph.view import NodeView, Reader, view
+from graphsearch.graph.view import NodeView, view
 from graphsearch.position.board import MAX_MOVES, board_of
 from graphsearch.position.notation import begins_with_fen, holds_positions, read_moves, sans_of
 from graphsearch.position.values import cp_of
@@ -747,12 +745,54 @@ def watch(request: WatchRequest) -> int:
       graphsearch watch first.graph "1. e4 e5" "1. d4" --share 2 --time 1h
       graphsearch watch first.graph --json
     """
-    jobs = _jobs(request)
+    jobs, work, began = _jobs(request), request.work, clocks.monotonic()
+
+    def table(most: int | None = None) -> Table:
+        rows = [_watch_cells(turns, job, view(graph.read, job.board, lines=1)) for job in turns.jobs[:most]]
+        return Table(rows, {"Line": LEFT}, spare=WATCH_SPARE)
+
+    def tell(job: SearchJob | None, nodes: int, speed: float) -> None:
+        seconds = clocks.monotonic() - began
+        title = job.title if job else ""
+        show(_Now(seconds, f"{clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {rate(speed)}"))
+
     with ExitStack() as stack, StopSignals() as signals:
-        evaluator, params = compiled(request.work, request.store, stack)
+        evaluator, params = compiled(work, request.store, stack)
         signals.arm()
-        watched = _Watch(request, [replace(job, params=params) for job in jobs], signals)
-        parts = watched.run(evaluator)
+        turns = Turns(
+            [replace(job, params=params) for job in jobs],
+            round_seconds=min(ROUND_SECONDS, work.time or ROUND_SECONDS),
+        )
+        display = progress_display(
+            signals,
+            lambda now: now.line,
+            lambda now, height: [table(max(1, height - WATCH_FRAME_LINES)), now.line],
+        )
+        show = stack.enter_context(display)
+        opened = open_searches(
+            request.store,
+            evaluator,
+            Control(
+                on_progress=lambda now: tell(turns.next(), now.nodes, now.evaluations_per_s),
+                stop=signals.stop,
+            ),
+            ram_bytes=work.ram_bytes,
+            workers=work.workers,
+            pool=work.evaluator.pool,
+        )
+        with (
+            opened as (graph, searches),
+            other_kernels_compiling() if work.workers is None else nullcontext(),
+        ):
+            limits = Limits(seconds=work.time, evaluations=work.evaluations)
+            for job, result in search_in_turns(searches, turns, signals.stop, limits):
+                graph.save_soon()
+                if request.json:
+                    print_json(_watch_facts(turns, job, view(graph.read, job.board, lines=1)))
+                if searches.is_detached:
+                    tell(job, graph.node_count, result.evaluations / result.seconds)
+            graph.flush()  # with all positions in the file's list, also those of the last seconds
+            parts: list[Part] = [VIEW, table()]
     if not request.json:
         print_parts(parts)
     say(f"Resume with: {command_text()}")
@@ -803,94 +843,36 @@ class _Now:
     line: str
 
 
-class _Watch:
-    """The turns of one call."""
+def _watch_facts(turns: Turns, job: SearchJob, node: NodeView | None) -> dict[str, Any]:
+    """Returns the state of a job for JSON."""
+    best = node.moves[0] if node and node.moves else None
+    return {
+        "line": job.title,
+        "position": job.board.fen(),
+        "share": job.share,
+        "seconds": round(turns.had(job), 1),
+        "ended": turns.ended(job),
+        "visits": node.visits if node else 0,
+        "q": node.q if node else None,
+        "mate": node.mate if node else None,
+        "best": best.move.uci() if best else None,
+        "pv": [move.uci() for move in best.pv] if best else [],
+    }
 
-    def __init__(self, request: WatchRequest, jobs: list[SearchJob], signals: StopSignals) -> None:
-        self._request, self._signals = request, signals
-        self._turns = Turns(jobs, round_seconds=min(ROUND_SECONDS, request.work.time or ROUND_SECONDS))
-        self._began = clocks.monotonic()
-        self._read: Reader = lambda board: None
 
-    def run(self, evaluator: Evaluator | EvaluatorSpec) -> list[Part]:
-        """Searches until a limit, a signal, or until no position needs more; returns the final view."""
-        request, work, stop = self._request, self._request.work, self._signals.stop
-        with (
-            progress_display(self._signals, lambda now: now.line, self._view) as show,
-            open_searches(
-                request.store,
-                evaluator,
-                Control(on_progress=lambda now: self._show(show, now), stop=stop),
-                ram_bytes=work.ram_bytes,
-                workers=work.workers,
-                pool=work.evaluator.pool,
-            ) as (graph, searches),
-            other_kernels_compiling() if work.workers is None else nullcontext(),
-        ):
-            self._read = graph.read
-            limits = Limits(seconds=work.time, evaluations=work.evaluations)
-            for job, result in search_in_turns(searches, self._turns, stop, limits):
-                graph.save_soon()
-                if request.json:
-                    self._print(job)
-                if searches.is_detached:
-                    show(self._now(job.title, graph.node_count, result.evaluations / result.seconds))
-            graph.flush()  # with all positions in the file's list, also those of the last seconds
-            return [VIEW, self._table()]
-
-    def _show(self, show: Callable[[_Now], None], now: Progress) -> None:
-        """Shows the progress of a search of this process."""
-        if (job := self._turns.next()) is not None:
-            show(self._now(job.title, now.nodes, now.evaluations_per_s))
-
-    # ------------------------------------------------------------ output
-    def _now(self, title: str, nodes: int, speed: float) -> _Now:
-        seconds = clocks.monotonic() - self._began
-        return _Now(seconds, f"{clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {rate(speed)}")
-
-    def _view(self, now: _Now, height: int) -> list[Part]:
-        return [self._table(max(1, height - WATCH_FRAME_LINES)), now.line]
-
-    def _table(self, most: int | None = None) -> Table:
-        """Returns a table of all positions, or of the first `most`."""
-        return Table(map(self._cells, self._turns.jobs[:most]), {"Line": LEFT}, spare=WATCH_SPARE)
-
-    def _node(self, job: SearchJob, lines: int) -> NodeView | None:
-        return view(self._read, job.board, lines=lines)
-
-    def _print(self, job: SearchJob) -> None:
-        """Prints the state of a job as a line of JSON."""
-        node = self._node(job, 1)
-        best = node.moves[0] if node and node.moves else None
-        print_json(
-            {
-                "line": job.title,
-                "position": job.board.fen(),
-                "share": job.share,
-                "seconds": round(self._turns.had(job), 1),
-                "ended": self._turns.ended(job),
-                "visits": node.visits if node else 0,
-                "q": node.q if node else None,
-                "mate": node.mate if node else None,
-                "best": best.move.uci() if best else None,
-                "pv": [move.uci() for move in best.pv] if best else [],
-            }
-        )
-
-    def _cells(self, job: SearchJob) -> dict[str, str]:
-        node, white = self._node(job, 1), job.board.turn
-        cells = {
-            "Line": job.title,
-            "Share": f"{100 * job.share / sum(one.share for one in self._turns.jobs):.0f}%",
-            "Searched": self._turns.ended(job) or clock(self._turns.had(job)),
-        }
-        if node is None:
-            return cells
-        best = node.moves[0] if node.moves else None
-        return cells | {
-            "Score": score(cp_of(node.q), node.mate, white=white),
-            "Visits": f"{node.visits:,}",
-            "Q": signed(node.q, white=is_white(node.position)),
-            "Best": best.san if best else "",
-            "PV": numbered(node.position, sans_of(job.board, best.pv)) if best else "",
-        }
+def _watch_cells(turns: Turns, job: SearchJob, node: NodeView | None) -> dict[str, str]:
+    cells = {
+        "Line": job.title,
+        "Share": f"{100 * job.share / sum(one.share for one in turns.jobs):.0f}%",
+        "Searched": turns.ended(job) or clock(turns.had(job)),
+    }
+    if node is None:
+        return cells
+    best = node.moves[0] if node.moves else None
+    return cells | {
+        "Score": score(cp_of(node.q), node.mate, white=job.board.turn),
+        "Visits": f"{node.visits:,}",
+        "Q": signed(node.q, white=job.board.turn),
+        "Best": best.san if best else "",
+        "PV": numbered(node.position, sans_of(job.board, best.pv)) if best else "",
+    }

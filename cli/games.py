@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import chess
 import typer
 
-from graphsearch.exchange.games_export import export_games, form_of, write_lines
+from graphsearch.exchange.games_export import export_games, form_of
 from graphsearch.exchange.importing import STDIN, FileProgress, GivenFile, check_file
 from graphsearch.exchange.kept_games import game_text
 from graphsearch.exchange.output import check_target
@@ -486,7 +486,6 @@ def prepare(
     min_games: Count = 1,
     lines: Lines = 30,
     by: str = "games",
-    output: Path | None = None,
     json: Json = False,
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
@@ -504,17 +503,15 @@ def prepare(
     \b
     Examples:
       graphsearch prepare games.graph --player "Kasparov"
-      graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white -o carlsen.pgn
+      graphsearch prepare books.graph --player carlsen --side black --since 2022 --book white
 
     Args:
       player: --player NAME: The opponent's name, or the beginning of a word in it.
       book: --book NAME: Your book; else the stored graph.
       min_visits: --min-visits N: Without --book: a position is known with N visits or more.
       by: --by WHAT: games: most played first; cost: first what costs most, times its games.
-      output: -o --output OUT: Also write the lines to this PGN file.
       min_games: --min-games N: Only moves that were played N times or more.
     """
-    check_target(output, store=real_path(store))
     with progress_bar("Following games") as show:
         found = preparation(
             store,
@@ -532,8 +529,6 @@ def prepare(
     if found.damaged:
         say(f"note: {count(found.damaged, 'game')} with illegal moves; only the moves before those count")
     print_answer(found, _preparation(found), json=json)
-    if output:
-        _write(store, found, output)
 
 
 def _preparation(found: Preparation) -> Iterator[Part]:
@@ -547,14 +542,6 @@ def _preparation(found: Preparation) -> Iterator[Part]:
     yield Table(map(_departure_cells, found.moves), spare=PREPARE_SPARE)
     if found.total > len(found.moves):
         say(f"note: {found.total - len(found.moves):,} more moves; --lines 0 lists them all")
-
-
-def _write(store: Path, found: Preparation, pgn: Path) -> None:
-    if not found.moves:
-        say(f"note: there is no line to write; {pgn} was not changed")
-        return
-    write_lines(store, found, pgn)
-    say(f"wrote {pgn}: {count(len(found.moves), 'line')}")
 
 
 def _begin(start: str | None) -> str:

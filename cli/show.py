@@ -154,9 +154,7 @@ def _line_cells(position: str, line: Line) -> dict[str, str]:
 
 
 @has_details
-def lines_of(
-    store: StoreOption, position: PositionOptions, lines: Lines = 1, by: str = "visits", json: Json = False
-) -> None:
+def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1, json: Json = False) -> None:
     """Print the best lines, the score and visits of their first move, and why they end; with --details every
     move.
 
@@ -167,13 +165,9 @@ def lines_of(
     \b
     Examples:
       graphsearch lines first.graph --lines 3
-      graphsearch lines first.graph "1. e4 e5" --by value --json
-
-    Args:
-      by: --by WHAT: visits: follow the best move at every ply, mostly the most visited; value: that of the
-        highest Q.
+      graphsearch lines first.graph "1. e4 e5" --json
     """
-    found = pv(store, position.board(), lines=lines or MAX_MOVES, by=by)
+    found = pv(store, position.board(), lines=lines or MAX_MOVES)
     print_answer(found, _lines(found), json=json, note=store)
 
 

@@ -1,4 +1,4 @@
-"""Exports answers: listed games as PGN or CSV, preparations as PGN, other rows as CSV."""
+"""Exports answers: listed games as PGN or CSV, other rows as CSV."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import chess
-import chess.pgn
-
-from ..position.board import board_of
 from ..query.game_list import ListedGames
-from ..query.prepare import Departure, Preparation
 from ..store.file import real_path
 from ..store.store import Store
 from .kept_games import text_of_game
@@ -83,49 +78,3 @@ def _cell(value: object) -> object:
     if isinstance(value, list | tuple):
         return _cell(" ".join(str(_cell(part)) for part in value if not isinstance(part, Mapping)))
     return value
-
-
-# ------------------------------------------------------------------ preparations
-def write_lines(path: str | os.PathLike[str], found: Preparation, target: Target) -> int:
-    """Writes the moves of a preparation, one game per start position; returns the number of games.
-
-    Args:
-      path: the graph file, which the PGN file must not replace. target: file, or binary stream.
-
-    Raises:
-      ExportError: if the file cannot be written.
-    """
-    starts = list(dict.fromkeys(move.start for move in found.moves))
-    with new_output(target, store=Path(path)) as out:
-        for start in starts:
-            game = _game(found, start, [move for move in found.moves if move.start == start])
-            out.write(f"{game}\n\n".encode())
-    return len(starts)
-
-
-def _game(found: Preparation, start: str | None, moves: Sequence[Departure]) -> chess.pgn.Game:
-    game = chess.pgn.Game()
-    if start:
-        game.setup(board_of(start))
-    name = " / ".join(found.players)
-    game.headers["Event"] = f"Where {name} leaves {'the book ' + found.book if found.book else 'the graph'}"
-    game.headers["Site"] = "graphsearch"
-    for side in ("White", "Black"):
-        game.headers[side] = name if found.color == side.lower() else "?"
-    for move in moves:
-        node: chess.pgn.GameNode = game
-        for san in (*move.line, move.san):
-            played = node.board().parse_san(san)
-            node = node.variation(played) if node.has_variation(played) else node.add_variation(played)
-        node.comment = _comment(move)
-    return game
-
-
-def _comment(move: Departure) -> str:
-    score = "" if move.score is None else f", score {100 * move.score:.0f} %"
-    score += f", {move.unknown} without a result" if move.unknown else ""
-    worth = move.worth
-    cost = "" if worth.cost_cp is None else f"; costs {worth.cost_cp} cp"
-    best = f"; best {worth.best_san}" if worth.best_san and worth.best_san != move.san else ""
-    answer = f"; answer {move.answer}" if move.answer else ""
-    return f"{move.games} of {move.games_here} games{score}{cost}{best}{answer}"

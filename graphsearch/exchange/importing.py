@@ -463,6 +463,26 @@ def import_files(
       StoreError: as `Store.open`, or if the store cannot be written.
     """
     stop = stop or threading.Event()
+
+    def import_one(store: Store, given: GivenFile, report: FileReport) -> None:
+        def on_bytes(done: int, total: int) -> None:
+            look_at_stop()
+            if on_progress:
+                on_progress(FileProgress("Reading", given.name, done, total))
+
+        with opened(given, store.path.parent, on_bytes, look_at_stop) as file:
+            on_bytes(file.size, file.size)  # the stop request may also have ended a pipe
+            report.digest = file.digest
+            source = _begin(store, file, report, options or {}, again=again, players=players)
+            if report.state != "known":
+                importing = Importing(store, source, report, file, stop, on_progress, players=players)
+                read(importing, file)
+                report.state = "stopped" if stop.is_set() and not importing.complete else report.state
+
+    def look_at_stop() -> None:
+        if stop.is_set():
+            raise _StoppedError
+
     reports: list[FileReport] = []
     with Store.open(path, create=True, unbound=True) as store:
         for given in files:
@@ -470,7 +490,7 @@ def import_files(
                 break
             report, started = FileReport(given.name, kind), time.monotonic()
             try:
-                _import_one(store, given, read, report, options or {}, again, players, stop, on_progress)
+                import_one(store, given, report)
             except _StoppedError:
                 report.state = "stopped"
             except ImportFileError as error:
@@ -485,36 +505,6 @@ def import_files(
 
 class _StoppedError(Exception):
     """A stop was requested before the file was read to its end; nothing of it is imported."""
-
-
-def _import_one(
-    store: Store,
-    given: GivenFile,
-    read: ReadFile,
-    report: FileReport,
-    options: Mapping[str, Any],
-    again: bool,
-    players: bool,
-    stop: threading.Event,
-    on_progress: OnProgress | None,
-) -> None:
-    def on_bytes(done: int, total: int) -> None:
-        on_read()
-        if on_progress:
-            on_progress(FileProgress("Reading", given.name, done, total))
-
-    def on_read() -> None:
-        if stop.is_set():
-            raise _StoppedError
-
-    with opened(given, store.path.parent, on_bytes, on_read) as file:
-        on_bytes(file.size, file.size)  # the stop request may also have ended a pipe
-        report.digest = file.digest
-        source = _begin(store, file, report, options, again=again, players=players)
-        if report.state != "known":
-            importing = Importing(store, source, report, file, stop, on_progress, players=players)
-            read(importing, file)
-            report.state = "stopped" if stop.is_set() and not importing.complete else report.state
 
 
 def _begin(

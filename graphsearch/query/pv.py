@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import chess
 
 from ..base.answer import Answer
-from ..base.errors import InvalidParameterError, check_least
+from ..base.errors import check_least
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
 from ..store.ranking import ApartEdge
-from ..store.record import NodeRecord
 from .source import Records, Step, mate_of, mate_step, records_of, repeats_from, steps_of
 
-BY_VISITS, BY_VALUE = "visits", "value"
 MAX_PLIES = 200
 
 # why a line ends
@@ -66,12 +63,8 @@ class Lines(Answer):
     """The answer of `pv`: the position (FEN, node N), and its lines, best first."""
 
     position: str
-    by: str
     visits: int
     lines: tuple[Line, ...]
-
-
-Choice = Callable[[NodeRecord, chess.Board], list[Step]]
 
 
 def pv(
@@ -79,43 +72,31 @@ def pv(
     board: chess.Board,
     *,
     lines: int = 1,
-    by: str = BY_VISITS,
     plies: int = MAX_PLIES,
 ) -> Lines:
-    """Returns the lines of a position's best moves.
+    """Returns the lines of a position's best moves: the best move at every ply, mostly the most visited one.
 
     Args:
       path: the graph file, which is only read, or records in memory.
       board: the position; the game before it counts for repetitions.
       lines: number of moves with a line.
-      by: `visits`: the best move at every ply, mostly the most visited one, a certain win before all others;
-        `value`: the visited move of the highest Q.
       plies: most plies of a line.
 
     Raises:
-      InvalidParameterError: if `lines` is below 1, or `by` is neither of these.
+      InvalidParameterError: if `lines` is below 1.
       InvalidPositionError: if the position is not legal.
       UnknownPositionError: if the file does not hold it.
       StoreError: if the file cannot be read.
     """
-    if by not in _CHOICES:
-        raise InvalidParameterError(f"lines must follow {BY_VISITS} or {BY_VALUE}, not {by!r}")
     check_least(1, lines=lines)
     with records_of(path) as source:
         record = source.wanted(board)
-        first = (_CHOICES[by](record, board) or mate_step(record, board))[:lines]
-        found = [_line(source, board, step, _CHOICES[by], plies) for step in first]
-        return Lines(fen_of(board), by, record.visits, tuple(found))
+        first = (steps_of(record, board) or mate_step(record, board))[:lines]
+        found = [_line(source, board, step, plies) for step in first]
+        return Lines(fen_of(board), record.visits, tuple(found))
 
 
-def _by_value(record: NodeRecord, board: chess.Board) -> list[Step]:
-    return sorted(steps_of(record, board), key=lambda step: (-step.edge.value, -step.edge.n))
-
-
-_CHOICES: dict[str, Choice] = {BY_VISITS: steps_of, BY_VALUE: _by_value}
-
-
-def _line(source: Records, board: chess.Board, first: Step, choice: Choice, most: int) -> Line:
+def _line(source: Records, board: chess.Board, first: Step, most: int) -> Line:
     walk, seen = board.copy(), repeats_from(board)
     plies: list[LinePly] = []
     step: Step | None = first
@@ -123,7 +104,7 @@ def _line(source: Records, board: chess.Board, first: Step, choice: Choice, most
     while step:
         plies.append(_ply(step, walk, ours=walk.turn == board.turn))
         walk.push(step.move)
-        step, end = _next(source, walk, seen, choice)
+        step, end = _next(source, walk, seen)
         if step and len(plies) == most:
             step, end = None, TOO_LONG
         seen.add(walk.epd())
@@ -148,7 +129,7 @@ def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
     )
 
 
-def _next(source: Records, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
+def _next(source: Records, walk: chess.Board, seen: set[str]) -> tuple[Step | None, str]:
     """Returns the next step of a line, or None and the reason why there is none."""
     ended = ended_by_rule(walk)
     if ended or walk.epd() in seen:
@@ -156,7 +137,7 @@ def _next(source: Records, walk: chess.Board, seen: set[str], choice: Choice) ->
     record = source.read(walk)
     if record is None:
         return None, UNKNOWN
-    steps = choice(record, walk) or mate_step(record, walk)
+    steps = steps_of(record, walk) or mate_step(record, walk)
     return (steps[0], "") if steps else (None, UNVISITED)
 
 

@@ -76,11 +76,6 @@ def test_a_line_follows_the_most_visits_and_says_why_it_ends(file: Path) -> None
     ], "as White sees it all along"
 
 
-def test_by_value_a_line_follows_the_highest_q(file: Path) -> None:
-    assert [[ply.san for ply in line.plies] for line in pv(file, START, by="value").lines] == [["d4", "d5"]]
-    assert pv(file, after_line("e4"), by="value").lines[0].plies[0].san == "c5"
-
-
 def test_a_line_ends_at_a_repetition_also_of_the_game_before(tmp_path: Path) -> None:
     steps = ["Nf3", "Nf6", "Ng1", "Ng8"]
     lines = {" ".join(steps[:k]): {steps[k]: (5, 0.0)} for k in range(4)}
@@ -204,7 +199,6 @@ def test_an_illegal_position_is_refused(file: Path, name: str) -> None:
 def test_numbers_out_of_range_are_refused(file: Path) -> None:
     for call in (
         lambda: pv(file, START, lines=0),
-        lambda: pv(file, START, by="size"),
         lambda: tree(file, START, depth=0),
         lambda: tree(file, START, width=0),
         lambda: transpositions(file, top=0),

@@ -142,16 +142,6 @@ def test_it_tells_what_it_did_and_a_second_time_that_nothing_is_left(cli: Cli, s
     assert cli("store", "verify", small_graph).code == 0
 
 
-def test_json_has_every_figure_and_the_run_is_on_record(cli: Cli, small_graph: Path) -> None:
-    found = cli("reevaluate", small_graph, "--evaluator", "uniform", "--json").json
-    assert found["finished"] is True
-    assert found["evaluated"] == found["evaluated_now"] > 100
-    assert found.keys() >= {"records", "seconds", "settled", "kept"}
-    run = cli("store", "info", small_graph, "--json").json["runs"][-1]
-    assert run["evaluations"] == found["evaluated"]
-    assert run["finished"]
-
-
 def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cli, unfinished: Path) -> None:
     for command in (
         ["analyze", "startpos", "--visits", "1", "--store", unfinished],

@@ -159,22 +159,6 @@ def whole_file(tmp_path: Path) -> Path:
     return graph_file(tmp_path / "hand.graph", LINES)
 
 
-def _columns(text: str, first: str) -> list[str]:
-    """Returns the heads of the table whose first column has a name; two blanks stand between them."""
-    line = next(line for line in text.splitlines() if line.startswith(first))
-    return [name for name in line.split("  ") if name.strip()]
-
-
-def test_the_default_table_has_five_columns(cli: Cli, whole_file: Path) -> None:
-    text = cli("show", whole_file, "--lines", "2").out
-    assert [name.strip() for name in _columns(text, "Move")] == ["Move", "Score", "W D L", "Visits", "Line"]
-    assert "key " not in text
-    more = cli("show", whole_file, "--lines", "2", "--details").out
-    assert {"P", "Q"} < {name.strip() for name in _columns(more, "Move")}
-    assert "key " in more
-    assert "V and P of" in more
-
-
 @pytest.mark.parametrize(("q", "leads"), [(0.3, True), (0.2, False)])
 def test_a_table_says_if_the_first_move_is_not_the_most_visited(
     cli: Cli, tmp_path: Path, q: float, leads: bool

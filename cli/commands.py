@@ -124,8 +124,8 @@ def _numbered(hint: Any) -> Any:
         is_whole or kind in (float, float | None, list[float] | None)
     ):
         return hint
-    option = copy(declared[0])
-    least, most, read = option.min, option.max, option.parser or (_count_of if is_whole else float)
+    own = copy(declared[0])
+    least, most, read = own.min, own.max, own.parser or (_count_of if is_whole else float)
 
     def number(text: Any) -> Any:
         from graphsearch.base.limits import SECONDS, WHOLE
@@ -140,8 +140,8 @@ def _numbered(hint: Any) -> Any:
         bounds = bounds if most is None else f" from {low:,} to {high:,}"
         raise typer.BadParameter(f"expected a {'whole ' * is_whole}number{bounds}, not {text}")
 
-    option.parser, option.min, option.max = number, None, None
-    return Annotated[kind, option]
+    own.parser, own.min, own.max = number, None, None
+    return Annotated[kind, own]
 
 
 def _count_of(text: str | int) -> int:

@@ -93,8 +93,8 @@ KINDS = {  # of columns by name; others hold numbers
     **dict.fromkeys(
         ("Added (UTC)", "Answer", "Book", "Changed (UTC)", "Date", "Ended", "File", "From"), LEFT
     ),
-    **dict.fromkeys(("Game", "Kind", "Last", "Leaf", "Limits", "Note", "Parameters", "Reason"), LEFT),
-    **dict.fromkeys(("Rival", "Rule", "Saved (UTC)", "Searched (UTC)", "Setting", "Solved", "Study"), LEFT),
+    **dict.fromkeys(("Game", "Kind", "Last", "Limits", "Note", "Parameters", "Reason"), LEFT),
+    **dict.fromkeys(("Rule", "Saved (UTC)", "Searched (UTC)", "Setting", "Solved", "Study"), LEFT),
     **dict.fromkeys(("Started (UTC)", "Why"), LEFT),
 }
 SPARE = "Position", "Opening", "Proven", "Depth", "Visits before", "Q", "P", "W D L", "ECO"

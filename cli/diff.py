@@ -77,7 +77,7 @@ def diff(
     \b
     Examples:
       graphsearch diff sunday.graph first.graph
-      graphsearch diff sunday.graph first.graph --cp 50 --kind best -o changed.pgn --json
+      graphsearch diff sunday.graph first.graph --cp 50 --kind best --json
       graphsearch diff first.graph --since last
 
     Args:

@@ -135,8 +135,8 @@ def line_is_accepted(line: str) -> None:
     )
     assert name is not None, line
     if name in known:
-        given = {word.partition("=")[0] for word in words if word.startswith("--")}
-        assert given <= options(known[name]) | {"--help"}, line
+        given = {word.partition("=")[0] for word in words if re.match("--|-[a-z]$", word)}
+        assert given <= options(known[name]) | {"--help", "-h"}, line
 
 
 # ------------------------------------------------------------------ help

@@ -16,6 +16,7 @@ compiled. The compiler reads the `_numba_type_` of a global that it does not kno
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
 import threading
@@ -34,7 +35,7 @@ from .apart import apart
 from .bundles import Bundle
 from .machine_code import MOST_RESULTS, MachineCode
 from .places import LevelFolders, announce
-from .sources import sources_digest
+from .sources import label, sources_digest
 
 NUMBA = "numba>=0.61,<0.69"  # the tested releases
 
@@ -45,6 +46,7 @@ def _compiler(name: str) -> Any:
     Raises:
       CompilerError: if Numba lacks what the module uses.
     """
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # it tries and colours many
     try:
         return import_module(f".{name}", __package__)
     except (ImportError, AttributeError) as error:
@@ -60,9 +62,13 @@ def _compiler(name: str) -> Any:
 class Inner:
     """A function that kernels call; Python runs its source, if that uses no pointers."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        """Keeps the function until a kernel needs it."""
-        self._function = function
+    def __init__(self, function: Callable[..., Any], places: LevelFolders) -> None:
+        """Keeps the function until it is needed.
+
+        Args:
+          places: folders of compiled code.
+        """
+        self._function, self._places = function, places
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__wrapped__ = function.__module__, function
 
@@ -73,7 +79,7 @@ class Inner:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's object for the function."""
-        return _compiler("pipeline").dispatcher_inside(self._function)
+        return _compiler("pipeline").InnerDispatcher(self._function, self._places.inside)
 
     @property
     def _numba_type_(self) -> Any:
@@ -157,14 +163,9 @@ class Kernel(Inner):
     """A function called from Python or by another kernel."""
 
     def __init__(self, function: Callable[..., Any], places: LevelFolders) -> None:
-        """Keeps the function until it is called.
-
-        Args:
-          places: folders of compiled code.
-        """
-        super().__init__(function)
-        self._places = places
-        self._label = f"{function.__module__}.{function.__qualname__}"
+        """Keeps the function until it is called."""
+        super().__init__(function, places)
+        self._label = label(function)
         self._codes: dict[tuple[object, ...], _Code] = {}
 
     def __call__(self, *arguments: object) -> Any:

@@ -3,8 +3,7 @@
 Rules that measurements forced (array arguments lost 2.5x to reference counting and index checks):
 inner kernels take pointers, outer ones take arrays and keep them alive; every literal and shift count
 that meets a `uint64` is a `uint64`, every index an `int64`; no fastmath (cached and fresh code differed);
-no recursion (crashed from a warm cache); no explicit signatures; integer literals in calls are wrapped
-(`int64(5)`), because each bare one compiles another variant.
+no recursion (crashed from a warm cache); no explicit signatures.
 
 With NUMBA_DISABLE_JIT=1 the same code runs as plain Python (`pointers.py`).
 """
@@ -81,7 +80,7 @@ def inner(function: _F) -> _F:
     It is typed and lowered alone but optimised, once, inside the kernels that reach it; Numba on its own
     would optimise it and generate code again at every level of the call graph (34 s cold instead of 15).
     """
-    return function if JIT_OFF else cast(_F, Inner(function))
+    return function if JIT_OFF else cast(_F, Inner(function, PLACES))
 
 
 _MARKED: set[str] = set()  # by this process

@@ -65,9 +65,9 @@ def load(what: MachineCode) -> Any:
     target = llvm.Target.from_triple(llvm.get_process_triple())
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.create_target_machine(jit=True))
     if any(llvm.address_of_symbol(name) is None for name in what.outside):  # the engine finds the process's
-        from .pipeline import offer_functions
+        from numba.core.registry import cpu_target  # it brings C functions, such as those of libm on Windows
 
-        offer_functions()
+        cpu_target.target_context.refresh()
     engine.add_object_file(llvm.ObjectFileRef.from_data(what.code))
     engine.finalize_object()
     _LOADED.append(engine)

@@ -23,8 +23,9 @@ from numba.np.numpy_support import from_dtype
 
 from .bundle_types import BundleType
 from .bundles import Bundle
+from .libraries import InnerLibrary
 from .machine_code import ENTRY, MOST_RESULTS, MachineCode
-from .pipeline import InnerLibrary, codegen_for, machine_for
+from .pipeline import codegen_for, machine_for
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 # offsets in NumPy's PyArrayObject, after Python's object header: data, int32 dimensions, shape, strides

@@ -8,20 +8,27 @@ Numba that has moved the internals it uses.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, ClassVar
 
-import numba
-from llvmlite.binding import Linkage, Target
-from numba.core import config
-from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from llvmlite.binding import Target
+from numba.core import config, typing
+from numba.core.codegen import JITCPUCodegen
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
-from numba.core.registry import cpu_target
+from numba.core.cpu import CPUContext
+from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
 from numba.core.typed_passes import NativeLowering
+from numba.core.types.misc import unliteral
+from numba.cpython.builtins import do_minmax
+
+from .libraries import InnerLibrary, KeptFunction, digest
+from .places import LevelFolder
 
 NEEDLESS = {  # passes for closures, `with`, literals, array expressions, and branches that LLVM prunes too
+    "IRProcessing",
+    "LiteralPropagationSubPipelinePass",
     "AnnotateTypes",
     "DeadBranchPrune",
     "DumpParforDiagnostics",
@@ -38,70 +45,14 @@ NEEDLESS = {  # passes for closures, `with`, literals, array expressions, and br
     "WithLifting",
 }
 
-_WHOLE: dict[Any, Any] = {}  # inner functions linked with all their parts, for Numba's own callers
 
-for _name in (
-    "_optimize_functions",
-    "_optimize_final_module",
-    "_finalize_specific",
-    "_raise_if_finalized",
-    "_get_module_for_linking",
-):
-    getattr(JITCodeLibrary, _name)  # a release without them fails here
-
-
-class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is linked into a kernel's, not run itself."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        """Leaves the code as it was lowered."""
-
-    def finalize(self) -> None:
-        """Does not link callees: linking them at every level would copy their code each time."""
-        self._raise_if_finalized()
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.external:
-                function.linkage = "linkonce_odr"  # may be inlined, dropped or duplicated
-        self._finalized = True
-
-    def parts(self) -> list[Any]:
-        """Returns the modules of this function and of everything it calls, each once, for its kernel."""
-        found: dict[int, Any] = {}
-        waiting = [self]
-        while waiting:
-            library = waiting.pop()
-            if id(library) not in found:
-                found[id(library)] = library
-                if isinstance(library, InnerLibrary):
-                    waiting += library._linking_libraries
-        return [_own_module(library) for library in found.values()]
-
-    def _get_module_for_linking(self) -> Any:
-        """Returns all parts linked into one module, for callers that Numba's own pipeline compiles."""
-        if self not in _WHOLE:
-            module, *others = self.parts()
-            _WHOLE[self] = module.clone()
-            for other in others:
-                _WHOLE[self].link_in(other, preserve=True)
-        return _WHOLE[self]
-
-
-def _own_module(library: Any) -> Any:
-    """Returns a library's module; that of an inner function without its callees."""
-    if isinstance(library, InnerLibrary):
-        return library._final_module
-    return library._get_module_for_linking()
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
 class InnerLowering(NativeLowering):  # type: ignore[misc]
     """Lowers a function and registers it for callers, without making it executable."""
-
-    _name = "graphsearch_inner_lowering"
 
     def run_pass(self, state: Any) -> bool:
         """Lowers the function of a state; returns True, because this changes the state."""
         state.flags.no_compile = True
+        state.func_id.unique_id = digest(state.func_id.func, state.args)  # in its symbol
         state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)
         # any builtin method will do: callers find the code by its identity, nothing calls it
@@ -111,40 +62,125 @@ class InnerLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class InnerCompiler(CompilerBase):  # type: ignore[misc]
-    """Numba's nopython pipeline with `InnerLowering`."""
+class Passes:
+    """Numba's nopython pipeline without the passes in NEEDLESS, and with `InnerLowering`.
 
-    def define_pipelines(self) -> list[Any]:
-        """Returns the one pipeline: Numba's without the passes in NEEDLESS, and with `InnerLowering`."""
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        pipeline.passes = [
-            (InnerLowering if step is NativeLowering else step, text)
-            for step, text in pipeline.passes
+    Numba's own manager analyses the lifetime of variables after each pass; those that are left here do so
+    where they need it.
+    """
+
+    pipeline_name = "graphsearch"
+
+    def __init__(self, state: Any) -> None:
+        """Creates the passes."""
+        steps = (step for step, _ in DefaultPassBuilder.define_nopython_pipeline(state).passes)
+        self._steps = [
+            (InnerLowering if step is NativeLowering else step)()
+            for step in steps
             if step.__name__ not in NEEDLESS
         ]
-        pipeline._finalized = False
-        pipeline.finalize()
-        return [pipeline]
+        self.exec_times: dict[str, object] = {}
+
+    def run(self, state: Any) -> None:
+        """Compiles the function of a state."""
+        for step in self._steps:
+            step.run_pass(state)
 
 
-def dispatcher_inside(function: Callable[..., Any]) -> Any:
-    """Returns Numba's dispatcher of a function that is typed and lowered alone, and optimised in its kernels.
+class InnerCompiler(CompilerBase):  # type: ignore[misc]
+    """A compiler that runs `Passes`."""
+
+    _passes: ClassVar[list[Passes]] = []  # the same for all functions
+
+    def define_pipelines(self) -> list[Passes]:
+        """Returns the one pipeline."""
+        if not self._passes:
+            self._passes.append(Passes(self.state))
+        return self._passes
+
+
+def _comparison(function: Any) -> Any:
+    """Returns how `max` or `min` compares, None for another function; Numba compiles each with all passes."""
+    compare: dict[Any, Any] = {max: operator.gt, min: operator.lt}
+    return compare.get(getattr(function, "typing_key", None))
+
+
+class InnerTyping(typing.Context):  # type: ignore[misc]
+    """Numba's typing of calls, which remembers results: for `+` alone Numba tries 30 implementations."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(vars(cpu_target.typing_context))  # the same registered functions
+        self._found: dict[Any, Any] = {}
+
+    def resolve_function_type(self, function: Any, arguments: Any, keywords: Any) -> Any:
+        """Returns the signature of a call, for which a literal is any number of its type."""
+        if keywords or isinstance(function, str):
+            return super().resolve_function_type(function, arguments, keywords)
+        arguments = tuple(map(unliteral, arguments))
+        if _comparison(function):
+            return typing.signature(self.unify_types(*arguments), *arguments)
+        call = function, arguments
+        if call not in self._found:
+            self._found[call] = super().resolve_function_type(*call, keywords)
+        return self._found[call]
+
+
+class InnerContext(CPUContext):  # type: ignore[misc]
+    """Numba's lowering of calls, which remembers results."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(vars(cpu_target.target_context))  # the same registered functions
+        self._found: dict[Any, Any] = {}
+
+    def get_function(self, function: Any, signature: Any, _firstcall: bool = True) -> Any:
+        """Returns the implementation of a function for a signature."""
+        if comparison := _comparison(function):
+            return lambda builder, args, loc: do_minmax(self, builder, signature.args, args, comparison)
+        call = function, signature
+        if call not in self._found:
+            self._found[call] = super().get_function(*call, _firstcall)
+        return self._found[call]
+
+
+class InnerTarget(CPUTarget):  # type: ignore[misc]
+    """Numba's target with these two."""
+
+    @cached_property
+    def typing_context(self) -> InnerTyping:
+        """How calls are typed."""
+        return InnerTyping()
+
+    @cached_property
+    def target_context(self) -> InnerContext:
+        """How calls are lowered."""
+        return InnerContext()
+
+
+class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A function that is typed and lowered alone, and optimised in its kernels.
 
     It has no wrapper for calls from Python or C, and no arrays of its own: `zeros` gives a kernel memory.
     """
-    return numba.njit(
-        nogil=True,
-        error_model="numpy",
-        no_cpython_wrapper=True,
-        no_cfunc_wrapper=True,
-        _nrt=False,
-        pipeline_class=InnerCompiler,
-    )(function)
 
+    targetdescr = InnerTarget("cpu")
 
-def offer_functions() -> None:
-    """Registers the C functions that Numba brings, such as those of libm on Windows, for loaded code."""
-    cpu_target.target_context.refresh()
+    def __init__(self, function: Callable[..., Any], place: LevelFolder | None) -> None:
+        """Compiles nothing yet.
+
+        Args:
+          place: for the function's files; without one each process compiles it.
+        """
+        options = {
+            "nopython": True,
+            "nogil": True,
+            "error_model": "numpy",
+            "no_cpython_wrapper": True,
+            "no_cfunc_wrapper": True,
+            "_nrt": False,
+        }
+        super().__init__(function, targetoptions=options, pipeline_class=InnerCompiler)
+        if place is not None:
+            self._cache = KeptFunction(function, place)
 
 
 @cache

@@ -99,6 +99,11 @@ class LevelFolders:
         cache = code_cache(f"kernels-{self.digest}")
         return [LevelFolder(cache, "")] if cache else []
 
+    @property
+    def inside(self) -> LevelFolder | None:
+        """The user's folder, for functions inside kernels; None without one, and when building a wheel."""
+        return None if BUILDING in os.environ else next(iter(self.writing), None)
+
     @cached_property
     def reading(self) -> list[LevelFolder]:
         """Folders to read code from, in this order."""

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,11 @@ ROOM = Path(__file__).parent
 PACKAGE = ROOM.parent
 # an import of the project at the head of a module: its dots, its module, its names
 IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([^(\n]+|\([^)]*\))", re.MULTILINE)
+
+
+def label(function: Callable[..., object]) -> str:
+    """Returns the name of a function with its module, for files."""
+    return f"{function.__module__}.{function.__qualname__}".replace(".<locals>", "")
 
 
 def compiler_digest() -> str:

@@ -1,10 +1,10 @@
 """Compiles the kernels of a first search on two cores: another process compiles during the search.
 
-A search compiles the kernels that gather and complete waves; meanwhile another process compiles those that
-evaluate, which have little in common with the rest, then those that find mates, and those that save. The
-search waits for them. Only large graphs need eviction and paging, and the other kernels are those of other
-commands, so they compile while the search runs and, if it is short, after its process has ended. No kernel is
-compiled twice: a process waits for another that is compiling it.
+A search compiles the kernels that evaluate and those that make visits; meanwhile another process compiles
+those that save, which have little in common with them, then those that find mates. The search waits for them.
+Only large graphs need eviction and paging, and the other kernels are those of other commands, so they compile
+while the search runs and, if it is short, after its process has ended. No kernel is compiled twice: a process
+waits for another that is compiling it.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def kernels_missing(evaluator: Evaluator, *, filed: bool) -> int:
 
 
 def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
-    """Returns the purposes with kernels still to be compiled: the evaluator's first."""
-    parts = [purpose_of(evaluator), SEARCH, *([FILE] if filed else [])]
+    """Returns the purposes with kernels still to be compiled: first those that the search needs last."""
+    parts = [*([FILE] if filed else []), purpose_of(evaluator), SEARCH]
     return [part for part in parts if not is_compiled(part)]
 
 

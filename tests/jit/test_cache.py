@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from graphsearch.jit import cache, places
-from graphsearch.jit.calls import Kernel
+from graphsearch.jit.calls import Inner, Kernel
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.places import LevelFolders
 
@@ -139,6 +139,77 @@ def test_a_mark_that_nobody_signed_counts_as_none(folder: cache.CodeFolder) -> N
     assert place.has_mark("search")
     (folder.path / place.file_name("search")).write_bytes(b"")
     assert not place.has_mark("search")
+
+
+# ------------------------------------------------------------------ functions inside kernels
+def double(x: float) -> float:
+    return x + x
+
+
+def plus(captured: Any) -> Any:
+    def added(x: float) -> float:
+        return float(captured(x)) + 1.0
+
+    return added
+
+
+def quadruple(x: float) -> float:
+    return float(DOUBLE(DOUBLE(x)))
+
+
+def both(x: float) -> float:
+    return float(DOUBLE_PLUS(x)) * 100.0 + float(QUADRUPLE_PLUS(x))
+
+
+DOUBLE: Any = None
+DOUBLE_PLUS: Any = None
+QUADRUPLE_PLUS: Any = None
+
+
+@pytest.fixture
+def begin_process(folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Begins as a process does; returns the names of the functions that it types and lowers."""
+    from graphsearch.jit import libraries, pipeline
+
+    run = pipeline.Passes.run
+
+    def begin() -> list[str]:
+        own, lowered = LevelFolders("test"), []
+
+        def noted(self: Any, state: Any) -> None:
+            lowered.append(state.func_id.func_name)
+            run(self, state)
+
+        monkeypatch.setattr(libraries, "_LOADED", {})
+        monkeypatch.setattr(pipeline.Passes, "run", noted)
+        module = sys.modules[__name__]
+        monkeypatch.setattr(module, "DOUBLE", Inner(double, own))
+        monkeypatch.setattr(module, "DOUBLE_PLUS", Inner(plus(DOUBLE), own))
+        monkeypatch.setattr(module, "QUADRUPLE_PLUS", Inner(plus(Inner(quadruple, own)), own))
+        return lowered
+
+    return begin
+
+
+@needs_compiler
+def test_a_function_inside_kernels_is_lowered_once_for_all_processes(
+    folder: cache.CodeFolder, begin_process: Callable[[], list[str]]
+) -> None:
+    first = begin_process()
+    assert Kernel(quadruple, LevelFolders("test"))(2.0) == 8.0
+    assert sorted(first) == ["double", "quadruple"]
+    second = begin_process()
+    assert Kernel(both, LevelFolders("test"))(2.0) == 509.0  # functions of one name, each with its own code
+    assert sorted(second) == ["added", "added", "both"]
+    for path in folder.path.glob("*double*.inner"):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    third = begin_process()
+    assert Kernel(both, LevelFolders("test"))(2.0) == 509.0
+    assert not third  # the machine code is whole
+    for path in folder.path.glob("*.code"):
+        path.unlink()
+    assert Kernel(both, LevelFolders("test"))(2.0) == 509.0
+    assert sorted(third) == ["added", "both", "double"]  # then the file of `double` is whole again
 
 
 # ------------------------------------------------------------------ the folder

@@ -103,7 +103,8 @@ def test_a_release_of_numba_without_the_needed_parts_is_named_with_the_tested_on
     from numba.core import codegen
 
     monkeypatch.delattr(codegen, "JITCodeLibrary")
-    monkeypatch.delitem(sys.modules, "graphsearch.jit.pipeline", raising=False)
+    for name in ("pipeline", "libraries"):
+        monkeypatch.delitem(sys.modules, f"graphsearch.jit.{name}", raising=False)
     with pytest.raises(CompilerError, match=r"Numba [\d.]+ .*JITCodeLibrary.*; .*numba>=") as found:
         calls._compiler("pipeline")
     assert calls.NUMBA in str(found.value)

@@ -261,7 +261,7 @@ class Graph:
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None if the graph does not know it.
 
-        It knows the positions after moves that were searched apart (`store.ranking.CompletedRecord`).
+        It knows the positions after moves that were searched apart (`NodeRecord.known`).
         """
         record = self.pager.read(board)
         return record and self.apart.completed(record, board, self.pager.read)

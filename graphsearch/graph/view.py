@@ -19,8 +19,6 @@ from ..store.bounds_kernel import UNPROVEN as UNPROVEN
 from ..store.bounds_kernel import Bounds as Bounds
 from ..store.bounds_kernel import Proof, edge_code, proof_of, share_of
 from ..store.ranking import (
-    ApartEdge,
-    CompletedRecord,
     best_move,
     edge_of,
     has_best_move,
@@ -274,17 +272,15 @@ def _drawn(node: NodeView) -> NodeView:
 
 def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
     """Returns a record without the proofs of its doubtful edges, and without its own proof."""
-    edges = tuple(
-        replace(edge, d=share_of(edge.q, edge.d)) if doubted else edge
-        for edge, doubted in zip(record.edges, doubts, strict=False)
+    edges, known = (
+        tuple(
+            replace(edge, d=share_of(edge.q, edge.d)) if doubted else edge
+            for edge, doubted in zip(some, doubts, strict=False)
+        )
+        for some in (record.edges, record.known)
     )
     flags = record.flags if record.terminal else UNPROVEN_FLAGS
-    if isinstance(record, CompletedRecord):
-        apart = [
-            (k, replace(edge, d=share_of(edge.q, edge.d)) if doubts[k] else edge) for k, edge in record.apart
-        ]
-        record = replace(record, apart=tuple(apart))
-    return replace(record, edges=edges, flags=flags, d=share_of(record.v, record.d))
+    return replace(record, edges=edges, known=known, flags=flags, d=share_of(record.v, record.d))
 
 
 def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:
@@ -317,7 +313,7 @@ def _move_view(
         mate=mate,
         bounds=bounds,
         pv=line_of(read, board, move) if read and edge.n else (move,),
-        apart=isinstance(edge, ApartEdge),
+        apart=edge.apart,
     )
 
 

@@ -21,7 +21,7 @@ from ..position.rules_kernel import MATE
 from ..position.values import CP_FACTOR, CP_SLOPE, D_SCALE, cp_of
 from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store import bounds_kernel as rules
-from ..store.ranking import LED_BY_VALUE_FROM, CompletedRecord, known_edges, ranking, resets_of, visits_of
+from ..store.ranking import LED_BY_VALUE_FROM, known_edges, ranking, resets_of, visits_of
 from ..store.record import NodeRecord, RecordBatch
 from ..store.record_kernel import CODE, LOWER_SHIFT, UPPER_SHIFT
 from .steps import Floats, Ints, Mask
@@ -222,7 +222,7 @@ class Ranked:
         return found
 
 
-def ranked(batch: RecordBatch, clocks: Ints, known: Mapping[int, CompletedRecord] | None = None) -> Ranked:
+def ranked(batch: RecordBatch, clocks: Ints, known: Mapping[int, NodeRecord] | None = None) -> Ranked:
     """Returns the moves of records, best first.
 
     Args:
@@ -253,9 +253,7 @@ def ranked(batch: RecordBatch, clocks: Ints, known: Mapping[int, CompletedRecord
     return Ranked(order, ranks, best, by_rules)
 
 
-def _ranking(
-    batch: RecordBatch, i: int, clock: int, known: Mapping[int, CompletedRecord] | None
-) -> list[int]:
+def _ranking(batch: RecordBatch, i: int, clock: int, known: Mapping[int, NodeRecord] | None) -> list[int]:
     record, at = record_at(batch, i, clock), clock_of_words(batch.words[i])
     if known and i in known:
         record = replace(known[i], words=record.words)

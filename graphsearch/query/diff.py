@@ -29,8 +29,8 @@ from ..position.values import cp_of
 from ..store.apart import completed_in_batches
 from ..store.file import sql_errors
 from ..store.provenance import RunInfo
-from ..store.ranking import CompletedRecord, visits_of
-from ..store.record import TERMINAL_MASK, RecordBatch, owned, sort_keys, take
+from ..store.ranking import visits_of
+from ..store.record import TERMINAL_MASK, NodeRecord, RecordBatch, owned, sort_keys, take
 from ..store.store import Store
 from ..store.tables.rows import rows
 from .columns import Worth as Columns
@@ -42,7 +42,7 @@ OnProgress = Callable[[int, int], None]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-Known = Callable[[RecordBatch], Mapping[int, CompletedRecord]]  # the completed records, by index
+Known = Callable[[RecordBatch], Mapping[int, NodeRecord]]  # the completed records, by index
 
 _Row = TypeVar("_Row")
 _Figure = TypeVar("_Figure", float, Floats)

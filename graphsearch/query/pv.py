@@ -11,7 +11,6 @@ from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
-from ..store.ranking import ApartEdge
 from .source import Records, Step, mate_of, mate_step, records_of, repeats_from, steps_of
 
 MAX_PLIES = 200
@@ -125,7 +124,7 @@ def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
         edge.draws,
         cp_of(q),
         seen,
-        isinstance(edge, ApartEdge),
+        edge.apart,
     )
 
 

@@ -15,7 +15,7 @@ from ..base.errors import check_least
 from ..position.board import encode_move, fen_of, key_text, pack, unpack
 from ..position.fens import fens, key_texts
 from ..position.values import cp_of
-from ..store.ranking import ApartEdge, node_mean
+from ..store.ranking import node_mean
 from ..store.record import NodeRecord
 from .source import Records, Step, mate_of, records_of, steps_of
 from .steps import Words, names_of, positions_after
@@ -210,7 +210,7 @@ def _grown(
             cp=cp_of(edge.value),
             mate=mate,
             position=fen,
-            apart=isinstance(edge, ApartEdge),
+            apart=edge.apart,
         )
         before.branch.branches.append(grown)
         found.append(Expansion(grown, child, key, (*before.line, san)))

@@ -18,7 +18,7 @@ import numpy as np
 from ..position.board import key_of_text, key_text, legal_moves, unpack
 from ..position.values import D_SCALE, negate
 from .bounds_kernel import edge_code
-from .ranking import ApartEdge, CompletedRecord, completed_record, known_edges, node_mean, padded
+from .ranking import node_mean
 from .record import Edge, NodeRecord, RecordBatch, keys_of
 from .tables.rows import rows
 
@@ -67,20 +67,23 @@ class ApartMoves:
         """
         if not self._moves or not record.codes or not (moves := self._moves.get(key_text(board))):
             return record
-        legal, found = legal_moves(board), []
+        legal, found = legal_moves(board), dict[int, Edge]()
         for k, index in enumerate(record.order):
             if legal[index].uci() in moves and (edge := _behind(record, k, board, legal[index], read)):
-                found.append((k, edge))
-        return completed_record(record, found) if found else record
+                found[k] = edge
+        if not found:
+            return record
+        edges = [*record.edges, *[Edge(0)] * (1 + max(found) - len(record.edges))]
+        return replace(record, known=tuple(found.get(k, edge) for k, edge in enumerate(edges)))
 
-    def completed_in(self, batch: RecordBatch, read: Reader) -> dict[int, CompletedRecord]:
+    def completed_in(self, batch: RecordBatch, read: Reader) -> dict[int, NodeRecord]:
         """Returns the completed records among those of a batch, by index; reads only behind their moves."""
         found = {}
         hits = np.isin(keys_of(batch.words), self._keys) if len(self._keys) else np.zeros(0, bool)
         for i in np.flatnonzero(hits).tolist():
             record = batch.record(i)
             completed = self.completed(record, unpack(batch.words[i].tolist()), read)
-            if isinstance(completed, CompletedRecord):
+            if completed.known:
                 found[i] = completed
         return found
 
@@ -95,7 +98,7 @@ class ApartMoves:
 
 
 def known_edges_of(
-    batch: RecordBatch, completed: Mapping[int, CompletedRecord]
+    batch: RecordBatch, completed: Mapping[int, NodeRecord]
 ) -> tuple[RecordBatch, RecordBatch]:
     """Returns the records of a batch, and the same with known edges; both have the same edges by index.
 
@@ -107,8 +110,10 @@ def known_edges_of(
     stored, known, begin = [], [], 0
     for i, record in sorted(completed.items()):
         before = batch.part(begin, i)
-        stored += [before, RecordBatch.from_records([padded(record)])]
-        known += [before, RecordBatch.from_records([replace(record, edges=known_edges(record))])]
+        missing = len(record.known) - len(record.edges)
+        padded = replace(record, edges=(*record.edges, *[Edge(0)] * missing))
+        stored += [before, RecordBatch.from_records([padded])]
+        known += [before, RecordBatch.from_records([replace(record, edges=record.known)])]
         begin = i + 1
     rest = batch.part(begin, len(batch))
     return RecordBatch.concat([*stored, rest]), RecordBatch.concat([*known, rest])
@@ -128,7 +133,7 @@ def completed_reader(store: Store) -> Reader:
     return ApartMoves.of(store).reader(store.read)
 
 
-def completed_in_batches(store: Store) -> Callable[[RecordBatch], dict[int, CompletedRecord]]:
+def completed_in_batches(store: Store) -> Callable[[RecordBatch], dict[int, NodeRecord]]:
     """Returns a function that returns the completed records of a batch, by index.
 
     Raises:
@@ -138,9 +143,7 @@ def completed_in_batches(store: Store) -> Callable[[RecordBatch], dict[int, Comp
     return lambda batch: moves.completed_in(batch, store.read)
 
 
-def _behind(
-    record: NodeRecord, k: int, board: chess.Board, move: chess.Move, read: Reader
-) -> ApartEdge | None:
+def _behind(record: NodeRecord, k: int, board: chess.Board, move: chess.Move, read: Reader) -> Edge | None:
     """Returns a move's edge as the position after it knows it, None if that knows no more."""
     edge = record.edges[k] if k < len(record.edges) else Edge(0)
     child = board.copy(stack=False)
@@ -150,11 +153,8 @@ def _behind(
         return None
     proof = behind.proof_at(child.halfmove_clock)
     if proof:
-        return ApartEdge(
-            behind.visits,
-            q=negate(float(proof.result)),
-            d=edge_code(proof, resets=board.is_zeroing(move)),
-        )
+        code = edge_code(proof, resets=board.is_zeroing(move))
+        return Edge(behind.visits, q=negate(float(proof.result)), d=code, apart=True)
     q, draw = node_mean(behind)
     most = max(0.0, 1.0 - abs(q))
-    return ApartEdge(behind.visits, q=negate(q), d=int(D_SCALE * min(draw, most)))
+    return Edge(behind.visits, q=negate(q), d=int(D_SCALE * min(draw, most)), apart=True)

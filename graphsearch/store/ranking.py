@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import reduce
 from itertools import chain, repeat
 from operator import add
@@ -28,46 +27,9 @@ LOST = 3  # the class of the moves ranked last
 LED_BY_VALUE_FROM, MOST_TIMES_FEWER, CAUTION = 10_000, 20, 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class ApartEdge(Edge):
-    """The edge of a move that was searched apart: visits and value of the position after it.
-
-    That position has more visits than the edge in the record.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedRecord(NodeRecord):
-    """A record with moves that were searched apart (`store.apart`). Its own edges are those of the file.
-
-    Attributes:
-      apart: (index of the edge, the edge as the position after the move knows it), at least one.
-    """
-
-    apart: tuple[tuple[int, ApartEdge], ...] = ()
-
-
-def completed_record(record: NodeRecord, apart: Sequence[tuple[int, ApartEdge]]) -> CompletedRecord:
-    """Returns a record with moves that were searched apart."""
-    return CompletedRecord(
-        **{one.name: getattr(record, one.name) for one in fields(NodeRecord)}, apart=tuple(apart)
-    )
-
-
 def known_edges(record: NodeRecord) -> tuple[Edge, ...]:
     """Returns the edges that people see: of the record, and of the moves that were searched apart."""
-    if not isinstance(record, CompletedRecord):
-        return record.edges
-    found = list(padded(record).edges)
-    for k, edge in record.apart:
-        found[k] = edge
-    return tuple(found)
-
-
-def padded(record: CompletedRecord) -> CompletedRecord:
-    """Returns a record whose edges reach as far as its known edges."""
-    missing = 1 + max(k for k, _ in record.apart) - len(record.edges)
-    return replace(record, edges=(*record.edges, *[Edge(0)] * missing))
+    return record.known or record.edges
 
 
 def known_leader(record: NodeRecord, open_edges: Sequence[int]) -> int | None:
@@ -78,10 +40,10 @@ def known_leader(record: NodeRecord, open_edges: Sequence[int]) -> int | None:
     """
     edges = record.edges
     leader = leader_of(record, [k for k in open_edges if k < len(edges)])
-    if not isinstance(record, CompletedRecord):
+    known = record.known
+    if not known:
         return leader
-    known, of_open = known_edges(record), set(open_edges)
-    apart = {k for k, _ in record.apart if k in of_open}
+    apart = {k for k in open_edges if known[k].apart}
     most = edges[leader].n if leader is not None else 0
     other = leader_of(record, [k for k in open_edges if k < len(edges) and k not in apart])
     rivals = [k for k in (leader, other) if k is not None]
@@ -176,7 +138,7 @@ def may_be_proven(record: NodeRecord) -> bool:
 
 def has_best_move(record: NodeRecord) -> bool:
     """Returns whether a move of a position is known to be its best: by visits, or because it mates."""
-    return record.visits > 1 or isinstance(record, CompletedRecord) or (record.v == 1.0 and record.d == 1)
+    return record.visits > 1 or bool(record.known) or (record.v == 1.0 and record.d == 1)
 
 
 def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:

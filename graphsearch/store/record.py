@@ -44,12 +44,15 @@ class Edge:
       q: value of the other n - r visits in [-1, 1], float32; 0 where n = r.
       d: their draw probability per mille, 0..1000, or the proof of the move (`bounds_kernel.py`), up to 1021;
         0 where n = r.
+      apart: whether the move was searched apart (`store.apart`), and these are the visits and the value of
+        the position after it, which has more visits than the edge in the record.
     """
 
     n: int
     r: int = 0
     q: float = 0.0
     d: int = 0
+    apart: bool = False
 
     @property
     def value(self) -> float:
@@ -89,6 +92,7 @@ class NodeRecord:
       edges: the visited prefix of the edges in descending P (ties in canonical order).
       run: number of the file's run in which the evaluator (or the rules) answered, 0..2**20 - 1; 0 if
         unknown, and in a graph without a file.
+      known: the edges with those of moves that were searched apart; empty if there is no such move.
     """
 
     words: tuple[int, ...]
@@ -99,6 +103,7 @@ class NodeRecord:
     codes: bytes
     edges: tuple[Edge, ...]
     run: int = 0
+    known: tuple[Edge, ...] = ()
 
     @property
     def terminal(self) -> int:

@@ -124,7 +124,7 @@ def prepare(
     followed for eight more half-moves, and counts again if it returns.
 
     Args:
-      names: of the player; each exact, or beginnings of its words (`players.named`).
+      names: of the player; each exact, or beginnings of its words (`game_list.named`).
       color: the player's, `white` or `black`; None: both, or with a book for one side the other colour.
       since: only games of this date (YYYY, YYYY-MM or YYYY-MM-DD) or later.
       min_games: least games of a listed move. top: most moves listed.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..base.errors import EvaluatorError, EvaluatorFileError
 from ..base.system import thread_seconds
 from ..position.board import fen_of, unpack
-from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META, WHITE
+from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, META, WHITE
 from .protocol import Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
@@ -134,6 +134,19 @@ class Syzygy:
         """
         wdl = self._probe(self._tables.probe_wdl, board)
         return None if wdl is None else (wdl == WIN) - (wdl == LOSS)
+
+    def is_certain(self, board: chess.Board) -> bool:
+        """Returns whether a position's win or loss comes before the 50-move rule, with its clock.
+
+        With the clock above 0, only DTZ tables can tell. Their numbers may be one ply too small.
+
+        Raises:
+          EvaluatorError: if a table cannot be read.
+        """
+        if not board.halfmove_clock:
+            return True
+        dtz = self._probe(self._tables.probe_dtz, board) if self.has_dtz else None
+        return dtz is not None and abs(dtz) + board.halfmove_clock < MAX_CLOCK
 
     def result_now(self, board: chess.Board) -> int | None:
         """Returns 1, 0 or -1 for the side to move under the 50-move rule, with its clock; None if unknown.
@@ -268,9 +281,10 @@ class Syzygy:
 class TablebaseEvaluator(Evaluator):
     """An evaluator that probes tables first.
 
-    It uses tables for positions with clock 0, and for draws, which hold at any clock. Their result is a
-    proof: V and both bounds are exact, P is uniform, and a search stops there. Tables only follow from the
-    rules, so the identity is that of the inner evaluator, and a graph file may be searched with or without.
+    It uses tables for draws, which hold at any clock, and for wins and losses that are certain at the
+    position's clock. Their result is a proof: V and both bounds are exact, P is uniform, and a search stops
+    there. Tables only follow from the rules, so the identity is that of the inner evaluator, and a graph file
+    may be searched with or without.
 
     Attributes:
       hits: number of positions answered by tables.
@@ -318,10 +332,11 @@ class TablebaseEvaluator(Evaluator):
         results = np.full(len(words), UNKNOWN, np.int8)
         men = np.bitwise_count(words[:, WHITE] | words[:, BLACK])
         meta = words[:, META].astype(np.int64)
-        castling, clock = (meta >> CASTLING_SHIFT & CASTLING_BITS), (meta >> CLOCK_SHIFT & CLOCK_BITS)
+        castling = meta >> CASTLING_SHIFT & CASTLING_BITS
         for row in np.nonzero((men <= self.tables.most_men) & (castling == 0))[0].tolist():
-            result = self.tables.result(unpack(words[row].tolist()))
-            if result == 0 or (result is not None and not clock[row]):
+            board = unpack(words[row].tolist())
+            result = self.tables.result(board)
+            if result == 0 or (result is not None and self.tables.is_certain(board)):
                 results[row] = result
         return results
 

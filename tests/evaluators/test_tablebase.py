@@ -122,13 +122,25 @@ def test_a_root_that_tables_know_ends_at_once_with_their_line(
     found = cli(*words, "--json").json
     assert len(found["tablebase"]["line"]) == plies
     assert found["new_visits"] < 10
-    assert found["bestmove"] == found["tablebase"]["line"][0]
+    best = found["moves"][0]
+    assert found["bestmove"] == best["move"] == found["tablebase"]["line"][0]
+    assert best["q"] == found["q"], "a move that keeps a proven result shows it"
+
+
+@pytest.mark.parametrize(("clock", "bounds"), [(7, (1, 1)), (86, (1, 1)), (87, (-1, 1))])
+def test_a_win_is_known_as_long_as_it_comes_before_the_50_move_rule(
+    tables: Syzygy, clock: int, bounds: tuple[int, int]
+) -> None:
+    board = chess.Board(f"8/8/8/4k3/8/4K3/8/6Q1 w - - {clock} 1")  # DTZ 13
+    batch = PositionBatch.from_boards([board])
+    answer = TablebaseEvaluator(TableEvaluator({}, EQUAL), tables).evaluate(batch)
+    assert ((-1, 1) if answer.bounds is None else tuple(answer.bounds[0].tolist())) == bounds
 
 
 def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
-    known, running = positions(2, 1, "KPk")[0], chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 7 1")
+    known, running = positions(2, 1, "KPk")[0], chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 90 1")
     castling = chess.Board("4k3/8/8/8/8/8/8/4K2R w K - 0 1")
     boards = [chess.Board(), known, running, castling]
     batch = PositionBatch.from_boards(boards)
@@ -144,8 +156,9 @@ def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
     ("gather", "batch"), [(SearchParams().gather, 1), *((name, 32) for name in GATHERERS)]
 )
 def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
-    tables: Syzygy, tmp_path: Path, gather: str, batch: int
+    tables: Syzygy, tmp_path: Path, gather: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tables, "has_dtz", False)  # the root has a clock, so it is not proven
     board = chess.Board("8/8/8/3k4/8/3K4/3P4/7r b - - 4 1")  # ..Rh3+ and so on: wins the pawn or trades
     inner = TableEvaluator({}, EQUAL)
     path = tmp_path / "a.graph"

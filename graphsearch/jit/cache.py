@@ -28,6 +28,7 @@ BETWEEN_TRIES_S = 0.02
 ABSENT = {errno.ENOENT, errno.ENOTDIR}
 
 _NOTED: set[Path] = set()  # folders with a logged warning
+_is_patient = True  # until a process has held a lock too long: it may be suspended, and hold many
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class CodeFolder:
     def alone(self, name: str) -> Iterator[None]:
         """Holds a lock between processes, where the system has such locks.
 
-        The system releases the lock when the process ends; its empty file stays. A process waits at most
+        The system releases the lock when the process ends; its empty file stays. A process waits once for
         LONGEST_WAIT_S, because the owner may be suspended; then both do the same work.
         """
         number = self._open_lock(f"{name}.lock")
@@ -90,10 +91,12 @@ class CodeFolder:
             number = os.open(self.path / name, os.O_RDWR | os.O_CREAT | SAFELY, 0o600)
         except OSError:
             return None
+        global _is_patient
         end = time.monotonic() + LONGEST_WAIT_S
         with suppress(OSError):  # a file system without locks
-            while stat.S_ISREG(os.fstat(number).st_mode) and not try_lock(number) and time.monotonic() < end:
+            while stat.S_ISREG(os.fstat(number).st_mode) and not try_lock(number) and _is_patient:
                 time.sleep(BETWEEN_TRIES_S)
+                _is_patient = time.monotonic() < end
         return number
 
     def _signature(self, name: str, content: bytes) -> bytes:

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import sysconfig
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -276,14 +277,17 @@ def test_nothing_is_written_into_a_folder_that_is_gone(folder: cache.CodeFolder)
 
 
 # ------------------------------------------------------------------ who waits for whom
-def test_nobody_waits_for_ever_for_a_process_that_was_suspended(
+def test_a_process_waits_once_for_one_that_was_suspended_however_many_locks_that_holds(
     folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "LONGEST_WAIT_S", 0.1)
-    order = []
+    slept: list[float] = []
+    monkeypatch.setattr(cache, "_is_patient", True)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     with folder.alone("name"), folder.alone("another"), folder.alone("name"):
-        order.append("both")
-    assert order == ["both"]
+        assert sum(slept) == pytest.approx(cache.LONGEST_WAIT_S, abs=0.1)
+        with folder.alone("another"):
+            assert sum(slept) == pytest.approx(cache.LONGEST_WAIT_S, abs=0.1)
 
 
 @needs_compiler

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import chess
 import typer
 
-from graphsearch.exchange.games_export import export_games, form_of
 from graphsearch.exchange.importing import STDIN, FileProgress, GivenFile, check_file
-from graphsearch.exchange.kept_games import game_text
+from graphsearch.exchange.kept_games import export_games, form_of, game_text
 from graphsearch.exchange.output import check_target
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import named_board

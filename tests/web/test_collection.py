@@ -12,8 +12,8 @@ from typing import Any
 import chess.pgn
 import pytest
 
-from graphsearch.exchange.games_export import csv_text
 from graphsearch.exchange.importing import GivenFile
+from graphsearch.exchange.kept_games import csv_text
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games

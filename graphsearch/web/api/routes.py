@@ -22,7 +22,7 @@ from ...base.errors import (
     UnknownPositionError,
 )
 from ...base.limits import UPLOAD, check_size
-from ...exchange.games_export import csv_text
+from ...exchange.kept_games import csv_text
 from ..gate import body_of
 from ..jobs.task import Task
 from ..served_file import ServedFile

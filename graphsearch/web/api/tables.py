@@ -15,8 +15,7 @@ from ...base.errors import GraphSearchError, InvalidParameterError, StatementLim
 from ...book.status import status
 from ...book.study.pgn import StudyGame, read_games, steps_of
 from ...book.why import why
-from ...exchange.games_export import export_games
-from ...exchange.kept_games import text_of_game
+from ...exchange.kept_games import export_games, text_of_game
 from ...position.board import key_text
 from ...query.find import Filters, find, read_pieces
 from ...query.game_list import GameFilters, ListedGames, Order, kept_game, list_games, players

@@ -29,7 +29,6 @@ from graphsearch.position.board import key_of, key_text
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
-from graphsearch.store.verify import verify
 
 from ..conftest import Cli, shared_data, sql
 from ..support.forks import Command, needs_fork
@@ -78,21 +77,15 @@ THREE = """[Result "1-0"]
 """
 
 
-def test_games_count_by_position_move_and_result(path: Path) -> None:
-    report = imported(path, THREE)
+@pytest.mark.parametrize("variations", [False, True])
+def test_games_count_by_position_move_and_result(path: Path, variations: bool) -> None:
+    report, more = imported(path, THREE, variations=variations), int(variations)  # in a column of their own
     assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
-    assert moves_of(path, chess.Board()) == {"e4": (1, 0, 1, 0, 0), "d4": (0, 0, 0, 1, 0)}
+    assert moves_of(path, chess.Board()) == {"e4": (1, 0, 1, 0, more), "d4": (0, 0, 0, 1, 0)}
     board = after_line("e4")
-    assert moves_of(path, board) == {"c5": (0, 0, 1, 0, 0), "e5": (1, 0, 0, 0, 0)}
+    assert moves_of(path, board) == {"c5": (0, 0, 1, 0, more), "e5": (1, 0, 0, 0, more)}
     facts = sql(path, "SELECT key, fen, ply FROM game_position ORDER BY ply LIMIT 1")
     assert facts == [(f"{key_of(chess.Board()):016x}", chess.STARTING_FEN, 0)]
-
-
-def test_variations_count_in_a_column_of_their_own_where_they_are_wanted(path: Path) -> None:
-    imported(path, THREE, variations=True)
-    assert moves_of(path, chess.Board()) == {"e4": (1, 0, 1, 0, 1), "d4": (0, 0, 0, 1, 0)}
-    board = after_line("e4")
-    assert moves_of(path, board) == {"c5": (0, 0, 1, 0, 1), "e5": (1, 0, 0, 0, 1)}
 
 
 def test_a_game_counts_once_for_a_position_and_move_that_it_repeats(path: Path) -> None:
@@ -457,15 +450,6 @@ def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path, monkeypatch: pytes
     assert done.code == 130
     assert "Saved: " in done.err
     assert _taken(path) == sum(sum(counts) for counts in moves_of(path, chess.Board()).values())
-
-
-def test_an_import_into_a_file_that_is_bound_needs_no_evaluator(
-    cli: Cli, small_graph: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "a.pgn").write_text(THREE)
-    assert cli("import", tmp_path / "a.pgn", "--store", small_graph).code == 0
-    assert "Games:     3 games" in cli("store", "info", small_graph).out
-    assert verify(small_graph).ok
 
 
 # -------------------------------------------------------------- files that are bound to no evaluator

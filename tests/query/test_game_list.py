@@ -231,12 +231,6 @@ def test_conditions_that_cannot_be_read_are_refused(store: Path, tmp_path: Path)
         list_games(tmp_path / "x.graph")
 
 
-def test_every_game_has_its_text_without_its_file(store: Path) -> None:
-    for k in range(len(games())):
-        source, number = (1, k + 1) if k < FIRST else (2, k + 1 - FIRST)
-        assert game_text(store, source, number).text == texts()[k]
-
-
 def test_openings_and_keys_are_those_of_the_moves(store: Path) -> None:
     with Store.open(store, read_only=True) as opened:
         rows = tables.index_keys(opened)

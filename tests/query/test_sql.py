@@ -21,7 +21,6 @@ from graphsearch.query.position import moves
 from graphsearch.query.sql import plain_tables, sql
 from tests.conftest import ROOT
 
-from ..conftest import Cli
 from ..support.forks import Fork, Say, needs_fork
 from ..support.positions import after_line
 
@@ -125,13 +124,6 @@ def test_the_other_functions_know_chess(file: Path) -> None:
         1
     ][0]
     assert found == (START_KEY, after_line("e4 e5").fen(), "Nf3", cp_of(0.5))
-
-
-def test_centipawns_of_tables_are_those_of_commands(small_graph: Path, cli: Cli) -> None:
-    show = cli("show", "startpos", "--store", small_graph, "--json").json
-    expected = {move["move"]: move["cp"] for move in show["moves"] if move["n"]}
-    edges = f"SELECT move, cp(q) AS cp FROM top_edge WHERE key = '{START_KEY}'"
-    assert dict(cli("lab", "sql", edges, "--store", small_graph, "--json").json["rows"]) == expected
 
 
 REFUSED = {

@@ -16,7 +16,6 @@ import chess
 from ..base.answer import Answer, picked
 from ..base.errors import GraphSearchError
 from ..position.board import board_of, check, fen_of, key_text
-from ..query.parents import predecessors
 from ..store.apart import completed_reader
 from ..store.store import Store
 from ..store.tables.books import BookRow, asked, book_named, books
@@ -25,7 +24,7 @@ from . import rows
 from .config import BookConfig, stored_config
 from .decide import Verdict
 from .growth import Growth, known_moves
-from .tree import OPEN, BookTree, Position
+from .tree import OPEN, BookTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Why:
       since: by UCI move of the book, the number of the run that added it.
       left_at: of a position that is not in the book: the last position of the book on the path there, and the
         verdict on the next move (None: that position was not searched, or is an end). The path is the given
-        game, else a legal move from a position of the book; None: there is none.
+        game; None: it was never in the book.
       roots: FENs where the book begins.
     """
 
@@ -186,7 +185,7 @@ class _BookReader:
             leaves=len(costs),
             verdicts=self.verdicts(board),
             since={m.move: m.since for m in position.moves.values()} if position else {},
-            left_at=None if position else self._left_at(board) or self._left_before(board),
+            left_at=None if position else self._left_at(board),
             roots=self._roots,
         )
 
@@ -215,21 +214,10 @@ class _BookReader:
             move = game.pop()
             position = self.tree.positions.get(key_text(game))
             if position is not None:
-                return self._left(position, game, move)
+                verdict = next((v for v in self.verdicts(game) if v.candidate.move == move.uci()), None)
+                line = self._line(position.key)
+                return LeftAt(fen_of(game), game.san(move), line, position.state, verdict)
         return None
-
-    def _left_before(self, board: chess.Board) -> LeftAt | None:
-        """Returns the first position of the book, by ply, from which a move leads to this one."""
-        ways = [(before, way.move) for way in predecessors(board) for before in way.boards()]
-        known = [(self.tree.positions.get(key_text(before)), before, move) for before, move in ways]
-        found = [(position, before, move) for position, before, move in known if position is not None]
-        if not found:
-            return None
-        return self._left(*min(found, key=lambda way: (way[0].ply, way[0].key, way[2].uci())))
-
-    def _left(self, position: Position, before: chess.Board, move: chess.Move) -> LeftAt:
-        verdict = next((v for v in self.verdicts(before) if v.candidate.move == move.uci()), None)
-        return LeftAt(fen_of(before), before.san(move), self._line(position.key), position.state, verdict)
 
 
 def _as_it_stands(verdict: Verdict, board: chess.Board) -> Verdict:

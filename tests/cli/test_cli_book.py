@@ -121,14 +121,6 @@ def test_why_says_where_a_game_leaves_the_book(book: Path, cli: Cli) -> None:
     )
 
 
-def test_why_finds_the_move_into_a_position_without_its_game(book: Path, cli: Cli) -> None:
-    fen = "rnbqkbnr/1ppppppp/8/p7/3P4/8/PPP1PPPP/RNBQKBNR w KQkq - 0 2"
-    bare = cli("book", "why", fen, "--store", book, "--json").json
-    played = cli("book", "why", "startpos", "--moves", "d4 a5", "--store", book, "--json").json
-    assert bare["left_at"] == played["left_at"]
-    assert bare["left_at"]["reason"]
-
-
 def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.graph"
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))

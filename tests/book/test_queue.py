@@ -46,18 +46,6 @@ def graph(tmp_path: Path) -> Path:
     return small_book().write(tmp_path / "a.graph")
 
 
-def test_items_wait_in_the_order_in_which_they_were_added(graph: Path) -> None:
-    added = add(graph, [START, LINE], book="white")
-    assert (added.ids, added.duplicates) == ((1, 2), ())
-    found = list(items(graph))
-    assert [(item.id, item.book, item.fen, item.moves, item.origin, item.state) for item in found] == [
-        (1, "white", chess.STARTING_FEN, (), "here", "waiting"),
-        (2, "white", chess.STARTING_FEN, ("e2e4", "e7e5"), "there", "waiting"),
-    ]
-    assert found[0].changed is None
-    assert [board.ply() for board in found[1].boards()] == [0, 1, 2]
-
-
 def test_what_waits_is_not_added_twice_for_the_same_book(graph: Path) -> None:
     assert add(graph, [LINE, START, LINE]).duplicates == ((LINE, 1),)
     assert add(graph, [LINE], book="white").ids == (3,)

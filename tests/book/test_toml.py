@@ -20,7 +20,6 @@ from graphsearch.book.config import (
 from graphsearch.position.board import key_text
 
 from ..conftest import ROOT
-from ..support.positions import after_line
 
 HEAD = '[book]\nside = "white"\nmax_ply = 24\n'
 HERE = Path("/nowhere")
@@ -111,13 +110,6 @@ def test_what_is_not_said_or_said_in_parts_is_taken_as_meant() -> None:
     assert list(book.forced.values()) == [("e2e4", "d2d4"), ("c7c5", "e7e5")]
     assert book.only == {key_text(chess.Board())}
     assert parsed("[leaf]\nparams.CPuct = 2\n").leaf == parsed("[leaf]\nparams = { CPuct = 2 }\n").leaf
-
-
-def test_a_game_gives_a_root_at_a_ply(games: Path) -> None:
-    book = parsed('[[root]]\npgn = "games.pgn"\ngame = 2\nply = 4', games)
-    fen = after_line("e4 e5 Nf3 d6").fen()
-    assert [(root.board.fen(), root.origin) for root in book.roots] == [(fen, "root 1: games.pgn, game 2")]
-    assert parsed('[[root]]\npgn = "games.pgn"', games).roots[0].board.ply() == 4
 
 
 def test_all_games_give_their_distinct_positions_and_what_is_left_out_is_noted(games: Path) -> None:

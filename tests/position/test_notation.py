@@ -54,12 +54,6 @@ def test_every_legal_move_is_read_as_san_and_as_uci() -> None:
         assert read_position("startpos", moves=moves).board.move_stack == board.move_stack
 
 
-def test_a_fen_is_read_as_python_chess_wrote_it() -> None:
-    for board in games():
-        assert read_position(board.fen()).board.fen() == board.fen()
-        assert read_position(board.epd()).board.epd() == board.epd()
-
-
 @pytest.mark.parametrize(
     "fen",
     [
@@ -212,12 +206,6 @@ def test_what_precedes_the_fault_of_a_game_can_still_be_asked_for(pgn: Pgn) -> N
     assert "breaks off" in given.notes[0]
     with pytest.raises(InvalidPositionError, match="breaks off after 2 plies"):
         read_position(path, ply=3)
-
-
-def test_words_in_a_game_are_passed_over_with_a_note(pgn: Pgn) -> None:
-    given = read_position(pgn('[White "A"]\n\n1. e4 e5 2. Nf3 White resigns 0-1\n'))
-    assert len(given.board.move_stack) == 3
-    assert "White, resigns" in given.notes[0]
 
 
 def test_a_ply_beyond_the_game_and_a_ply_without_a_game_are_refused(pgn: Pgn) -> None:

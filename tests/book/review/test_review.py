@@ -384,14 +384,6 @@ def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: R
     assert third == "game 4: a comment that does not end"
 
 
-def test_a_game_is_reviewed_up_to_its_null_move(reviewer: Reviewer) -> None:
-    report = reviewer("1. e4 e5 2. Z0 (2. Nf3 Nc6) 2... Nc6 3. Nf3 *\n")
-    assert (report.reviewed, report.skipped) == (1, 0)
-    assert "line 1: the line ends before 'Z0': a null move" in report.notes[0]
-    (game,) = reviewer.written()
-    assert [move.uci() for move in game.mainline_moves()] == ["e2e4", "e7e5"]
-
-
 def test_games_are_chosen_by_player_colour_date_and_number(reviewer: Reviewer) -> None:
     for choice, numbers in (
         (GameChoice(player="ANDERS\u00c9N"), [1, 2]),

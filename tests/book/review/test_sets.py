@@ -119,12 +119,6 @@ def test_the_written_lines_keep_their_operations_and_have_the_results(searcher: 
         searcher(Limits(visits=100))
 
 
-def test_a_set_without_a_file_is_searched_in_memory(searcher: Searcher) -> None:
-    lines, _ = read_lines(io.BytesIO(SET.encode()), "a.epd")
-    report = search_set(None, lines, SetSettings(limits=Limits(visits=50)), evaluator=searcher.evaluator)
-    assert (report.done, report.solved) == (3, 1)
-
-
 def test_workers_search_a_set_and_rows_come_in_its_order() -> None:
     lines, _ = read_lines(io.BytesIO(SET.encode()), "a.epd")
     rows: list[SetRow] = []

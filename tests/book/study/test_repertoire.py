@@ -64,15 +64,6 @@ def test_a_line_adds_its_own_moves_and_the_replies_they_meet_once(graph: Path) -
     assert verify(graph).problems == []
 
 
-def test_a_transposition_is_one_position_and_goes_on_with_what_is_known_there(graph: Path) -> None:
-    found = added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4")
-    keys = [one.key for one in found.positions]
-    assert len(keys) == len(set(keys))
-    assert key_text(after_line("Nf3 e5 e4")) == key_text(after_line("e4 e5 Nf3"))
-    load_ = load(graph, "white")
-    assert load_.is_answered(key_text(after_line("Nf3 e5 e4 Nc6")))
-
-
 def test_a_removed_move_takes_along_what_only_it_reached(graph: Path) -> None:
     added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Nf3")
     change = remove_move(graph, "white", after_line("e4 e5 Nf3"))

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import chess
-import numpy as np
 import pytest
 
 import graphsearch.graph
@@ -32,7 +31,6 @@ from graphsearch.store import entries, entry_runs
 from graphsearch.store.info import info
 from graphsearch.store.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.transposition import LEAST_PLACES
 from graphsearch.store.verify import verify
 
 from ...conftest import ROOT
@@ -186,22 +184,6 @@ def test_entries_of_another_evaluation_are_reported_and_not_used(tmp_path: Path)
     assert again.report.ignored == len(found.keys)
     assert (again.report.loaded, again.known.depth, len(again.iterations)) == (0, 0, 3)
     assert again.counts.stored_hits == 0
-
-
-def test_of_too_many_entries_the_deepest_are_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    rng = np.random.default_rng(1)
-    keys = rng.integers(1, 1 << 64, 8 * LEAST_PLACES, dtype=np.uint64)
-    depths = rng.permutation(np.repeat(np.arange(1, 9, dtype=np.uint64), LEAST_PLACES))
-    with Store.open(path, create=True, unbound=True) as store, store.transaction():
-        entries.append(store, keys, depths << np.uint64(34) | np.uint64(3 << 41), evaluation())
-    with Graph.open_unevaluated(path) as graph:
-        table = graph.use_entries(0)
-        report = graph.entries.report
-    assert table.count + report.left_out == len(keys)
-    assert report.loaded == table.count > 0.95 * LEAST_PLACES
-    held = table.arrays.data[table.arrays.keys != 0] >> np.uint64(34) & np.uint64(127)
-    assert held.mean() > 7.4  # a bucket has room for four: those of depth 8, and of 7 where these are fewer
 
 
 def test_a_reader_sees_whole_saves_while_a_search_writes(

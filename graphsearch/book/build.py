@@ -15,7 +15,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
@@ -45,6 +44,7 @@ LINE_SECONDS = 0.1  # between two reports when a new line begins: its search may
 ESTIMATE_SECONDS = 5.0  # between two estimates of the remaining time
 SAVE_SECONDS = 5.0  # between two saves: a kill loses at most this, and the running search
 POLL_SECONDS = 1.0  # between two reads of the queue
+LEAST_SECONDS = 0.001  # of a search
 VISITS_PER_EVALUATION = 20  # ends a search that finds little left to evaluate
 UNFINISHED = ("time", "stop", "memory", "reader")  # stop reasons of a search before its limit
 RUN_COLUMNS = ("searched", "visits", "evaluations", "seconds")
@@ -296,50 +296,23 @@ def build(
     stop, settings = stop or threading.Event(), settings or BuildSettings()
     if settings.seconds is not None and not settings.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {settings.seconds}")
-    with ExitStack() as stack:
-        graph, searches = stack.enter_context(
-            open_searches(
-                path,
-                evaluator or config.evaluator,
-                Control(stop=stop),
-                ram_bytes=settings.ram_bytes,
-                workers=settings.workers,
-                pool=settings.pool,
-            )
-        )
+    with open_searches(
+        path,
+        evaluator or config.evaluator,
+        Control(stop=stop),
+        ram_bytes=settings.ram_bytes,
+        workers=settings.workers,
+        pool=settings.pool,
+    ) as (graph, searches):
         started = list[rows.Started]()
         graph.call(lambda store: started.append(rows.start(store, config)))
-        tables = stack.enter_context(Store.open(path, read_only=True))
-        events = stop, stack.enter_context(_stopped_after(settings.seconds, stop))
-        return Builder(tables, config, started[0], graph, searches, settings, *events, on_progress).build()
-
-
-@contextlib.contextmanager
-def _stopped_after(seconds: float | None, stop: threading.Event) -> Iterator[threading.Event]:
-    """Sets `stop` after some seconds, None: never; yields an event that is set then too.
-
-    A build that has been stopped already is not out of time.
-    """
-    out_of_time = threading.Event()
-
-    def end() -> None:
-        if not stop.is_set():
-            out_of_time.set()
-            stop.set()
-
-    timer = threading.Timer(seconds or 0.0, end)
-    timer.daemon = True
-    if seconds is not None:
-        timer.start()
-    try:
-        yield out_of_time
-    finally:
-        timer.cancel()
+        with Store.open(path, read_only=True) as tables:
+            return Builder(tables, config, started[0], graph, searches, settings, stop, on_progress).build()
 
 
 @dataclass(slots=True)
 class Builder:
-    """One build on an open graph; `out_of_time` is set when the time limit has set `stop`."""
+    """One build on an open graph."""
 
     tables: Store
     config: BookConfig
@@ -348,7 +321,6 @@ class Builder:
     searches: Searches[BookLine]
     settings: BuildSettings
     stop: threading.Event
-    out_of_time: threading.Event
     on_progress: OnProgress | None
     tree: BookTree = field(init=False)
     growth: Growth = field(init=False)
@@ -387,7 +359,7 @@ class Builder:
         return self._report(ended)
 
     def _loop(self) -> str:
-        while not self.stop.is_set():
+        while not (self.stop.is_set() or self._is_out_of_time):
             self._poll()
             ended = self._start_searches()
             if not self.searches.running:
@@ -402,7 +374,18 @@ class Builder:
             self._show("building")
         for line, result in self.searches.stop(STOP_SECONDS):
             self._learn(line, result)
-        return TIME if self.out_of_time.is_set() else STOPPED
+        return STOPPED if self.stop.is_set() else TIME
+
+    @property
+    def _seconds_left(self) -> float | None:
+        """The time until the limit; None without one."""
+        limit = self.settings.seconds
+        return None if limit is None else limit + self.began - time.monotonic()
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        left = self._seconds_left
+        return left is not None and left <= 0.0
 
     def _start_searches(self) -> str:
         """Starts as many searches as there is room for; returns why there are no more to start."""
@@ -454,9 +437,9 @@ class Builder:
         self._note_roots()
 
     def _continue_check(self) -> bool:
-        """Reports the progress of the check; returns False if the build was stopped."""
+        """Reports the progress of the check; returns False if the build has to end."""
         self._show("checking")
-        return not self.stop.is_set()
+        return not (self.stop.is_set() or self._is_out_of_time)
 
     def _note_roots(self) -> None:
         found = self.roots.rows()
@@ -516,14 +499,16 @@ class Builder:
         self.requests.searched(position.key)
 
     def _job(self, board: chess.Board) -> SearchJob:
-        """Returns the search of a position within the limits of a leaf."""
+        """Returns the search of a position within the limits of a leaf and the rest of the time."""
         leaf = self.config.leaf
         visits = leaf.visits
         if visits is None and leaf.evaluations is not None:
             visits = VISITS_PER_EVALUATION * leaf.evaluations
+        left = self._seconds_left
+        seconds = None if left is None else max(left, LEAST_SECONDS)
         return SearchJob(
             board=board,
-            limits=Limits(visits=visits, evaluations=leaf.evaluations),
+            limits=Limits(visits=visits, evaluations=leaf.evaluations, seconds=seconds),
             params=SearchParams.from_options(f"{name}={text}" for name, text in leaf.params.items()),
             run=self.started.run,
             lists=False,

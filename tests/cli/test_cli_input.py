@@ -579,7 +579,6 @@ WRONG = {  # exit code 2
     "store compact hand.graph --min-visits 0": "visits",
     "store merge hand.graph bare.graph": "-o",
     "store merge hand.graph bare.graph -o c.graph --into hand.graph": "--into",
-    "store merge hand.graph bare.graph --keep other -o c.graph": "other",
     "study import hand.graph no.pgn": "no.pgn",
     "study export hand.graph nobody": "nobody",
     "watch new.graph": "name positions: ",

@@ -32,7 +32,7 @@ from .policy import priors
 from .weights import CLASSICAL_INPUT, needed
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
-LINE, POSITION = HISTORIES = "line", "position"  # earlier plies in the input: those of the line, or none
+LINE, POSITION = "line", "position"  # earlier plies in the input: those of the line, or none
 DEFAULT_HISTORY = LINE
 # CPU time of a position (Maia, two cores): 1.02 ms alone, .86 in batches of 8, .76 to .83 from 16 on; in wall
 # time both cores are busy from 8 on. The number for GPUs is lc0's, not measured here.

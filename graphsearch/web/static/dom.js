@@ -68,11 +68,12 @@ export function keysOf(menu) {
   });
 }
 
-// asks before something large is done; resolves to whether it is to be done
-export function sure(question, verb) {
+// asks for a text, or whether something large is to be done: resolves to the text or true, null if not
+export function asked(question, verb, value = null) {
   return new Promise((resolve) => {
-    const dialog = h("dialog", { class: "sheet sure", "aria-label": question, onclose: () => { dialog.remove(); resolve(dialog.returnValue === "yes"); } },
-      h("form", { method: "dialog" }, h("p", { text: question }), h("div", { class: "row" }, h("button", { value: "yes", class: "primary", text: verb }), h("button", { value: "", text: "Cancel" }))));
+    const field = value !== null && h("input", { "aria-label": question, value, size: 30, spellcheck: "false" });
+    const dialog = h("dialog", { class: "sheet sure", "aria-label": question, onclose: () => { dialog.remove(); resolve(dialog.returnValue === "yes" ? !field || field.value : null); } },
+      h("form", { method: "dialog" }, h("p", { text: question }), field, h("div", { class: "row" }, h("button", { value: "yes", class: "primary", text: verb }), h("button", { value: "", text: "Cancel" }))));
     document.body.append(dialog);
     dialog.showModal();
   });

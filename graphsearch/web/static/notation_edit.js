@@ -1,7 +1,7 @@
 // What is done with the move on the board: comment, glyphs, its place among variations, deleting, copying.
 
 import { said } from "./chess.js";
-import { h, keysOf, points, put, showMenu, sure } from "./dom.js";
+import { asked, h, keysOf, points, put, showMenu } from "./dom.js";
 import { glyph, MOVE_GLYPHS, VALUE_GLYPHS } from "./notation_view.js";
 import { lineItems } from "./repertoire_row.js";
 import { START_NODE } from "./tree.js";
@@ -48,7 +48,7 @@ export function editor({ change, here, pane, isClosed }) {
   async function remove(node) {
     const { tree } = pane();
     const below = tree.below(node.id);
-    if (below && !await sure(`Delete ${node.san} and the ${points(below, "move")} behind it?`, "Delete")) return;
+    if (below && !await asked(`Delete ${node.san} and the ${points(below, "move")} behind it?`, "Delete")) return;
     if (pane().tree === tree && tree.node(node.id)) change(tree.remove(node.id), { to: node.parent });
   }
 

@@ -2,7 +2,7 @@
 
 import { ask, latest, upload } from "./api.js";
 import { said } from "./chess.js";
-import { chip, count, h, percent, points, put, short, sure, table } from "./dom.js";
+import { asked, chip, count, h, percent, points, put, short, table } from "./dom.js";
 import { open, played, state, tell } from "./state.js";
 import { change, SIDES } from "./repertoire_row.js";
 
@@ -126,7 +126,7 @@ export const repertoireView = {
     }
 
     async function remove(one, move) {
-      if (await sure(`Remove ${move.san}, and all that only it reaches?`, "Remove")) change(side, { root: one.root, line: [...one.moves, move.move] }, { remove: true }).then(load);
+      if (await asked(`Remove ${move.san}, and all that only it reaches?`, "Remove")) change(side, { root: one.root, line: [...one.moves, move.move] }, { remove: true }).then(load);
     }
 
     drawSides();

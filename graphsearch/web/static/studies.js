@@ -1,7 +1,7 @@
 // The list of studies: open, new, rename, delete, PGN in and out.
 
 import { ask, send, upload } from "./api.js";
-import { count, h, put, sure, table, when } from "./dom.js";
+import { asked, count, h, put, table, when } from "./dom.js";
 import { savePgn } from "./exchange.js";
 import { state, tell, toast } from "./state.js";
 
@@ -43,26 +43,22 @@ export function studiesDialog({ open, keep, renamed, pane, closed }) {
   ];
 
   async function remove(study) {
-    if (!await sure(`Delete ${study.name}?`, "Delete")) return;
+    if (!await asked(`Delete ${study.name}?`, "Delete")) return;
     await send("study-delete", { id: study.id, revision: study.revision });
     tell("edited");
     toast(`The study ${study.name} is deleted; Ctrl-Z brings it back.`);
     await load();
   }
 
-  function rename(study) {
-    const field = h("input", { id: "study-rename", value: study.name, "aria-label": "New name", size: 30 });
-    const act = async () => {
-      renamed(await send("study-change", { id: study.id, revision: study.revision, name: field.value }));
-      await load();
-    };
-    put($("study-ask"), field, h("button", { type: "button", id: "study-rename-do", text: "Rename", onclick: act }), h("button", { type: "button", text: "Cancel", onclick: () => put($("study-ask")) }));
-    field.focus();
+  async function rename(study) {
+    const name = await asked(`The new name of ${study.name}`, "Rename", study.name);
+    if (name === null) return;
+    renamed(await send("study-change", { id: study.id, revision: study.revision, name }));
+    await load();
   }
 
   async function load() {
     const { studies } = await ask("studies");
-    put($("study-ask"));
     put(list, table(["Study", "Moves", "Changed", "Actions"], studies.map(row), { caption: "Studies of this file", empty: "There are no studies yet." }));
     put(tools, closed() ? h("p", { class: "note", text: closed() }) : h("div", { class: "row" },
       h("form", { class: "inline", onsubmit: create }, h("label", { for: "study-name", text: "Keep what is on the board as" }), name, h("button", { class: "primary", text: "New study" })),
@@ -78,7 +74,7 @@ export function studiesDialog({ open, keep, renamed, pane, closed }) {
   };
 
   put(dialog, h("div", { class: "row" }, h("h2", { id: "studies-title", text: "Studies" }), h("span", { class: "grow" }), h("button", { type: "button", text: "Close", onclick: () => dialog.close() })),
-    tools, h("div", { id: "study-ask", class: "row" }), told, list);
+    tools, told, list);
 
   return { show, keep: async () => { await show(); name.value ||= nameOf(state.game); name.select(); } };
 }

@@ -161,17 +161,7 @@ def imports(kind: str, suffix: str) -> Call:
             commands.run("analyze", file, "--visits", 2, "--ram", "64MB")
         if len(data) % 4 == 0:
             commands.run("games", "startpos", "--store", store)
-            commands.run(
-                "export",
-                "--format",
-                "polyglot",
-                "--weights",
-                "imported",
-                "--store",
-                store,
-                "-o",
-                folder / "out.bin",
-            )
+            commands.run("lab", "sql", "SELECT fen, san, weight FROM polyglot_entry", "--store", store)
         return ended.code == 0
 
     return call

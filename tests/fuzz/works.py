@@ -146,12 +146,7 @@ WORKS = (
     Work("query find", _on("find", "--min-visits", "2"), "logged"),
     Work("query history", ("history", "{}/a.graph"), "logged"),
     Work("query novelties", _on("novelties", "startpos", "--min-games", "1"), "logged"),
-    Work(
-        "query prepare",
-        _on("prepare", "--player", "ann", "--min-visits", "1", "-o", "{}/out.pgn"),
-        "logged",
-        writes=("out.pgn",),
-    ),
+    Work("query prepare", _on("prepare", "--player", "ann", "--min-visits", "1"), "logged"),
     Work("query sql", _on("lab", "sql", "SELECT count(*) FROM block"), "logged"),
     Work("export pgn", _on("export", "--format", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
     Work("export epd", _on("export", "--format", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..base.answer import Answer
@@ -118,8 +118,7 @@ def runs(store: Store) -> list[EntryRun]:
       StoreError: if the file cannot be read.
     """
     with store.reading() as connection:
-        found = read_rows(connection, "entry_run", EntryRun, "ORDER BY id")
-    return [replace(run, limits=json_object(run.limits) or {}) for run in found]
+        return read_rows(connection, "entry_run", EntryRun, "ORDER BY id", objects=("limits",))
 
 
 def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:

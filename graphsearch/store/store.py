@@ -52,7 +52,7 @@ from .segment import (
     first_chunks,
     passed_over,
 )
-from .tables.rows import json_object, listed, rows, update_row, write_row
+from .tables.rows import read_rows, rows, update_row, write_row
 from .tables.top import Shown, TopTables
 
 _Result = TypeVar("_Result")
@@ -537,10 +537,8 @@ class Store:
         return next(iter(self._runs("WHERE id = ?", number)), None)
 
     def _runs(self, rest: str, *values: int) -> list[RunInfo]:
-        return [
-            RunInfo(number, start, end, fen, json_object(limits) or {}, json_object(params) or {}, *others)
-            for number, start, end, fen, limits, params, *others in listed(self, "run", rest, values)
-        ]
+        with self.reading() as connection:
+            return read_rows(connection, "run", RunInfo, rest, values, objects=("limits", "params"))
 
     def record_root(self, key: str, fen: str, visits: int) -> None:
         """Records that a position was searched as a root, with its root N."""
@@ -557,7 +555,8 @@ class Store:
 
     def roots(self) -> list[RootInfo]:
         """Returns all positions searched as roots, the last searched first."""
-        return [RootInfo(*row) for row in listed(self, "root", "ORDER BY last_searched DESC, key")]
+        with self.reading() as connection:
+            return read_rows(connection, "root", RootInfo, "ORDER BY last_searched DESC, key")
 
     def write_top(self, found: Iterable[Shown]) -> None:
         """Writes positions as `top.Listed.rows` shows them to `top_position` and `top_edge`.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...base.errors import InvalidParameterError
 from ..store import Store
-from .rows import listed, query
+from .rows import query, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ REPERTOIRES = {"white": "white repertoire", "black": "black repertoire"}  # name
 
 def books(store: Store, *, repertoires: bool = False) -> list[BookRow]:
     """Returns the books of a file, by name; with `repertoires` also those whose moves a person chose."""
-    found = (BookRow(*row) for row in listed(store, "book", "ORDER BY name"))
+    with store.reading() as connection:
+        found = read_rows(connection, "book", BookRow, "ORDER BY name")
     return [row for row in found if repertoires or row.name not in REPERTOIRES.values()]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from ...base.answer import Answer
 from ..provenance import now
 from ..store import Store
-from .rows import MAX_INTEGER, MAX_TEXT_BYTES, TABLES, insert, json_object, listed, query, rows, write_row
+from .rows import MAX_INTEGER, MAX_TEXT_BYTES, TABLES, insert, listed, query, read_rows, rows, write_row
 
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite allows 32,766 values, but more gain nothing
 
@@ -133,10 +133,8 @@ def games_by_move(store: Store, key: str) -> dict[str, int]:
 
 def sources(store: Store) -> list[GameSource]:
     """Returns all imported files, oldest first."""
-    return [
-        GameSource(number, kind, name, digest, json_object(options) or {}, *rest)
-        for number, kind, name, digest, options, *rest in listed(store, "source", "ORDER BY id")
-    ]
+    with store.reading() as connection:
+        return read_rows(connection, "source", GameSource, "ORDER BY id", objects=("options",))
 
 
 def imported(store: Store) -> Imported:

@@ -254,14 +254,17 @@ def read_rows(
     kind: type[_Value],
     rest: str = "",
     values: Sequence[object] = (),
+    *,
+    objects: Sequence[str] = (),
 ) -> list[_Value]:
     """Returns rows of a table as values of a dataclass, whose fields are columns of the table.
 
     Args:
-      rest, values: as for `rows`.
+      rest, values: as for `rows`. objects: the columns that hold JSON objects; the fields get these.
     """
     names = tuple(field.name for field in fields(kind))
-    return [kind(*row) for row in rows(connection, table, names, rest, values)]
+    found = (dict(zip(names, row, strict=True)) for row in rows(connection, table, names, rest, values))
+    return [kind(**row | {name: json_object(row[name]) or {} for name in objects}) for row in found]
 
 
 # ------------------------------------------------------------------ writing

@@ -20,7 +20,7 @@ from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.polyglot import export_polyglot
 from graphsearch.exchange.rows_export import export_csv, export_jsonl, export_parquet
 from graphsearch.exchange.selection import Selection
-from graphsearch.exchange.site.export import export_site
+from graphsearch.exchange.site.export import MIN_VISITS, export_site
 from graphsearch.position.pgn import read_games
 
 from .options import Count, Depth, Json, LineOptions, Natural, OfBook, Side, StoreOption, side_of
@@ -39,8 +39,8 @@ WRITERS: dict[str, Callable[..., ExportReport]] = {
     "jsonl": export_jsonl,
     "csv": export_csv,
     "parquet": export_parquet,
+    "site": export_site,
 }
-FORMATS = {*WRITERS, "site"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ def export(request: Request) -> int:
       graphsearch export first.graph --format site -o first-site
     """
     form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
-    if form not in FORMATS:
-        known = ", ".join(sorted(FORMATS))
+    if form not in WRITERS:
+        known = ", ".join(sorted(WRITERS))
         found = repr(request.format) if request.format else f"the ending of {request.output}"
         raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
     _check(request, form)
@@ -120,35 +120,24 @@ def export(request: Request) -> int:
     mixed = request.output == STDOUT and sys.stdout.isatty()  # a bar would mix in
     progress = nullcontext() if mixed else progress_bar("Positions")
     with StopSignals(), progress as show, opened_target(request.output) as target:
-        if form == "site":
-            report = export_site(
-                request.store,
-                target,
-                roots[0] if roots else None,
-                book=request.book,
-                depth=request.depth,
-                min_visits=request.min_visits,
-                admits=admits,
-                on_progress=show,
-            )
-        else:
-            selection = Selection(
-                roots=roots,
-                book=request.book,
-                admits=admits,
-                side=None if request.side is None else side_of(request.side) or "both",
-                depth=request.depth,
-                min_visits=request.min_visits or 0,
-                max_moves=request.max_moves,
-                all_moves=request.all_moves,
-                headers=_headers(request) if form == "pgn" else {},
-            )
-            more: dict[str, Any] = {}
-            if form == "pgn":
-                more = {"comments": request.comments}
-            elif form == "polyglot":
-                more = {"weights": request.weights}
-            report = WRITERS[form](request.store, target, selection, on_progress=show, **more)
+        fewest = MIN_VISITS if form == "site" and request.book is None else 0
+        selection = Selection(
+            roots=roots,
+            book=request.book,
+            admits=admits,
+            side=None if request.side is None else side_of(request.side) or "both",
+            depth=request.depth,
+            min_visits=fewest if request.min_visits is None else request.min_visits,
+            max_moves=request.max_moves,
+            all_moves=request.all_moves,
+            headers=_headers(request) if form == "pgn" else {},
+        )
+        more: dict[str, Any] = {}
+        if form == "pgn":
+            more = {"comments": request.comments}
+        elif form == "polyglot":
+            more = {"weights": request.weights}
+        report = WRITERS[form](request.store, target, selection, on_progress=show, **more)
     return _finish(report, request)
 
 

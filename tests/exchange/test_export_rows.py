@@ -198,7 +198,7 @@ def test_all_exports_of_a_book_have_the_same_centipawns(tmp_path: Path) -> None:
     export_csv(path, tmp_path / "out.csv", of_book)
     export_epd(path, tmp_path / "out.epd", of_book)
     export_pgn(path, tmp_path / "out.pgn", of_book)
-    export_site(path, tmp_path / "site", book="mine")
+    export_site(path, tmp_path / "site", of_book)
     rows = json_lines(tmp_path / "out.jsonl")
     head = next(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     epd = [chess.Board.from_epd(line)[1] for line in (tmp_path / "out.epd").read_text().splitlines()]

@@ -36,7 +36,7 @@ from ...query.steps import code_of, uci_of
 from ...store.store import Store
 from ..output import ExportReport, new_folder, open_export
 from ..pieces import sprite
-from ..selection import Admits, ExportPlan, Selection, plan
+from ..selection import ExportPlan, Selection, plan
 from ..walk import (
     NOTES,
     UNKNOWN,
@@ -217,18 +217,14 @@ def _page(site: Mapping[str, Any], roots: Iterable[tuple[int, str]]) -> str:
 
 MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
 PART = 400  # positions in a script: some 300 kB
-MIN_VISITS = 10  # default without a book
+MIN_VISITS = 10  # by default, but for a book
 
 
 def export_site(
     path: str | Path,
     target: str | Path,
-    board: chess.Board | None = None,
+    selection: Selection | None = None,
     *,
-    book: str | None = None,
-    admits: Admits | None = None,
-    depth: int | None = None,
-    min_visits: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
     """Writes a folder with a page that shows a book, or the graph below a position; it needs no server.
@@ -236,21 +232,15 @@ def export_site(
     Args:
       path: the graph file, opened read-only.
       target: the folder; made, or replaced if it is an earlier site export.
-      board: the root; None: the roots of the book, or all roots of searches.
-      book: name of a book, to show its positions and moves only; None: those of the graph.
-      admits: which moves of the book; see `Selection`.
-      depth: maximum plies below a root; None: all.
-      min_visits: minimum visits of positions and moves; None: 10, with a book 0.
+      selection: what to export; None: the positions and moves with `MIN_VISITS` or more visits.
       on_progress: called with the positions visited, and met.
 
     Raises:
-      InvalidParameterError: if a number is out of range, or there is no such book.
+      InvalidParameterError: if there is no such book.
       ExportError: if there is nothing to export, or the folder cannot be written.
       StoreError: if the graph file cannot be read.
     """
-    least = min_visits if min_visits is not None else 0 if book is not None else MIN_VISITS
-    roots = (board,) if board is not None else ()
-    selection = Selection(roots=roots, book=book, admits=admits, depth=depth, min_visits=least)
+    selection = selection or Selection(min_visits=MIN_VISITS)
     report = ExportReport("site", str(target))
     output = partial(new_folder, target, is_own=_is_site)
     with open_export(path, output, report) as (store, folder):
@@ -259,8 +249,8 @@ def export_site(
         tree = Tree(walk.visits(), _columns, len(chosen.roots), adopt=chosen.soft)
         report.positions = tree.visited
         if not report.positions:
-            nothing = f"nothing to export; no position of this selection has {least} or more visits"
-            raise ExportError(f"{store.path}: {nothing}")
+            least = f"no position of this selection has {selection.min_visits} or more visits"
+            raise ExportError(f"{store.path}: nothing to export; {least}")
         _write(folder, Pages(store, chosen, walk, tree), chosen, report)
     return report
 

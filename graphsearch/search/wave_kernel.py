@@ -17,12 +17,6 @@ Several threads note their visits in flight, and their leaves, next to the locks
 A note is its subject << 8 | a count. The subject is a slot and an edge, or a key (one bit of it is lost).
 A full row accepts no more notes on visits, so other threads do not see those visits. Leaves wait for room.
 Only the thread that holds a row's lock accesses its notes. Without visits under way there are none.
-
-The line to a leaf has the last positions of its path, with the game before the root:
-
-    game 1 <- game 0 <- root <- entry <- entry <- leaf        a place is an entry, or -1 - i for `game` i
-
-The first entry to reach a position makes it a leaf, so a leaf has one line even if other entries reach it.
 """
 
 from __future__ import annotations
@@ -30,7 +24,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evaluators.protocol import LINE_PLIES
 from ..graph.arena_kernel import (
     FIRST_NOTE,
     MOST_NOTES,
@@ -44,12 +37,10 @@ from ..graph.arena_kernel import (
 )
 from ..jit.apart import apart
 from ..jit.bundles import Bundle
-from ..jit.compiler import inner, kernel
-from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
+from ..jit.compiler import inner
+from ..jit.pointers import ONE, ZERO, U, adv
 from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
-from ..position.board_kernel import PW, clock_of
-from ..position.words import KEY
 from ..store.record_kernel import LARGEST_BLOCK, flags_with
 
 ENTRY_WORDS = 20
@@ -628,70 +619,3 @@ def release_leaf(A: ArenaArrays, key: uint64) -> None:
         take_guard(A, at)
         _remove_note(A, at, _leaf_subject(key))
         give_guard(A, at)
-
-
-# ------------------------------------------------------------------ lines to the leaves
-NOWHERE = -(1 << 62)
-
-
-@inner
-def _words_at(entries: Pointer[uint64], game: Pointer[uint64], place: int64) -> Pointer[uint64]:
-    if place >= 0:
-        return adv(entries, place * ENTRY_WORDS)
-    return adv(game, (-1 - place) * PW)
-
-
-@inner
-def _place_before(entries: Pointer[uint64], length: int64, place: int64) -> int64:
-    """Returns the previous place on the line, NOWHERE if it is unknown."""
-    i = int64(0)
-    if place >= 0:
-        parent = as_i64(entries)[place * ENTRY_WORDS + PARENT]
-        if parent >= 0:
-            return parent
-    else:
-        i = -place
-    return -1 - i if i < length else int64(NOWHERE)
-
-
-@inner
-def _stood_before(entries: Pointer[uint64], game: Pointer[uint64], length: int64, place: int64) -> bool:
-    """Returns whether a place's position occurs earlier on its line, after the last irreversible move."""
-    s = _words_at(entries, game, place)
-    for back in range(1, clock_of(s) + 1):
-        place = _place_before(entries, length, place)
-        if place == NOWHERE:
-            return False
-        if back >= 4 and back & 1 == 0 and _words_at(entries, game, place)[KEY] == s[KEY]:
-            return True
-    return False
-
-
-@kernel
-def trace_lines(
-    entries: NDArray[np.uint64],
-    leaf_entry: NDArray[np.int64],
-    leaves: int64,
-    game: NDArray[np.uint64],
-    length: int64,
-    words: NDArray[np.uint64],
-    repeated: NDArray[np.bool_],
-) -> None:
-    """Writes the lines of leaves (`evaluators.protocol.Lines`).
-
-    Args:
-      entries, leaf_entry: of the wave (`wave_kernel.WaveArrays`). leaves: number of leaves.
-      game: uint64, packed positions before the root, the latest first. length: number of positions.
-      words: output, uint64 zeros on entry. repeated: output, bool, False on entry.
-    """
-    entries_at, game_at = ptr(entries, 0), ptr(game, 0)
-    for leaf in range(leaves):
-        place = leaf_entry[leaf]
-        for ply in range(LINE_PLIES):
-            s, at = _words_at(entries_at, game_at, place), leaf * LINE_PLIES + ply
-            for i in range(PW):
-                words[at * PW + i] = s[i]
-            repeated[at] = _stood_before(entries_at, game_at, length, place)
-            place = _place_before(entries_at, length, place)
-            if place == NOWHERE:
-                break

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError
 from ..base.system import address_of_yield
 from ..evaluators.inside import BatchArrays, Filler, inside
-from ..evaluators.protocol import UNIFORM, Evaluator, Lines, PositionBatch
+from ..evaluators.protocol import LINE_PLIES, UNIFORM, Evaluator, Lines, PositionBatch
 from ..evaluators.protocol import answer as ask
 from ..graph import arena_kernel
 from ..graph.arena_kernel import (
@@ -42,7 +42,8 @@ from ..graph.arena_kernel import (
 )
 from ..graph.graph import Graph
 from ..jit.apart import apart
-from ..position.board import Words
+from ..position.board import POSITION_WORDS, Words
+from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from ..store.reading import FileArrays
 from ..store.record import flags_of
 from . import gather_kernel, visit_kernel
@@ -75,8 +76,7 @@ class LeafEvaluation:
         self.kernel = inside(evaluator)
         self.answered = (0, 0.0)
         self._evaluator = evaluator
-        self._game = np.concatenate([*game, np.zeros(1, np.uint64)])  # never empty: kernels point to it
-        self._game_length = len(game)
+        self._game = np.concatenate([*game, np.zeros(POSITION_WORDS, np.uint64)]).reshape(-1, POSITION_WORDS)
         self._fillers: dict[int, Filler] = {}
         self._thread: ThreadPoolExecutor | None = None
 
@@ -159,10 +159,30 @@ class LeafEvaluation:
         w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
 
     def _lines(self, w: wave.WaveArrays, leaves: int) -> Lines:
-        lines = Lines.unknown(leaves)
-        words, repeated = lines.words.reshape(-1), lines.repeated.reshape(-1)
-        wave.trace_lines(w.words, w.leaf_entry, leaves, self._game, self._game_length, words, repeated)
-        return lines
+        """Returns the lines to the leaves of a wave: the positions of their paths, then of the game before.
+
+        The first entry to reach a position makes it a leaf, so a leaf has one line even if others reach it.
+        """
+        entries = int(w.counts[wave.ENTRIES])
+        rows = w.words.reshape(-1, wave.ENTRY_WORDS)[:entries]
+        words = np.concatenate([rows[:, :POSITION_WORDS], self._game])
+        unknown = len(words) - 1
+        before = np.minimum(np.arange(1, len(words) + 1), unknown)
+        before[:entries] = rows[:, wave.PARENT].view(np.int64)
+        before[before < 0] = entries
+        clocks = (words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(np.int64)
+        path = [w.leaf_entry[:leaves]]
+        while len(path) < LINE_PLIES:
+            path.append(before[path[-1]])
+        line = np.stack(path, axis=1)
+        most = int(clocks[line].max())
+        for _ in range(most):
+            path.append(before[path[-1]])
+        keys = words[:, KEY][np.stack(path, axis=1)]
+        repeated = np.zeros(line.shape, bool)
+        for back in range(4, most + 1, 2):
+            repeated |= (back <= clocks[line]) & (keys[:, back : back + LINE_PLIES] == keys[:, :LINE_PLIES])
+        return Lines(words[line], repeated & (line != unknown))
 
 
 def leaves_of(w: wave.WaveArrays) -> BatchArrays:

@@ -396,9 +396,14 @@ def _split_few(
     T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, fpu: float64, scale: float64
 ) -> int64:
     """Gives k visits one by one; makes the best unmade edge when it leads. Returns the block's edge count."""
-    m = materialised(A, slot_at(W, e))
+    rec = slot_at(W, e)
+    m = materialised(A, rec)
     for _ in range(k):
-        j, _, m = _leader(T, A, W, e, m, fpu, scale)
+        j = leaders(W, m)[0]
+        if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
+            grow_block(T, A, words_of(W, e), rec, m + 1, False)
+            j = int64(m)
+            m = load(A, W, e, fpu, scale, m, True)
         W.counts[wave.SPLIT + j] += 1
     return m
 

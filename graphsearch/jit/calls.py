@@ -1,8 +1,7 @@
 """Calls of kernels from Python: arguments as 64-bit words in, results as 64-bit words out.
 
     number        its value
-    array         the address of the object; the code reads where its data are, and its shape, or where its
-                  data are alone, for a pointer in a tuple that is `by_address`
+    array         the address of the object; the code reads where its data are, and its shape
     tuple         its items
     bundle        the address of its words
 
@@ -94,10 +93,6 @@ def intrinsic(name: str) -> Any:
 class _Intrinsic:
     def __init__(self, name: str) -> None:
         self._name = name
-
-    def __call__(self, array: NDArray[Any], i: int) -> NDArray[Any]:
-        """Returns `ptr(array, i)` for a kernel's tuple that is `by_address`."""
-        return array[i:]
 
     @cached_property
     def _numba_type_(self) -> Any:

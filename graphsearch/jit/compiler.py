@@ -24,7 +24,6 @@ from .sources import all_digest, compiler_digest
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_T = TypeVar("_T")
 
 
 PLACES = LevelFolders("" if JIT_OFF else compiler_digest())
@@ -33,12 +32,6 @@ PLACES = LevelFolders("" if JIT_OFF else compiler_digest())
 def kernel(function: _F) -> _F:
     """Compiles a function that Python calls, once for each kind of arguments; the code is cached on disk."""
     return function if JIT_OFF else cast(_F, Kernel(function, PLACES))
-
-
-def by_address(bundle: type[_T]) -> type[_T]:
-    """Marks a named tuple: a kernel gets pointers to its arrays, each given as `ptr(array, 0)`."""
-    bundle.pointers_ = True  # type: ignore[attr-defined]
-    return bundle
 
 
 def bind(kernel: Any, *arguments: Any) -> Bound:

@@ -100,8 +100,6 @@ def _type_of(value: Any) -> Any:
     if isinstance(value, tuple):
         named = type(value) if hasattr(value, "_fields") else None
         items = [_type_of(item) for item in value]
-        if hasattr(named, "pointers_"):
-            items = [types.CPointer(x.dtype) if isinstance(x, types.Array) else x for x in items]
         return types.BaseTuple.from_types(items, named)
     return numba.typeof(value)
 
@@ -171,9 +169,6 @@ class _Words:
             return self._array(kind, self._builder.load(place))
         if isinstance(kind, BundleType):
             return self._builder.inttoptr(self._builder.load(place), WORD.as_pointer())
-        if isinstance(kind, types.CPointer):  # to the data of an array
-            start = self._builder.inttoptr(self._builder.load(place), BYTE.as_pointer())
-            return self._builder.inttoptr(self._word(start, DATA), self._context.get_value_type(kind))
         model = self._context.data_model_manager[kind]
         data = self._builder.bitcast(place, model.get_data_type().as_pointer())
         return model.from_data(self._builder, self._builder.load(data))

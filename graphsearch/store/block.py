@@ -21,7 +21,6 @@ from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdError
 
 from ..base.errors import CorruptRecordError, UnfitRecordError
 from ..jit.libzstd import Owned, libzstd
-from ..jit.pointers import ptr
 from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
 from . import block_kernel as kernel
 from . import block_layout_kernel as layout
@@ -313,18 +312,18 @@ class Unpacker:
         reader, runs = np.zeros(kernel.READER, np.int64), np.empty(BLOCK, np.uint32)
         words = np.empty(BLOCK * POSITION_WORDS, np.uint64)
         self.workshop = kernel.Workshop(
-            self._library.decompress,
-            self._library.frame_size,
-            self._contexts[0].address,
-            self._contexts[1].address,
-            ptr(self._dictionaries, 0),
-            ptr(frame, 0),
-            ptr(_crc_tables(), 0),
-            ptr(plain, 0),
-            ptr(reader, 0),
-            ptr(words, 0),
-            ptr(runs, 0),
-            ptr(start_position(), 0),
+            decompress=self._library.decompress,
+            size_of_frame=self._library.frame_size,
+            context=self._contexts[0].address,
+            column_context=self._contexts[1].address,
+            dictionaries=self._dictionaries,
+            frame=frame,
+            crc=_crc_tables(),
+            plain=plain,
+            reader=reader,
+            words=words,
+            runs=runs,
+            start=start_position(),
         )
 
     def slots(self, dictionaries: Sequence[bytes]) -> Places:

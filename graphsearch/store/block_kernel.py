@@ -37,14 +37,15 @@ A fault is a number from ILLEGAL on; `block.fault_text` describes it in words.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.compiler import by_address, inner, kernel
+from ..jit.bundles import Bundle
+from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, ONE, ZERO, U, adv, as_u32, call_c, ctz, popc, ptr, zeros
-from ..jit.types import Pointer, float32, int64, uint8, uint16, uint32, uint64
+from ..jit.types import Items, Pointer, float32, int64, uint8, uint16, uint32, uint64
 from ..position.board import MAX_MOVES
 from ..position.board_kernel import PW, clock_of, en_passant_of, generate_moves, side_to_move
 from ..position.rules_kernel import ROOM, is_legal, kind_of
@@ -507,12 +508,11 @@ Bytes: TypeAlias = Pointer[uint8]  # of a block
 Reader: TypeAlias = Pointer[int64]
 
 
-@by_address
-class Workshop(NamedTuple):
+class Workshop(Bundle):
     """The functions and memory for reading blocks; one for each thread.
 
     Attributes:
-      decompress, frame_size: addresses of functions of libzstd (`jit.libzstd.Libzstd`).
+      decompress, size_of_frame: addresses of functions of libzstd (`jit.libzstd.Libzstd`).
       context, column_context: addresses of this thread's decompression contexts, for P codes and for columns:
         a context that changes dictionaries with every frame treats them as cold, and is slower.
       dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
@@ -525,17 +525,17 @@ class Workshop(NamedTuple):
     """
 
     decompress: int64
-    frame_size: int64
+    size_of_frame: int64
     context: int64
     column_context: int64
-    dictionaries: Pointer[int64]
-    frame: Pointer[uint8]
-    crc: Pointer[uint32]
-    plain: Pointer[uint8]
-    reader: Pointer[int64]
-    words: Pointer[uint64]
-    runs: Pointer[uint32]
-    start: Pointer[uint64]
+    dictionaries: Items[int64]
+    frame: Items[uint8]
+    crc: Items[uint32]
+    plain: Items[uint8]
+    reader: Items[int64]
+    words: Items[uint64]
+    runs: Items[uint32]
+    start: Items[uint64]
 
 
 # ------------------------------------------------------------------ stored -> plain
@@ -556,7 +556,7 @@ def _expand(
         return int64(-1)
     for k in range(end - at):
         shop.frame[layout.CUT + k] = data[at + k]
-    if call_c(shop.frame_size, (shop.frame, size)) != size:  # truncated, or followed by other bytes
+    if call_c(shop.size_of_frame, (shop.frame, size)) != size:  # truncated, or followed by other bytes
         return int64(-1)
     found = call_c(shop.decompress, (context, adv(shop.plain, to), limit - to, shop.frame, size, dictionary))
     return to + found if found >= 0 else int64(-1)

@@ -95,7 +95,6 @@ def unpack(data: bytes, folder: Path) -> bool:
 
 
 def _decoded(data: bytes, *, low: bool) -> bool:
-    from graphsearch.jit.pointers import ptr
     from graphsearch.store.block_kernel import NONE
     from graphsearch.store.block_kernel import decode as decode_kernel
 
@@ -103,7 +102,7 @@ def _decoded(data: bytes, *, low: bool) -> bool:
     ends, counts = np.array([len(data)], np.int64), np.zeros(1, np.int64)
     sizes = [int(found[0]) for found in block.announced(given, ends)]
     plain = guarded(room_for(1, *sizes) + PADDING, np.uint8, low=low)
-    shop = block.own_unpacker().workshop._replace(plain=ptr(plain, 0))
+    shop = block.own_unpacker().workshop.replace(plain=plain)
     slots = np.array([NONE], np.int64)
     decode_kernel(board_tables(), shop, given, ends, slots, _columns(sizes, low=low), counts)
     return bool(counts[0] > 0)

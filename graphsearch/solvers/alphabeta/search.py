@@ -30,7 +30,7 @@ from ...evaluators.quiescence_kernel import STACK_WORDS
 from ...graph.arena import Arena
 from ...graph.graph import Graph
 from ...graph.saving import EntryReport
-from ...jit.pointers import U, ptr
+from ...jit.pointers import U
 from ...jit.types import int64
 from ...position.board import (
     CHECKMATE,
@@ -371,33 +371,28 @@ CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
 UNLIMITED = 1 << 62
 
 
-def _zeros(count: int, kind: type[Any]) -> Any:
-    return np.zeros(count, kind)  # a pointer to them, in a tuple that is `by_address`
-
-
 def new_search(table: NDArray[np.uint64], weights: NDArray[np.int64], cache_places: int) -> kernel.Search:
     """Returns empty memory with room for `cache_places` leaves, a power of two."""
     return kernel.Search(
-        table=ptr(table, 0),
-        weights=ptr(weights, 0),
-        positions=_zeros(kernel.PLIES * POSITION_WORDS, np.uint64),
-        keys=_zeros(kernel.PLIES * 2, np.uint64),
-        frames=_zeros(kernel.PLIES * kernel.FRAME, np.int64),
-        moves=_zeros(kernel.PLIES * kernel.MOVE_ROOM, np.uint16),
-        scores=_zeros(kernel.PLIES * kernel.MOVE_ROOM, np.int64),
-        lines=_zeros(kernel.PLIES * kernel.PLIES, np.uint16),
-        lengths=_zeros(kernel.PLIES, np.int64),
-        counters=_zeros(kernel.COUNTERS, np.int64),
-        killers=_zeros(kernel.PLIES * 2, np.int64),
-        history=_zeros(2 * kernel.FROM_TO, np.int64),
-        game=_zeros(0, np.uint64),
-        game_size=int64(0),
-        cache=_zeros(2 * cache_places, np.uint64),
+        table=table,
+        weights=weights,
+        positions=np.zeros(kernel.PLIES * POSITION_WORDS, np.uint64),
+        keys=np.zeros(kernel.PLIES * 2, np.uint64),
+        frames=np.zeros(kernel.PLIES * kernel.FRAME, np.int64),
+        moves=np.zeros(kernel.PLIES * kernel.MOVE_ROOM, np.uint16),
+        scores=np.zeros(kernel.PLIES * kernel.MOVE_ROOM, np.int64),
+        lines=np.zeros(kernel.PLIES * kernel.PLIES, np.uint16),
+        lengths=np.zeros(kernel.PLIES, np.int64),
+        counters=np.zeros(kernel.COUNTERS, np.int64),
+        killers=np.zeros(kernel.PLIES * 2, np.int64),
+        history=np.zeros(2 * kernel.FROM_TO, np.int64),
+        game=np.zeros(0, np.uint64),
+        cache=np.zeros(2 * cache_places, np.uint64),
         cache_mask=U(cache_places - 1),
-        quiet=_zeros(STACK_WORDS, np.uint64),
-        area=_zeros(AREA_WORDS + 1, np.uint64),
-        gains=_zeros(64, np.uint64),
-        scratch=_zeros(kernel.MOVE_ROOM, np.uint16),
+        quiet=np.zeros(STACK_WORDS, np.uint64),
+        area=np.zeros(AREA_WORDS + 1, np.uint64),
+        gains=np.zeros(64, np.uint64),
+        scratch=np.zeros(kernel.MOVE_ROOM, np.uint16),
     )
 
 
@@ -452,7 +447,7 @@ class AlphaBeta:
 
     def _prepare(self, board: chess.Board, depth: int, alpha: int, beta: int) -> None:
         game = history_keys(board)
-        arrays = self._memory._replace(game=ptr(game, 0), game_size=int64(len(game)))
+        arrays = self._memory.replace(game=game)
         arrays.positions[:POSITION_WORDS] = pack_root(board)
         arrays.counters[:] = 0
         arrays.area[-1] = 0  # static evaluations

@@ -39,8 +39,6 @@ replies to it, saved .2 % of the nodes of three positions at depth 6 and 7.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...evaluators.builtin.evaluation_kernel import AREA_WORDS, static_at
 from ...evaluators.quiescence_kernel import (
     FRAME_WORDS,
@@ -55,9 +53,10 @@ from ...evaluators.quiescence_kernel import (
 )
 from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
 from ...graph.arena_kernel import ArenaArrays, find
-from ...jit.compiler import by_address, inner, kernel
+from ...jit.bundles import Bundle
+from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv
-from ...jit.types import Pointer, int64, uint8, uint16, uint64
+from ...jit.types import Items, Pointer, int64, uint8, uint16, uint64
 from ...position.board import CLOCK_DRAW, FREE_CLOCK
 from ...position.board_kernel import (
     PW,
@@ -145,8 +144,7 @@ FROM_TO_MASK = FROM_TO - 1
 
 
 # ------------------------------------------------------------------------------------ arrays
-@by_address
-class Search(NamedTuple):
+class Search(Bundle):
     """The memory of a search.
 
     Attributes:
@@ -163,26 +161,26 @@ class Search(NamedTuple):
       gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
     """
 
-    table: Pointer[uint64]
-    weights: Pointer[int64]
-    positions: Pointer[uint64]
-    keys: Pointer[uint64]
-    frames: Pointer[int64]
-    moves: Pointer[uint16]
-    scores: Pointer[int64]
-    lines: Pointer[uint16]
-    lengths: Pointer[int64]
-    counters: Pointer[int64]
-    killers: Pointer[int64]
-    history: Pointer[int64]
-    game: Pointer[uint64]
+    table: Items[uint64]
+    weights: Items[int64]
+    positions: Items[uint64]
+    keys: Items[uint64]
+    frames: Items[int64]
+    moves: Items[uint16]
+    scores: Items[int64]
+    lines: Items[uint16]
+    lengths: Items[int64]
+    counters: Items[int64]
+    killers: Items[int64]
+    history: Items[int64]
+    game: Items[uint64]
     game_size: int64
-    cache: Pointer[uint64]
+    cache: Items[uint64]
     cache_mask: uint64
-    quiet: Pointer[uint64]
-    area: Pointer[uint64]
-    gains: Pointer[uint64]
-    scratch: Pointer[uint16]
+    quiet: Items[uint64]
+    area: Items[uint64]
+    gains: Items[uint64]
+    scratch: Items[uint16]
 
 
 # ------------------------------------------------------------------------------------ leaves

@@ -31,9 +31,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.compiler import by_address, inner, kernel
+from ...jit.bundles import Bundle
+from ...jit.compiler import inner, kernel
 from ...jit.pointers import LOW32, ONE, ZERO, U, adv, ptr
-from ...jit.types import Pointer, int64, uint16, uint64
+from ...jit.types import Items, Pointer, int64, uint16, uint64
 from ...position.board import CLOCK_DRAW
 from ...position.board_kernel import (
     PLACE,
@@ -78,13 +79,12 @@ MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
 CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
 
 
-@by_address
-class Table(NamedTuple):
+class Table(Bundle):
     """The table of a prover: `[S]` keys, numbers and data, S a power of two; and the mask S - 1."""
 
-    keys: Pointer[uint64]
-    numbers: Pointer[uint64]
-    data: Pointer[uint64]
+    keys: Items[uint64]
+    numbers: Items[uint64]
+    data: Items[uint64]
     mask: int64
 
 
@@ -278,8 +278,7 @@ Words: TypeAlias = NDArray[np.uint64]
 Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock
 
 
-@by_address
-class Memory(NamedTuple):
+class Memory(Bundle):
     """The memory of a prover.
 
     Attributes:
@@ -291,14 +290,14 @@ class Memory(NamedTuple):
     """
 
     table: Table
-    words: Pointer[uint64]
-    moves: Pointer[uint16]
-    children: Pointer[int64]
-    frames: Pointer[int64]
-    drawn: Pointer[uint64]
+    words: Items[uint64]
+    moves: Items[uint16]
+    children: Items[int64]
+    frames: Items[int64]
+    drawn: Items[uint64]
     drawn_count: int64
-    counters: Pointer[int64]
-    result: Pointer[int64]
+    counters: Items[int64]
+    result: Items[int64]
 
 
 class Summary(NamedTuple):

@@ -20,8 +20,6 @@ import numpy as np
 
 from ...base.errors import CapacityError, InvalidParameterError
 from ...graph.graph import Graph
-from ...jit.pointers import ptr
-from ...jit.types import int64
 from ...position.board import (
     CLOCK_DRAW,
     DEAD,
@@ -200,14 +198,10 @@ class Child:
     plies: int
 
 
-def _zeros(count: int, kind: type[Any]) -> Any:
-    return np.zeros(count, kind)  # a pointer to them, in a tuple that is `by_address`
-
-
 def _table(places: int) -> kernel.Table:
     """Returns an empty table with so many places, a power of two."""
-    keys, numbers, data = (_zeros(places, np.uint64) for _ in range(3))
-    return kernel.Table(keys, numbers, data, int64(places - 1))
+    keys, numbers, data = (np.zeros(places, np.uint64) for _ in range(3))
+    return kernel.Table(keys=keys, numbers=numbers, data=data, mask=places - 1)
 
 
 class Prover:
@@ -226,14 +220,14 @@ class Prover:
         deep, keys = kernel.MOST_PLIES + 3, np.array([*drawn, 0], np.uint64)
         self.memory: Any = kernel.Memory(
             table=_table(min(FIRST_PLACES, self._most_places)),
-            words=_zeros(deep * PW, np.uint64),
-            moves=_zeros(deep * kernel.ROOM, np.uint16),
-            children=_zeros(deep * kernel.ROOM * kernel.CHILD_WORDS, np.int64),
-            frames=_zeros(deep * kernel.FRAME_WORDS, np.int64),
-            drawn=ptr(keys, 0),
-            drawn_count=int64(len(keys) - 1),
-            counters=_zeros(kernel.COUNTERS, np.int64),
-            result=_zeros(kernel.RESULT_WORDS, np.int64),
+            words=np.zeros(deep * PW, np.uint64),
+            moves=np.zeros(deep * kernel.ROOM, np.uint16),
+            children=np.zeros(deep * kernel.ROOM * kernel.CHILD_WORDS, np.int64),
+            frames=np.zeros(deep * kernel.FRAME_WORDS, np.int64),
+            drawn=keys,
+            drawn_count=len(keys) - 1,
+            counters=np.zeros(kernel.COUNTERS, np.int64),
+            result=np.zeros(kernel.RESULT_WORDS, np.int64),
         )
         self._tables = load_tables()
 
@@ -265,7 +259,7 @@ class Prover:
         """Rehashes the table into one of at least `places` places."""
         larger = _table(max(places, self.memory.table.keys.size))
         kernel.spread(self.memory.table, larger)
-        self.memory = self.memory._replace(table=larger)
+        self.memory = self.memory.replace(table=larger)
 
     def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
         """Returns the moves of a position with the proof numbers of their children, after one more visit."""

@@ -35,7 +35,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/base/system.py": "/proc and /sys, and folders for fsync",
     "graphsearch/jit/sources.py": "the kernels' own sources",
     "graphsearch/jit/cache.py": "the cache of compiled kernels, and its locks",
-    "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
+    "graphsearch/evaluators/builtin/evaluator.py": "the weights of the package",
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
     "graphsearch/store/tables/rows.py": "the SQL of the package",
     "graphsearch/position/openings.py": "the openings of the package",

@@ -329,6 +329,8 @@ class Loader:
             try:
                 batch = next(self._batches, None)
             except CorruptRecordError:
+                if not self._is_sound:  # a scan could not pass it either
+                    return False
                 # records already loaded are skipped; single reads will report the damaged ones
                 self._batches = self._store.scan(on_corrupt=lambda _: None)
                 self._is_sound, self.done = False, 0

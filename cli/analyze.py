@@ -480,7 +480,7 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
 
 # ---------------------------------------------------------------- reviews
 MAX_PLAYERS = 40
-PLAYER_SPARE = ("Opening", "Middlegame", "Endgame", "!", "Loss", "Games", "Moves", "Loss %")
+PLAYER_SPARE = ("Loss", "Opening", "Middlegame", "Endgame", "!", "Games", "Moves", "Loss %")
 GameParts = Callable[[GameReview], Iterable[Part]]
 
 

@@ -124,7 +124,7 @@ def _status(store: Store, book: BookRow) -> Status:
 def _roots(store: Store, book: int) -> list[RootValue]:
     statement = (
         "SELECT r.fen, r.origin, p.value, (SELECT san FROM book_move AS m WHERE m.book = r.book"
-        " AND m.key = r.key AND m.value IS NOT NULL ORDER BY m.value DESC LIMIT 1)"
+        " AND m.key = r.key AND m.value IS NOT NULL ORDER BY m.value DESC, m.place LIMIT 1)"
         " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ? ORDER BY r.origin"
     )

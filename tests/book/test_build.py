@@ -17,6 +17,7 @@ from graphsearch.book import build as building
 from graphsearch.book import rows
 from graphsearch.book.build import BuildProgress, BuildReport, build, searches_left
 from graphsearch.book.config import BookConfig, BuildSettings, Expansion, Leaf, Root, Window
+from graphsearch.book.status import status
 from graphsearch.book.tree import BookTree
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
@@ -131,6 +132,20 @@ def test_every_move_leads_where_it_says_and_values_are_those_of_the_rule(
             record = store.read(chess.Board(p.fen))
             assert record is not None
             assert record.visits >= p.n
+
+
+def test_the_status_names_the_best_move_of_the_build_where_two_are_equally_good(tmp_path: Path) -> None:
+    path = tmp_path / "book.graph"
+    report = built(path, config(), 100)
+    sql(
+        path,
+        "UPDATE book_move SET value = 0.1, place = 1000 - row FROM"
+        " (SELECT key AS k, move AS m, row_number() OVER (ORDER BY move) AS row FROM book_move)"
+        " WHERE key = k AND move = m",
+    )
+    moves = sql(path, "SELECT san FROM book_move m JOIN book_root r ON r.key = m.key ORDER BY place")
+    assert len(moves) > 1
+    assert [root.best for root in status(path)[0].roots] == [moves[0][0]], report
 
 
 def test_mates_and_stalemates_are_ends(tmp_path: Path) -> None:

@@ -239,11 +239,11 @@ def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
 def history(store: StoreOption, position: AnyPositionOptions, by: str = "save", json: Json = False) -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
 
-    Without POSITION: of the root that was searched last. A `*` marks a best move that differs from the one
-    before. A search saves every 30 seconds, and at its end; `reevaluate` and `refresh` save all roots. A book
-    saves a root whenever its value there, its best move or its line has changed; Kind then has the book's
-    name. A root keeps at most 800 saves; older ones are thinned, but for those where the best move changed
-    and the last of each run.
+    Without POSITION: of the root that was searched last, or of a book's root. A `*` marks a best move that
+    differs from the one before. A search saves every 30 seconds, and at its end; `reevaluate` and `refresh`
+    save all roots; a review saves none. A book saves a root whenever its value there, its best move or its
+    line has changed; Kind then has the book's name. A root keeps at most 800 saves; older ones are thinned,
+    but for those where the best move changed and the last of each run.
 
     JSON: `points`, in the order of runs and of N, values seen by the side to move; `kind` and `evaluator` are
     null if the file does not list the run any more; `book` is null unless the values are those of a book;

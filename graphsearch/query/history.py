@@ -10,14 +10,16 @@ from typing import Any
 import chess
 
 from ..base.answer import Answer
+from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text
 from ..position.notation import legal_part, sans_of
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.provenance import RunInfo
+from ..store.store import Store
 from ..store.tables import history as table
 from ..store.tables.books import books
 from ..store.tables.history import SavedBookValues, SavedValues
-from .source import RecordSource, last_root, opened
+from .source import RecordSource, opened, roots_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
 
     Args:
       path: the graph file; it is only read.
-      board: the position; None: the root searched last.
+      board: the position; None: the root searched last that has saves, or that of a book.
 
     Raises:
       InvalidPositionError: if the position is not legal.
@@ -99,13 +101,25 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
       StoreError: if the file cannot be read.
     """
     with opened(path) as source:
-        root = board or last_root(source)
+        root = board or _last_saved(source)
         check(root)
         points = _marked(_points(source, root, key_text(root)))
         names = source.store.evaluators() if points else {}
     met = sorted({point.evaluator for point in points if point.evaluator is not None})
     evaluators = {number: names[number].describe() for number in met if number in names}
     return History(fen_of(root), tuple(points), evaluators)
+
+
+def _last_saved(source: RecordSource) -> chess.Board:
+    """Returns the root searched last that has saves, or else the one searched last: a review saves none."""
+    roots = roots_of(source)
+    if not roots:
+        raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
+    return next((root for root in roots if _has_saves(source.store, key_text(root))), roots[0])
+
+
+def _has_saves(store: Store, key: str) -> bool:
+    return bool(table.of_root(store, key) or table.of_books(store, key))
 
 
 def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPoint]:

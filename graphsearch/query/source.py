@@ -28,6 +28,7 @@ from ..store.ranking import has_best_move, known_edges, proof_at, ranking
 from ..store.record import Edge, NodeRecord
 from ..store.segment import passed_over
 from ..store.store import Store
+from ..store.tables.books import book_roots
 
 if TYPE_CHECKING:
     from ..store.reading import Reader
@@ -194,20 +195,9 @@ def records_of(source: str | os.PathLike[str] | Records) -> Iterator[Records]:
 
 
 def roots_of(source: RecordSource) -> list[chess.Board]:
-    """Returns the roots of the searches of a file, the last searched first."""
-    return [board_of(root.position) for root in source.store.roots()]
-
-
-def last_root(source: RecordSource) -> chess.Board:
-    """Returns the root searched last.
-
-    Raises:
-      UnknownPositionError: if the file has none.
-    """
-    roots = roots_of(source)
-    if not roots:
-        raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
-    return roots[0]
+    """Returns the roots of the searches of a file, the last searched first, and then those of its books."""
+    searched = [board_of(root.position) for root in source.store.roots()]
+    return searched + [board_of(fen) for fen in book_roots(source.store)]
 
 
 class Step(NamedTuple):

@@ -15,6 +15,7 @@ from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import refresh
+from graphsearch.position.board import key_text
 from graphsearch.query.history import HistoryPoint, history
 from graphsearch.query.pv import pv
 from graphsearch.store.ranking import best_move, node_mean
@@ -144,12 +145,19 @@ def test_a_refresh_notes_all_roots(small_graph: Path) -> None:
     assert history(small_graph).points[-1] == last, "nothing has changed"
 
 
+def test_without_a_position_it_is_the_last_root_with_saves(small_graph: Path) -> None:
+    with Store.open(small_graph) as store:  # as a review does
+        store.record_root(key_text(after_line("e4")), after_line("e4").fen(), 1)
+    assert history(small_graph) == history(small_graph, chess.Board())
+
+
 def test_a_book_notes_its_roots_when_they_change(tmp_path: Path) -> None:
     path = tmp_path / "book.graph"
     head = '[book]\nname = "w"\nside = "white"\nmax_ply = 4\n'
     config = parse_config(f'{head}[[root]]\nfen = "startpos"\n[leaf]\nevaluations = 20\n', tmp_path, "w.toml")
     reports = [build(path, config, settings=BuildSettings(evaluations=n)) for n in (100, 400)]
     points = history(path, chess.Board()).points
+    assert history(path).points == points, "the file has no other root"
     assert [(point.kind, point.book) for point in points] == [("book", "w")] * len(points)
     for report, point in zip(reports, history(path, chess.Board()).by_run, strict=True):
         (root,) = report.roots

@@ -8,6 +8,8 @@ import chess
 import pytest
 
 from graphsearch.base.errors import CorruptRecordError
+from graphsearch.book.build import build
+from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.position.board import key_text
 from graphsearch.query.routes import Way, routes
 from graphsearch.query.source import RecordSource, opened
@@ -75,6 +77,15 @@ def test_a_root_without_a_name_begins_its_lines(tmp_path: Path) -> None:
     file = graph_file(tmp_path / "b.graph", {"": {"Kd4": (9, 0.1)}, "Kd4": None}, fen=root)
     fen = after_line("Kd4", root).fen()
     assert routes(file, [fen])[fen] == Way(chess.Board(root).fen(), ("Kd4",), None)
+
+
+def test_lines_begin_at_the_roots_of_books_too(tmp_path: Path) -> None:
+    file = tmp_path / "book.graph"
+    settings = '[book]\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "1. a3 h6"\n[leaf]\nevaluations = 20\n'
+    build(file, parse_config(settings, tmp_path, "w.toml"), settings=BuildSettings(evaluations=60))
+    found = _way(file, "a3 h6 e4")
+    assert found is not None
+    assert (found.start, found.line) == (after_line("a3 h6").fen(), ("e4",))
 
 
 def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:

@@ -78,10 +78,10 @@ def book_keys(store: Store, number: int) -> list[str]:
     return [row[0] for row in asked(store, statement, (number,), "book_position.key")]
 
 
-def book_roots(store: Store, number: int) -> list[str]:
-    """Returns the FENs of the root positions of a book, in the order of their plies."""
+def book_roots(store: Store, number: int | None = None) -> list[str]:
+    """Returns the FENs of the root positions of a book, or of all books, in the order of their plies."""
     statement = (
         "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
-        " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key"
+        " WHERE r.book = ifnull(?, r.book) ORDER BY p.ply, r.origin, r.key"
     )
     return [row[0] for row in asked(store, statement, (number,), "book_root.fen")]

@@ -138,7 +138,7 @@ def _sentence(root: RootChange, way: Way | None) -> str:
     place, white, old, new = way_text(way, root.position), is_white(root.position), root.old, root.new
     now = f"{new.best_san or 'no move'} {score(new.cp, new.mate, white=white)}"
     if old is None:
-        return f"{place}: new, {now}; {new.n:,} visits"
+        return f"{place}: new, {now}; {count(new.n, 'visit')}"
     visits, before = f"{old.n:,} -> {new.n:,} visits", score(old.cp, old.mate, white=white)
     if old.best_san == new.best_san:
         return f"{place}: {now} stays first, {before} before; {visits}"

@@ -284,6 +284,12 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
     assert cli("diff", a, a, "--kind", "colour").code == 2
 
 
+def test_since_counts_one_visit_as_one(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "dead.graph"
+    cli("analyze", "8/8/4k3/8/8/4K3/8/8 w - - 0 1", "--visits", 5, "--store", path).ends(0)
+    assert "new, no move 0.00; 1 visit\n" in cli("diff", path, "--since", "last").ends(0).out
+
+
 def test_what_changed_since_a_run_has_the_new_proofs(cli: Cli, tmp_path: Path) -> None:
     path, mate = tmp_path / "a.graph", "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
     assert cli("analyze", mate, "--visits", "200", "--store", path).code == 0

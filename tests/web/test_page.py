@@ -239,6 +239,15 @@ return (Math.max(...heights) - Math.min(...heights)) / svg.viewBox.baseVal.heigh
 """
 
 
+def test_a_moment_stands_in_one_line_of_its_table(reading_page: Page) -> None:
+    page = reading_page
+    page.open()
+    page.view("runs")
+    page.has(".view-runs .when")
+    lines = "return [...document.querySelectorAll('.view-runs .when')].map((e) => e.getClientRects().length)"
+    assert set(page.run(lines)) == {1}
+
+
 def labels(page: Page, selector: str) -> list[str]:
     script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
     return [str(text) for text in page.run(script, selector)]

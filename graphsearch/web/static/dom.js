@@ -146,7 +146,8 @@ export function clock(seconds) {
   return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
 }
 
-export const when = (iso) => (iso ? iso.slice(0, 16).replace("T", "\u00a0") : "");
+export const moment = (iso) => (iso ? iso.slice(0, 16).replace("T", " ") : "");
+export const when = (iso) => h("span", { class: "when", text: moment(iso) });
 
 // Every score on the page is in pawns and from White's view; what the server says of a position (FEN) is its mover's.
 const whites = (value, fen) => (value === null || value === undefined || fen.split(" ")[1] === "w" ? value : 0 - value);

@@ -36,7 +36,7 @@ export function studiesDialog({ open, keep, renamed, pane, closed }) {
 
   const row = (study) => [
     h("button", { type: "button", class: "link", text: study.name, "aria-current": study.id === pane().study ? "true" : null, onclick: async () => { await open(study.id); dialog.close(); } }),
-    study.moves, Object.assign(h("span", { class: "when", text: when(study.changed) })),
+    study.moves, when(study.changed),
     h("span", { class: "row" }, h("a", { class: "button", href: `/api/study-pgn?id=${study.id}`, text: "PGN", "aria-label": `PGN of ${study.name}` }),
       !closed() && h("button", { type: "button", text: "Rename", "aria-label": `Rename ${study.name}`, onclick: () => rename(study) }),
       !closed() && h("button", { type: "button", text: "Delete", "aria-label": `Delete ${study.name}`, onclick: () => remove(study) })),

@@ -2,7 +2,7 @@
 
 import { ask, latest } from "./api.js";
 import { chart, gameChart, heightOf, pathOf, powers } from "./chart.js";
-import { count, forWhite, grid, h, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
+import { count, forWhite, grid, h, moment, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
 import { turnOf } from "./chess.js";
 import { go, here, open, played, state, tell, wholeLine } from "./state.js";
 
@@ -139,7 +139,7 @@ function historyCurve(points, evaluators) {
       evaluator = point.evaluator;
       svg.append(s("line", { class: "grid", x1: px, x2: px, y1: top, y2: bottom }), s("text", { class: "tick", x: px - 4, y: bottom - 6, "text-anchor": "end", text: evaluators[evaluator] || "" }));
     }
-    svg.append(s("circle", { class: point.changed ? "dot mistake" : "dot", cx: px, cy: py, r: point.changed ? 5 : 3 }, s("title", { text: `${count(point.n)} visits, ${score(point)}, run ${point.run}, ${when(point.saved)}: ${point.line.join(" ") || point.best_san || "–"}` })));
+    svg.append(s("circle", { class: point.changed ? "dot mistake" : "dot", cx: px, cy: py, r: point.changed ? 5 : 3 }, s("title", { text: `${count(point.n)} visits, ${score(point)}, run ${point.run}, ${moment(point.saved)}: ${point.line.join(" ") || point.best_san || "–"}` })));
     if (point.changed && point.best_san) svg.append(s("text", { class: "tick", x: px, y: Math.max(top + 8, py - 9), "text-anchor": "middle", text: point.best_san }));
   });
   return svg;

@@ -155,7 +155,7 @@ def browse(folder: Path) -> list[str]:
                 break
         try:
             opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-            with opener.open(address.decode(), timeout=30) as answer:
+            with opener.open(address.decode(), timeout=300) as answer:
                 return [str(answer.status), answer.headers["Content-Type"]]
         finally:
             server.kill()

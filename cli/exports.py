@@ -108,8 +108,11 @@ def export(request: Request) -> int:
     form = (request.format or "").lower() or ENDINGS.get(Path(request.output).suffix.lower(), "")
     if form not in WRITERS:
         known = ", ".join(sorted(WRITERS))
-        found = repr(request.format) if request.format else f"the ending of {request.output}"
-        raise typer.BadParameter(f"--format must be one of {known}; {found} is none of them")
+        if request.format:
+            raise typer.BadParameter(f"--format must be one of {known}, not {request.format!r}")
+        raise typer.BadParameter(
+            f"the ending of {request.output} names no format; give --format, one of {known}"
+        )
     _check(request, form)
     roots = _roots(request)
     if form == "site" and len(roots) > 1:

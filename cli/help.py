@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import typer
 
-from .output import print_parts
+from .options import Json
+from .output import print_answer, print_parts
 from .settings import KEYS, NAME, STORE_VARIABLE, Setting, settings, user_file
 from .tables import LEFT, Part, Table
 
@@ -92,6 +94,19 @@ ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
     "settings": "defaults in graphsearch.toml, and what holds here",
     "parameters": "the names that --param takes",
 }
+
+
+def config(json: Json = False) -> None:
+    """Print the defaults of options that hold in this folder, and where each is from.
+
+    JSON: `settings`, each with `value` and `origin`.
+
+    \b
+    Example:
+      graphsearch config
+    """
+    facts = {"settings": {name: asdict(one) for name, one in settings().items()}}
+    print_answer(facts, _settings(), json=json)
 
 
 def help_on(topics: list[str] | None = None) -> None:

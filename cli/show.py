@@ -42,7 +42,6 @@ from .tables import (
     detail,
     is_detailed,
     is_white,
-    pawns,
     score,
     signed,
 )
@@ -294,7 +293,7 @@ def _point_cells(point: LinePoint) -> dict[str, str]:
     number = move_number(point.number, white=white)
     return {
         "Move": f"{number} {point.san}" if point.san else "(end)",
-        "Score": pawns(point.cp),
+        "Score": score(point.cp, point.mate, white=True),
         "Visits": "not stored" if point.n is None else f"{point.n:,}",
         "Best": point.best_san or "",
         "Loss": "" if point.loss_cp is None else f"{point.loss_cp / 100:.2f}",

@@ -27,7 +27,8 @@ class LinePoint:
       ply: half-moves from where the line begins. number, turn: move number, and side to move: `w` or `b`.
       position: FEN.
       n: node N; None if the file does not hold the position, and then no other number is known.
-      q, cp: node Q and its centipawns, from White's view.
+      q, cp: node Q and its centipawns, from White's view. mate: moves to a proven mate, negative if White is
+        mated; None without one.
       move, san: the move that was played; None at the last position.
       played_n, played_q: N of that move, and its value from White's view: of its edge, else of the position
         after it; None if neither is known.
@@ -44,6 +45,7 @@ class LinePoint:
     n: int | None = None
     q: float | None = None
     cp: int | None = None
+    mate: int | None = None
     move: str | None = None
     san: str | None = None
     played_n: int | None = None
@@ -103,11 +105,14 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
     if record is None:
         return LinePoint(**point)
     q, judged = for_white(board, node_mean(record)[0]), judge(source, board, move)
+    proof = record.proof_at(board.halfmove_clock)
+    mate = proof.moves if proof and proof.mate else None
     return LinePoint(
         **point,
         n=record.visits,
         q=q,
         cp=cp_of(q),
+        mate=-mate if mate and board.turn == chess.BLACK else mate,
         played_n=judged.n if move else None,
         played_q=None if judged.q is None else for_white(board, judged.q),
         best=judged.best.uci() if judged.best else None,

@@ -23,7 +23,7 @@ from graphsearch.evaluators.factory import NAMES
 
 from ..conftest import ROOT, Cli
 
-MOST_COMMANDS, MOST_OPTIONS = 43, 74
+MOST_COMMANDS, MOST_OPTIONS = 44, 74
 SETTINGS = importlib.import_module("graphsearch.cli.settings").KEYS
 OF_PROGRAM = {"--help", "--version", "--install-completion", "--show-completion"}
 OF_OTHERS = {"--address", "--head", "--force-reinstall"}  # options of the programs `ray` and `pip`

@@ -188,3 +188,11 @@ def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_st
     for word in ("Move", "W D L", "Line", "nodes ", "visits/s ", "evaluations/s ", "depth "):
         assert word in shown
     assert json.loads(capsys.readouterr().out)["bestmove"]
+
+
+def test_a_curve_writes_a_proven_mate_as_the_other_tables_do(cli: Cli, tmp_path: Path) -> None:
+    store, mate = tmp_path / "a.graph", "6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1"
+    assert cli("analyze", mate, "--visits", 50, "--store", store).code == 0
+    first = cli("curve", mate, "--moves", "Ra8#", "--store", store, "--json").json["points"][0]
+    assert first["mate"] == 1
+    assert "#1" in cli("curve", mate, "--moves", "Ra8#", "--store", store).out

@@ -173,6 +173,7 @@ class GraphSearch:
         self._unsaved_at_once = graph.reserve_saves(self._runner.most_nodes)
         self._saved_at = time.monotonic()
         self._run = job.run  # in the file, None until it is inserted
+        self._reserved = 0  # its number in a hurry, when the next save inserts it
         self._mates: RootMates | None = None
         if job.mates and not self._listed and not self._is_over:
             self._mates = RootMates(job.mates(job.limits), graph, job.board, control.stop)
@@ -233,15 +234,20 @@ class GraphSearch:
         self.graph.begin_search(self.board, lists=self.job.lists)
         self.arena.set_history(self.past)
         self.arena.counters[arena_kernel.SELDEPTH] = 0
-        if self._run is None and not self.job.hurry:  # in a hurry, the first save inserts it
+        if self._run is None and not self.job.hurry:
             self.graph.call(self._insert_run)
         elif self.graph.log_held:  # of the last save: the reader may have gone since
             self.graph.call(lambda store: None)
-        self.arena.set_run(self._run or 0)
+        if self._run is None and self.graph.store:
+            self._reserved = self.graph.store.reserve_run()
+            self.graph.note_later(self._insert_run)
+        self.arena.set_run(self._run or self._reserved)
 
     def _insert_run(self, store: Store) -> None:
-        limits, params = self.job.limits.as_dict(), self.job.params.as_dict()
-        self._run = store.begin_run(fen_of(self.board), limits, params)
+        if self._run is None:
+            limits, params = self.job.limits.as_dict(), self.job.params.as_dict()
+            number = self._reserved or None
+            self._run = store.begin_run(fen_of(self.board), limits, params, run=number)
 
     def _restrict(self) -> None:
         """Marks the edges that this search may take at the root, if not all; resumes its forced visits."""
@@ -362,8 +368,7 @@ class GraphSearch:
             values = replace(values, depth=counts.depth)
 
         def note(store: Store) -> None:
-            if self._run is None:
-                self._insert_run(store)
+            self._insert_run(store)
             assert self._run is not None
             update = store.finish_run if finished else store.update_run
             update(self._run, counts.new_visits, counts.evaluations)

@@ -60,6 +60,11 @@ _Result = TypeVar("_Result")
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
 
+def last_run(connection: sqlite3.Connection) -> int:
+    """Returns the highest number of a run in a file, 0 without one."""
+    return int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
+
+
 class Store:
     """A graph file. Use it from one thread at a time, and close it.
 
@@ -79,6 +84,7 @@ class Store:
         self.connection, self._lock = connection, lock
         self.place = Place(path, connection) if lock else None
         self.begun: dict[int, dict[str, Any]] = {}
+        self._last_run = 0  # the highest number in the file or reserved
         self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
         # keys of the records that do not fit the format, and what no error has told yet of each
@@ -87,6 +93,7 @@ class Store:
         self._top = TopTables(connection)
         with self._one_state():
             self._data_version = data_version(connection)
+            self._last_run = last_run(connection) if lock else 0
             self._catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
             self._node_count = provenance.node_count(connection)
             self._evaluator_number = provenance.evaluator_number(connection)
@@ -476,6 +483,22 @@ class Store:
             provenance.set_fact(connection, "evaluator", str(number))
             self.bound_to(identity, number)
 
+    def reserve_run(self) -> int:
+        """Returns a number for a run that `begin_run` records later. Any thread of the writer may call it.
+
+        Raises:
+          StoreError: if the file has 1,048,575 runs already.
+        """
+        self._last_run = self._free_run(self._last_run + 1)
+        return self._last_run
+
+    def _free_run(self, run: int) -> int:
+        if run > MAX_RUN:
+            raise StoreError(
+                f"{self.path}: the file has {MAX_RUN:,} runs already and no room for more; use another file"
+            )
+        return run
+
     def begin_run(
         self,
         position_fen: str,
@@ -484,23 +507,21 @@ class Store:
         *,
         kind: str = "search",
         evaluator: int | None = None,
+        run: int | None = None,
     ) -> int:
         """Records a new run that starts now; returns its number, which the records evaluated in it carry.
 
         Args:
           kind: `search`, or another reason to call an evaluator.
           evaluator: number of the evaluator; None: the one that the file is bound to.
+          run: a reserved number.
 
         Raises:
           StoreError: if the file has 1,048,575 runs already.
         """
         with self.writing() as connection:
-            run = 1 + int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
-            if run > MAX_RUN:
-                raise StoreError(
-                    f"{self.path}: the file has {MAX_RUN:,} runs already and no room for more;"
-                    " use another file"
-                )
+            run = run or self._free_run(1 + max(self._last_run, last_run(connection)))
+            self._last_run = max(self._last_run, run)
             asked = provenance.evaluator_number(connection) if evaluator is None else evaluator
             texts = json.dumps(dict(limits)), json.dumps(dict(params))
             row = {

@@ -60,8 +60,10 @@ def test_closing_saves_what_a_search_in_a_hurry_left(tmp_path: Path) -> None:
         again = records_below(graph, chess.Board())
     assert again == whole
     with Store.open(path, read_only=True) as store:
-        assert len(store.runs()) == 2
+        assert [run.id for run in store.runs()] == [1, 2]
         assert len(store.roots()) == 2
+        asked = {int(run) for batch in store.scan() for run in batch.run}
+    assert asked == {1, 2}, "every record names the run that made it"
 
 
 class SizedEvaluator(HashEvaluator):

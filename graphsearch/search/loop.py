@@ -173,7 +173,7 @@ class GraphSearch:
         self._unsaved_at_once = graph.reserve_saves(self._runner.most_nodes)
         self._saved_at = time.monotonic()
         self._run = job.run  # in the file, None until it is inserted
-        self._reserved = 0  # its number in a hurry, when the next save inserts it
+        self._reserved = 0  # the number of a run that the next save inserts
         self._mates: RootMates | None = None
         if job.mates and not self._listed and not self._is_over:
             self._mates = RootMates(job.mates(job.limits), graph, job.board, control.stop)
@@ -238,7 +238,7 @@ class GraphSearch:
             self.graph.call(self._insert_run)
         elif self.graph.log_held:  # of the last save: the reader may have gone since
             self.graph.call(lambda store: None)
-        if self._run is None and self.graph.store:
+        if self._run is None and self.graph.store:  # in a hurry: the next save inserts the run
             self._reserved = self.graph.store.reserve_run()
             self.graph.note_later(self._insert_run)
         self.arena.set_run(self._run or self._reserved)

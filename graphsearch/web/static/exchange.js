@@ -1,8 +1,8 @@
 // FEN, PGN and links in and out.
 
 import { send } from "./api.js";
-import { download, h, leftOut, put } from "./dom.js";
-import { openDraft, shownGame } from "./notation.js";
+import { h, leftOut, put } from "./dom.js";
+import { openDraft, savePgn } from "./notation.js";
 import { addressOf, open, state, toast } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
@@ -58,11 +58,6 @@ async function openFile() {
   if (!file) return;
   if (file.size > LARGEST) toast("That is a large file; import it in the view File instead.");
   else await read(await file.text()).finally(() => { $("open-file").value = ""; });
-}
-
-export async function savePgn() {
-  const { pgn } = await send("tree-pgn", shownGame());
-  download(new Blob([pgn], { type: "application/x-chess-pgn" }), "game.pgn");
 }
 
 function copy(input) {

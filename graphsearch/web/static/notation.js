@@ -3,7 +3,7 @@
 // Moves that are played go into it; a line that is only looked at does not, unless a hand says so.
 
 import { ask, latest, send } from "./api.js";
-import { h, points, put, score } from "./dom.js";
+import { download, h, points, put, score } from "./dom.js";
 import { editor } from "./notation_edit.js";
 import { drawTree, MISTAKES } from "./notation_view.js";
 import { addressOf, here, on, open, refresh, state, tell, toast } from "./state.js";
@@ -246,8 +246,12 @@ function editOf({ names, notes, sides }) {
 }
 
 // ------------------------------------------------------------ studies
+export async function savePgn() {
+  const { pgn } = await send("tree-pgn", gameOf(pane));
+  download(new Blob([pgn], { type: "application/x-chess-pgn" }), "game.pgn");
+}
+
 // a game as the server reads it
-export const shownGame = () => gameOf(pane);
 const gameOf = ({ tree, root, comment, headers }) => ({ root, moves: tree.rows, comment, headers });
 
 // node: the number of the move to go to; null: the one on the board
@@ -437,7 +441,7 @@ function noteOn(host) {
 export function notation() {
   let dialog = null;
   const studies = async (act) => {
-    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ open: openStudy, keep, renamed, pane: () => pane, closed: () => closed }));
+    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ open: openStudy, keep, renamed, savePgn, pane: () => pane, closed: () => closed }));
     (await dialog)[act]();
   };
   $("studies-open").addEventListener("click", () => studies("show"));

@@ -2,12 +2,11 @@
 
 import { ask, send, upload } from "./api.js";
 import { asked, count, h, put, table, when } from "./dom.js";
-import { savePgn } from "./exchange.js";
 import { state, tell, toast } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 
-export function studiesDialog({ open, keep, renamed, pane, closed }) {
+export function studiesDialog({ open, keep, renamed, savePgn, pane, closed }) {
   const dialog = $("studies");
   const list = h("div", { id: "study-list" });
   const told = h("ul", { class: "plain", id: "left-out" });

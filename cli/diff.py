@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from graphsearch.book.why import BookChanges, changes, changes_since
-from graphsearch.query.diff import Alone, Change, Difference, RootChange, RootThen, Since, Worth
+from graphsearch.query.diff import Alone, Change, Difference, RootChange, Since, Worth
 from graphsearch.query.diff import diff as compare
 from graphsearch.query.diff import since as changes_of_file
 from graphsearch.query.history import History, HistoryPoint
@@ -120,14 +120,9 @@ def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iter
     yield f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}"
     alone = [row.position for row in (*found.come, *found.proofs)]
     ways = routes(file, [row.position for row in found.roots] + alone)
-    rows = [
-        way_cells(ways.get(row.position), row.position) | _before_and_now(row.old, row.new, row.position)
-        for row in found.roots
-    ]
     yield VIEW
     for row in found.roots:
         yield _sentence(row, ways.get(row.position))
-    yield Table(rows, title="Roots")
     yield _alone("New positions", found.come, ways)
     yield _alone("New proofs", found.proofs, ways, proven=True)
     yield from _books(file, books)
@@ -171,7 +166,7 @@ def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Table:
     rows = [
         {
             **way_cells(ways.get(row.position), row.position),
-            **_before_and_now(row.old, row.new, row.position),
+            **_before_and_now(row),
             "Proven": _bounds(row.old, row.new, row.position),
         }
         for row in found
@@ -179,26 +174,25 @@ def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Table:
     return Table(rows, title="Changed")
 
 
-def _worth(worth: Worth | RootThen | None, position: str, when: str = "") -> dict[str, str]:
-    """Returns the cells of a position's value; their columns end with `when`."""
-    if worth is None:
-        return {}
+def _worth(worth: Worth, position: str) -> dict[str, str]:
+    """Returns the cells of a position's value."""
     white = is_white(position)
-    cells = {
+    return {
         "Score": score(worth.cp, worth.mate, white=white),
         "Best": worth.best_san or "",
         "Visits": f"{worth.n:,}",
         "Q": signed(worth.q, white=white),
     }
-    return {name + when: text for name, text in cells.items()}
 
 
-def _before_and_now(old: Worth | RootThen | None, new: Worth | RootThen, position: str) -> dict[str, str]:
+def _before_and_now(row: Change) -> dict[str, str]:
     """Returns the cells of a position then and now, side by side."""
-    before, now = _worth(old, position, " before"), _worth(new, position)
+    before, now = _worth(row.old, row.position), _worth(row.new, row.position)
     return {
-        name: text for column in now for name, text in ((f"{column} before", ""), (column, now[column]))
-    } | before
+        name: text
+        for column in now
+        for name, text in ((f"{column} before", before[column]), (column, now[column]))
+    }
 
 
 def _bounds(old: Worth, new: Worth, position: str) -> str:

@@ -195,9 +195,15 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             signals.arm()
             with (
                 other_kernels_compiling() if request.store else nullcontext(),
-                search_display(request.lines or MAX_MOVES, signals) as show,
+                search_display(request.lines or MAX_MOVES, signals) as display,
             ):
-                return search(graph, job, Control(on_progress=show, stop=signals.stop))
+                result = search(graph, job, Control(on_progress=display, stop=signals.stop))
+            kept = view(graph.read, board, lines=0) if listed else None
+            if kept is None:
+                return result
+            # the visits of listed moves only are not kept at the root: its numbers are those of `show`
+            node = replace(result.node, visits=kept.visits, q=kept.q, wdl=kept.wdl)
+            return replace(result, node=node)
 
 
 def _print_result(request: Request, result: SearchResult) -> None:

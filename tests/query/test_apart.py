@@ -160,7 +160,9 @@ def test_merged_files_keep_what_was_searched_apart(
 def test_commands_say_what_was_searched_apart(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     cli("analyze", "startpos", "--visits", 100, "--store", path)
-    cli("analyze", "startpos", "--visits", 300, "--searchmoves", "a4", "--store", path)
+    searched = cli("analyze", "startpos", "--visits", 300, "--searchmoves", "a4", "--store", path).out
+    heading = next(line for line in searched.splitlines() if "White to move" in line)
+    assert heading in cli("show", path).out.splitlines()
     for words in (["show", path], ["lines", path, "--lines", 0], ["tree", path]):
         lines = [line for line in cli(*words).out.splitlines() if "searched apart" in line]
         assert len(lines) == 1

@@ -23,6 +23,7 @@ from ..position.notation import board_from_fen, check_length, read_legal_uci
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
 FLAGS = ("ponder", "infinite")
 TIMES = ("wtime", "btime", "winc", "binc", "movetime")  # milliseconds
+ENDS = {"wtime", "btime", "depth", "nodes", "mate", "movetime"}  # limits that end a search
 CASTLING_LETTERS = "KQABCDEFGH"
 LONGEST_INFO = 2000  # characters of a message
 LARGEST = {word: 1000 * SECONDS.most if word in TIMES else 10**15 for word in NUMBERS}
@@ -49,12 +50,14 @@ class Go:
     @property
     def is_limited(self) -> bool:
         """Whether the search ends without `stop`."""
-        limits = (self.wtime, self.btime, self.depth, self.nodes, self.mate, self.movetime)
-        return not self.infinite and any(limit is not None for limit in limits)
+        return not self.infinite and any(getattr(self, word) is not None for word in ENDS)
 
 
 def parse_go(words: list[str]) -> Go:
     """Returns the limits of a `go`, from the words after it.
+
+    A limit that cannot be read is noted and ignored; without any other one the answer comes at once, as for
+    `nodes 0`.
 
     >>> parse_go("wtime 1000 btime 900 searchmoves e2e4 d2d4 nodes x".split()).searchmoves
     ('e2e4', 'd2d4')
@@ -69,27 +72,31 @@ def parse_go(words: list[str]) -> Go:
         if word in FLAGS:
             found[word] = True
         elif word in NUMBERS:
-            number = _number(words[i]) if i < len(words) else None
+            given = words[i] if i < len(words) and words[i].lower() not in _KEYWORDS else ""
+            number = _number(given)
             if number is None:
                 notes.append(f"go: {word} needs a number; it is ignored")
             else:
                 found[word] = max(-LARGEST[word], min(number, LARGEST[word]))
                 if found[word] != number:
-                    notes.append(f"go: {word} {shortened(words[i])} is too much; {found[word]} is used")
-                i += 1
+                    notes.append(f"go: {word} {shortened(given)} is too much; {found[word]} is used")
+            i += bool(given)
         elif word == "searchmoves":
             while i < len(words) and words[i].lower() not in _KEYWORDS:
                 moves.append(words[i])
                 i += 1
         else:
             notes.append(f"go: {shortened(words[i - 1])!r} is not known; it is ignored")
-    if "movetime" in found and found["movetime"] < 0:
-        found["movetime"] = 0
-        notes.append("go: movetime must be at least 0; 0 is used")
-    for word in ("depth", "nodes", "mate", "movestogo"):
-        if word in found and found[word] < 1:
+    for word in ("movetime", "nodes"):
+        if found.get(word, 0) < 0:
+            found[word] = 0
+            notes.append(f"go: {word} must be at least 0; 0 is used")
+    for word in ("depth", "mate", "movestogo"):
+        if found.get(word, 1) < 1:
             del found[word]
             notes.append(f"go: {word} must be at least 1; it is ignored")
+    if not ENDS & found.keys() and ENDS & {word.lower() for word in words}:
+        found["nodes"] = 0  # a search with a limit ends by itself
     return Go(searchmoves=tuple(moves), notes=tuple(notes), **found)  # type: ignore[arg-type]
 
 

@@ -171,9 +171,20 @@ def test_a_number_out_of_range_is_replaced_and_noted() -> None:
 def test_what_is_no_number_is_noted_and_ignored() -> None:
     for word in ("wtime", "nodes", "depth", "movestogo", "mate", "movetime"):
         for text in ("", "x", "nan", "inf", "1e3", "0x10", "\u0663", "--5", "."):
-            go = parse_go([word, *([text] if text else [])])
-            assert getattr(go, word) is None, text
+            go = parse_go([word, *([text] if text else []), "winc", "7", "depth", "5", "wtime", "9"])
+            others = {"winc": 7, "depth": 5, "wtime": 9}
+            assert getattr(go, word) == others.get(word), text
             assert f"{word} needs a number" in go.notes[0]
+            assert (go.winc, go.depth, go.wtime) == (7, 5, 9)
+
+
+@pytest.mark.parametrize("words", ["nodes 0", "nodes abc", "nodes -3", "nodes", "depth 0", "mate x"])
+def test_a_go_without_a_limit_that_can_be_read_is_answered_at_once(words: str) -> None:
+    with Played() as played:
+        lines = played.ready().ask(f"go {words}", until="bestmove")
+        assert lines[-1] != "bestmove 0000"
+        assert sum("info string go:" in line for line in lines) == (words != "nodes 0")
+        assert not any("new visits" in line for line in lines)
 
 
 def test_an_engine_answers_whatever_the_numbers_are(failures: list[object]) -> None:

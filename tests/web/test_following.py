@@ -12,7 +12,7 @@ from graphsearch.graph.view import show
 from graphsearch.position.board import fen_of
 from graphsearch.store.store import Store
 
-from .client import Client, until
+from .client import Client, done, queue, until
 from .page import LINE, Page
 
 FEWER_VISITS = 700
@@ -89,6 +89,22 @@ def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, s
 
 def test_a_wrong_root_is_refused(client: Client) -> None:
     assert client.post("follow", searchmoves="e5").status == 400
+
+
+def test_it_ends_no_queued_search_and_the_queue_goes_on_behind_it(client: Client) -> None:
+    queued, last = (
+        client.post("search", queue=True, line=line, threads=1, **limit).json["number"]
+        for line, limit in (("e4", {}), ("d4", {"visits": 5}))
+    )
+    until(lambda: running(client)["facts"].get("counters"), "the queued search")
+    client.post("follow", threads=1)
+    jobs = queue(client)
+    assert [job["number"] for job in jobs["running"]] == [queued]
+    assert [job["kind"] for job in jobs["waiting"]] == ["follow", "search"]
+    client.post("queue", action="stop", number=queued)
+    until(lambda: root_visits(client, chess.Board()), "the search that follows")
+    client.post("queue", action="stop", number=running(client)["number"])
+    assert done(client, last)["state"] == "done"
 
 
 # ------------------------------------------------------------ the page

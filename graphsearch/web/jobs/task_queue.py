@@ -37,7 +37,7 @@ from ...store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits
 from ...workers.process import Child, Handlers
 from ..wanted import read_request
 from .files import BuildTask, ExportTask, ImportTask, ReviewTask
-from .searching import FollowTask, PositionTask, SearchTask
+from .searching import FollowTask, SearchTask
 from .task import STOP, Ask, LiveAnswer, Order, Place, Question, Task, TaskReport, Work
 
 if TYPE_CHECKING:
@@ -116,6 +116,11 @@ class QueuedTask:
         return self.task is not None and self.task.reads_only
 
     @property
+    def waits(self) -> bool:
+        """Whether it was queued: a search that follows the board waits for its end."""
+        return self.task is not None and self.task.waits
+
+    @property
     def seconds(self) -> float:
         """The seconds that the task has run."""
         last = self.ended or time.monotonic()
@@ -123,7 +128,7 @@ class QueuedTask:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object for the page."""
-        return picked(self, "number kind title state stopping seconds facts error")
+        return picked(self, "number kind title state stopping waits seconds facts error")
 
     def row(self) -> TaskRow:
         """Returns the task's row in the file."""
@@ -404,11 +409,12 @@ class TaskQueue:
         return job
 
     def follow(self, task: FollowTask) -> QueuedTask:
-        """Searches other roots from now on, and first ends any other search; returns the task.
+        """Searches another position from now on; returns the task.
+
+        It ends a search that was started at once, and waits for anything else that is running.
 
         Raises:
-          GraphSearchError: if a root is wrong.
-          InvalidParameterError: if something else is running.
+          GraphSearchError: if the position is wrong.
         """
         title = task.title(self._place())
         with self._changed:
@@ -421,13 +427,9 @@ class TaskQueue:
             if waiting is not None:
                 waiting.task, waiting.title = task, title
                 return waiting
-            if job is not None and not isinstance(job.task, PositionTask):
-                raise InvalidParameterError(
-                    f"“{job.title}” is running; stop it first, or add this to the queue"
-                )
             self._held = False
             found = self._queued(task, title, first=True)
-            if job is not None and not job.stopping:
+            if job is not None and not job.stopping and not job.waits:
                 self._end_soon(job)
             self._deal()
             return found

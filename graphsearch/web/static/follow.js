@@ -41,7 +41,7 @@ function takeAll() {
 
 function changed() {
   tell("news", state.look);
-  if (state.queue.running.some((one) => ["search", "follow"].includes(one.kind))) follow();
+  if (state.queue.running.some((one) => one.kind === "follow" || (one.kind === "search" && !one.waits))) follow();
 }
 
 // a row above the moves

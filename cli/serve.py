@@ -28,7 +28,6 @@ def serve(
     no_browser: bool = False,
     read_only: bool = False,
     password_file: Path | None = None,
-    keep_address: Path | None = None,
     evaluator: list[str] | None = None,
     ram: Ram = None,
 ) -> int:
@@ -48,8 +47,6 @@ def serve(
       no_browser: --no-browser: Only print the address; open no browser.
       read_only: --read-only: Serve without searches, builds and imports.
       password_file: --password-file FILE: Also let in who knows the first line of FILE.
-      keep_address: --keep-address FILE: Keep port, token and cookie in FILE: addresses and open pages survive
-        a restart.
       evaluator: --evaluator NAME: An evaluator that the page may search with, such as lc0:FILE, beside
         builtin and uniform; the first is the default. May be repeated.
     """
@@ -69,7 +66,7 @@ def serve(
         ram_bytes=graph_ram(ram),
     )
     with StopSignals() as signals:
-        server = Server(served, host=host, port=port, password=password, kept=keep_address)
+        server = Server(served, host=host, port=port, password=password)
         signals.arm()
         print(server.address, flush=True)
         say("Press Ctrl-C to stop; a running search is saved.")

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from .errors import InputFileError
 
@@ -19,21 +19,6 @@ LONGEST = 4096  # characters of a name or a digest
 
 Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Word = Annotated[str, Field(min_length=1, max_length=LONGEST)]
-
-
-class Declared(BaseModel):
-    """Base of the declared types: converts no values, and ignores fields of later versions."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
-
-
-class KeptAddress(Declared):
-    """The port and the secrets of the web page, kept in a file of the user."""
-
-    port: Annotated[int, Field(ge=1, le=65535)]
-    token: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{32}$")]
-    session: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{32}$")]
-
 
 MOST_MARKS = 20_000  # of positions
 Marks = Annotated[dict[Word, Count], Field(max_length=MOST_MARKS)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,10 +12,8 @@ from pathlib import Path
 
 import uvicorn
 
-from ..base.errors import GraphSearchError, InputFileError, InvalidParameterError
+from ..base.errors import GraphSearchError, InvalidParameterError
 from ..base.limits import PASSWORD, read_file
-from ..base.outside import KeptAddress, declared
-from ..base.system import is_secret
 from ..store.store import Store
 from .app import application
 from .gate import Gate, Keys, is_local
@@ -25,7 +22,6 @@ from .served_file import ServedFile
 LOOK_SECONDS = 0.1  # between two checks of the request to stop
 LEAVE_SECONDS = 2  # for requests still being answered when the server ends
 LEAST_PASSWORD = 8  # characters
-OTHERS = 0o077  # permissions of other users
 
 
 class Server:
@@ -42,13 +38,11 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         password: str | None = None,
-        kept: Path | None = None,
     ) -> None:
         """Binds an address.
 
         Args:
-          port: 0 takes the kept one, or else a free one.
-          kept: a file that keeps port, token and cookie; created if missing.
+          port: 0 takes a free one.
 
         Raises:
           InvalidParameterError: if others could reach the page and there is no password.
@@ -63,12 +57,9 @@ class Server:
         with Store.open(served.path, read_only=True):
             pass
         self.served = served
-        known = _read_address(kept) if kept else None
-        self._socket = _listening(host, port or (known.port if known else 0))
+        self._socket = _listening(host, port)
         bound = int(self._socket.getsockname()[1])
-        keys = Keys(password, known.token, known.session) if known else Keys(password)
-        if kept and known is None:
-            _write_address(kept, KeptAddress(port=bound, token=keys.token, session=keys.session))
+        keys = Keys(password)
         shown = f"[{host}]" if ":" in host else host
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
         self.address = f"http://{shown}:{bound}/enter?token={keys.token}"
@@ -148,29 +139,3 @@ def read_password(path: Path) -> str:
     if len(password) < LEAST_PASSWORD:
         raise InvalidParameterError(f"{path}: a password has at least {LEAST_PASSWORD} characters")
     return password
-
-
-def _read_address(path: Path) -> KeptAddress | None:
-    """Returns the kept address; None if there is no file."""
-    try:
-        status = path.stat()
-        text = read_file(path, PASSWORD)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputFileError(f"cannot read {path}: {error.strerror or error}") from None
-    if not is_secret(status):
-        raise InvalidParameterError(f"{path} opens the page: other users must not read it (chmod 600 {path})")
-    try:
-        return declared(KeptAddress, text)
-    except InputFileError:
-        raise InvalidParameterError(f"{path} holds no address of a page; name another file") from None
-
-
-def _write_address(path: Path, address: KeptAddress) -> None:
-    """Writes an address into a new file, for this user alone."""
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(address.model_dump_json() + "\n")
-    except OSError as error:
-        raise InputFileError(f"cannot write {path}: {error.strerror or error}") from None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.base.errors import InputFileError
-from graphsearch.base.outside import KeptAddress, Marks, SpentByPosition, declared
+from graphsearch.base.outside import Marks, SpentByPosition, declared
 from graphsearch.store.file import Holder, WriteLock, holder
 from graphsearch.store.tables.rows import DEEPEST, json_object
 from graphsearch.store.verify import Problems
@@ -28,7 +28,7 @@ JSON = st.recursive(
 
 
 @settings(max_examples=8)
-@given(JSON, st.sampled_from([KeptAddress, Marks, SpentByPosition]))
+@given(JSON, st.sampled_from([Marks, SpentByPosition]))
 def test_any_json_is_as_declared_or_an_input_error(value: Any, kind: Any) -> None:
     for text in (json.dumps(value), json.dumps(value).encode(), json.dumps(value)[:-1]):
         with suppress(InputFileError):

@@ -41,12 +41,11 @@ def serving(
     *,
     host: str = "127.0.0.1",
     password: str | None = None,
-    kept: Path | None = None,
     **served: Any,
 ) -> Iterator[Client]:
     """Serves a graph file to one who has no cookie yet."""
     stop = threading.Event()
-    server = Server(ServedFile(path, **served), host=host, password=password, kept=kept)
+    server = Server(ServedFile(path, **served), host=host, password=password)
     thread = threading.Thread(target=server.run, args=(stop,))
     thread.start()
 

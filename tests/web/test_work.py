@@ -441,26 +441,6 @@ def test_ctrl_c_saves_the_search_that_is_running(small_graph: Path) -> None:
     assert after.visits > before.visits
 
 
-def test_a_kept_address_lets_open_pages_in_after_a_restart(
-    serve: Serve, small_graph: Path, tmp_path: Path, cli: Cli
-) -> None:
-    kept = tmp_path / "address"
-    before = serve(small_graph, kept=kept)
-    before.enter()
-    assert kept.stat().st_mode & 0o777 == 0o600
-    before.end()
-    after = serve(small_graph, kept=kept)
-    assert after.server.address == before.server.address
-    assert before.get("file").status == 200  # by the cookie of before
-    kept.chmod(0o644)
-    refused = cli("serve", small_graph, "--keep-address", kept, "--no-browser")
-    assert (refused.code, "chmod 600" in refused.err) == (2, True)
-    kept.chmod(0o600)
-    kept.write_text("{}")
-    refused = cli("serve", small_graph, "--keep-address", kept, "--no-browser")
-    assert (refused.code, "no address" in refused.err) == (2, True)
-
-
 def news(client: Client) -> bytes:
     """Returns the first news that a page gets."""
     found = urlsplit(client.server.address)

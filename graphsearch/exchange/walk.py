@@ -8,7 +8,7 @@ has its own values, and may have positions that are not in the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -473,7 +473,7 @@ def _with_moves(batch: RecordBatch, known: Mask) -> RecordBatch:
     sizes[~known] = legal_codes(batch.words[~known])[0]
     codes = np.ones(int(sizes.sum()), np.uint8)
     codes[np.repeat(known, sizes)] = batch.codes
-    return replace(batch, codes=codes, code_offsets=np.concatenate([[0], np.cumsum(sizes)]))
+    return batch.replace(codes=codes, code_offsets=np.concatenate([[0], np.cumsum(sizes)]))
 
 
 # ------------------------------------------------------------------ a scan of the file

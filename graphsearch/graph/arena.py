@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import chess
 import numpy as np
@@ -22,7 +21,7 @@ from ..position.board import POSITION_WORDS, pack
 from ..position.tables import load_tables
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store import transposition_kernel
-from ..store.record import NodeRecord, RecordBatch, columns_of
+from ..store.record import NodeRecord, RecordBatch
 from ..store.record_kernel import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
 from . import arena_kernel, copying_kernel
 
@@ -348,8 +347,8 @@ class Arena:
         code_offsets, edge_offsets = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
         copying_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
         room = RecordBatch.room(count, int(code_offsets[-1]), int(edge_offsets[-1]))
-        batch = replace(room, words=words, code_offsets=code_offsets, edge_offsets=edge_offsets)
-        copying_kernel.copy_out(self.arrays, slots, columns_of(batch))
+        batch = room.replace(packed=words, code_offsets=code_offsets, edge_offsets=edge_offsets)
+        copying_kernel.copy_out(self.arrays, slots, batch)
         return batch
 
     def list_reached(self, roots: Sequence[chess.Board]) -> tuple[NDArray[np.uint32], Words]:
@@ -372,10 +371,10 @@ class Arena:
         Raises:
           CapacityError: if there is no more memory.
         """
-        columns, begin, misfits = columns_of(batch), 0, 0
+        begin, misfits = 0, 0
         while begin < len(batch):
             self.make_room(len(batch) - begin, strict=False)
-            reached, bad = copying_kernel.copy_in(self.tables, self.arrays, columns, begin)
+            reached, bad = copying_kernel.copy_in(self.tables, self.arrays, batch, begin)
             if reached == begin:
                 raise CapacityError(f"cannot get more memory for the graph of {self.node_count} nodes")
             begin, misfits = reached, misfits + bad

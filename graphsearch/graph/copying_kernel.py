@@ -338,7 +338,7 @@ def _bring_one(T: BoardTable, A: ArenaArrays, F: FilterArrays, R: ReaderArrays, 
     if found == REFUSED:
         return False
     if found == FOUND:
-        if not enter_record(T, A, R.columns.words, key, check, R.columns, int64(0)):
+        if not enter_record(T, A, R.columns.packed, key, check, R.columns, int64(0)):
             return False
         R.states[READ] += 1
     return True
@@ -385,8 +385,8 @@ def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> 
         if not has_room_for_record(A):
             return int64(i), misfits
         if i + AHEAD < c.v_size:
-            prefetch(A.table, table_index(A, position_key(Tp, adv(c.words, (i + AHEAD) * PW))))
-        s = adv(c.words, i * PW)
+            prefetch(A.table, table_index(A, position_key(Tp, adv(c.packed, (i + AHEAD) * PW))))
+        s = adv(c.packed, i * PW)
         key, check = hashes_of(Tp, s)
         if not find(A, key, check) and not enter_record(Tp, A, s, key, check, c, int64(i)):
             misfits += 1

@@ -29,6 +29,8 @@ class Bundle:
 
     def __init_subclass__(cls) -> None:
         fields = cls.__annotations__
+        if not fields:  # a subclass with methods of its own and the same fields
+            return
         arrays = {f"{name}{SIZE}" for name in fields}
         cls.names_ = tuple(name for name in fields if name not in arrays)
         cls.sizes_ = tuple(name for name in fields if name in arrays)

@@ -27,7 +27,7 @@ from . import block_layout_kernel as layout
 from .block_layout_kernel import BLOCK, HEADER, LOW, PADDING, room_for
 from .bounds_kernel import bounds_of, share_of
 from .ordered_work import shared_out, thread_count
-from .record import NodeRecord, RecordBatch, board_tables, columns_of, owned, take
+from .record import NodeRecord, RecordBatch, board_tables, owned, take
 from .record_kernel import LOWER_SHIFT, UPPER_SHIFT
 
 _Item = TypeVar("_Item")
@@ -223,7 +223,7 @@ class _PlainBlocks:
 def unfit(batch: RecordBatch) -> list[tuple[int, str]]:
     """Returns the index of each record that the format cannot represent, and the reason."""
     problems = np.empty(len(batch), np.int64)
-    if not len(batch) or not kernel.find_unfit(columns_of(batch), problems):
+    if not len(batch) or not kernel.find_unfit(batch, problems):
         return []
     return [(i, _UNFIT[int(problems[i])]) for i in np.flatnonzero(problems).tolist()]
 
@@ -236,7 +236,7 @@ def encode_plain(batch: RecordBatch) -> tuple[Bytes, Places]:
     blocks = -(-len(batch) // BLOCK)
     room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
     out, ends = np.empty(room + PADDING, np.uint8), np.zeros(blocks, np.int64)
-    size = int(kernel.encode(columns_of(batch), start_position(), out, ends))
+    size = int(kernel.encode(batch, start_position(), out, ends))
     return out[: size + PADDING], ends
 
 
@@ -388,7 +388,7 @@ def decode_stored(
     slots = unpacker.slots(dictionaries)[owners]
     batch = RecordBatch.room(*(int(sizes.sum()) for sizes in announced(data, ends)))
     counts = np.empty(len(ends), np.int64)
-    found = kernel.decode(board_tables(), unpacker.workshop, data, ends, slots, columns_of(batch), counts)
+    found = kernel.decode(board_tables(), unpacker.workshop, data, ends, slots, batch, counts)
     for i in np.flatnonzero(counts < 0).tolist():
         on_damage(i, _REFUSED[-int(counts[i])])
     return batch if found == len(batch) else batch.part(0, int(found)), np.maximum(counts, 0)
@@ -422,9 +422,7 @@ def extract_stored(
     out, hits = RecordBatch.room(len(asked), *room), np.empty(len(asked), np.int64)
     refused = np.empty(len(ends), np.int64)
     found = int(
-        kernel.extract(
-            unpacker.workshop, data, ends, slots, words, asked, firsts, hits, columns_of(out), refused
-        )
+        kernel.extract(unpacker.workshop, data, ends, slots, words, asked, firsts, hits, out, refused)
     )
     damage = [(i, _REFUSED[int(refused[i])]) for i in np.flatnonzero(refused).tolist()]
     return out.part(0, found), hits[:found], damage
@@ -435,9 +433,7 @@ def unsound(batch: RecordBatch, places: Places | None = None) -> list[tuple[int,
     """Returns the place and the fault of each unsound record, among some or all of a batch."""
     places = np.arange(len(batch)) if places is None else places
     faults = np.zeros(2 * len(places), np.int64)
-    if not len(places) or not kernel.find_faults(
-        board_tables(), columns_of(batch), owned(places, np.int64), faults
-    ):
+    if not len(places) or not kernel.find_faults(board_tables(), batch, owned(places, np.int64), faults):
         return []
     bad = np.flatnonzero(faults[::2])
     numbers = faults.reshape(-1, 2)[bad].tolist()

@@ -242,7 +242,7 @@ def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
 @inner
 def _fits(c: Columns, i: int64) -> int64:
     """Returns OK, or BAD_POSITION or BAD_FIELD if the format cannot represent record `i`."""
-    s = adv(c.words, PW * i)
+    s = adv(c.packed, PW * i)
     if not is_position(s):
         return int64(layout.BAD_POSITION)
     if s[META] >> U(META_BITS) or en_passant_of(s) > 64:
@@ -310,11 +310,11 @@ def _records(
     _planes(start, adv(planes, 4 * layout.BLOCK))
     for i in range(first, last):
         k = i - first
-        s = adv(c.words, PW * i)
+        s = adv(c.packed, PW * i)
         here = adv(planes, 4 * k)
         _planes(s, here)
         j = _best_reference(planes, k) if k else int64(layout.BLOCK)
-        base = adv(c.words, PW * (first + j)) if k else start
+        base = adv(c.packed, PW * (first + j)) if k else start
         row = adv(rows, k)
         row[size * layout.REFERENCE] = uint8(k - j if k else 0)
         _position(row, size, columns, sizes, s, base, _difference(here, adv(planes, 4 * j)))
@@ -908,8 +908,8 @@ def copy_record(
     """Reads record `k` of an open block, whose position is `s`, into place `i` of the columns."""
     data, reader, size = shop.plain, shop.reader, records_in(header)
     for w in range(PW):
-        c.words[PW * i + w] = shop.words[PW * k + w]
-    c.words[PW * i + KEY] = s[KEY]
+        c.packed[PW * i + w] = shop.words[PW * k + w]
+    c.packed[PW * i + KEY] = s[KEY]
     c.run[i] = shop.runs[k]
     _read_fields(shop, c, i, rows, k, size)
     codes = rows - codes_in(header) + _sum_before(data, rows + size * layout.MOVES, k)
@@ -925,7 +925,7 @@ def copy_record(
 def _copy_block(T: BoardTable, shop: Workshop, header: int64, rows: int64, c: Columns, first: int64) -> None:
     """Reads all records of an open block into the columns from record `first` on."""
     size, codes = records_in(header), codes_in(header)
-    words, reader = adv(c.words, PW * first), shop.reader
+    words, reader = adv(c.packed, PW * first), shop.reader
     _read_codes(reader, shop.plain, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
     for k in range(size):
         changed = _read_place(shop, rows, k, size, words, adv(c.run, first))
@@ -1114,7 +1114,7 @@ def find_faults(
     found = int64(0)
     for k in range(len(places)):
         i = places[k]
-        s = adv(columns.words, PW * i)
+        s = adv(columns.packed, PW * i)
         faults[2 * k], faults[2 * k + 1] = fault_in(ptr(T, 0), s, columns, i, moves)
         found += int64(faults[2 * k] != SOUND)
     return found

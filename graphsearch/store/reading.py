@@ -28,7 +28,7 @@ from .index import SIZES, Catalog, Index, Segment, Sizes, no_index
 from .index_kernel import FilterArrays, find_blocks, no_filter
 from .ordered_work import shared_out
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
-from .record import NodeRecord, RecordBatch, board_tables, columns_of, owned, take
+from .record import NodeRecord, RecordBatch, board_tables, owned, take
 from .segment import fetch
 from .tables.rows import MAX_BLOCK_BYTES
 
@@ -389,7 +389,7 @@ class KernelReader:
             states=states,
             data=np.zeros(MAX_BLOCK_BYTES + PADDING, np.uint8),
             moves=np.zeros(ROOM, np.uint16),
-            columns=columns_of(RecordBatch.room(1, MAX_MOVES, MAX_MOVES)),
+            columns=RecordBatch.room(1, MAX_MOVES, MAX_MOVES),
             workshop=self._unpacker.workshop,
         )
 

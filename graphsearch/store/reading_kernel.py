@@ -107,7 +107,7 @@ def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Positi
     copy_record(shop, k, header, rows, s, R.columns, int64(0))
     if reader[FAILED]:
         return int64(REFUSED)
-    fault, _ = fault_in(T, R.columns.words, R.columns, int64(0), ptr(R.moves, 0))
+    fault, _ = fault_in(T, R.columns.packed, R.columns, int64(0), ptr(R.moves, 0))
     return int64(FOUND) if fault == SOUND else int64(REFUSED)
 
 

@@ -205,40 +205,33 @@ def prior_order(codes: bytes | Sequence[int]) -> list[int]:
     return sorted(range(len(codes)), key=lambda i: -codes[i])
 
 
-# the columns of a batch: one entry per record, P code or edge; then the offsets of each record's entries
-_BY_RECORD = {"words": "u8", "v": "f4", "d": "u2", "evaluator": "u1", "run": "u4", "flags": "u1"}
+# ------------------------------------------------------------------ columns
+def owned(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Returns the array or a copy, contiguous and writable: other kinds would compile another variant."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+        return array
+    return np.require(array, dtype, ["C", "W"])
+
+
+# the columns of a batch: one entry per record (of `packed`, POSITION_WORDS), P code or edge; then the offsets
+_BY_RECORD = {"packed": "u8", "v": "f4", "d": "u2", "evaluator": "u1", "run": "u4", "flags": "u1"}
 _BY_CODE = {"codes": "u1"}
 _BY_EDGE = {"n": "u4", "r": "u4", "q": "f4", "edge_d": "u2"}
 _OFFSETS = {"code_offsets": "i8", "edge_offsets": "i8"}
 COLUMNS = {name: np.dtype(kind) for name, kind in (_BY_RECORD | _BY_CODE | _BY_EDGE | _OFFSETS).items()}
 
 
-@dataclass(slots=True)
-class RecordBatch:
-    """Many records as columns, the form in which arena and store exchange them.
+class RecordBatch(Columns):
+    """Many records as columns, the form in which arena, store and kernels exchange them."""
 
-    Attributes:
-      words: `[R, 10]` uint64 packed positions, Polyglot key in the last column.
-      v: `[R]` float32. d: `[R]` uint16 per mille. evaluator: `[R]` uint8. run: `[R]` uint32.
-      flags: `[R]` uint8.
-      code_offsets: `[R + 1]` int64; codes: `[sum of moves]` uint8, canonical order.
-      edge_offsets: `[R + 1]` int64; n, r: `[sum of edges]` uint32; q: float32; edge_d: uint16;
-        edge k of a record is the k-th in descending P, ties in canonical order.
-    """
+    def __init__(self, **columns: NDArray[Any]) -> None:
+        """Takes the arrays as they are, or copies where dtype or layout differ."""
+        super().__init__(**{name: owned(columns[name], kind).reshape(-1) for name, kind in COLUMNS.items()})
 
-    words: NDArray[np.uint64]
-    v: NDArray[np.float32]
-    d: NDArray[np.uint16]
-    evaluator: NDArray[np.uint8]
-    run: NDArray[np.uint32]
-    flags: NDArray[np.uint8]
-    code_offsets: NDArray[np.int64]
-    codes: NDArray[np.uint8]
-    edge_offsets: NDArray[np.int64]
-    n: NDArray[np.uint32]
-    r: NDArray[np.uint32]
-    q: NDArray[np.float32]
-    edge_d: NDArray[np.uint16]
+    @property
+    def words(self) -> NDArray[np.uint64]:
+        """`[R, 10]` packed positions, Polyglot key in the last column."""
+        return np.asarray(self.packed).reshape(-1, POSITION_WORDS)
 
     def __len__(self) -> int:
         return len(self.v)
@@ -265,11 +258,11 @@ class RecordBatch:
     def from_records(cls, records: Sequence[NodeRecord]) -> RecordBatch:
         """Returns records as columns."""
         edges = [edge for record in records for edge in record.edges]
-        columns = {name: np.array([getattr(r, name) for r in records], COLUMNS[name]) for name in _BY_RECORD}
-        columns["words"] = columns["words"].reshape(-1, POSITION_WORDS)
+        columns = {name: np.array([getattr(r, name) for r in records]) for name in (*_BY_RECORD,)[1:]}
         columns |= {name: np.array([getattr(e, name) for e in edges], COLUMNS[name]) for name in "nrq"}
         return cls(
             **columns,
+            packed=np.array([r.words for r in records], np.uint64),
             code_offsets=_offsets([len(r.codes) for r in records]),
             codes=np.frombuffer(b"".join(r.codes for r in records), np.uint8),
             edge_offsets=_offsets([len(r.edges) for r in records]),
@@ -290,7 +283,7 @@ class RecordBatch:
         sizes = dict.fromkeys(_BY_RECORD, records) | dict.fromkeys(_BY_CODE, codes)
         sizes |= dict.fromkeys(_BY_EDGE, edges) | dict.fromkeys(_OFFSETS, records + 1)
         columns: dict[str, NDArray[Any]] = {name: np.empty(sizes[name], COLUMNS[name]) for name in COLUMNS}
-        columns["words"] = np.empty((records, POSITION_WORDS), np.uint64)
+        columns["packed"] = np.empty(POSITION_WORDS * records, np.uint64)
         for name in _OFFSETS:
             columns[name][0] = 0
         return cls(**columns)
@@ -313,6 +306,7 @@ class RecordBatch:
     def part(self, first: int, last: int) -> RecordBatch:
         """Returns records `first` to `last` (exclusive) as views of these columns."""
         columns = {name: getattr(self, name)[first:last] for name in _BY_RECORD}
+        columns["packed"] = self.words[first:last]
         for offsets, names in zip(_OFFSETS, (_BY_CODE, _BY_EDGE), strict=True):
             its = getattr(self, offsets)
             columns |= {name: getattr(self, name)[int(its[first]) : int(its[last])] for name in names}
@@ -333,23 +327,10 @@ def node_value(v: float, edges: Sequence[Edge], bounds: tuple[int, int] = (-1, 1
     return min(max(total / visits, bounds[0]), bounds[1])
 
 
-# ------------------------------------------------------------------ columns
-def owned(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Returns the array or a copy, contiguous and writable: other kinds would compile another variant."""
-    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
-        return array
-    return np.require(array, dtype, ["C", "W"])
-
-
 @cache
 def board_tables() -> NDArray[np.uint64]:
     """Returns the table of the board kernels."""
     return owned(load_tables(), np.uint64)
-
-
-def columns_of(batch: RecordBatch) -> Columns:
-    """Returns the columns of a batch for the kernels, words flat."""
-    return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in COLUMNS.items()})
 
 
 def take(batch: RecordBatch, order: Places) -> RecordBatch:
@@ -360,7 +341,7 @@ def take(batch: RecordBatch, order: Places) -> RecordBatch:
         (offsets[order + 1] - offsets[order]).sum() for offsets in (batch.code_offsets, batch.edge_offsets)
     )
     out = RecordBatch.room(len(order), int(codes), int(edges))
-    gather(columns_of(batch), order, columns_of(out))
+    gather(batch, order, out)
     return out
 
 

@@ -29,7 +29,7 @@ word:
     block = block_of(A, rec)                       edge = edge_at(A, rec, j)
          -> blocks   | norm, sum n, Q, draws | n, q, move + code + draws (, r) | n, q, ...
 
-At the end: records as columns for kernels, the arrays of a `RecordBatch`, and copies of records.
+At the end: records as columns, and copies of records.
 """
 
 from __future__ import annotations
@@ -457,9 +457,18 @@ def new_edge(A: RecordArena, edge: int64, stride: int64, move: uint16, code: int
 
 # ------------------------------------------------------------------ columns
 class Columns(Bundle):
-    """The arrays of a `RecordBatch`, words flat; a caller keeps them alive."""
+    """Many records as columns; a caller keeps the arrays alive.
 
-    words: Items[uint64]
+    Attributes:
+      packed: `[10 R]` uint64 packed positions, Polyglot key in the last word of each.
+      v: `[R]` float32. d: `[R]` uint16 per mille. evaluator: `[R]` uint8. run: `[R]` uint32.
+      flags: `[R]` uint8.
+      code_offsets: `[R + 1]` int64; codes: `[sum of moves]` uint8, canonical order.
+      edge_offsets: `[R + 1]` int64; n, r: `[sum of edges]` uint32; q: float32; edge_d: uint16;
+        edge k of a record is the k-th in descending P, ties in canonical order.
+    """
+
+    packed: Items[uint64]
     v: Items[float32]
     d: Items[uint16]
     evaluator: Items[uint8]
@@ -493,7 +502,7 @@ def put_empty(c: Columns, at: int64) -> None:
 def copy_evaluation(c: Columns, k: int64, a: Columns, i: int64) -> None:
     """Copies a record without its edges to place `k`."""
     for w in range(PW):
-        c.words[PW * k + w] = a.words[PW * i + w]
+        c.packed[PW * k + w] = a.packed[PW * i + w]
     c.v[k], c.d[k], c.evaluator[k] = a.v[i], a.d[i], a.evaluator[i]
     c.run[k], c.flags[k] = a.run[i], a.flags[i]
     to = c.code_offsets[k]

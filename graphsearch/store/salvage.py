@@ -401,7 +401,7 @@ def _save_records(
         strays = (batch.run > 0) & ~np.isin(batch.run, known)
         forgotten += int(strays.sum())
         nameless += np.bincount(batch.evaluator, minlength=256)
-        work.add(replace(batch, run=np.where(strays, np.uint32(0), batch.run)))
+        work.add(batch.replace(run=np.where(strays, np.uint32(0), batch.run)))
         advance(len(chunk.left))
     work.flush()
     with store.transaction():

@@ -69,7 +69,7 @@ def _rank(a: Columns, i: int64, bound: int64) -> tuple[int64, int64, int64, int6
     return (
         int64(0) if evaluator == bound or evaluator == 0 else int64(1),
         int64(mate) if mate else int64(NO_MATE),
-        int64(clock_of(adv(a.words, PW * i))),
+        int64(clock_of(adv(a.packed, PW * i))),
         int64(evaluator),
         int64(a.d[i]),
     )
@@ -278,7 +278,7 @@ def _unite(
 @inner
 def _is_same(a: Columns, i: int64, c: Columns, k: int64) -> bool:
     """Returns whether two versions of a record are equal in every field."""
-    if a.words[PW * i + 8] != c.words[PW * k + 8] or as_u32(a.v)[i] != as_u32(c.v)[k] or a.d[i] != c.d[k]:
+    if a.packed[PW * i + 8] != c.packed[PW * k + 8] or as_u32(a.v)[i] != as_u32(c.v)[k] or a.d[i] != c.d[k]:
         return False
     if a.evaluator[i] != c.evaluator[k] or a.run[i] != c.run[k] or a.flags[i] != c.flags[k]:
         return False

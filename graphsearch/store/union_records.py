@@ -7,7 +7,7 @@ file, and a repeated step changes nothing, so an interrupted merge is simply rep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..base.errors import CorruptRecordError, UnsoundRecordError
 from ..position.board import fen_of, unpack
 from .reading import find, newest
-from .record import RecordBatch, columns_of, sort_keys
+from .record import RecordBatch, sort_keys
 from .record_kernel import MAX_RUN
 from .rewrite import Rewrite
 from .segment import OnCorrupt
@@ -92,7 +92,7 @@ def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
         if (found == 255).any():
             number = int(batch.evaluator[found == 255][0])
             raise CorruptRecordError(f"{one.name}: records are of evaluator {number}, which it does not list")
-        return replace(batch, run=runs[batch.run], evaluator=found)
+        return batch.replace(run=runs[batch.run], evaluator=found)
 
     return translated
 
@@ -127,9 +127,7 @@ def united(old: RecordBatch, new: RecordBatch, places: Places, bound: int) -> Pa
     out = RecordBatch.room(len(new), codes, codes)
     whence, clashing = np.empty(len(new), np.int64), np.zeros(len(new), bool)
     counts = np.zeros(COUNTS, np.int64)
-    found = int(
-        unite(columns_of(old), columns_of(new), places, bound, columns_of(out), whence, clashing, counts)
-    )
+    found = int(unite(old, new, places, bound, out, whence, clashing, counts))
     return Part(out.part(0, found).copied(), places[whence[:found]], clashing, counts)
 
 

@@ -16,7 +16,7 @@ from graphsearch.position.fens import read_lines
 from graphsearch.position.notation import read_fen_lines
 from graphsearch.store import block
 from graphsearch.store.block_layout_kernel import PADDING, room_for
-from graphsearch.store.record import COLUMNS, board_tables
+from graphsearch.store.record import COLUMNS, RecordBatch, board_tables
 from tests.store.sealing import BlockError, opened, seal, with_checksum
 
 from ..store.records import BlockFault, batch_of, extracted, plain_blocks, random_records, records_of
@@ -49,13 +49,11 @@ def mutated_plain(rng: random.Random) -> bytes:
 
 def _columns(sizes: Any, *, low: bool) -> Any:
     """Returns columns with room for so many records, P codes and edges and for nothing more."""
-    from graphsearch.store.record_kernel import Columns
-
     records, codes, edges = sizes
-    rooms = {"words": 10 * records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
+    rooms = {"packed": 10 * records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
     rooms |= dict.fromkeys(("v", "d", "evaluator", "run", "flags"), records)
     rooms |= dict.fromkeys(("n", "r", "q", "edge_d"), edges)
-    return Columns(**{name: guarded(rooms[name], kind, low=low) for name, kind in COLUMNS.items()})
+    return RecordBatch(**{name: guarded(rooms[name], kind, low=low) for name, kind in COLUMNS.items()})
 
 
 # ------------------------------------------------------------------ blocks as they are stored

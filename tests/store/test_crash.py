@@ -43,7 +43,7 @@ def append(store: Store, k: int) -> None:
 
 
 def marked(batch: RecordBatch) -> RecordBatch:
-    return replace(batch, evaluator=np.full(len(batch), MARK, np.uint8))
+    return batch.replace(evaluator=np.full(len(batch), MARK, np.uint8))
 
 
 def work_for_ever(work: str, path: Path, say: Say) -> None:

@@ -58,7 +58,6 @@ CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "sort": lambda batch: record.newest_in_order(batch.words, record.sort_keys(batch.words)),
     "take": lambda batch: record.take(batch, np.arange(len(batch))[::-1].copy()),
     "soundness": unsound,
-    "columns of a batch": record.columns_of,
     "ranks": lambda batch: columns.ranked(batch, clocks_of(batch.words)),
     "values of a diff": diff.values_of,
 }
@@ -82,7 +81,7 @@ def _words(seed: int) -> Words:
 
 
 def _arrays(batch: RecordBatch) -> list[NDArray[Any]]:
-    return [getattr(batch, name) for name in batch.__slots__ if isinstance(getattr(batch, name), np.ndarray)]
+    return batch.arrays()
 
 
 @pytest.mark.parametrize("name", OF_WORDS)

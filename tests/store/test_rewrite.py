@@ -49,7 +49,7 @@ def expected(change: Callable[[NodeRecord], NodeRecord | None]) -> dict[tuple[in
 
 
 def mirrored(store: Store) -> Iterator[RecordBatch]:
-    return (replace(batch, v=-batch.v) for batch in store.all_records())
+    return (batch.replace(v=-batch.v) for batch in store.all_records())
 
 
 def has_edges(batch: RecordBatch) -> NDArray[np.bool_]:
@@ -75,7 +75,7 @@ def test_a_pass_that_is_interrupted_leaves_a_sound_file_and_is_repeated(path: Pa
         assert all(record in (both[0][key], both[1][key]) for key, record in contents(store).items())
     assert verify(path).problems == []
     with Store.open(path, sizes=SMALL) as store:
-        rewrite(store, (replace(batch, v=np.abs(batch.v)) for batch in store.all_records()))
+        rewrite(store, (batch.replace(v=np.abs(batch.v)) for batch in store.all_records()))
         assert contents(store) == expected(lambda r: replace(r, v=abs(r.v)))
 
 

@@ -155,8 +155,8 @@ def test_a_flush_is_all_or_nothing(path: Path) -> None:
 
 def test_a_batch_that_is_refused_or_empty_changes_nothing(path: Path) -> None:
     with new_store(path) as store:
-        bad = batch_of(RECORDS[:40])
-        bad.d = bad.d + np.uint16(1001)
+        good = batch_of(RECORDS[:40])
+        bad = good.replace(d=good.d + np.uint16(1001))
         store.append(bad, fresh=40)
         assert "and 39 more" in str(store.left_out_error())
         with pytest.raises(CapacityError, match="1048577 records"):

@@ -18,7 +18,6 @@ from graphsearch.store.record import (
     Edge,
     NodeRecord,
     RecordBatch,
-    columns_of,
     newest_in_order,
     owned,
     sort_keys,
@@ -184,9 +183,7 @@ def unite(old: list[NodeRecord], new: list[NodeRecord]) -> tuple[list[NodeRecord
     codes = sum(len(record.codes) for record in new)
     out, clashing = RecordBatch.room(len(new), codes, codes), np.zeros(len(new), bool)
     counts, whence = np.zeros(kernel.COUNTS, np.int64), np.empty(len(new), np.int64)
-    found = kernel.unite(
-        columns_of(ours), columns_of(theirs), places, BOUND, columns_of(out), whence, clashing, counts
-    )
+    found = kernel.unite(ours, theirs, places, BOUND, out, whence, clashing, counts)
     return [out.record(i) for i in range(found)], counts.tolist(), clashing.tolist()
 
 

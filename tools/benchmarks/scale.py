@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,4 +232,4 @@ def _part(batch: RecordBatch, name: str) -> RecordBatch:
     if name == "a":
         return found
     more = np.repeat(draw[kept] % 2 == 0, np.diff(found.edge_offsets))
-    return replace(found, n=found.n + more.astype(np.uint32))
+    return found.replace(n=found.n + more.astype(np.uint32))

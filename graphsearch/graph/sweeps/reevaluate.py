@@ -294,8 +294,7 @@ def evaluated(records: RecordBatch, evaluation: Evaluation, evaluator: int, run:
     if evaluation.bounds is not None:
         flags = flags_of(evaluation.bounds)
     none = RecordBatch.empty(0, 0, 0)
-    return replace(
-        records,
+    return records.replace(
         v=v,
         d=np.minimum(draws, most).astype(np.uint16),
         evaluator=np.where(flags != UNPROVEN, BY_RULE, evaluator).astype(np.uint8),

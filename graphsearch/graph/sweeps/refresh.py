@@ -21,8 +21,7 @@ from ...position.board import board_of
 from ...position.tables import load_tables
 from ...store.apart import completed_reader
 from ...store.provenance import UNSETTLED
-from ...store.record import RecordBatch, columns_of, owned, take
-from ...store.record_kernel import Columns
+from ...store.record import RecordBatch, owned, take
 from ...store.rewrite import OnProgress, Progress, rewrite, tidy
 from ...store.store import Store
 from ...store.tables import games, history
@@ -214,7 +213,7 @@ class _Refresh:
         self._total = store.node_count
         self._counts = np.zeros(sweep.COUNTS, np.int64)
         self._changes: list[float] = []
-        self._parts: list[tuple[RecordBatch, Columns, Links]] = []  # the records that have edges
+        self._parts: list[tuple[RecordBatch, Links]] = []  # the records that have edges
         self._table = np.zeros(sweep.PLACE_WORDS * (int(self._total / LOAD) + 16), np.uint64)
 
     def refresh(self) -> RefreshReport:
@@ -258,13 +257,13 @@ class _Refresh:
                 check=np.zeros(edges, np.uint32),
                 resets=np.zeros(edges, np.uint8),
             )
-            sweep.enter(tables, self._table, columns_of(batch), links)
+            sweep.enter(tables, self._table, batch, links)
             inner = np.nonzero(np.diff(batch.edge_offsets))[0]
             kept = take(batch, inner).copied()
-            self._parts.append((kept, columns_of(kept), links._replace(place=links.place[inner])))
+            self._parts.append((kept, links._replace(place=links.place[inner])))
             self._say(READING, done)
-        for _, columns, links in self._parts:
-            sweep.link(self._table, columns, links, self._counts)
+        for batch, links in self._parts:
+            sweep.link(self._table, batch, links, self._counts)
 
     def _sweep(self) -> float:
         """Sweeps once over all records; returns the largest change of a node Q."""
@@ -273,17 +272,17 @@ class _Refresh:
         if self._changes:
             note += f", largest change {self._changes[-1]:.5f}"
         largest = 0.0
-        for done, (_, columns, links) in enumerate(self._parts, 1):
-            change = sweep.sweep(self._table, columns, links, self._tolerance, self._counts)
+        for done, (batch, links) in enumerate(self._parts, 1):
+            change = sweep.sweep(self._table, batch, links, self._tolerance, self._counts)
             largest = max(largest, float(change))
             self._say(SWEEPING, done * self._total // len(self._parts), note)
         return largest
 
     def _changed(self) -> Iterator[RecordBatch]:
         """Yields the records that have other values now, in the order of the file."""
-        for done, (batch, columns, links) in enumerate(self._parts, 1):
+        for done, (batch, links) in enumerate(self._parts, 1):
             changed = np.zeros(len(batch), np.uint8)
-            sweep.freshen(self._table, columns, links, changed, self._counts)
+            sweep.freshen(self._table, batch, links, changed, self._counts)
             yield take(batch, np.nonzero(changed)[0])
             self._say(WRITING, done * self._total // len(self._parts))
 

@@ -136,7 +136,7 @@ def _mean_of(
     if moves == 0:
         return q_now, int64(1), visits + 1, flags
     kept = mate_kept(c.v[i], int64(c.d[i]))
-    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, clock_of(adv(c.words, i * PW)), kept)
+    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, clock_of(adv(c.packed, i * PW)), kept)
     return q_now, code, visits + 1, flags
 
 
@@ -186,13 +186,13 @@ def _note_children(
     """Notes the hashes of a record's visited children; none if its P do not fit its moves."""
     first, begin = c.code_offsets[i], c.edge_offsets[i]
     count, edges = c.code_offsets[i + 1] - first, c.edge_offsets[i + 1] - begin
-    fits = generate_moves(T, adv(c.words, i * PW), moves) == count
+    fits = generate_moves(T, adv(c.packed, i * PW), moves) == count
     rank_codes(adv(c.codes, first), count, edges, ranks)
     for e in range(begin, begin + edges):
         x.child[e] = U(0)
         x.check[e] = uint32(0)
         if fits and c.n[e] > c.r[e]:
-            key, check = make_child(T, adv(c.words, i * PW), child, moves[ranked_move(ranks[e - begin])])
+            key, check = make_child(T, adv(c.packed, i * PW), child, moves[ranked_move(ranks[e - begin])])
             x.child[e], x.check[e] = key, uint32(check)
             x.resets[e] = uint8(clock_of(child) == 0)
 
@@ -202,7 +202,7 @@ def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], c: Columns, x: Links
     """Adds records with their present values; the table must have room.
 
     Args:
-      T: the table of `position/tables.py`. table: `[places * 2]` uint64. c: a batch of `columns_of`.
+      T: the table of `position/tables.py`. table: `[places * 2]` uint64. c: a batch of records.
       x: of the same records; it is filled.
     """
     board = ptr(T, 0)
@@ -211,7 +211,7 @@ def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], c: Columns, x: Links
     for i in range(c.v_size):
         begin = c.edge_offsets[i]
         q, code, visits, flags = _mean_of(c, int64(i), adv(c.q, begin), adv(c.edge_d, begin))
-        key, check = hashes_of(board, adv(c.words, i * PW))
+        key, check = hashes_of(board, adv(c.packed, i * PW))
         place, tag = _place_of(t, key, check)
         _set_worth(t, place, tag, q, code)
         ended = c.code_offsets[i + 1] == c.code_offsets[i] or lower_in(flags) == upper_in(flags)

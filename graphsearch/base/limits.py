@@ -355,13 +355,23 @@ def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
     Raises:
       InputFileError: if a line is longer than LINE.
     """
-    number, most = 0, LINE.most
+    for number, line in enumerate(byte_lines(file, name)):
+        yield decoded(line if number else line.removeprefix(b"\xef\xbb\xbf"))
+
+
+def byte_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yields the lines of a text with their line ends.
+
+    Raises:
+      InputFileError: if a line is longer than LINE.
+    """
+    number, most = 1, LINE.most
     while piece := file.readline(most + 1):
         if len(piece) > most:
-            raise long_line(name, number + 1)
+            raise long_line(name, number)
         for line in _LINES.findall(piece):  # a carriage return alone ends a line, too
             number += 1
-            yield decoded(line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b""))
+            yield line
 
 
 _LINES = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")

@@ -122,31 +122,22 @@ class Input:
                 if len(piece) < size:
                     return
 
-    def pass_to(self, place: int) -> None:
-        """Sets the number of consumed unpacked bytes, for `position`."""
-        self._handed_out = place
-
-    def text_pieces(self, size: int) -> Iterator[bytes]:
-        """Yields the unpacked bytes of a text in pieces of `size`; only the last one may be shorter.
+    def byte_lines(self) -> Iterator[bytes]:
+        """Yields the lines of a text with their ends.
 
         Raises:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
         with self.readable():
             self._refuse_other_files(self._plain.peek(4096)[:4096])
-        yield from self.pieces(size)
+            for line in limits.byte_lines(self._plain, self.name):
+                self._handed_out += len(line)
+                yield line
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines of a text with their ends, decoded as UTF-8 or Windows-1252.
-
-        Raises:
-          ImportFileError: if it is no text, or packed bytes are damaged or cut short.
-        """
-        with self.readable():
-            self._refuse_other_files(self._plain.peek(4096)[:4096])
-            for line in limits.text_lines(self._plain, self.name):
-                self._handed_out += len(line.encode())
-                yield line
+        """Yields the lines, decoded as UTF-8 or Windows-1252; errors as `byte_lines`."""
+        for number, line in enumerate(self.byte_lines()):
+            yield limits.decoded(line if number else line.removeprefix(b"\xef\xbb\xbf"))
 
     def _refuse_other_files(self, head: bytes) -> None:
         if head.startswith(SQLITE):

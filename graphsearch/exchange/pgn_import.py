@@ -1,15 +1,16 @@
-"""Imports games of PGN files into a graph file: counts and results by position and move."""
+"""Imports games of PGN files into a graph file: counts and results by position and move.
+
+cut_text -> GameText -> sure_game, or read_game of position/pgn.py -> GivenGame -> play -> PlayedBlock -> rows
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 import chess
@@ -17,335 +18,138 @@ import chess.pgn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import limits
 from ..base.errors import ImportFileError, InvalidParameterError
-from ..position.board import (
-    POSITION_WORDS,
-    board_of,
-    check,
-    encode_move,
-    fen_of,
-    key_of_words,
-    pack,
-    pack_checked,
-)
+from ..base.limits import GAME_MOVES
+from ..position.board import POSITION_WORDS, encode_move, pack
 from ..position.fens import castling_of, fens, key_texts
 from ..position.openings import DEEPEST, opening_names, opening_places
-from ..position.pgn import GameCutter, GameText, ReadGame, own_moves, read_game, shown, variant_of
-from ..position.words import KEY
+from ..position.pgn import (
+    RESULTS,
+    GameText,
+    ReadGame,
+    cut_text,
+    own_moves,
+    read_game,
+    read_tags,
+    shown,
+    start_board,
+    variant_of,
+)
+from ..position.rules_kernel import MAX_LEGAL_MOVES, list_all
+from ..position.words import KEY, KINGS
 from ..query.game_list import key_parts
-from ..query.replay import start_of
-from ..query.steps import legal_codes, names_of, uci_names
-from ..store.record import board_tables
+from ..query.steps import CASTLING_STEP, Ints, Mask, Words, names_of, positions_after, uci_names
+from ..store.record import board_tables, keys_of
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import GameRow, IndexRow, MoveRow, PositionRow
 from ..store.tables.rows import MAX_GAME_MOVES
-from . import movetext_kernel as kernel
-from .importing import (
-    FileReport,
-    GivenFile,
-    Importing,
-    Input,
-    OnProgress,
-    Problem,
-    import_files,
-)
+from .importing import FileReport, GivenFile, Importing, Input, OnProgress, Problem, import_files
 from .kept_games import TextKeeper
 
-# ------------------------------------------------------------------ reading games in blocks
-WINDOW = 1 << 18  # bytes of text per read
-GAMES_IN_BLOCK = 500
-RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by the first columns of a count
-NO_PLY = 1 << 40  # replays all moves
+# ------------------------------------------------------------------ games to play
 MAX_STARTS = 1000  # cached first positions
+MAX_WORDS = 1 << 16  # cached words
 
-_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r(?=.))", re.DOTALL)  # `\r` at the end of a window may precede `\n`
-_BLANK_LINES = re.compile(rb"(?>[ \t]*\r?\n)*")
-# a regular game: one tag to a line, blank lines, and lines of moves up to a blank line. Atomic
-# groups keep the time linear
-_REGULAR = re.compile(
-    rb'(?>(?:\[(?>[A-Za-z0-9][\w+#=:-]*) "[^"\\\r\n]*"\]\r?\n)+)(?>\r?\n)+'
-    rb"((?>(?:(?:[^\s\[%]|\[%)[^\n]*\n)+))(?=\r?\n)"
+# features of a legal move: its code (`encode_move`), the kind of its man, the wing of castling + 1
+KIND_SHIFT, WING_SHIFT = 15, 18
+CODE, FILE, RANK = (1 << KIND_SHIFT) - 1, 7, 7 << 3
+ALWAYS = (1 << WING_SHIFT + 2) - 1 & ~FILE & ~RANK  # given by each text of a move
+CASTLING = 3 << WING_SHIFT
+
+_COMMENT = re.compile(r"\{[^}]*\}")
+_NUMBER = re.compile(r"\d+\.+|\.\.+")
+_MOVE = re.compile(
+    r"(?:\d+\.+)?(?:([NBRQK])([a-h]?)([1-8]?)x?([a-h][1-8])|(?:([a-h])x)?([a-h][1-8])(?:=?([NBRQ]))?"
+    r"|(O-O(?:-O)?))[+#]?[!?]{0,2}"
 )
-_COMMENT = re.compile(rb"\{[^}]*\}|;[^\n]*\n")
-_VARIATION = re.compile(rb"\([^()]*\)")
-_ODD_VARIATION = re.compile(rb"\([\x00-9]*\(|\A[^A-Za-z(]*\(")  # at the start of the game or of another one
-MOST_NESTED = 20  # variations in one another, of a regular game
-# words of a main line up to its result: each may have a move number, a move and glyphs
-_MAIN_LINE = re.compile(
-    rb"([ \t\n]*(?>(?:(?:[1-9]\d*(?=[.\s]))?\.*"
-    rb"(?:(?:O-O(?:-O)?|0-0(?:-0)?|[NBRQK]?[a-h]?[1-8]?[x-]?[a-h][1-8](?:=?[NBRQKnbrqk])?)(?:e\.?p\.?)?)?"
-    rb"[+#]*(?:[!?]|\$\d+)*[ \t\n]+)*))(1-0|0-1|1/2-1/2|\*)[ \t\n]*"
-)
-_TAG = re.compile(r'\[([^ ]+) "([^"]*)')
+_LETTERS = " NBRQK"  # by kind; a pawn has none
 
 
-class Facts(NamedTuple):
-    """A game without its moves: its tags, the result behind its moves, and its place and size in the file."""
+class Wanted(NamedTuple):
+    """The features of a move that a text gives: its bits in `mask` are `value`."""
+
+    mask: int
+    value: int
+
+
+NO_MOVE, ODD_WORD = Wanted(0, 0), Wanted(-1, -1)
+
+
+@lru_cache(maxsize=MAX_WORDS)
+def wanted_move(word: str) -> Wanted:
+    """Returns the features of the move in a word; NO_MOVE for a move number, ODD_WORD for any other word."""
+    found = _MOVE.fullmatch(word)
+    if not found:
+        return NO_MOVE if _NUMBER.fullmatch(word) else ODD_WORD
+    letter, file, rank, target, pawn_file, pawn_target, promotion, castling = found.groups()
+    if castling:
+        return Wanted(CASTLING, (1 if castling == "O-O" else 2) << WING_SHIFT)
+    target, file = target or pawn_target, file or pawn_file or ("" if letter else pawn_target[0])
+    mask = ALWAYS | (FILE if file else 0) | (RANK if rank else 0)
+    value = _LETTERS.index(letter or " ") << KIND_SHIFT | _LETTERS.index(promotion or " ") << 12
+    value |= chess.parse_square(target) << 6
+    return Wanted(mask, value | (ord(file) - ord("a") if file else 0) | (int(rank) - 1 << 3 if rank else 0))
+
+
+class GivenGame(NamedTuple):
+    """A game to play.
+
+    Attributes:
+      headers: its tags. result: behind its moves. place, size: of its text in the file, in bytes.
+      start: the first position, packed. ply: half-moves before it, by its move number.
+    """
 
     headers: dict[str, str]
     result: str
     place: int
     size: int
-
-
-Words = NDArray[np.uint64]
-
-
-def main_line(movetext: bytes) -> tuple[bytes, str] | None:
-    """Returns the words of a game's main line and its result; None if kernels cannot read them.
-
-    >>> main_line(b"1. e4 {a comment} (1. d4 d5) e5 $1 1-0\\n")
-    (b'1. e4     e5 $1 ', '1-0')
-    >>> main_line(b"1. e4 resigns *") is None
-    True
-    """
-    text = movetext.replace(b"\r\n", b"\n")
-    text = _COMMENT.sub(b" ", text)
-    if b"(" in text and _ODD_VARIATION.search(text):
-        return None
-    for _ in range(MOST_NESTED):
-        if b"(" not in text:
-            break
-        text = _VARIATION.sub(b" ", text)
-    found = _MAIN_LINE.fullmatch(text)
-    return (found[1], found[2].decode()) if found and b"\r" not in movetext.replace(b"\r\n", b"") else None
-
-
-@dataclass(frozen=True, slots=True)
-class PlayedBlock:
-    """Replayed games, in concatenated arrays.
-
-    Attributes:
-      games: their facts.
-      sizes: `[G]`: number of positions of each game, one more than its moves; 0 for one that is not replayed.
-      plies: `[G]`: half-moves before each game's first position, by its move number.
-      positions: `[P, 10]`, before every move and at the end of each game. keys: `[P]`.
-      codes, numbers: `[P]`: the move from each position, and its number in canonical order; 0 at the end of
-        a game.
-    """
-
-    games: Sequence[Facts]
-    sizes: NDArray[np.int64]
-    plies: NDArray[np.int64]
-    positions: Words
-    keys: NDArray[np.uint64]
-    codes: NDArray[np.uint16]
-    numbers: NDArray[np.uint8]
-
-    def part(self, first: int, end: int) -> PlayedBlock:
-        """Returns some of the games."""
-        rows = slice(int(self.sizes[:first].sum()), int(self.sizes[:end].sum()))
-        columns = (self.positions[rows], self.keys[rows], self.codes[rows], self.numbers[rows])
-        return PlayedBlock(self.games[first:end], self.sizes[first:end], self.plies[first:end], *columns)
-
-    def moves(self, game: int) -> bytes:
-        """Returns the canonical numbers of a game's moves, one byte each."""
-        end = int(self.sizes[: game + 1].sum())
-        return self.numbers[end - int(self.sizes[game]) : end - 1].tobytes()
-
-
-# ------------------------------------------------------------------ regular games
-class _Regular(NamedTuple):
-    """A game for the kernel: the number of its first line, its text and facts, and its main line.
-
-    `start`, `ply`: its first position, packed, and half-moves before it.
-    """
-
-    line: int
-    text: bytes
-    facts: Facts
     start: Words
     ply: int
-    words: bytes
+    moves: Sequence[Wanted]
+
+
+def sure_game(text: GameText) -> GivenGame | None:
+    """Returns a game of which each word is surely read as `chess.pgn` reads it; None for any other game.
+
+    Its tags can be read, and its moves are those of most programs, with move numbers, comments in braces,
+    and `!` and `?`.
+    """
+    tags = read_tags(text)
+    if text.error or tags.error or tags.remarks or variant_of(tags.headers):
+        return None
+    start = _first_position(tags.headers.get("FEN", ""), tags.headers.get("SetUp", ""))
+    *words, result = _COMMENT.sub(" ", "".join(line for _, line in text.moves)).split() or [""]
+    moves = [move for move in map(wanted_move, words) if move != NO_MOVE]
+    if start is None or result not in RESULTS or ODD_WORD in moves or len(moves) > GAME_MOVES.most:
+        return None
+    return GivenGame(tags.headers, result, text.place, text.size, *start, moves)
 
 
 @lru_cache(maxsize=MAX_STARTS)
-def _first_position(fen: str) -> tuple[Words, int] | None:
-    """Returns the packed first position of a game and its ply; None if kernels cannot replay the game."""
-    with suppress(ValueError):
-        board = board_of(fen or chess.STARTING_FEN)
-        check(board)
-        return None if board.chess960 else (pack_checked(board), board.ply())
-    return None
+def _first_position(fen: str, set_up: str) -> tuple[Words, int] | None:
+    """Returns the packed first position of a game and its ply; None if that has an error, or is Chess960."""
+    try:
+        board = start_board({"FEN": fen, "SetUp": set_up})
+    except ValueError:
+        return None
+    return None if board.chess960 else (pack(board), board.ply())
 
 
-class BlockReader:
-    """Yields the games of a PGN file in order: regular ones in blocks, others as text.
-
-    Args:
-      max_ply: replay moves from positions below this ply only; None: all.
-      regular: whether kernels replay regular games; if not, all are yielded as text.
-      keep: called with the place and the bytes of every piece of the file.
-
-    Attributes:
-      words: number of words outside the games.
-    """
-
-    def __init__(
-        self,
-        given: Input,
-        *,
-        max_ply: int | None = None,
-        regular: bool = True,
-        keep: Callable[[int, bytes], None] | None = None,
-    ) -> None:
-        self.words = 0
-        self._given = given
-        self._pieces = given.text_pieces(WINDOW)
-        self._text = b""  # the window
-        self._base = 0  # offset of the window in the file
-        self._at = 0  # offset in the window of the next game
-        self._line = 1  # line number there
-        self._ended = False
-        self._max_ply, self._regular, self._keep = max_ply, regular, keep
-        self._waiting: list[_Regular] = []
-
-    def __iter__(self) -> Iterator[PlayedBlock | GameText]:
-        with self._given.readable():
-            while self._has_more():
-                game = self._regular_game() if self._regular else None
-                self._waiting += [game] if game else []
-                if game is None or len(self._waiting) == min(GAMES_IN_BLOCK, GAMES_AT_ONCE):
-                    yield from self._replayed()
-                if game is None:
-                    yield from self._odd()
-            yield from self._replayed()
-
-    def _has_more(self) -> bool:
-        """Passes blank lines, and returns whether a game may follow; reads a whole window if there is one."""
-        while True:
-            while len(self._text) - self._at < WINDOW and not self._ended:
-                self._fill()
-            self._go_to(_BLANK_LINES.match(self._text, self._at).end())  # type: ignore[union-attr]
-            if self._at < len(self._text) or self._ended:
-                return self._at < len(self._text)
-
-    def _go_to(self, at: int) -> None:
-        """Sets the place of the next game."""
-        self._line += self._text.count(b"\n", self._at, at)
-        self._at = at
-        self._given.pass_to(self._base + at)
-
-    def _regular_game(self) -> _Regular | None:
-        """Returns the next game if kernels may replay it, and passes it."""
-        found = _REGULAR.match(self._text, self._at)
-        if found is None:
-            return None
-        begin, middle, end, line = self._at, found.start(1), found.end(1), self._line
-        tags = _TAG.findall(limits.decoded(self._text[begin:middle]))
-        headers = dict(tags)
-        fen = headers.get("FEN", "")
-        is_other = (not fen and headers.get("SetUp") == "1") or ("Variant" in headers and variant_of(headers))
-        start = None if is_other or len(headers) < len(tags) else _first_position(fen)
-        read = main_line(self._text[middle:end]) if start else None
-        if start is None or read is None:
-            return None
-        words, result = read
-        facts = Facts(headers, result, self._base + begin, end - begin)
-        self._go_to(end)
-        return _Regular(line, found[0], facts, *start, words)
-
-    def _replayed(self) -> Iterator[PlayedBlock | GameText]:
-        """Yields the waiting games: replayed, or as text if the kernel does not find a move."""
-        games, self._waiting = self._waiting, []
-        block = _replay(games, self._max_ply)
-        for is_odd, run in groupby(range(len(games)), key=lambda i: block.sizes[i] == 0):
-            first, *others = run
-            if not is_odd:
-                yield block.part(first, first + len(others) + 1)
-            for game in games[first : first + len(others) + 1] if is_odd else ():
-                cutter = GameCutter(game.line, game.facts.place)
-                for data in _LINE.findall(game.text):
-                    yield from self._kept(*cutter.add(limits.decoded(data), len(data)))
-                yield from self._kept(cutter.end())
-
-    # -------------------------------------------------------------- other games
-    def _odd(self) -> Iterator[GameText]:
-        """Yields the next game as text, and games that end in the middle of its lines."""
-        cutter = GameCutter(self._line, self._base + self._at)
-        while True:
-            at, line_number = self._at, self._line
-            data = self._next_line()
-            line = limits.decoded(data)
-            if not data or cutter.ends_before(line):
-                self._at = self._at - len(data) if data else at
-                self._line = line_number
-                break
-            yield from self._kept(*cutter.add(line, len(data)))
-        yield from self._kept(cutter.end())
-        self._given.pass_to(self._base + self._at)
-
-    def _kept(self, *games: GameText | None) -> Iterator[GameText]:
-        for game in games:
-            if game and game.is_nothing:
-                self.words += game.words
-            elif game:
-                yield game
-
-    def _next_line(self) -> bytes:
-        """Returns the next line with its end; empty at the end of the file.
-
-        Raises:
-          InputFileError: if it is too long.
-        """
-        most = limits.LINE.most
-        while True:
-            found = _LINE.match(self._text, self._at)
-            end = found.end() if found else len(self._text)
-            if end - self._at > most:
-                raise limits.long_line(self._given.name, self._line)
-            if found or self._ended:
-                break
-            self._fill()
-        line = self._text[self._at : end]
-        self._line += bool(line)
-        self._at = end
-        return line
-
-    def _fill(self) -> None:
-        """Appends the next piece of the file to the unparsed text."""
-        piece = next(self._pieces, b"")
-        self._ended = not piece
-        if self._keep:
-            self._keep(self._base + len(self._text), piece)
-        self._base += self._at
-        self._text, self._at = self._text[self._at :] + piece, 0
-
-
-def _replay(games: Sequence[_Regular], max_ply: int | None) -> PlayedBlock:
-    """Returns replayed games, without positions of those that the kernel cannot replay."""
-    ends = np.cumsum([len(game.words) + 1 for game in games], dtype=np.int64)
-    text = np.frombuffer(b"\n".join([*(game.words for game in games), bytes(8)]), np.uint8)
-    plies = np.array([game.ply for game in games], np.int64)
-    most = np.full(len(games), NO_PLY) if max_ply is None else np.maximum(0, max_ply - plies)
-    begins = ends - np.array([len(game.words) + 1 for game in games], np.int64)
-    rows = np.stack([begins, ends - 1, most], axis=1).reshape(-1)
-    starts = np.array([game.start for game in games], np.uint64).reshape(-1)
-    room = len(text) // 2 + 2 * len(games)
-    sizes = np.empty(len(games), np.int64)
-    positions, keys = np.empty((room, POSITION_WORDS), np.uint64), np.empty(room, np.uint64)
-    codes, numbers = np.empty(room, np.uint16), np.empty(room, np.uint8)
-    if games:
-        flat = positions.reshape(-1)
-        kernel.replay_games(board_tables(), text, starts, rows, sizes, flat, keys, codes, numbers)
-    block = PlayedBlock([game.facts for game in games], sizes, plies, positions, keys, codes, numbers)
-    return block.part(0, len(games))  # without the room at the end
-
-
-# ------------------------------------------------------------------ games of chess.pgn
-def played_game(game: ReadGame, max_ply: int | None) -> PlayedBlock:
-    """Returns the mainline of a game as a block; max_ply: as in `BlockReader`."""
+def judged_game(game: ReadGame) -> GivenGame:
+    """Returns the mainline of a game as python-chess read it."""
     start = game.start or chess.Board()
-    most = None if max_ply is None else max(0, max_ply - start.ply())
-    facts = Facts(game.headers, game.result, game.text.place, game.text.size)
-    return _played([(start, game.moves[:most])], [facts])
+    moves = [Wanted(CODE, encode_move(move)) for move in game.moves]
+    return GivenGame(
+        game.headers, game.result, game.text.place, game.text.size, pack(start), start.ply(), moves
+    )
 
 
-def played_variations(game: ReadGame, max_ply: int | None) -> PlayedBlock:
-    """Returns the moves of a game's variations as games of one move: each counts each time it occurs."""
-    lines = list[tuple[chess.Board, list[chess.Move]]]()
+def variations_of(game: ReadGame, max_ply: int | None) -> Iterator[GivenGame]:
+    """Yields the moves of a game's variations as games of one move: each counts each time it occurs.
+
+    Leaves out moves from positions from `max_ply` on.
+    """
     waiting: list[tuple[chess.pgn.GameNode, chess.Board, bool]] = [
         (game.tree, game.start or chess.Board(), False)
     ]
@@ -354,66 +158,84 @@ def played_variations(game: ReadGame, max_ply: int | None) -> PlayedBlock:
         for i, child in enumerate(node.variations):
             if child.move:
                 [move] = own_moves(board, [child.move])
-                is_counted = (in_variation or i > 0) and (max_ply is None or board.ply() < max_ply)
-                lines += [(board, [move])] if is_counted else []
+                if (in_variation or i > 0) and (max_ply is None or board.ply() < max_ply):
+                    yield GivenGame({}, "", 0, 0, pack(board), board.ply(), [Wanted(CODE, encode_move(move))])
                 after = board.copy(stack=False)
                 after.push(move)
                 waiting.append((child, after, in_variation or i > 0))
-    return _played(lines, [Facts({}, "", 0, 0)] * len(lines))
 
 
-def _played(lines: Sequence[tuple[chess.Board, list[chess.Move]]], facts: Sequence[Facts]) -> PlayedBlock:
-    words, codes = list[Words](), list[int]()
-    for start, moves in lines:
-        board = start.copy(stack=False)
-        words.append(pack(board))
-        for move in moves:
-            codes.append(encode_move(move))
-            board.push(move)
-            words.append(pack_checked(board))
-        codes.append(0)
-    positions = np.array(words, np.uint64).reshape(-1, POSITION_WORDS)
-    keys = np.array([key_of_words(row) for row in positions], np.uint64)
-    moved = np.array(codes, np.uint16)
-    numbers = np.argmax(legal_codes(positions)[1] == moved[:, None], axis=1).astype(np.uint8)
-    sizes = np.array([len(moves) + 1 for _, moves in lines], np.int64)
-    plies = np.array([start.ply() for start, _ in lines], np.int64)
-    return PlayedBlock(facts, sizes, plies, positions, keys, moved, numbers)
+# ------------------------------------------------------------------ playing
+@dataclass(frozen=True, slots=True)
+class PlayedBlock:
+    """Played games, in concatenated arrays.
+
+    Attributes:
+      games: as given.
+      sizes: `[G]`: number of positions of each game, one more than its moves; 0 for one that is odd: a move
+        does not fit exactly one legal move.
+      positions: `[P, 10]`, before every move and at the end of each game. keys: `[P]`.
+      codes, numbers: `[P]`: the move from each position, and its number in canonical order; 0 at the end of
+        a game.
+    """
+
+    games: Sequence[GivenGame]
+    sizes: Ints
+    positions: Words
+    keys: NDArray[np.uint64]
+    codes: NDArray[np.uint16]
+    numbers: NDArray[np.uint8]
 
 
-# ------------------------------------------------------------------ counts of a transaction
-# limits of one transaction; it is full when it reaches any of them
-GAMES_AT_ONCE = 5000
-ROWS_AT_ONCE = 400_000  # positions: some 50 MB
+def play(games: Sequence[GivenGame], max_ply: int | None = None) -> PlayedBlock:
+    """Plays games side by side; moves from positions from `max_ply` on are left out."""
+    most = np.array([len(game.moves) for game in games], np.int64)
+    begins, wanted = np.cumsum(most) - most, [move for game in games for move in game.moves]
+    features = np.array(wanted, np.int64).reshape(-1, 2)
+    if max_ply is not None:
+        most = np.minimum(most, [max(0, max_ply - game.ply) for game in games])
+    odd, parts, at, ply = np.zeros(len(games), bool), [], np.arange(len(games)), 0
+    words = np.array([game.start for game in games], np.uint64).reshape(-1, POSITION_WORDS)
+    keys = keys_of(words)
+    while True:
+        codes, numbers = np.zeros(len(at), np.uint16), np.zeros(len(at), np.uint8)
+        parts.append((at, words, keys, codes, numbers))
+        going = np.flatnonzero(most[at] > ply)
+        if not len(going):
+            break
+        codes[going], numbers[going], fits = _fitting(words[going], features[begins[at[going]] + ply])
+        odd[at[going[~fits]]] = True
+        going, ply = going[fits], ply + 1
+        words, keys = positions_after(words, going, codes[going])
+        at = at[going]
+    of, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(of, kind="stable")
+    order = order[~odd[of[order]]]
+    return PlayedBlock(games, np.where(odd, 0, most + 1), *(column[order] for column in columns))
 
+
+def _fitting(words: Words, wanted: Ints) -> tuple[NDArray[np.uint16], Ints, Mask]:
+    """Returns the legal move with the wanted features, `[R, 2]`, in each position: its code, and its number.
+
+    The mask is False where none or several have them.
+    """
+    offsets, kinds = np.zeros(len(words) + 1, np.int64), np.zeros(len(words), np.uint8)
+    moves = np.zeros(len(words) * MAX_LEGAL_MOVES, np.uint16)
+    list_all(board_tables(), words.reshape(-1), offsets, moves, kinds)
+    codes, of = moves[: offsets[-1]].astype(np.int64), np.repeat(np.arange(len(words)), np.diff(offsets))
+    origin, step = codes & 63, (codes >> 6 & FILE) - (codes & FILE)
+    kind = (words[of, : KINGS + 1] >> origin.astype(np.uint64)[:, None] & np.uint64(1)).argmax(1)
+    wing = np.where((kind == KINGS) & (np.abs(step) == CASTLING_STEP), 1 + (step < 0), 0)
+    features = codes | kind << KIND_SHIFT | wing << WING_SHIFT
+    found = np.flatnonzero(features & wanted[of, 0] == wanted[of, 1])
+    places = offsets[:-1].copy()
+    places[of[found]] = found
+    fits = np.bincount(of[found], minlength=len(words)) == 1
+    return moves[places], places - offsets[:-1], fits
+
+
+# ------------------------------------------------------------------ rows of positions and moves
 WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS, COLUMNS = range(6)  # columns of a count
-
-
-class Tally:
-    """Counts of the games of one transaction."""
-
-    def __init__(self) -> None:
-        self._blocks: list[PlayedBlock] = []
-        self._results: list[int] = []
-        self._games = self._rows = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a limit is reached, so that the caller must write the counts."""
-        return self._games >= GAMES_AT_ONCE or self._rows >= ROWS_AT_ONCE
-
-    def add(self, block: PlayedBlock, results: Sequence[int]) -> None:
-        """Counts games, each (position, move) of a game once; results: each game's column."""
-        if block.games:
-            self._blocks.append(block)
-            self._results += results
-            self._rows += len(block.keys)
-            self._games += sum(result != VARIATIONS for result in results)
-
-    def write(self, store: Store) -> None:
-        """Adds the counts to the tables of the file, sorted by key."""
-        if self._blocks:
-            tables.add_games(store, *_table_rows(self._blocks, np.array(self._results, np.int64)))
 
 
 def _table_rows(
@@ -426,10 +248,11 @@ def _table_rows(
     Args:
       results: the column of each game.
     """
-    sizes, begins, positions, keys, codes = (
+    sizes, positions, keys, codes = (
         np.concatenate([getattr(block, name) for block in blocks])
-        for name in ("sizes", "plies", "positions", "keys", "codes")
+        for name in ("sizes", "positions", "keys", "codes")
     )
+    begins = np.array([game.ply for block in blocks for game in block.games], np.int64)
     games = np.repeat(np.arange(len(sizes)), sizes)
     step = np.arange(len(keys)) - (np.cumsum(sizes) - sizes)[games]
     plies, castling = begins[games] + step, castling_of(positions)
@@ -472,9 +295,13 @@ def _count_moves(
     return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, COLUMNS)
 
 
+# ------------------------------------------------------------------ imports
+GAMES_AT_ONCE = 5000  # of a transaction
+POSITIONS_AT_ONCE = 400_000  # likewise: some 50 MB
+GAMES_IN_BLOCK = 500  # played side by side
 MOST_WORDS = 5  # named of those that are skipped
-
 NULL_MOVE = "a null move (--), which no game contains; the game counts up to there"
+RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by the first columns of a count
 
 _RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
 
@@ -529,100 +356,130 @@ def import_pgn(
 
 class _PgnImport:
     def __init__(self, importing: Importing, given: Input, variations: bool, max_ply: int | None) -> None:
-        self._importing = importing
-        self._report = importing.report
-        self._texts = TextKeeper(tables.text_end(importing.store, importing.source.id))
-        keep = self._texts.add if importing.players else None
-        self._reader = BlockReader(given, max_ply=max_ply, regular=not variations, keep=keep)
+        self._importing, self._report, self._given = importing, importing.report, given
         self._variations, self._max_ply = variations, max_ply
-        self._tally = Tally()
+        self._texts = TextKeeper(tables.text_end(importing.store, importing.source.id))
+        self._kept_before = importing.source.players or 0 if importing.players else None
+        self._passed = 0  # games
+        self._waiting: list[GameText] = []
+        self._blocks: list[PlayedBlock] = []  # games to count
+        self._results: list[int] = []  # their columns
         self._rows: list[GameRow] = []  # games to store
         self._index: list[IndexRow] = []
-        self._kept_before = importing.source.players or 0
-        self._passed = 0
-        self._strays = self._at_odds = self._cut_variations = 0
-        self._stray_words: list[str] = []  # the first ones
+        self._words = 0  # outside the games
+        self._strays: list[tuple[int, str]] = []  # skipped words, with their lines
+        self._at_odds = self._cut_variations = 0
 
     def read(self) -> None:
         """Imports the games that are not imported yet; saves the counts even after an error."""
-        finished = False
+        finished, size = False, min(GAMES_IN_BLOCK, GAMES_AT_ONCE)
         try:
-            for one in self._reader:
-                if isinstance(one, PlayedBlock):
-                    self._add_block(one)
-                    self._passed += len(one.games)
-                else:
-                    self._add_text(one)
-                    self._passed += 1
-                if self._tally.is_full or len(self._rows) >= GAMES_AT_ONCE:
-                    self._save()
-                self._importing.show_progress()
+            for text in cut_text(self._lines()):
+                if text.is_nothing:
+                    self._words += text.words
+                    continue
+                self._waiting.append(text)
+                borders = (self._importing.before, self._kept_before)
+                if len(self._waiting) < size and self._passed + len(self._waiting) not in borders:
+                    continue
+                self._add_waiting()
                 if self._importing.stopped:
                     return
-            if self._reader.words and not self._passed:
-                words = f"{self._reader.words:,} words that are not moves"
+            self._add_waiting()
+            if self._words and not self._passed:
+                words = f"{self._words:,} words that are not moves"
                 raise ImportFileError(f"{self._report.name} has no games, only {words}; is it a PGN file?")
             finished = True
         finally:
             self._save(finished=finished)
             self._add_notes(finished=finished)
 
-    def _add_block(self, played: PlayedBlock) -> None:
-        """Counts and stores replayed games, except those already counted or stored."""
-        results = [result_of(game) for game in played.games]
-        skip = min(max(0, self._importing.before - self._passed), len(results))
-        self._tally.add(played.part(skip, len(results)), [result for result, _ in results[skip:]])
-        self._report.taken += len(results) - skip
-        self._at_odds += sum(at_odds for _, at_odds in results[skip:])
-        if self._importing.players:
-            first = self._passed + 1
-            numbers = [(i, first + i) for i in range(len(results)) if first + i > self._kept_before]
-            for i, number in numbers:
-                result = RESULT_TEXTS[results[i][0]]
-                self._rows.append(game_row(played.games[i], number, result, played.moves(i)))
-            self._index += index_of_block(played, numbers)
-            self._report.players += len(numbers)
+    def _lines(self) -> Iterator[bytes]:
+        place = 0
+        for line in self._given.byte_lines():
+            if self._importing.players:
+                self._texts.add(place, line)
+            place += len(line)
+            yield line
 
-    def _add_text(self, text: GameText) -> None:
-        """Reads, counts and stores a game, unless it is already counted and stored."""
-        number, report = self._passed + 1, self._report
-        counts = number > self._importing.before
-        if not counts and (not self._importing.players or number <= self._kept_before):
-            return
-        game = read_game(text, variations=self._variations)
+    def _add_waiting(self) -> None:
+        """Plays the waiting games; counts and stores them, unless they are already counted or stored."""
+        texts, self._waiting = self._waiting, []
+        first, self._passed = self._passed + 1, self._passed + len(texts)
+        counts = first > self._importing.before
+        stores = self._kept_before is not None and first > self._kept_before
+        if counts or stores:
+            games = [None if self._variations else sure_game(text) for text in texts]
+            block = self._played(texts, games, counts=counts)
+            numbers = [number for number, game in enumerate(games, first) if game]
+            results = [result_of(game.headers.get("Result", ""), game.result) for game in block.games]
+            columns = [column for column, _ in results]
+            if counts:
+                self._blocks += [block] if columns else []
+                self._results += columns
+                self._report.taken += len(block.games)
+                self._at_odds += sum(at_odds for _, at_odds in results)
+            if stores:
+                self._rows += game_rows(block, numbers, columns)
+                self._index += index_rows(block, numbers)
+                self._report.players += len(numbers)
+        self._importing.show_progress()
+        positions = sum(len(block.keys) for block in self._blocks)
+        if positions >= POSITIONS_AT_ONCE or max(len(self._results), len(self._rows)) >= GAMES_AT_ONCE:
+            self._save()
+
+    def _played(
+        self, texts: Sequence[GameText], games: list[GivenGame | None], *, counts: bool
+    ) -> PlayedBlock:
+        """Plays games; python-chess reads those that are not sure, and those that are odd.
+
+        Args:
+          games: the sure ones, None for others. Out: None for those that are skipped.
+        """
+        problems = list[Problem]()
+        unsure = [i for i, game in enumerate(games) if not game]
+        while True:
+            for i in unsure:
+                games[i] = self._judged(texts[i], problems, counts=counts)
+            given = [i for i, game in enumerate(games) if game]
+            block = play([game for game in games if game], self._max_ply)
+            unsure = [given[k] for k in np.flatnonzero(block.sizes == 0).tolist()]
+            if not unsure:
+                self._report.problems += sorted(problems, key=lambda problem: problem.place)
+                return block
+
+    def _judged(self, text: GameText, problems: list[Problem], *, counts: bool) -> GivenGame | None:
+        """Returns a game as python-chess reads it, None if it is skipped; adds what it has besides moves."""
+        game, report = read_game(text, variations=self._variations), self._report
         most = None if self._max_ply is None or game.start is None else self._max_ply - game.start.ply()
-        problem = (game.error_line, game.error) if game.fails_before(most) else (0, "")
-        if self._variations and game.variation_faults and not problem[1]:
-            problem = game.variation_faults[0]
-        if counts:
-            report.problems += [Problem(*remark) for remark in game.remarks]
-        if game.variant or problem[1]:
+        faults = [(game.error_line, game.error)] if game.fails_before(most) else []
+        faults += game.variation_faults if self._variations else []
+        if game.variant or faults:
             report.skipped += counts
-            if game.variant:
-                report.variants[game.variant] += counts
-            elif counts:
-                report.problems.append(Problem(*problem))
-            return
+            report.variants[game.variant] += counts and bool(game.variant)
         if counts:
-            if game.null_line:
-                report.problems.append(Problem(game.null_line, NULL_MOVE))
-            self._strays += len(game.strays)
-            shown_words = [f"{shown(word)} in line {line}" for line, word in game.strays]
-            self._stray_words += shown_words[: MOST_WORDS - len(self._stray_words)]
+            problems += [Problem(*remark) for remark in game.remarks]
+            problems += [Problem(*fault) for fault in faults[:1] if not game.variant]
+        if game.variant or faults:
+            return None
+        if counts:
+            problems += [Problem(game.null_line, NULL_MOVE)] if game.null_line else []
+            self._strays += game.strays
             if self._variations:
-                moves = played_variations(game, self._max_ply)
-                self._tally.add(moves, [VARIATIONS] * len(moves.games))
+                moves = play(list(variations_of(game, self._max_ply)))
+                self._blocks += [moves] if moves.games else []
+                self._results += [VARIATIONS] * len(moves.games)
                 self._cut_variations += game.null_variations
-        self._add_block(played_game(game, self._max_ply))
+        return judged_game(game)
 
     def _save(self, *, finished: bool = False) -> None:
-        passed = max(self._passed, self._kept_before) if self._importing.players else None
+        passed = None if self._kept_before is None else max(self._passed, self._kept_before)
         self._importing.save(self._write, finished=finished, players=passed)
-        self._tally = Tally()  # after a failed save, the next one has these counts
-        self._rows, self._index = [], []
+        self._blocks, self._results, self._rows, self._index = [], [], [], []
 
     def _write(self, store: Store) -> None:
-        self._tally.write(store)
+        if self._blocks:
+            tables.add_games(store, *_table_rows(self._blocks, np.array(self._results, np.int64)))
         source = self._importing.source.id
         tables.add_texts(store.connection, source, self._texts.pop_rows())
         if self._rows:
@@ -630,11 +487,12 @@ class _PgnImport:
             tables.add_index(store.connection, source, self._index)
 
     def _add_notes(self, *, finished: bool) -> None:
-        strays = self._strays + self._reader.words
-        words = f" (as {', '.join(self._stray_words)})" if self._stray_words else ""
+        first = sorted(self._strays)[:MOST_WORDS]
+        named = ", ".join(f"{shown(word)} in line {line}" for line, word in first)
+        strays = len(self._strays) + self._words
         for number, what in (
             (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
-            (strays if self._passed else 0, f"words that are not moves, skipped{words}"),
+            (strays if self._passed else 0, f"words that are not moves, skipped{named and f' (as {named})'}"),
             (self._cut_variations, "variations that were read up to a null move (--) only"),
         ):
             if number:
@@ -643,28 +501,26 @@ class _PgnImport:
             self._report.notes.append("it has no games")
 
 
-def result_of(game: Facts) -> tuple[int, bool]:
+def result_of(header: str, ending: str) -> tuple[int, bool]:
     """Returns the column of a game's result, and whether its Result header contradicts its ending.
 
-    >>> [result_of(Facts({"Result": "1-0"}, ending, 0, 0)) for ending in ("1-0", "*", "0-1")]
+    >>> [result_of("1-0", ending) for ending in ("1-0", "*", "0-1")]
     [(0, False), (0, False), (3, True)]
     """
-    header = _RESULTS.get(game.headers.get("Result", "").strip())
-    ending = _RESULTS.get(game.result)
-    if header is not None and ending is not None and header != ending:
+    of_header, of_ending = _RESULTS.get(header.strip()), _RESULTS.get(ending)
+    if of_header is not None and of_ending is not None and of_header != of_ending:
         return UNKNOWN, True
-    found = header if ending is None else ending
+    found = of_header if of_ending is None else of_ending
     return (UNKNOWN if found is None else found), False
 
 
 # ------------------------------------------------------------------ rows of kept games
-def index_of_block(played: PlayedBlock, numbers: Sequence[tuple[int, int]]) -> Iterator[IndexRow]:
-    """Yields the index rows of games of a block; numbers: (index in the block, number in the file) pairs."""
-    parts, ends = key_parts(played.keys), np.cumsum(played.sizes)
-    places = opening_places(played.positions[:, KEY])
-    for i, number in numbers:
-        end = int(ends[i])
-        first = end - int(played.sizes[i])
+def index_rows(block: PlayedBlock, numbers: Sequence[int]) -> Iterator[IndexRow]:
+    """Yields the index rows of the games of a block; numbers: of each in its file, from 1."""
+    parts, ends = key_parts(block.keys), np.cumsum(block.sizes)
+    places = opening_places(block.positions[:, KEY])
+    for number, size, end in zip(numbers, block.sizes.tolist(), ends.tolist(), strict=True):
+        first = end - size
         named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
         opening = opening_names()[places[first + named[-1]]] if len(named) else None
         yield IndexRow(number, opening, parts[first:end].tobytes())
@@ -677,33 +533,36 @@ _ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
 _NONE = frozenset({"", "?", "-", "*"})
 
 
-def game_row(game: Facts, number: int, result: str, moves: bytes) -> GameRow:
-    """Returns the row of a game.
+def game_rows(block: PlayedBlock, numbers: Sequence[int], columns: Sequence[int]) -> Iterator[GameRow]:
+    """Yields the rows of the games of a block.
 
     Args:
-      number: of the game in its file, from 1. result: as counted.
-      moves: their numbers in canonical order, one byte each.
+      numbers: of each in its file, from 1. columns: of their results.
     """
-    headers = game.headers
-    event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
-    return GameRow(
-        source=0,
-        number=number,
-        place=game.place,
-        size=game.size,
-        white=text_of(headers.get("White", "")),
-        black=text_of(headers.get("Black", "")),
-        white_elo=_elo_of(headers.get("WhiteElo", "")),
-        black_elo=_elo_of(headers.get("BlackElo", "")),
-        date=date_of(headers.get("Date", "")) or date_of(headers.get("UTCDate", "")),
-        event=event if event or site else None,
-        site=site if event or site else None,
-        round=text_of(headers.get("Round", "")),
-        result=result,
-        eco=text_of(headers.get("ECO", "")),
-        fen=_start_of(game),
-        moves=moves[:MAX_GAME_MOVES],
-    )
+    ends = np.cumsum(block.sizes).tolist()
+    for i, game in enumerate(block.games):
+        headers = game.headers
+        event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
+        fen = fens(game.start.reshape(1, -1), [game.ply])[0] if headers.get("FEN") else None
+        moves = block.numbers[ends[i] - int(block.sizes[i]) : ends[i] - 1]
+        yield GameRow(
+            source=0,
+            number=numbers[i],
+            place=game.place,
+            size=game.size,
+            white=text_of(headers.get("White", "")),
+            black=text_of(headers.get("Black", "")),
+            white_elo=_elo_of(headers.get("WhiteElo", "")),
+            black_elo=_elo_of(headers.get("BlackElo", "")),
+            date=date_of(headers.get("Date", "")) or date_of(headers.get("UTCDate", "")),
+            event=event if event or site else None,
+            site=site if event or site else None,
+            round=text_of(headers.get("Round", "")),
+            result=RESULT_TEXTS[columns[i]],
+            eco=text_of(headers.get("ECO", "")),
+            fen=None if fen == chess.STARTING_FEN else fen,
+            moves=moves.tobytes()[:MAX_GAME_MOVES],
+        )
 
 
 @lru_cache(maxsize=10_000)
@@ -739,11 +598,3 @@ def date_of(text: str) -> str | None:
 def _elo_of(text: str) -> int | None:
     found = _ELO.match(text.strip())
     return int(found[0]) or None if found else None
-
-
-def _start_of(game: Facts) -> str | None:
-    """Returns the FEN of a game's first position, None for the start position."""
-    if not game.headers.get("FEN"):
-        return None
-    fen = fen_of(start_of(game.headers["FEN"]))
-    return None if fen == chess.STARTING_FEN else fen

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import cast
 
 import chess
 import chess.pgn
@@ -91,68 +90,29 @@ class GameText:
         return read_tags(self).headers
 
 
-class GameCutter:
+class _Cutter:
     """Cuts lines into games, as `chess.pgn` does, but keeps a game together that blank lines divide.
 
     A game begins with tags, or with the first move after the end of another. Outside a comment, it ends
     before a tag after a blank line; before another line after a blank line, unless it has no result yet and
     the line goes on by its move number; and before move 1 after its result. An open comment ends before an
     Event tag after a blank line, or it would hide all later games.
-
-    Args:
-      line: number of the first line. place: its offset in the file.
     """
 
-    def __init__(self, line: int = 1, place: int = 0) -> None:
-        self._number, self._end = line - 1, place
+    def __init__(self) -> None:
+        self._number = self._end = 0  # of the last line; its end in the file
         self._most_text, self._most_headers = GAME.most, HEADERS.most
+        self._game: GameText | None = None
         self._begin_game()
 
     def _begin_game(self) -> None:
-        self._game: GameText | None = None
         self._names: set[str] = set()  # of its tags
         self._is_faulty = False  # whether a line of tags costs the game
         self._text = self._depth = 0  # characters; open variations
         self._in_comment = self._is_blank = self._is_numbered = self._is_finished = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no game is open."""
-        return self._game is None
-
-    def ends_before(self, line: str) -> bool:
-        """Returns whether the open game ends before a line."""
-        game = self._game
-        line = line.lstrip("\ufeff")
-        if game is None or line.isspace():
-            return False
-        if self._in_comment:
-            return self._is_blank and bool(_EVENT.match(line))
-        if line.startswith("%"):
-            return False
-        if not game.moves:
-            again = self._is_faulty or bool(_EVENT.match(line) or self._names.intersection(_names_of(line)))
-            return self._is_blank and again and _is_tag_line(line)
-        if _is_tag_line(line):
-            is_next = self._is_finished or (game.has_moves and _EVENT.match(line))
-            return self._is_blank or bool(is_next and _tags_of(line))
-        return self._is_blank and not self._goes_on(line)
-
-    def _goes_on(self, line: str) -> bool:
-        """Returns whether a line after a blank line belongs to the open game."""
-        game = cast(GameText, self._game)
-        if self._is_finished:
-            return False
-        if not game.has_moves:
-            return True
-        if _NEW_GAME.match(line):
-            return False
-        if _GOES_ON.match(line) or line.lstrip().startswith("["):
-            return True
-        return self._is_numbered and bool(_moves_in(line.split(None, 1)[0]))
-
-    def add(self, line: str, size: int = 0) -> list[GameText]:
-        """Adds the next line, with its end; returns the games that end inside it.
+    def add(self, line: str, size: int) -> list[GameText]:
+        """Adds the next line, with its end; returns the games that end before it or inside it.
 
         Args:
           size: of the line in the file, in bytes.
@@ -165,43 +125,65 @@ class GameCutter:
         if line.isspace() and not self._in_comment:
             self._is_blank = True
             return []
-        if self._game is None:
-            self._game = GameText(self._number, place)
-        found = self._add_text(line, place)
-        self._is_blank = line.isspace()
-        return found
-
-    def end(self) -> GameText | None:
-        """Returns the open game, None if there is none, and begins the next one."""
-        game = self._game
-        self._begin_game()
-        return game
-
-    def _add_text(self, line: str, place: int) -> list[GameText]:
-        game = cast(GameText, self._game)
+        found = self.end() if self._game and self._ends(self._game, line) else []
+        game = self._game = self._game or GameText(self._number, place)
         game.size = self._end - game.place
         self._text += len(line)
         if self._text > self._most_text and not game.error:
             game.error = f"more than {size_text(self._most_text)} of text{GAME.hint}"
-        elif not self._in_comment and self._holds_tags(line):
-            if self._text > self._most_headers and not game.error:
-                game.error = f"more than {size_text(self._most_headers)} of headers{HEADERS.hint}"
-            if not game.error:
-                game.tags.append((self._number, line))
-                self._names.update(_names_of(line))
-                self._is_faulty = self._is_faulty or bool(not _tags_of(line) and _partial_tags(line)[1])
+        elif not self._in_comment and self._holds_tags(game, line):
+            self._add_tags(game, line)
         else:
-            return self._add_moves(line, place)
-        return []
+            found += self._add_moves(game, line, place)
+        self._is_blank = line.isspace()
+        return found
 
-    def _holds_tags(self, line: str) -> bool:
+    def end(self) -> list[GameText]:
+        """Returns the open game, if there is one."""
+        found = [self._game] if self._game else []
+        self._game = None
+        self._begin_game()
+        return found
+
+    def _ends(self, game: GameText, line: str) -> bool:
+        """Returns whether a game ends before a line."""
+        if self._in_comment:
+            return self._is_blank and bool(_EVENT.match(line))
+        if not game.moves:
+            again = self._is_faulty or bool(_EVENT.match(line) or self._names.intersection(_names_of(line)))
+            return self._is_blank and again and _is_tag_line(line)
+        if _is_tag_line(line):
+            is_next = self._is_finished or (game.has_moves and _EVENT.match(line))
+            return self._is_blank or bool(is_next and _tags_of(line))
+        return self._is_blank and not self._goes_on(game, line)
+
+    def _goes_on(self, game: GameText, line: str) -> bool:
+        """Returns whether a line after a blank line belongs to a game."""
+        if self._is_finished:
+            return False
+        if not game.has_moves:
+            return True
+        if _NEW_GAME.match(line):
+            return False
+        if _GOES_ON.match(line) or line.lstrip().startswith("["):
+            return True
+        return self._is_numbered and bool(_moves_in(line.split(None, 1)[0]))
+
+    def _holds_tags(self, game: GameText, line: str) -> bool:
         """Returns whether a line belongs to the tags: any bracketed line before the moves."""
-        game = cast(GameText, self._game)
         return not game.has_moves and (
             bool(_tags_of(line)) or (not game.moves and line.lstrip()[:1] in ("[", ";"))
         )
 
-    def _add_moves(self, line: str, place: int) -> list[GameText]:
+    def _add_tags(self, game: GameText, line: str) -> None:
+        if self._text > self._most_headers and not game.error:
+            game.error = f"more than {size_text(self._most_headers)} of headers{HEADERS.hint}"
+        if not game.error:
+            game.tags.append((self._number, line))
+            self._names.update(_names_of(line))
+            self._is_faulty = self._is_faulty or bool(not _tags_of(line) and _partial_tags(line)[1])
+
+    def _add_moves(self, game: GameText, line: str, place: int) -> list[GameText]:
         """Adds a line of moves; cuts it before move 1 after a result."""
         found, begin, at = list[GameText](), 0, 0
         while at < len(line):
@@ -213,24 +195,20 @@ class GameCutter:
             word = _WORD.search(line, at)
             if word is None or word[0] == ";":
                 break
-            game = cast(GameText, self._game)
             if self._is_finished and game.has_moves and not self._depth and _FIRST_NUMBER.match(word[0]):
                 game.moves.append((self._number, line[begin : word.start()] + "\n"))
                 begin = word.start()
                 offset = place + len(line[:begin].encode())
                 game.size = offset - game.place
-                found.append(game)
-                self._begin_game()
-                self._game = GameText(self._number, offset, self._end - offset)
-            self._add_word(word[0])
+                found += self.end()
+                game = self._game = GameText(self._number, offset, self._end - offset)
+            self._add_word(game, word[0])
             at = word.end()
-        game = cast(GameText, self._game)
         if not (game.error and game.moves):
             game.moves.append((self._number, "\n" if game.error else line[begin:]))
         return found
 
-    def _add_word(self, word: str) -> None:
-        game = cast(GameText, self._game)
+    def _add_word(self, game: GameText, word: str) -> None:
         if word == "{":
             self._in_comment = True
         elif word == "(":
@@ -246,6 +224,17 @@ class GameCutter:
         self._is_numbered = self._is_numbered or bool(_GOES_ON.match(word))
 
 
+def cut_text(lines: Iterable[str | bytes]) -> Iterator[GameText]:
+    """Yields the games of a text, and the text between them; lines of bytes also give their places."""
+    cutter = _Cutter()
+    for line in lines:
+        if isinstance(line, bytes):
+            yield from cutter.add(limits.decoded(line), len(line))
+        else:
+            yield from cutter.add(line, 0)
+    yield from cutter.end()
+
+
 def cut_games(lines: Iterable[str]) -> Iterator[GameText]:
     """Yields the games of a text; skips text between them that holds no word that could be a move.
 
@@ -253,13 +242,7 @@ def cut_games(lines: Iterable[str]) -> Iterator[GameText]:
     >>> [(game.line, len(game.moves)) for game in cut_games(text.splitlines(keepends=True))]
     [(1, 1), (5, 4)]
     """
-    cutter = GameCutter()
-    for line in lines:
-        ended = [cutter.end()] if cutter.ends_before(line) else []
-        yield from (game for game in (*ended, *cutter.add(line)) if game and not game.is_nothing)
-    last = cutter.end()
-    if last and not last.is_nothing:
-        yield last
+    return (game for game in cut_text(lines) if not game.is_nothing)
 
 
 # ------------------------------------------------------------------ tags
@@ -510,7 +493,7 @@ def read_game(text: GameText, *, variations: bool = False, null_moves: bool = Fa
     if found.variant:
         return found
     try:
-        found.start = _start_board(tags.headers)
+        found.start = start_board(tags.headers)
     except ValueError as error:
         found.fail(text.line, str(error))
         return found
@@ -522,7 +505,7 @@ def read_game(text: GameText, *, variations: bool = False, null_moves: bool = Fa
     return found
 
 
-def _start_board(headers: dict[str, str]) -> chess.Board:
+def start_board(headers: dict[str, str]) -> chess.Board:
     """Returns the first position of a game; raises ValueError if it cannot be read or is illegal."""
     fen = headers.get("FEN", "").strip()
     if not fen or fen == "?":

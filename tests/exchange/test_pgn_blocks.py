@@ -6,22 +6,22 @@ import io
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from graphsearch.exchange import pgn_import
-from graphsearch.exchange.importing import FileReport, GivenFile, Input, opened
-from graphsearch.exchange.pgn_import import BlockReader, PlayedBlock
+from graphsearch.exchange.importing import FileReport, GivenFile
+from graphsearch.exchange.pgn_import import sure_game
+from graphsearch.position.pgn import cut_games
 
 from ..conftest import shared_data, sql
-from ..fuzz.pgn_games import generated, mutated
+from ..fuzz.pgn_games import generated, mutated, sure_fault
 
 LICHESS = (
     '[Event "Rated Blitz game"]\n[Site "https://lichess.org/abcdefgh"]\n[Date "2024.01.31"]\n[White "A"]\n'
     '[Black "B"]\n[Result "1-0"]\n[UTCDate "2024.01.31"]\n[WhiteElo "1900"]\n[BlackElo "?"]\n'
     '[Variant "Standard"]\n[ECO "B20"]\n\n'
-    "1. e4 { [%eval 0.2] [%clk 0:03:00] } 1... c5?! { [%eval 0.5] } 2. Nf3 d6 $2 1-0\n\n\n"
+    "1. e4 { [%eval 0.2] [%clk 0:03:00] } 1... c5?! { [%eval 0.5] } 2. Nf3 d6?! 1-0\n\n\n"
 )
 CHESS_COM = (
     '[Event "Live Chess"]\n[Site "Chess.com"]\n[Date "2024.02.01"]\n[Round "-"]\n[White "A"]\n[Black "C"]\n'
@@ -65,11 +65,6 @@ TEXTS = [
 ]
 
 
-def one_by_one(given: Input, **options: Any) -> BlockReader:
-    """Stands in for `BlockReader`."""
-    return BlockReader(given, **(options | {"regular": False}))
-
-
 def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(20):
         rng = random.Random(seed)
@@ -77,7 +72,7 @@ def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytes
         parts = (mutated(base, rng) if rng.random() < 0.3 else f"{base}\n" for base in bases)
         data = "".join(parts).encode(rng.choice(("utf-8", "cp1252")), "replace").replace(b"\0", b"")
         (tmp_path / str(seed)).mkdir()
-        monkeypatch.setattr("graphsearch.exchange.pgn_import.WINDOW", rng.choice((300, 1 << 18)))
+        monkeypatch.setattr(pgn_import, "GAMES_IN_BLOCK", rng.choice((3, 500)))
         check_same(data, tmp_path / str(seed), monkeypatch)
 
 
@@ -97,7 +92,7 @@ def check_same(
     """Checks that reports and tables are the same whichever way the games are read and played."""
     fast, slow = tmp_path / "fast.graph", tmp_path / "slow.graph"
     report = imported(fast, text, **options)
-    monkeypatch.setattr(pgn_import, "BlockReader", one_by_one)
+    monkeypatch.setattr(pgn_import, "sure_game", lambda text: None)
     expected = imported(slow, text, **options)
     monkeypatch.undo()
     assert replace(report, seconds=0.0) == replace(expected, seconds=0.0)
@@ -111,12 +106,12 @@ def check_same(
     return report
 
 
-@pytest.mark.parametrize(("max_ply", "window"), [(None, 1 << 18), (None, 40), (3, 1 << 18)])
+@pytest.mark.parametrize(("max_ply", "size"), [(None, 500), (None, 1), (3, 500)])
 @pytest.mark.parametrize("text", TEXTS)
 def test_tables_and_reports_are_the_same(
-    text: str, max_ply: int | None, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, max_ply: int | None, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.exchange.pgn_import.WINDOW", window)
+    monkeypatch.setattr(pgn_import, "GAMES_IN_BLOCK", size)
     check_same(text.encode(), tmp_path, monkeypatch, max_ply=max_ply)
 
 
@@ -136,9 +131,11 @@ def test_tables_of_real_files_are_the_same(
     assert check_same(text, tmp_path, monkeypatch).taken > 0
 
 
-def test_exports_of_lichess_and_chess_com_are_read_in_blocks(tmp_path: Path) -> None:
-    text = (LICHESS + CHESS_COM + LICHESS).encode()
-    with opened(GivenFile("a.pgn", io.BytesIO(text)), tmp_path) as given:
-        [block] = list(BlockReader(given))
-    assert isinstance(block, PlayedBlock)
-    assert len(block.games) == 3
+def test_games_of_lichess_and_chess_com_are_sure() -> None:
+    texts = cut_games((LICHESS + CHESS_COM + KNIGHTS).splitlines(keepends=True))
+    assert [len(game.moves) for text in texts if (game := sure_game(text))] == [4, 4, 9]
+
+
+@pytest.mark.parametrize("text", [*SOUND, *ODD])
+def test_sure_games_are_read_as_python_chess_reads_them(text: str) -> None:
+    assert not any(map(sure_fault, cut_games(text.splitlines(keepends=True))))

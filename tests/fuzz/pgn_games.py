@@ -17,7 +17,8 @@ from collections import Counter
 import chess
 import chess.pgn
 
-from graphsearch.position.pgn import OPEN_COMMENT, ReadGame, cut_games, read_game
+from graphsearch.exchange.pgn_import import judged_game, play, sure_game
+from graphsearch.position.pgn import OPEN_COMMENT, GameText, ReadGame, cut_games, read_game
 
 logging.getLogger("chess.pgn").setLevel(logging.CRITICAL)
 
@@ -130,9 +131,27 @@ def _moves(game: chess.pgn.Game) -> list[chess.Move]:
     return found
 
 
+def sure_fault(text: GameText) -> str:
+    """Returns how the import reads a game otherwise than `read_game`, which it believes to be sure."""
+    sure, game = sure_game(text), read_game(text)
+    played = play([sure] if sure else [])
+    if not sure or not played.sizes.all():
+        return ""
+    if game.error or game.variant or game.null_line or game.remarks or game.strays:
+        return f"! sure, but python-chess finds faults: {text.moves!r}"
+    judged = play([judged_game(game)])
+    same = (sure.headers, sure.result, played.keys.tolist(), played.numbers.tolist())
+    if same != (game.headers, game.result, judged.keys.tolist(), judged.numbers.tolist()):
+        return f"! sure, but another game: {text.moves!r}"
+    return ""
+
+
 def compared(text: str) -> str:
     """Returns how the first game of a text is read; a text that begins with `!` if it is read wrongly."""
-    games = [read_game(game) for game in cut_games(io.StringIO(text + SOUND))]
+    texts = list(cut_games(io.StringIO(text + SOUND)))
+    for fault in filter(None, map(sure_fault, texts)):
+        return fault
+    games = [read_game(game) for game in texts]
     last = games[-1] if games else None
     if last is None or last.error or last.headers.get("Event") != "Sound" or len(last.moves) != 2:
         return f"! the sound game is lost: {text!r}"

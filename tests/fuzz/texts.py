@@ -195,30 +195,16 @@ def read_studies(data: bytes, folder: Path) -> bool:
 
 
 def read_blocks(data: bytes, folder: Path) -> bool:
-    """Reads games with the kernels, and as `chess.pgn` reads them one by one."""
-    from graphsearch.exchange.importing import GivenFile, opened
-    from graphsearch.exchange.pgn_import import BlockReader, PlayedBlock, played_game
-    from graphsearch.position.pgn import read_game
+    """Plays games that are sure, and as `chess.pgn` reads them."""
+    from graphsearch.base.limits import byte_lines
+    from graphsearch.position.pgn import cut_text
 
-    file = folder / "a.pgn"
-    file.write_bytes(data[: 1 << 20])
-    found: list[list[object]] = []
-    for regular in (True, False):
-        games: list[object] = []
-        with opened(GivenFile(str(file)), folder) as given:
-            for one in BlockReader(given, regular=regular):
-                if isinstance(one, PlayedBlock):
-                    games += [(facts, one.moves(i)) for i, facts in enumerate(one.games)]
-                    continue
-                game = read_game(one)
-                is_bad = game.error or game.variant
-                block = None if is_bad else played_game(game, None)
-                games.append((block.games[0], block.moves(0)) if block else (one.line, is_bad))
-        found.append(games)
-    if found[0] != found[1]:
-        other = next((pair for pair in zip(*found, strict=False) if pair[0] != pair[1]), map(len, found))
-        raise DisagreementError("{} is read of {}".format(*other))
-    return bool(found[0])
+    from .pgn_games import sure_fault
+
+    texts = list(cut_text(byte_lines(io.BytesIO(data[: 1 << 20]), "a.pgn")))
+    for fault in filter(None, map(sure_fault, texts)):
+        raise DisagreementError(fault)
+    return bool(texts)
 
 
 def read_notes(data: bytes, folder: Path) -> bool:

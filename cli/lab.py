@@ -12,8 +12,7 @@ import chess
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import create
 from graphsearch.position.board import pack
-from graphsearch.position.rules_kernel import perft as count_leaves
-from graphsearch.position.tables import load_tables
+from graphsearch.position.board_kernel import perft as count_leaves
 from graphsearch.search.results import SearchResult
 
 from .options import Json, LineOptions, Natural, Position, option
@@ -36,10 +35,10 @@ def perft(
       divide: --divide: Count separately below each move.
     """
     board = line.board_after(position)
-    tables, parts = load_tables(), {}
+    parts = {}
     for move in sorted(board.legal_moves, key=str) if depth else ():
         board.push(move)
-        parts[move.uci()] = int(count_leaves(tables, pack(board), depth - 1))
+        parts[move.uci()] = count_leaves(pack(board).reshape(1, -1), depth - 1)
         board.pop()
     nodes = sum(parts.values()) if depth else 1
     by_move = {"divide": parts} if divide else {}

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ctz, popc, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
+from ..position.board import BISHOPS, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 from ..position.board_kernel import DARK, PW, is_dead, side_to_move
 from ..position.values import LEAST_MATE, LEAST_WON
-from ..position.words import BISHOPS, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 
 # --------------------------------------------------------------- endings against a bare king
 # The share of such an ending that counts as drawn: at most so much with two minor pieces, a factor less for

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError, InvalidParameterError
 from ..position.board import (
+    KEY,
     POSITION_WORDS,
     clock_of_words,
     decode_move,
@@ -25,7 +26,6 @@ from ..position.board import (
     settled,
     unpack,
 )
-from ..position.words import KEY
 from ..store.provenance import EvaluatorIdentity
 
 EXTERNAL = 0  # outside the search loop, through `evaluate`

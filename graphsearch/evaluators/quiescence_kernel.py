@@ -15,7 +15,19 @@ import numpy as np
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_u16, ctz
 from ..jit.types import Pointer, int64, uint16, uint64
-from ..position.board import CLOCK_DRAW
+from ..position.board import (
+    BISHOPS,
+    BLACK,
+    CLOCK_DRAW,
+    KINGS,
+    KNIGHTS,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+)
 from ..position.board_kernel import (
     PW,
     bishop_attacks,
@@ -38,7 +50,6 @@ from ..position.board_kernel import (
 )
 from ..position.tables import KI, KN, PA
 from ..position.values import FAR, MATE
-from ..position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 
 # ---------------------------------------------------------------------------------- captures
 BIAS = 1 << 20  # makes scores and keys unsigned

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorError, EvaluatorFileError
 from ..base.system import thread_seconds
-from ..position.board import fen_of, unpack
-from ..position.words import BLACK, CASTLING_BITS, CASTLING_SHIFT, META, WHITE
+from ..position.board import BLACK, CASTLING_BITS, CASTLING_SHIFT, META, WHITE, fen_of, unpack
 from .protocol import Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule

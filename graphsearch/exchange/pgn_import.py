@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from ..base.errors import ImportFileError, InvalidParameterError
 from ..base.limits import GAME_MOVES
-from ..position.board import POSITION_WORDS, encode_move, pack
+from ..position.board import KEY, KINGS, POSITION_WORDS, encode_move, pack
+from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
 from ..position.fens import castling_of, fens, key_texts
 from ..position.openings import DEEPEST, opening_names, opening_places
 from ..position.pgn import (
@@ -35,8 +36,6 @@ from ..position.pgn import (
     start_board,
     variant_of,
 )
-from ..position.rules_kernel import MAX_LEGAL_MOVES, list_all
-from ..position.words import KEY, KINGS
 from ..query.game_list import key_parts
 from ..query.steps import CASTLING_STEP, Ints, Mask, Words, names_of, positions_after, uci_names
 from ..store.record import board_tables, keys_of

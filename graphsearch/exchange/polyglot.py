@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, ImportFileError, InvalidParameterError
 from ..base.limits import BOOK, check_size
-from ..position.board import board_of, encode_move, fen_of, pack
+from ..position.board import CHESS960, KEY, KINGS, META, board_of, encode_move, fen_of, pack
 from ..position.board import unpack as unpacked
 from ..position.values import cp_of, negate
-from ..position.words import CHESS960, KEY, KINGS, META
 from ..query.columns import cps_of
 from ..query.steps import CASTLING_STEP, Floats, Ints, Mask, Words, legal_codes, positions_after
 from ..store.store import Store

@@ -21,10 +21,17 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
-from ..position.board import CHECKMATE
+from ..position.board import (
+    BLACK_TO_MOVE,
+    CHECKMATE,
+    CHESS960_BITS,
+    CHESS960_SHIFT,
+    CLOCK_BITS,
+    CLOCK_SHIFT,
+    META,
+)
+from ..position.board_kernel import MATE
 from ..position.fens import key_texts
-from ..position.rules_kernel import MATE
-from ..position.words import BLACK_TO_MOVE, CHESS960_BITS, CHESS960_SHIFT, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.columns import draws_of, places_by_prior
 from ..query.steps import SAN_BYTES, Ints, Mask, names_of, uci_names
 from ..store.reading import Reader

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import POSITION_WORDS, pack, unpack
+from ..position.board import BLACK_TO_MOVE, META, POSITION_WORDS, pack, unpack
 from ..position.fens import clocks_of, fens, key_texts
 from ..position.values import negate
-from ..position.words import BLACK_TO_MOVE, META
 from ..query.columns import (
     EdgeWorth,
     Proofs,

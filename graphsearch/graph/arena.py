@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
 from ..base.system import memory_bytes, release_pages, reserved
-from ..position.board import POSITION_WORDS, pack
+from ..position.board import CLOCK_BITS, CLOCK_SHIFT, META, POSITION_WORDS, WITHOUT_CLOCK, pack
 from ..position.tables import load_tables
-from ..position.words import CLOCK_BITS, CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store import transposition_kernel
 from ..store.record import NodeRecord, RecordBatch
 from ..store.record_kernel import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE

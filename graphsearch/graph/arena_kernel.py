@@ -79,9 +79,8 @@ from ..jit.pointers import (
     store_release,
 )
 from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
-from ..position.board import Words
+from ..position.board import BoardTable, Position, Words
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
-from ..position.words import BoardTable, Position
 from ..store import record_kernel as layout
 from ..store.bounds_kernel import is_special, share_of, tighten
 from ..store.record_kernel import (

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, prefetch, ptr
 from ..jit.types import float32, int64, uint8, uint16, uint32, uint64
+from ..position.board import META, BoardTable, Position
 from ..position.board_kernel import PW, generate_moves, hashes_of, make_child, position_key, with_clock
-from ..position.words import META, BoardTable, Position
 from ..store.index_kernel import FilterArrays, sort_key
 from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
 from ..store.record_kernel import (

@@ -11,9 +11,8 @@ import chess
 import chess.polyglot
 
 from ..base.answer import picked
-from ..position.board import CLOCK_DRAW, check, fen_of, is_over_by_clock, key_text, legal_moves
+from ..position.board import CLOCK_DRAW, KEY, check, fen_of, is_over_by_clock, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
-from ..position.words import KEY
 from ..store.apart import completed_reader
 from ..store.bounds_kernel import UNPROVEN as UNPROVEN
 from ..store.bounds_kernel import Bounds as Bounds

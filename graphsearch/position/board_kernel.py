@@ -1,6 +1,6 @@
-"""Generates and makes moves on packed positions, and computes keys and dead positions.
+"""The rules on packed positions: moves, keys, checks and mates, legality; also for arrays of positions.
 
-A position is 10 `uint64` words (`words.py`); `T` is the table of `tables.py`. A move is 16 bits:
+A position is 10 `uint64` words (`board.py`); `T` is the table of `tables.py`. A move is 16 bits:
 
     from (6 bits) | to << 6 (6) | promotion << 12: the kind that a pawn becomes, 0 for none
 
@@ -9,12 +9,15 @@ The generator's order is the canonical order of moves; every record relies on it
 
 from __future__ import annotations
 
-from ..jit.compiler import inner
-from ..jit.pointers import ONE, ZERO, U, ctz, mum, popc
-from ..jit.types import Pointer, int64, uint16, uint64
-from .board import FREE_CLOCK, MAX_CLOCK, POSITION_WORDS
-from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO
-from .words import (
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ONE, ZERO, U, adv, ctz, mum, popc, ptr, zeros
+from ..jit.types import Pointer, int16, int64, uint8, uint16, uint64
+from .board import (
     BISHOPS,
     BLACK,
     BLACK_TO_MOVE,
@@ -27,13 +30,17 @@ from .words import (
     EN_PASSANT_BITS,
     EN_PASSANT_SHIFT,
     FILE_BITS,
+    FREE_CLOCK,
     KEY,
     KING_FILE,
     KINGS,
     KNIGHTS,
+    MAX_CLOCK,
+    MAX_MOVES,
     META,
     NO_MAN,
     PAWNS,
+    POSITION_WORDS,
     QUEENS,
     ROOK_FILES_SHIFT,
     ROOKS,
@@ -43,6 +50,7 @@ from .words import (
     BoardTable,
     Position,
 )
+from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO, load_tables
 
 PW = POSITION_WORDS
 PLACE = U(WITHOUT_CLOCK)  # bits of META but for the clock
@@ -166,7 +174,7 @@ def man_at(s: Position, square: int64) -> int64:
 
 # ------------------------------------------------------------------ castling
 # A position is Chess960 here if a king or rook that may castle is not on its standard square. Its META has
-# the CHESS960 bit and the files of the rooks (`words.py`). All castling in it is written as king takes rook,
+# the CHESS960 bit and the files of the rooks (`board.py`). All castling in it is written as king takes rook,
 # also for a side with king and rook on their standard squares.
 KING_TO, ROOK_TO = (6, 2), (5, 3)  # files on which castling ends, on the king's and on the queen's side
 
@@ -597,3 +605,282 @@ def make_child(T: BoardTable, s: Position, c: Position, m: uint16) -> tuple[uint
     """Writes the position after move `m` in `s` to `c`; returns its (key, check hash)."""
     make_move(T, s, c, m)
     return hashes_of(T, c)
+
+
+# ------------------------------------------------------------------ checks and mates in one
+class CheckMasks(NamedTuple):
+    """Bitboards of the squares that a checking move must enter or leave.
+
+    Attributes:
+      pawn, knight, diagonal, straight: squares from which such a piece attacks the opponent's king; `pawn`
+        also has the squares of promotions and of en passant, which may check in other ways.
+      screens: own men that stand alone between that king and an own slider.
+    """
+
+    pawn: uint64
+    knight: uint64
+    diagonal: uint64
+    straight: uint64
+    screens: uint64
+
+
+@inner
+def check_masks(T: BoardTable, s: Position) -> CheckMasks:
+    """Returns the check masks of the side to move."""
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    occupied = s[WHITE] | s[BLACK]
+    king = ctz(s[KINGS] & s[BLACK - stm])
+    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & us
+    screens = ZERO
+    while snipers:
+        between = T[BT + king * 64 + ctz(snipers)] & occupied
+        if between != ZERO and (between & (between - ONE)) == ZERO:
+            screens |= between & us
+        snipers &= snipers - ONE
+    ep = en_passant_of(s)
+    pawn = T[PA + 64 * (1 - stm) + king] | LAST_RANKS
+    return CheckMasks(
+        pawn | (ONE << U(ep - 1)) if ep else pawn,
+        T[KN + king],
+        bishop_attacks(T, king, occupied),
+        rook_attacks(T, king, occupied),
+        screens,
+    )
+
+
+@inner
+def checking_squares(s: Position, M: CheckMasks, start: int64) -> uint64:
+    """Returns the squares to which a move from `start` may give check; moves elsewhere certainly do not."""
+    bit = ONE << U(start)
+    if M.screens & bit:
+        return ~ZERO
+    if s[PAWNS] & bit:
+        return M.pawn
+    if s[KNIGHTS] & bit:
+        return M.knight
+    if s[KINGS] & bit:
+        return (bit << U(2)) | (bit >> U(2)) | (s[ROOKS] & s[WHITE + side_to_move(s)])  # castling
+    reach = ZERO
+    if (s[BISHOPS] | s[QUEENS]) & bit:
+        reach |= M.diagonal
+    if (s[ROOKS] | s[QUEENS]) & bit:
+        reach |= M.straight
+    return reach
+
+
+@inner
+def may_check(s: Position, M: CheckMasks, m: uint16) -> bool:
+    """Returns whether a move may give check; False is certain."""
+    return (checking_squares(s, M, from_square(m)) >> U(to_square(m))) & ONE != ZERO
+
+
+@inner
+def king_can_move(T: BoardTable, s: Position) -> bool:
+    """Returns whether the king of the side to move has a square to step to."""
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    king = ctz(s[KINGS] & us)
+    without_king = (s[WHITE] | s[BLACK]) ^ (ONE << U(king))
+    steps = T[KI + king] & ~us
+    while steps:
+        if not is_attacked(T, s, ctz(steps), without_king, stm):
+            return True
+        steps &= steps - ONE
+    return False
+
+
+@inner
+def is_mated(T: BoardTable, s: Position, replies: Pointer[uint16]) -> bool:
+    """Returns whether the side to move is mated; `replies`: room for its moves."""
+    return in_check(T, s) and not king_can_move(T, s) and generate_moves(T, s, replies) == 0
+
+
+@inner
+def mate_in_one(
+    T: BoardTable, s: Position, moves: Pointer[uint16], n: int64, c: Position, replies: Pointer[uint16]
+) -> int64:
+    """Returns the index of the first of `n` legal moves that mates, -1 if none does.
+
+    Args:
+      moves: the legal moves in canonical order.
+      c, replies: scratch buffers for a child and its moves.
+    """
+    M = check_masks(T, s)
+    start, squares = int64(-1), ZERO
+    for i in range(n):
+        if from_square(moves[i]) != start:  # the moves of one piece are mostly adjacent
+            start = from_square(moves[i])
+            squares = checking_squares(s, M, start)
+        if (squares >> U(to_square(moves[i]))) & ONE:
+            make_move(T, s, c, moves[i])
+            if is_mated(T, c, replies):
+                return int64(i)
+    return int64(-1)
+
+
+# ------------------------------------------------------------------ legality
+@inner
+def _has_castling(s: Position, right: int64) -> bool:
+    if not has_right(s, right):
+        return True
+    own, rook = s[WHITE + (right >> 1)], rook_square(s[META], right)
+    king = ctz(s[KINGS] & own)
+    if king >> 3 != 7 * (right >> 1) or not ((s[ROOKS] & own) >> U(rook)) & ONE:
+        return False
+    return (rook > king) == (right & 1 == 0)
+
+
+@inner
+def _has_all_castling(s: Position) -> bool:
+    """Returns whether the castling rights fit the men, and the rest of META fits the rights."""
+    for right in range(4):
+        if not _has_castling(s, int64(right)):
+            return False
+    rights = int64(s[META] >> U(CASTLING_SHIFT)) & CASTLING_BITS
+    return chess960_fields(s, rights) == (s[META] >> U(CHESS960_SHIFT)) << U(CHESS960_SHIFT)
+
+
+@inner
+def _has_en_passant(T: BoardTable, s: Position) -> bool:
+    """Returns whether the en passant square, if any, fits a double step and a pawn that attacks it."""
+    square, stm = en_passant_of(s) - 1, side_to_move(s)
+    if square < 0:
+        return True
+    if square >> 3 != (5 if stm == 0 else 2):
+        return False
+    ahead = int64(8) if stm == 0 else int64(-8)
+    target, passed, origin = ONE << U(square), ONE << U(square - ahead), ONE << U(square + ahead)
+    if (s[WHITE] | s[BLACK]) & (target | origin) or not s[PAWNS] & s[BLACK - stm] & passed:
+        return False
+    return T[PA + 64 * (1 - stm) + square] & s[PAWNS] & s[WHITE + stm] != ZERO
+
+
+@inner
+def is_legal(T: BoardTable, s: Position) -> bool:
+    """Returns whether a position with one king per side is legal.
+
+    Checks that the side not to move is not in check, and that castling rights and the en passant square fit
+    the men.
+    """
+    stm = side_to_move(s)
+    if not _has_all_castling(s):
+        return False
+    king = ctz(s[KINGS] & s[BLACK - stm])
+    return _has_en_passant(T, s) and not is_attacked(T, s, king, s[WHITE] | s[BLACK], 1 - stm)
+
+
+@inner
+def kind_of(T: BoardTable, s: Position, moves: int64) -> int64:
+    """Returns the terminal kind, as `terminal_kind` of `board.py` does."""
+    if is_dead(s):
+        return int64(3)
+    if moves:
+        return int64(0)
+    return int64(1) if in_check(T, s) else int64(2)
+
+
+# ------------------------------------------------------------------ arrays of positions
+#   words    position 0 | position 1 | ...
+#   moves    moves of 0 ----| moves of 1 --| ...
+#   offsets  0              ^              ^
+CHECK, MATE = 1, 2  # bits of a move's mark
+MAX_LEGAL_MOVES = 256  # room for a move list; no legal position has more than 253
+AT_ONCE = 4096  # positions of a step of `perft`
+ROOM = 1024  # sixteen men have at most 16 * 28 moves; a damaged position may have more than a legal one
+
+
+@kernel
+def list_all(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    kinds: NDArray[np.uint8],
+) -> None:
+    """Lists the legal moves and the terminal kind of every position.
+
+    Args:
+      T: the table of `tables.py`. words: `[10 B]` uint64.
+      offsets: `[B + 1]` int64 out, start of each position's moves.
+      moves: `[256 B]` uint16 out, in canonical order.
+      kinds: `[B]` uint8 out, as `terminal_kind` of `board.py` returns them.
+    """
+    offsets[0] = 0
+    for b in range(len(kinds)):
+        s, at = ptr(words, int64(b) * PW), offsets[b]
+        count = generate_moves(ptr(T, 0), s, ptr(moves, at))
+        offsets[b + 1] = at + count
+        kinds[b] = kind_of(ptr(T, 0), s, count)
+
+
+@kernel
+def list_moves(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    counts: NDArray[np.int16],
+    moves: NDArray[np.uint16],
+    marks: NDArray[np.uint8],
+) -> None:
+    """Lists the legal moves of positions in canonical order, and marks those that give check or mate.
+
+    Args:
+      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      counts: `[R]` int16 out, at most MAX_MOVES; further moves are dropped.
+      moves: `[R * MAX_MOVES]` uint16 out, filled up to each count.
+      marks: `[R * MAX_MOVES]` uint8 likewise, CHECK | MATE.
+    """
+    out, replies, c = zeros(uint16, ROOM), zeros(uint16, ROOM), zeros(uint64, PW)
+    table = ptr(T, 0)
+    for i in range(len(counts)):
+        s = adv(ptr(words, 0), PW * i)
+        n = min(int64(generate_moves(table, s, out)), int64(MAX_MOVES))
+        counts[i] = int16(n)
+        for k in range(n):
+            moves[MAX_MOVES * i + k] = out[k]
+            make_move(table, s, c, out[k])
+            mark = int64(0)
+            if in_check(table, c):
+                mark = CHECK
+                if generate_moves(table, c, replies) == 0:
+                    mark = CHECK | MATE
+            marks[MAX_MOVES * i + k] = uint8(mark)
+
+
+@kernel
+def make_steps(
+    T: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    of: NDArray[np.int64],
+    moves: NDArray[np.uint16],
+    children: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+) -> None:
+    """Writes the positions after legal moves, and their keys.
+
+    Args:
+      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      of: `[K]` int64, index of each move's position. moves: `[K]` uint16.
+      children: `[K * 10]` uint64 out. keys: `[K]` uint64 out.
+    """
+    table = ptr(T, 0)
+    for k in range(len(of)):
+        c = adv(ptr(children, 0), PW * k)
+        make_move(table, adv(ptr(words, 0), PW * int64(of[k])), c, moves[k])
+        keys[k] = position_key(table, c)
+
+
+def perft(words: NDArray[np.uint64], depth: int) -> int:
+    """Returns the number of positions `depth` plies below positions, `[R, 10]`; R for depth 0."""
+    rows = len(words)
+    if depth <= 0:
+        return rows
+    offsets, moves = np.zeros(rows + 1, np.int64), np.zeros(rows * MAX_LEGAL_MOVES, np.uint16)
+    list_all(load_tables(), words.reshape(-1), offsets, moves, np.zeros(rows, np.uint8))
+    count, of = int(offsets[-1]), np.repeat(np.arange(rows), np.diff(offsets))
+    if depth == 1:
+        return count
+    children = np.zeros((count, PW), np.uint64)
+    keys = np.zeros(count, np.uint64)
+    make_steps(load_tables(), words.reshape(-1), of, moves[:count], children.reshape(-1), keys)
+    return sum(perft(children[i : i + AT_ONCE], depth - 1) for i in range(0, count, AT_ONCE))

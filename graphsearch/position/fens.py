@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -14,13 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InvalidPositionError
-from ..base.limits import FEN, LINE, PIECE, long_line
+from ..base.limits import LINE, PIECE, long_line
 from ..base.system import is_readable
-from .board import FREE_CLOCK, MAX_CLOCK, POSITION_WORDS, key_text_of_words, pack_checked, unpack
-from .notation import read_fen_lines
-from .rules_kernel import accept_all
-from .tables import load_tables
-from .words import (
+from .board import (
     BLACK,
     BLACK_TO_MOVE,
     CASTLING_BITS,
@@ -32,10 +27,16 @@ from .words import (
     CLOCK_SHIFT,
     EN_PASSANT_BITS,
     EN_PASSANT_SHIFT,
+    FREE_CLOCK,
     KEY,
     META,
     NO_MAN,
+    POSITION_WORDS,
+    key_text_of_words,
+    pack_checked,
+    unpack,
 )
+from .notation import read_fen_lines
 
 _LETTERS = b"PNBRQK"  # by kind
 _EMPTY = ord(".")
@@ -128,23 +129,11 @@ def _placements(words: NDArray[np.uint64]) -> list[str]:
 
 OnBadLine = Callable[[int, InvalidPositionError], object]
 
-_RANK = rb"(?:[1-8]?[pnbrqkPNBRQK])*[1-8]?"
-_PLAIN_LINE = re.compile(
-    rb"((?:%s/){7}%s) ([wb]) (-|(?=[KQkq])K?Q?k?q?) (-|[a-h][1-8])" % (_RANK, _RANK)
-    + rb"(?: (\d{1,3}) ([1-9]\d{0,3}))?(?: (?!moves)[A-Za-z][ -~]*;[ -~]*)?\r?"
-)
-_EMPTY_RUNS = [(str(run).encode(), bytes([_EMPTY]) * run) for run in range(1, 9)]
-_PLACEMENT_BYTES = 8 * 9 - 1  # 64 squares, and seven slashes
-
 
 def read_lines(
     lines: Sequence[bytes], first: int, on_bad: OnBadLine
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Returns the positions of lines, `[R, 10]` packed, and their fullmove numbers, `[R]`.
-
-    Reads lines as `read_fen_lines` does: blank lines and comments have no position. That takes 50 us a line;
-    a plain line takes 5: it has single blanks, standard castling, both clocks or none, and certainly a legal
-    position.
+    """Returns the positions of lines, `[R, 10]`, as `read_fen_lines` reads them, and their move numbers.
 
     Args:
       lines: lines without their newlines.
@@ -156,66 +145,14 @@ def read_lines(
     >>> words.shape, numbers.tolist()
     ((1, 10), [30])
     """
-    words = np.zeros((len(lines), POSITION_WORDS), np.uint64)
-    numbers, found = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.bool_)
-    _read_plain_lines(lines, words, numbers, found)
-    for row in np.flatnonzero(~found).tolist():
-        for _, item in read_fen_lines([lines[row].decode("utf-8", "replace")]):
-            if isinstance(item, InvalidPositionError):
-                on_bad(first + row, item)
-                continue
-            words[row], numbers[row], found[row] = pack_checked(item), item.fullmove_number, True
-    return words[found], numbers[found]
-
-
-def _read_plain_lines(
-    lines: Sequence[bytes],
-    words: NDArray[np.uint64],
-    numbers: NDArray[np.int64],
-    found: NDArray[np.bool_],
-) -> None:
-    """Fills the rows of plain lines; `found`: out, which rows those are."""
-    rows, placements, longest = list[int](), list[bytes](), FEN.most
-    squares = np.full(len(lines), -1, np.int64)
-    for row, line in enumerate(lines):
-        plain = _PLAIN_LINE.fullmatch(line) if len(line) <= longest else None
-        if plain is None or b"hmvc" in line or b"fmvn" in line:
-            continue
-        placement, turn, rights, square, clock, number = plain.groups()
-        for run, empty in _EMPTY_RUNS:
-            placement = placement.replace(run, empty)
-        if len(placement) != _PLACEMENT_BYTES or int(clock or 0) > MAX_CLOCK:
-            continue
-        rows.append(row)
-        placements.append(placement)
-        words[row, META] = _meta_of(turn, rights, int(clock or 0))
-        numbers[row] = int(number or 1)
-        if square != b"-":
-            squares[row] = chess.SQUARE_NAMES.index(square.decode())
-    ranks = np.frombuffer(b"/".join([*placements, b""]), np.uint8).reshape(-1, 8, 9)
-    is_even = (ranks[:, :, 8] == ord("/")).all(axis=1)
-    at = np.array(rows, np.int64)[is_even]
-    words[at, :META] = _men_of(ranks[is_even, ::-1, :8])
-    of_plain, accepted = words[at], np.zeros(len(at), np.bool_)
-    accept_all(load_tables(), of_plain.reshape(-1), squares[at], accepted)
-    words[at], found[at] = of_plain, accepted
-
-
-@lru_cache(maxsize=1 << 12)
-def _meta_of(turn: bytes, rights: bytes, clock: int) -> int:
-    """Returns META, without en passant, of the fields of a FEN."""
-    castling = sum(1 << i for i, letter in enumerate(b"KQkq") if letter in rights)
-    return (turn == b"b") | castling << CASTLING_SHIFT | clock << CLOCK_SHIFT
-
-
-def _men_of(board: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Returns the words of the men, `[R, 8]`, of letters by rank and file, `[R, 8, 8]`."""
-    upper = board & np.uint8(0xDF)  # ASCII's difference between large and small letters
-    letters = np.frombuffer(_LETTERS, np.uint8)
-    is_man, is_small = board != _EMPTY, board != upper
-    masks = [upper == letter for letter in letters] + [is_man & ~is_small, is_man & is_small]
-    bits = np.packbits(np.stack(masks, axis=1).reshape(-1, len(masks), 64), axis=2, bitorder="little")
-    return bits.view("<u8").reshape(-1, len(masks))
+    words, numbers = list[NDArray[np.uint64]](), list[int]()
+    for number, item in read_fen_lines(line.decode("utf-8", "replace") for line in lines):
+        if isinstance(item, InvalidPositionError):
+            on_bad(first + number - 1, item)
+        else:
+            words.append(pack_checked(item))
+            numbers.append(item.fullmove_number)
+    return np.array(words, np.uint64).reshape(-1, POSITION_WORDS), np.array(numbers, np.int64)
 
 
 class TextLines:

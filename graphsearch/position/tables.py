@@ -62,10 +62,9 @@ _BISHOP_MAGICS = _words("""
     0119121084010202 0390410200820101 2010114802082004 200C090280842002 31200005008E9040 2000110001228800
     2800000C40292208 004441CA02282200 0810100410040040 01401000B1010120
 """)
-_ROOK_STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-_BISHOP_STEPS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 
 Words = NDArray[np.uint64]
+LineAttacks = list[dict[int, int]]  # of python-chess: by square and occupied squares of a line
 
 
 @cache
@@ -77,8 +76,8 @@ def load_tables() -> Words:
     table[CR : CR + 64] = 15
     for square, kept in ((0, 13), (7, 14), (4, 12), (56, 7), (63, 11), (60, 3)):
         table[CR + square] = kept
-    offset = _fill_sliders(table, RM, AT, _ROOK_MAGICS, _ROOK_STEPS)
-    offset = _fill_sliders(table, BM, offset, _BISHOP_MAGICS, _BISHOP_STEPS)
+    offset = _fill_sliders(table, RM, AT, _ROOK_MAGICS, (chess.BB_RANK_ATTACKS, chess.BB_FILE_ATTACKS))
+    offset = _fill_sliders(table, BM, offset, _BISHOP_MAGICS, (chess.BB_DIAG_ATTACKS,))
     assert offset == CT
     table.flags.writeable = False
     return table
@@ -107,50 +106,22 @@ def _fill_hash_words(table: Words) -> None:
 
 
 def _fill_sliders(
-    table: Words, base: int, offset: int, magics: tuple[int, ...], steps: tuple[tuple[int, int], ...]
+    table: Words, base: int, offset: int, magics: tuple[int, ...], lines: tuple[LineAttacks, ...]
 ) -> int:
+    """Fills the magics and attacks of one piece; returns the offset after its attacks."""
     for square, magic in enumerate(magics):
-        mask = _relevant_squares(square, steps)
-        occupancies = _subsets(mask)
-        attacks = _attacks(square, occupancies, steps)
-        shift = np.uint64(64 - mask.bit_count())
-        slots = offset + ((occupancies * np.uint64(magic)) >> shift).astype(np.int64)
+        occupancies = attacks = np.zeros(1, np.uint64)
+        for line in lines:
+            occupied, attacked = (
+                np.array(list(part), np.uint64) for part in zip(*line[square].items(), strict=True)
+            )
+            occupancies = np.bitwise_or.outer(occupancies, occupied).reshape(-1)
+            attacks = np.bitwise_or.outer(attacks, attacked).reshape(-1)
+        mask = int(np.bitwise_or.reduce(occupancies))
+        shift = 64 - mask.bit_count()
+        slots = offset + ((occupancies * np.uint64(magic)) >> np.uint64(shift)).astype(np.int64)
         table[slots] = attacks
         assert np.array_equal(table[slots], attacks), "a magic multiplier collides"
-        table[base + 4 * square : base + 4 * square + 4] = (mask, magic, int(shift), offset)
+        table[base + 4 * square : base + 4 * square + 4] = (mask, magic, shift, offset)
         offset += len(occupancies)
     return offset
-
-
-def _ray(square: int, step: tuple[int, int]) -> list[int]:
-    rank, file = square // 8 + step[0], square % 8 + step[1]
-    squares = []
-    while 0 <= rank < 8 and 0 <= file < 8:
-        squares.append(rank * 8 + file)
-        rank, file = rank + step[0], file + step[1]
-    return squares
-
-
-def _relevant_squares(square: int, steps: tuple[tuple[int, int], ...]) -> int:
-    """Returns the squares of all rays but the last of each, whose occupancy cannot change the attacks."""
-    return sum(1 << s for step in steps for s in _ray(square, step)[:-1])
-
-
-def _subsets(mask: int) -> Words:
-    squares = [s for s in range(64) if mask >> s & 1]
-    numbers = np.arange(1 << len(squares), dtype=np.uint64)
-    result = np.zeros(len(numbers), np.uint64)
-    for bit, s in enumerate(squares):
-        result |= ((numbers >> np.uint64(bit)) & np.uint64(1)) << np.uint64(s)
-    return result
-
-
-def _attacks(square: int, occupancies: Words, steps: tuple[tuple[int, int], ...]) -> Words:
-    result = np.zeros(len(occupancies), np.uint64)
-    for step in steps:
-        open_ray = np.ones(len(occupancies), bool)
-        for s in _ray(square, step):
-            bit = np.uint64(1 << s)
-            result |= np.where(open_ray, bit, np.uint64(0))
-            open_ray &= (occupancies & bit) == 0
-    return result

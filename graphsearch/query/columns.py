@@ -15,11 +15,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import CLOCK_DRAW, CLOCK_END, clock_of_words, legal_moves, unpack
+from ..position.board import (
+    CLOCK_DRAW,
+    CLOCK_END,
+    CLOCK_SHIFT,
+    META,
+    WITHOUT_CLOCK,
+    clock_of_words,
+    legal_moves,
+    unpack,
+)
+from ..position.board_kernel import MATE
 from ..position.fens import clocks_of
-from ..position.rules_kernel import MATE
 from ..position.values import CP_FACTOR, CP_SLOPE, D_SCALE, cp_of
-from ..position.words import CLOCK_SHIFT, META, WITHOUT_CLOCK
 from ..store import bounds_kernel as rules
 from ..store.ranking import LED_BY_VALUE_FROM, known_edges, ranking, resets_of, visits_of
 from ..store.record import NodeRecord, RecordBatch

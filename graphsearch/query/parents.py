@@ -26,6 +26,7 @@ from ..base.errors import InvalidPositionError
 from ..position.board import (
     CLOCK_DRAW,
     FREE_CLOCK,
+    KEY,
     POSITION_WORDS,
     as_chess960,
     check,
@@ -36,7 +37,6 @@ from ..position.board import (
     pack_checked,
 )
 from ..position.values import cp_of
-from ..position.words import KEY
 from ..store.ranking import edge_of
 from ..store.record import Edge
 from .source import RecordSource, opened

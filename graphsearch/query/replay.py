@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import (
+    BLACK_TO_MOVE,
     MAX_MOVES,
+    META,
     POSITION_WORDS,
     board_of,
     check,
@@ -19,7 +21,6 @@ from ..position.board import (
     unpack,
 )
 from ..position.fens import key_texts
-from ..position.words import BLACK_TO_MOVE, META
 from ..store.ranking import visits_of
 from ..store.reading import Reader
 from ..store.store import Store

@@ -9,12 +9,23 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import MAX_MOVES, MOVE_CODES, POSITION_WORDS, encode_move, pack_checked
+from ..position.board import (
+    BLACK_TO_MOVE,
+    KINGS,
+    MAX_MOVES,
+    META,
+    MOVE_CODES,
+    NO_MAN,
+    PAWNS,
+    POSITION_WORDS,
+    WHITE,
+    encode_move,
+    pack_checked,
+)
+from ..position.board_kernel import MATE
+from ..position.board_kernel import list_moves as _list_moves
+from ..position.board_kernel import make_steps as _make_steps
 from ..position.fens import key_texts
-from ..position.rules_kernel import MATE
-from ..position.rules_kernel import list_moves as _list_moves
-from ..position.rules_kernel import make_steps as _make_steps
-from ..position.words import BLACK_TO_MOVE, KINGS, META, NO_MAN, PAWNS, WHITE
 from ..store.record import board_tables, owned
 
 Words = NDArray[np.uint64]  # `[10]` or `[R, 10]`: packed positions; or their keys

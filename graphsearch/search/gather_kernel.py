@@ -76,10 +76,8 @@ from ..graph.arena_kernel import (
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, prefetch, ptr
 from ..jit.types import Pointer, float64, int64, uint64
-from ..position.board import Words
-from ..position.board_kernel import check_hash, hashes_of, position_key
-from ..position.rules_kernel import MAX_LEGAL_MOVES
-from ..position.words import BoardTable, Position
+from ..position.board import BoardTable, Position, Words
+from ..position.board_kernel import MAX_LEGAL_MOVES, check_hash, hashes_of, position_key
 from ..store.index_kernel import FilterArrays, may_be_stored
 from ..store.record_kernel import (
     BLOCK_VISITS,

@@ -76,8 +76,9 @@ from ..jit.calls import Bound
 from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import U, adv, call_bound, prefetch, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
-from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE, Words
+from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, KEY, STALEMATE, BoardTable, Position, Words
 from ..position.board_kernel import (
+    MAX_LEGAL_MOVES,
     PW,
     check_hash,
     clock_of,
@@ -86,12 +87,10 @@ from ..position.board_kernel import (
     in_check,
     is_dead,
     make_move,
+    mate_in_one,
     position_key,
 )
-from ..position.mates_kernel import mate_in_one
-from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.values import MATE
-from ..position.words import KEY, BoardTable, Position
 from ..store.bounds_kernel import (
     DRAWN,
     holds_here,

@@ -42,8 +42,7 @@ from ..graph.arena_kernel import (
 )
 from ..graph.graph import Graph
 from ..jit.apart import apart
-from ..position.board import POSITION_WORDS, Words
-from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
+from ..position.board import CLOCK_BITS, CLOCK_SHIFT, KEY, META, POSITION_WORDS, Words
 from ..store.reading import FileArrays
 from ..store.record import flags_of
 from . import gather_kernel, visit_kernel

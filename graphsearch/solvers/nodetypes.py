@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 from ..base.answer import Answer, picked
 from ..base.errors import UnknownPositionError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
-from ..position.board import MAX_MOVES, fen_of, key_of, pack
+from ..position.board import BLACK, BLACK_TO_MOVE, MAX_MOVES, META, fen_of, key_of, pack
 from ..position.values import LEAST_MATE
-from ..position.words import BLACK, BLACK_TO_MOVE, META
 from ..query.steps import legal_codes, positions_after
 from ..store import transposition_layout as layout
 from ..store.entries import load

@@ -46,12 +46,7 @@ from ..jit.bundles import Bundle
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, ONE, ZERO, U, adv, as_u32, call_c, ctz, popc, ptr, zeros
 from ..jit.types import Items, Pointer, float32, int64, uint8, uint16, uint32, uint64
-from ..position.board import MAX_MOVES
-from ..position.board_kernel import PW, clock_of, en_passant_of, generate_moves, side_to_move
-from ..position.rules_kernel import ROOM, is_legal, kind_of
-from ..position.tables import ZC, ZO
-from ..position.values import D_SCALE
-from ..position.words import (
+from ..position.board import (
     BISHOPS,
     BLACK,
     BLACK_TO_MOVE,
@@ -65,6 +60,7 @@ from ..position.words import (
     KEY,
     KINGS,
     KNIGHTS,
+    MAX_MOVES,
     META,
     META_BITS,
     PAWNS,
@@ -74,6 +70,18 @@ from ..position.words import (
     BoardTable,
     Position,
 )
+from ..position.board_kernel import (
+    PW,
+    ROOM,
+    clock_of,
+    en_passant_of,
+    generate_moves,
+    is_legal,
+    kind_of,
+    side_to_move,
+)
+from ..position.tables import ZC, ZO
+from ..position.values import D_SCALE
 from . import block_layout_kernel as layout
 from .block_layout_kernel import (
     codes_in,

@@ -18,8 +18,7 @@ import chess
 from ..jit.compiler import inner
 from ..jit.pointers import ZERO, U, popc
 from ..jit.types import Pointer, int64, uint8, uint64
-from ..position.board import pack
-from ..position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position
+from ..position.board import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, Position, pack
 
 BLOCK = 32  # records of a block; the last one of a chunk may have fewer
 

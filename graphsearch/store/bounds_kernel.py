@@ -31,9 +31,8 @@ from typing import TypeAlias
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U
 from ..jit.types import float32, float64, int64, uint16
-from ..position.board import CLOCK_DRAW
+from ..position.board import BLACK, CLOCK_DRAW, PAWNS, Position
 from ..position.board_kernel import clock_of, from_square, side_to_move, to_square
-from ..position.words import BLACK, PAWNS, Position
 from .record_kernel import (
     KIND_BITS,
     LOWER_SHIFT,

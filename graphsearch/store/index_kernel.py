@@ -20,9 +20,8 @@ from ..jit.bundles import Bundle
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, ZERO, U, bytes_at, mulhi, popc, ptr
 from ..jit.types import Items, Pointer, int64, uint8, uint64
-from ..position.board import FREE_CLOCK
+from ..position.board import BLACK, FREE_CLOCK, META, WHITE, Position
 from ..position.board_kernel import PLACE, PW, clock_of, position_key
-from ..position.words import BLACK, META, WHITE, Position
 
 # ------------------------------------------------------------------ order
 IDENTITY_WORDS = META + 1  # 6 kinds, 2 colours, meta without a clock of up to 75

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnsoundRecordError
 from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
 from ..position.board import MAX_MOVES
-from ..position.rules_kernel import ROOM
+from ..position.board_kernel import ROOM
 from .block import SLOTS, Unpacker, extract_stored, fault_message, unsound
 from .block_layout_kernel import PADDING
 from .file import data_version, open_reader, sql_errors

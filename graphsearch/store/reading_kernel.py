@@ -18,7 +18,7 @@ from ..jit.compiler import inner
 from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
-from ..position.words import BoardTable, Position
+from ..position.board import BoardTable, Position
 from .block_kernel import (
     END,
     FAILED,

@@ -83,7 +83,7 @@ class NodeRecord:
     """One position's record.
 
     Attributes:
-      words: packed position, 10 integers (see `position/words.py`).
+      words: packed position, 10 integers (see `position/board.py`).
       v: the evaluator's value in [-1, 1] for the side to move, float32.
       d: the evaluator's draw probability per mille; the plies of the mate if V is 1 or -1 by a known mate.
       evaluator: number of the evaluator in its file, 0..255.

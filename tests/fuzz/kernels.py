@@ -11,9 +11,6 @@ from typing import Any
 import chess
 import numpy as np
 
-from graphsearch.position.board import pack_checked
-from graphsearch.position.fens import read_lines
-from graphsearch.position.notation import read_fen_lines
 from graphsearch.store import block
 from graphsearch.store.block_layout_kernel import PADDING, room_for
 from graphsearch.store.record import COLUMNS, RecordBatch, board_tables
@@ -143,32 +140,3 @@ def warm() -> None:
 
     unpack(stored_seeds(Path())[0], Path())
     check_moves(chess.Board())
-
-
-# ------------------------------------------------------------------ lines of FEN and EPD
-LINES = (
-    b"1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20",
-    b"rnbqkbnr/pppp1ppp/8/8/3Pp3/8/PPP1PPPP/RNBQKBNR b KQkq d3 0 3\n\n# two\r\nstartpos",
-    b'4k3/8/8/8/8/8/8/4K3 w - - hmvc 7; fmvn 30; id "x";\nr3k2r/8/8/8/8/8/8/R3K2R w Qk - 12 40 bm O-O;',
-)
-
-
-def line_seeds(_: Path) -> list[bytes]:
-    """Returns lines with every field and operation that is read."""
-    return list(LINES)
-
-
-def mutate_lines(seeds: list[bytes], rng: random.Random) -> bytes:
-    """Returns changed lines."""
-    return mutated(rng.choice(seeds), rng, seeds)
-
-
-def read_as_lines(data: bytes, folder: Path) -> bool:
-    """Reads lines in bulk, as python-chess reads them one by one."""
-    lines = data.split(b"\n")
-    words, _ = read_lines(lines, 1, lambda number, error: None)
-    singly = (item for _, item in read_fen_lines(line.decode("utf-8", "replace") for line in lines))
-    expected = [pack_checked(item).tolist() for item in singly if isinstance(item, chess.Board)]
-    if words.tolist() != expected:
-        raise DisagreementError(f"python-chess reads other positions: {lines}")
-    return bool(expected)

@@ -36,7 +36,6 @@ TARGETS = {
         _graph("graph-log", damage.of_log),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),
-        _kernel("lines", kernels.line_seeds, kernels.mutate_lines, kernels.read_as_lines),
         _text("fen", _given(*texts.FENS), texts.mutate_fen, texts.read_fen),
         _text("pgn", _given(graphfile.PGN), texts.pgn_words, texts.imports("pgn", ".pgn")),
         _text("pgn-blocks", _given(graphfile.PGN, texts.NOTED), texts.pgn_words, texts.read_blocks),

@@ -35,11 +35,9 @@ from graphsearch.position.board import (
     terminal_kind,
     unpack,
 )
-from graphsearch.position.board_kernel import PW, generate_moves
+from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, PW, generate_moves, mate_in_one, perft
 from graphsearch.position.fens import fens
-from graphsearch.position.mates_kernel import mate_in_one
 from graphsearch.position.notation import read_position
-from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES, perft
 from graphsearch.position.tables import load_tables
 from graphsearch.store.record_kernel import CAPACITIES
 from tests.conftest import shared_data
@@ -128,9 +126,9 @@ def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
 
 @pytest.mark.parametrize(("fen", "counts"), PERFT)
 def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
-    words = pack(board_of(fen))
-    assert [perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
-    assert perft(load_tables(), words, 0) == 1
+    words = pack(board_of(fen)).reshape(1, -1)
+    assert [perft(words, d + 1) for d in range(len(counts))] == list(counts)
+    assert perft(words, 0) == 1
 
 
 def test_perft_file_of_tricky_positions() -> None:
@@ -143,7 +141,7 @@ def test_perft_file_of_tricky_positions() -> None:
             if not board.is_valid():  # an impossible check
                 board = None
         elif row[0] == "perft" and board is not None and int(row[2]) < 3_000_000:
-            assert perft(load_tables(), pack(board), int(row[1])) == int(row[2]), board.fen()
+            assert perft(pack(board).reshape(1, -1), int(row[1])) == int(row[2]), board.fen()
             checked += 1
     assert checked > 20
 
@@ -396,7 +394,7 @@ def test_perft_of_the_start_positions_is_stockfishs() -> None:
     rows = [[int(x) for x in line.split()] for line in text.splitlines()[1:]]
     assert [number for number, _ in rows] == list(range(960))
     for number, count in rows[::EVERY]:
-        assert perft(load_tables(), pack(chess960_start(number)), 4) == count, number
+        assert perft(pack(chess960_start(number)).reshape(1, -1), 4) == count, number
 
 
 def test_a_position_at_home_is_the_standard_one_wherever_it_comes_from() -> None:

@@ -19,8 +19,10 @@ from graphsearch.graph.arena_kernel import find_position
 from graphsearch.graph.graph import Graph
 from graphsearch.jit.compiler import JIT_OFF, Call
 from graphsearch.position.board import (
+    CLOCK_SHIFT,
     FREE_CLOCK,
     MAX_CLOCK,
+    META,
     POSITION_WORDS,
     Words,
     board_of,
@@ -30,7 +32,6 @@ from graphsearch.position.board import (
     pack,
     unpack,
 )
-from graphsearch.position.words import CLOCK_SHIFT, META
 from graphsearch.query.steps import positions_after
 from graphsearch.store.ranking import node_mean
 from graphsearch.store.record import Edge, NodeRecord, RecordBatch

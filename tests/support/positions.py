@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from graphsearch.position import board as positions
 from graphsearch.position.board import POSITION_WORDS, chess960_start, pack
-from graphsearch.position.rules_kernel import MAX_LEGAL_MOVES, list_all, make_steps
+from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, list_all, make_steps
 from graphsearch.position.tables import load_tables
 
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"

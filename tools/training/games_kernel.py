@@ -51,8 +51,10 @@ from graphsearch.evaluators.nnue.layout import FIRST
 from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, take_best
 from graphsearch.jit.pointers import ONE, ZERO, U, adv, as_i32, popc, ptr
 from graphsearch.jit.types import int64
+from graphsearch.position.board import BLACK, META, WHITE
 from graphsearch.position.board_kernel import (
     PW,
+    check_masks,
     clock_of,
     from_square,
     generate_moves,
@@ -61,9 +63,7 @@ from graphsearch.position.board_kernel import (
     make_move,
     side_to_move,
 )
-from graphsearch.position.mates_kernel import check_masks
 from graphsearch.position.values import FAR, LEAST_MATE
-from graphsearch.position.words import BLACK, META, WHITE
 
 PAWN = 361
 MOST_SCORE = 20_000

@@ -35,25 +35,7 @@ import numpy as np
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, adv, as_f32, as_i8, as_i16, as_i64, ctz, popc
 from ...jit.types import Pointer, float32, float64, int8, int16, int32, int64, uint16, uint64
-from ...position.board_kernel import (
-    FILE_A,
-    FILE_H,
-    PW,
-    bishop_attacks,
-    from_square,
-    in_check,
-    landing_of,
-    make_move,
-    man_at,
-    promotion_of,
-    rook_attacks,
-    side_to_move,
-    to_square,
-)
-from ...position.mates_kernel import CheckMasks, check_masks, may_check
-from ...position.tables import KI, KN, PA
-from ...position.values import FAR, LEAST_WON
-from ...position.words import (
+from ...position.board import (
     BISHOPS,
     BLACK,
     KINGS,
@@ -65,6 +47,26 @@ from ...position.words import (
     BoardTable,
     Position,
 )
+from ...position.board_kernel import (
+    FILE_A,
+    FILE_H,
+    PW,
+    CheckMasks,
+    bishop_attacks,
+    check_masks,
+    from_square,
+    in_check,
+    landing_of,
+    make_move,
+    man_at,
+    may_check,
+    promotion_of,
+    rook_attacks,
+    side_to_move,
+    to_square,
+)
+from ...position.tables import KI, KN, PA
+from ...position.values import FAR, LEAST_WON
 from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
 from ..quiescence_kernel import (
     FRAME_WORDS,

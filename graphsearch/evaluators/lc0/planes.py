@@ -31,8 +31,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position.board import pack
-from ...position.words import (
+from ...position.board import (
     BLACK,
     BLACK_TO_MOVE,
     CASTLING_BITS,
@@ -48,6 +47,7 @@ from ...position.words import (
     ROOK_FILES_SHIFT,
     STANDARD_ROOK_FILES,
     WHITE,
+    pack,
 )
 from ..protocol import LINE_PLIES, Lines
 from .policy import POLICY_SIZE, policy_moves

@@ -13,8 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position.board import MOVE_CODES
-from ...position.words import BLACK, BLACK_TO_MOVE, CHESS960, KINGS, META, WHITE
+from ...position.board import BLACK, BLACK_TO_MOVE, CHESS960, KINGS, META, MOVE_CODES, WHITE
 from ..protocol import PositionBatch
 
 POLICY_SIZE = 1858

@@ -37,9 +37,7 @@ import math
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, add_products, adv, as_f32, as_i16, as_i32, as_i64, as_u16, ctz, popc
 from ...jit.types import Pointer, float32, float64, int16, int32, int64, uint16, uint64
-from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
-from ...position.values import FAR, LEAST_WON
-from ...position.words import (
+from ...position.board import (
     BISHOPS,
     BLACK,
     CASTLING_BITS,
@@ -56,6 +54,8 @@ from ...position.words import (
     BoardTable,
     Position,
 )
+from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
+from ...position.values import FAR, LEAST_WON
 from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
 from ..builtin.evaluation_kernel import (
     MOST_FEATURES,

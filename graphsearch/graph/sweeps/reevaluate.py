@@ -27,7 +27,7 @@ from ...evaluators.inside import inside
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...evaluators.tablebase import TablebaseEvaluator
 from ...position.board import key_of_words
-from ...position.rules_kernel import ROOM, list_all
+from ...position.board_kernel import ROOM, list_all
 from ...position.values import D_SCALE
 from ...store.provenance import BY_RULE, UNSETTLED, Unfinished
 from ...store.record import UNPROVEN, RecordBatch, board_tables, flags_of, owned, prior_codes, take

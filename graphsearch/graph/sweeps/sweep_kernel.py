@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr, zeros
 from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
-from ...position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
-from ...position.rules_kernel import ROOM
-from ...position.words import BoardTable
+from ...position.board import BoardTable
+from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
 from ...store.bounds_kernel import (
     DRAWN,
     decisive_code,

@@ -57,7 +57,7 @@ from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv
 from ...jit.types import Items, Pointer, int64, uint8, uint16, uint64
-from ...position.board import CLOCK_DRAW, FREE_CLOCK
+from ...position.board import CLOCK_DRAW, FREE_CLOCK, KEY, BoardTable, Position
 from ...position.board_kernel import (
     PW,
     check_hash,
@@ -72,7 +72,6 @@ from ...position.board_kernel import (
     side_to_move,
 )
 from ...position.values import FAR, LEAST_MATE, MATE
-from ...position.words import KEY, BoardTable, Position
 from ...store.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
 from ...store.record_kernel import (
     CODE,

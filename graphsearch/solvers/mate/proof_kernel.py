@@ -35,21 +35,22 @@ from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import LOW32, ONE, ZERO, U, adv, ptr
 from ...jit.types import Items, Pointer, int64, uint16, uint64
-from ...position.board import CLOCK_DRAW
+from ...position.board import CLOCK_DRAW, KEY, META, WHITE, BoardTable, Position
 from ...position.board_kernel import (
     PLACE,
     PW,
     check_hash,
+    check_masks,
     clock_of,
     generate_moves,
     in_check,
     is_dead,
     make_move,
+    mate_in_one,
+    may_check,
     side_to_move,
 )
-from ...position.mates_kernel import check_masks, mate_in_one, may_check
 from ...position.values import MATE
-from ...position.words import KEY, META, WHITE, BoardTable, Position
 from ...store.transposition_kernel import (
     EXACT,
     LOWER,

@@ -11,7 +11,7 @@ from graphsearch.base.errors import GraphSearchError
 from graphsearch.query.routes import Way, routes
 from graphsearch.search.params import SearchParams
 from graphsearch.store import info as facts
-from graphsearch.store.entry_runs import EntryRun
+from graphsearch.store.entries import EntryRun
 from graphsearch.store.info import StoreInfo
 from graphsearch.store.provenance import RootInfo, RunInfo
 from graphsearch.store.tables.games import GameSource

@@ -30,7 +30,7 @@ from graphsearch.solvers.nodetypes import Agreement, Classification, classify_fi
 from graphsearch.store.entries import facts
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
-from graphsearch.store.transposition_layout import MOST_DEPTH
+from graphsearch.store.transposition_kernel import MOST_DEPTH
 
 from .options import (
     Count,

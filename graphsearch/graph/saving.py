@@ -30,7 +30,8 @@ from ..store.merging import Rules
 from ..store.ordered_work import shared_out, thread_count
 from ..store.record import RecordBatch, newest_in_order
 from ..store.store import Store
-from ..store.transposition import ENTRY_BYTES, EntryTable, Words
+from ..store.transposition import ENTRY_BYTES, EntryTable
+from ..store.transposition_kernel import Words
 from . import copying_kernel
 from .arena import Arena
 from .arena_kernel import LOG_WORDS

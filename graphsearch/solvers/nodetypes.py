@@ -31,7 +31,7 @@ from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import BLACK, BLACK_TO_MOVE, MAX_MOVES, META, fen_of, key_of, pack
 from ..position.values import LEAST_MATE
 from ..query.steps import legal_codes, positions_after
-from ..store import transposition_layout as layout
+from ..store import transposition_kernel as fields
 from ..store.entries import load
 from ..store.store import Store
 from ..store.transposition import TYPES
@@ -193,7 +193,7 @@ OnProgress = Callable[[int, int, int], None]  # positions found, entries in all,
 PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
 NO_DISTANCE = (1 << 15) - 1  # of a node without a PV node above it
 UNSEEN = -1
-TYPE_OF_BOUND = np.array([layout.NO_TYPE, layout.ALL, layout.CUT, layout.PV], np.uint8)  # none, UPPER, LOWER
+TYPE_OF_BOUND = np.array([fields.NO_TYPE, fields.ALL, fields.CUT, fields.PV], np.uint8)  # none, UPPER, LOWER
 LINE_SHIFT = 16
 STEP_ROWS = 4_000  # positions whose moves are listed at once: some 12 MB
 
@@ -222,17 +222,17 @@ Nodes = Any  # np.recarray of NODE
 
 def _nodes_of(data: Words) -> Nodes:
     """Returns the nodes of entries."""
-    value = layout.values(data)
-    bound = layout.bits_at(data, layout.BOUND_AT, layout.BOUND_MASK)
-    wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
-    loses = (value <= -LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.UPPER))
+    value = fields.values(data)
+    bound = fields.bits_at(data, fields.BOUND_AT, fields.BOUND_MASK)
+    wins = (value >= LEAST_MATE) & ((bound == fields.EXACT) | (bound == fields.LOWER))
+    loses = (value <= -LEAST_MATE) & ((bound == fields.EXACT) | (bound == fields.UPPER))
     nodes = np.zeros(len(data), NODE).view(np.recarray)
     nodes.ply, nodes.kannan, nodes.line = UNSEEN, 255, np.iinfo(np.int32).max
     nodes.actual = TYPE_OF_BOUND[bound]
-    nodes.searched = layout.bits_at(data, layout.TYPE_AT, layout.TYPE_MASK)
+    nodes.searched = fields.bits_at(data, fields.TYPE_AT, fields.TYPE_MASK)
     nodes.proven = wins | loses
-    nodes.cut = layout.bits_at(data, layout.CUT_AT, layout.CUT_MASK)
-    nodes.best = layout.bits_at(data, layout.MOVE_AT, layout.MOVE_MASK)
+    nodes.cut = fields.bits_at(data, fields.CUT_AT, fields.CUT_MASK)
+    nodes.best = fields.bits_at(data, fields.MOVE_AT, fields.MOVE_MASK)
     return nodes
 
 

@@ -1,17 +1,21 @@
-"""Transposition entries in the file: pieces that saves append, rewritten when half of the entries are waste.
+"""Fixed-depth searches and mate proofs in the file: their transposition entries, and their runs as rows.
 
-A piece belongs to one evaluation, or contains proofs, which are valid under every evaluation. Of two entries
-of a position a proof counts, else the newest. Call functions that write inside `Store.transaction`.
-`schema/entries.md` describes the bytes, `schema/store.md` the tables.
+Saves append entries as pieces, which are rewritten when their number has doubled. A piece belongs to one
+evaluation, or contains proofs, which are valid under every evaluation. Of two entries of a position a proof
+counts, else the newest. Values are thousandths of a pawn for the side to move, moves of runs UCI.
+
+Call functions that write inside `Store.transaction`. `schema/entries.md` describes the bytes,
+`schema/store.md` the tables.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-import struct
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,154 +23,76 @@ from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_par
 
 from ..base.answer import Answer
 from ..base.errors import CorruptRecordError
+from ..base.version import __version__
 from .file import sql_errors
-from .provenance import fact_number, set_fact
+from .provenance import fact_number, now, set_fact
 from .store import Store
-from .tables.rows import fault_of_row, query
-from .transposition_layout import (
-    CHECK_AT,
-    DEPTH_AT,
-    DEPTH_MASK,
-    KIND_AT,
-    KIND_MASK,
-    MOVE_AT,
-    MOVE_MASK,
-    PROOF,
-    VALUE_MASK,
-    bits_at,
-    checks,
-)
+from .tables.rows import TABLES, fault_of_row, json_object, query, read_rows, rows, update_row, write_row
+from .transposition_kernel import DEPTH_AT, DEPTH_MASK, PROOF, Words, bits_at, checks
 
 # ------------------------------------------------------------------ the bytes of a piece
-Words = NDArray[np.uint64]
-
 MOST_ENTRIES = 1 << 16  # of a piece
+ENTRY_BYTES = 16  # before compression
 LEVEL = 1  # zstd; only its entropy coding matters here, higher levels are slower and gain nothing
-LISTED = ((MOVE_AT, MOVE_MASK), (KIND_AT, KIND_MASK))  # fields of the data word
-LISTS = len(LISTED)  # moves and kinds: a list of the distinct values, and an index into it for each entry
-WIDTHS = (8, 2, 3, *[2] * LISTS)  # bytes of a step from key to key, a check, a value, places in the lists
-# entries, lengths of the lists, bytes of each frame
-HEADER = struct.Struct(f"<I{LISTS}I{sum(WIDTHS) + LISTS}I")
-
-
-def order_of(keys: Words, data: Words) -> NDArray[np.intp]:
-    """Returns the indices that sort entries as in a piece: by key, then by check hash."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    if (ordered[1:] != ordered[:-1]).all():
-        return order
-    return np.lexsort((checks(data), keys))
 
 
 def encode(keys: Words, data: Words) -> bytes:
-    """Returns the bytes of a piece.
+    """Returns the bytes of a piece: those of all entries at each place, steps from key to key first.
 
     Args:
-      keys, data: at least 1 and at most MOST_ENTRIES entries in `order_of`, no two of one position.
+      keys, data: entries as `distinct` returns them.
     """
-    assert 0 < len(keys) <= MOST_ENTRIES
-    listed = [_listed(bits_at(data, at, mask).astype(np.uint16)) for at, mask in LISTED]
-    lists = [different for different, _ in listed]
-    columns = [np.diff(keys, prepend=np.uint64(0)), checks(data), data & np.uint64(VALUE_MASK)]
-    columns += [which for _, which in listed]
-    planes = [
-        column.astype("<u8").view(np.uint8).reshape(-1, 8)[:, i]
-        for column, width in zip(columns, WIDTHS, strict=True)
-        for i in range(width)
-    ]
-    compressor = ZstdCompressor(level=LEVEL, write_checksum=False, write_content_size=True)
-    parts = [part.tobytes() for part in lists] + [part.tobytes() for part in planes]
-    frames = [compressor.compress(part) for part in parts]
-    header = HEADER.pack(len(keys), *(len(each) for each in lists), *(len(frame) for frame in frames))
-    return header + b"".join(frames)
+    words = np.stack([np.diff(keys, prepend=np.uint64(0)), data], 1).astype("<u8")
+    planes = words.view(np.uint8).reshape(-1, ENTRY_BYTES).T
+    return ZstdCompressor(level=LEVEL).compress(planes.tobytes())
 
 
-def _listed(values: NDArray[np.uint16]) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
-    """Returns the distinct values, the most frequent first, and the index of each value among them.
-
-    So the entropy coder sees a move as one symbol, which saves 1.5 bits over separate from and to squares.
-    """
-    counts = np.bincount(values, minlength=1)
-    different = np.nonzero(counts)[0]
-    different = different[np.argsort(-counts[different], kind="stable")]
-    places = np.zeros(len(counts), np.uint64)
-    places[different] = np.arange(len(different), dtype=np.uint64)
-    return different.astype("<u2"), places[values]
-
-
-def decode(blob: bytes) -> tuple[Words, Words]:
-    """Returns the keys and data words of a piece, in order.
+def decode(blob: bytes, entries: int) -> tuple[Words, Words]:
+    """Returns the keys and data words of a piece of so many entries, in order.
 
     Raises:
-      CorruptRecordError: if the bytes are not a piece.
+      CorruptRecordError: if the bytes are not such a piece.
     """
-    if len(blob) < HEADER.size:
-        raise CorruptRecordError("its header is cut short")
-    count, *numbers = HEADER.unpack_from(blob)
-    listed, lengths = numbers[:LISTS], numbers[LISTS:]
-    if not 0 < count <= MOST_ENTRIES or max(listed) > MOST_ENTRIES:
-        raise CorruptRecordError(f"it announces {count} entries, a piece has 1 to {MOST_ENTRIES}")
-    parts = _frames(blob, lengths, [*(2 * each for each in listed), *([count] * sum(WIDTHS))])
-    lists = [np.frombuffer(next(parts), "<u2").astype(np.uint64) for _ in listed]
-    steps, check, value, *which = [_column(parts, count, width) for width in WIDTHS]
-    keys, data = np.cumsum(steps, dtype=np.uint64), check << np.uint64(CHECK_AT) | value
-    for (at, mask), different, places in zip(LISTED, lists, which, strict=True):
-        if places.max() >= len(different) or (different > mask).any():
-            raise CorruptRecordError("a move, or a kind, is not in its list")
-        data |= different[places.astype(np.intp)] << np.uint64(at)
-    if (value > VALUE_MASK).any():
-        raise CorruptRecordError("a value is out of range")
-    rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (check[1:] > check[:-1]))
-    if not keys[0] or not rising.all():
-        raise CorruptRecordError("its entries are out of order")
-    return keys, data
+    size = ENTRY_BYTES * entries
+    try:
+        if get_frame_parameters(blob).content_size != size:
+            raise CorruptRecordError(f"it does not expand to {entries} entries")
+        plain = ZstdDecompressor().decompress(blob)
+    except ZstdError as error:
+        raise CorruptRecordError(f"it cannot be expanded: {error}") from None
+    words = np.frombuffer(plain, np.uint8).reshape(ENTRY_BYTES, -1).T.copy().view("<u8").astype(np.uint64)
+    return np.cumsum(words[:, 0], dtype=np.uint64), words[:, 1].copy()
 
 
-def _frames(blob: bytes, lengths: list[int], sizes: list[int]) -> Iterator[bytes]:
-    """Yields the decompressed frames of a piece; checks the size of each."""
-    if HEADER.size + sum(lengths) != len(blob):
-        raise CorruptRecordError(f"it has {len(blob)} bytes, its header says {HEADER.size + sum(lengths)}")
-    decompressor = ZstdDecompressor()
-    at = HEADER.size
-    for length, size in zip(lengths, sizes, strict=True):
-        frame = blob[at : at + length]
-        at += length
-        try:
-            if get_frame_parameters(frame).content_size != size:
-                raise CorruptRecordError(f"a frame does not expand to {size} bytes")
-            part = decompressor.decompress(frame, max_output_size=size) if size else b""
-        except ZstdError as error:
-            raise CorruptRecordError(f"a frame cannot be expanded: {error}") from None
-        if len(part) != size:
-            raise CorruptRecordError(f"a frame expands to {len(part)} bytes instead of {size}")
-        yield part
+def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
+    """Returns the first entry of each position, in order of key, then of check hash.
 
-
-def _column(parts: Iterator[bytes], count: int, width: int) -> Words:
-    """Returns the words whose lowest bytes are the next `width` planes."""
-    rows = np.zeros((count, 8), np.uint8)
-    for i in range(width):
-        rows[:, i] = np.frombuffer(next(parts), np.uint8)
-    return rows.view("<u8").reshape(-1).astype(np.uint64)
+    >>> one, two = np.array([7, 3, 7], np.uint64), np.array([1, 2, 3], np.uint64)
+    >>> [words.tolist() for words in distinct(one, two)]
+    [[3, 7], [2, 1]]
+    """
+    order = np.lexsort((checks(data), keys))
+    keys, data = keys[order], data[order]
+    check = checks(data)
+    first = np.ones(len(keys), bool)
+    first[1:] = (keys[1:] != keys[:-1]) | (check[1:] != check[:-1])
+    return keys[first], data[first]
 
 
 def is_proof(data: Words) -> NDArray[np.bool_]:
     """Returns which entries are valid at every depth, and therefore under every evaluation."""
-    return np.asarray(bits_at(data, DEPTH_AT, DEPTH_MASK) == PROOF)
+    return np.asarray(depths(data) == PROOF)
 
 
-def depths(data: Words) -> NDArray[np.uint8]:
+def depths(data: Words) -> NDArray[np.int64]:
     """Returns the depth of each entry."""
-    return bits_at(data, DEPTH_AT, DEPTH_MASK).astype(np.uint8)
+    return bits_at(data, DEPTH_AT, DEPTH_MASK)
 
 
 # ------------------------------------------------------------------ the pieces of a file
 PROOFS = ""  # the evaluation of pieces that are valid under every evaluation
-SLACK = MOST_ENTRIES  # superseded entries that are never worth a rewrite
-FEW_PIECES, PIECES_SHARE = 64, 4  # most pieces: 64, and 4 times as many as the entries need
-FACT = "entries"  # row of store_info: number of distinct entries after the last rewrite
-
-_PIECE = ("entry_piece.evaluation", "entry_piece.entries")
+FEW_PIECES = 16  # that are not worth a rewrite
+FACT = "entry_pieces"  # row of store_info: number of pieces after the last rewrite
 
 Report = Callable[[str], object]
 
@@ -177,7 +103,6 @@ class Loaded:
 
     Attributes:
       keys, data: uint64[K], ascending by key.
-      stored: entries in the pieces that were read, superseded versions included.
       ignored: entries of other evaluations.
       pieces: ids of the pieces that were read.
       problems: one line for each damaged piece that was left out.
@@ -185,10 +110,9 @@ class Loaded:
 
     keys: Words
     data: Words
-    stored: int = 0
-    ignored: int = 0
-    pieces: list[int] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    ignored: int
+    pieces: list[int]
+    problems: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +132,12 @@ class EntryFacts(Answer):
     evaluations: dict[str, int] = field(default_factory=dict)
 
 
-# -------------------------------------------------------------- reading
-
-
 def facts(store: Store) -> EntryFacts:
     """Returns the numbers of entries in a file, without reading the entries."""
-    with sql_errors(store.path, "read it"):
-        statement = "SELECT evaluation, entries, length(data) FROM entry_piece ORDER BY evaluation"
-        pieces = list(query(store.connection, statement, (), *_PIECE, "entry_piece.id"))
+    statement = "SELECT evaluation, entries, length(data) FROM entry_piece ORDER BY evaluation"
+    columns = ("entry_piece.evaluation", "entry_piece.entries", "entry_piece.id")
+    with store.reading() as connection:
+        pieces = list(query(connection, statement, (), *columns))
     found: dict[str, int] = {}
     for evaluation, entries, _ in pieces:
         found[evaluation] = found.get(evaluation, 0) + entries
@@ -233,198 +155,242 @@ def load(store: Store, evaluation: str = PROOFS) -> Loaded:
       StoreError: if the file cannot be read at all; a damaged piece is left out and reported in `problems`.
     """
     with sql_errors(store.path, "read it"), store.snapshot():
-        return _load(store, (PROOFS, evaluation))
+        return load_only(store, PROOFS, evaluation)
 
 
-def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
+def load_only(store: Store, *evaluations: str) -> Loaded:
     """Returns the entries of some evaluations: proofs before others, newer pieces before older ones."""
+    found: dict[int, tuple[Words, Words]] = {}
     problems: list[str] = []
-    sound = listed(store.connection, lambda what: problems.append(f"{store.path}: {what}"))
-    wanted = sorted((of != PROOFS, -number) for number, of, _ in sound if of in evaluations)
-    read = {-number: read_piece(store, -number, problems.append) for _, number in wanted}
-    pieces = {number: piece for number, piece in read.items() if piece is not None}
+    ignored = 0
+    for number, evaluation, entries in listed(store, problems.append):
+        if evaluation not in evaluations:
+            ignored += entries
+        elif piece := _read(store, number, problems.append):
+            found[number] = piece
     none = np.zeros(0, np.uint64)
-    keys, data = (np.concatenate([none, *(piece[i] for piece in pieces.values())]) for i in (0, 1))
-    ignored = sum(entries for _, of, entries in sound if of not in evaluations)
-    return Loaded(*distinct(keys, data), len(keys), ignored, list(pieces), problems)
+    keys, data = (np.concatenate([none, *(piece[i] for piece in found.values())]) for i in (0, 1))
+    return Loaded(*distinct(keys, data), ignored, list(found), problems)
 
 
-def load_only(store: Store, evaluation: str, report: Report) -> Loaded:
-    """Returns the entries of one evaluation, or the proofs; reports each damaged piece."""
-    found = _load(store, (evaluation,))
-    for problem in found.problems:
-        report(problem)
-    return found
-
-
-def listed(connection: sqlite3.Connection, report: Report) -> list[tuple[int, str, int]]:
-    """Returns id, evaluation and entries of the sound pieces; reports damaged rows."""
-    found = []
-    statement = f"SELECT id, evaluation, entries, {fault_of_row('entry_piece')} FROM entry_piece"  # noqa: S608
-    for *row, fault in connection.execute(statement).fetchall():
+def listed(store: Store, report: Report) -> list[tuple[int, str, int]]:
+    """Returns id, evaluation and entries of sound rows, proofs first, newer ones first; reports others."""
+    statement = (
+        f"SELECT id, evaluation, entries, {fault_of_row('entry_piece')} FROM entry_piece"  # noqa: S608 (constants)
+        " ORDER BY evaluation <> '', id DESC"
+    )
+    found = store.connection.execute(statement).fetchall()
+    for number, *_, fault in found:
         if fault:
-            report(f"piece {row[0]} of the entries is damaged: {fault}")
-        else:
-            found.append((row[0], row[1], row[2]))
-    return found
+            report(f"{store.path}: piece {number} of the entries is damaged: {fault}")
+    return [(number, evaluation, entries) for number, evaluation, entries, fault in found if not fault]
 
 
-def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
-    """Returns the first entry of each position, in the order of a piece.
-
-    >>> one, two = np.array([7, 3, 7], np.uint64), np.array([1, 2, 3], np.uint64)
-    >>> [words.tolist() for words in distinct(one, two)]
-    [[3, 7], [2, 1]]
-    """
-    order = order_of(keys, data)
-    keys, data = keys[order], data[order]
-    check = checks(data)
-    first = np.ones(len(keys), bool)
-    first[1:] = (keys[1:] != keys[:-1]) | (check[1:] != check[:-1])
-    return keys[first], data[first]
-
-
-def read_piece(store: Store, number: int, report: Report) -> tuple[Words, Words] | None:
+def _read(store: Store, number: int, report: Report) -> tuple[Words, Words] | None:
     """Returns the entries of a piece, None after a report if it is damaged."""
-    name = f"{store.path}: piece {number} of the entries"
+    columns = ("evaluation", "entries", "checksum", "data")
     try:
-        row = store.connection.execute(
-            "SELECT evaluation, entries, checksum, data FROM entry_piece WHERE id = ?", (number,)
-        ).fetchone()
-        if row is None:  # but `listed` returned it: a page of the table is damaged
-            raise CorruptRecordError("its row is not found by its number")
-        return _sound(*row)
-    except CorruptRecordError as error:
-        report(f"{name} is damaged: {error}")
-    except sqlite3.DatabaseError as error:
-        report(f"{name} cannot be read: {error}")
+        for evaluation, entries, checksum, blob in rows(
+            store.connection, "entry_piece", columns, "WHERE id = ?", (number,)
+        ):
+            if _checksum(evaluation, blob) != checksum:
+                raise CorruptRecordError("checksum")
+            keys, data = decode(blob, entries)
+            if evaluation == PROOFS and not is_proof(data).all():
+                raise CorruptRecordError("not all of its entries are proofs")
+            return keys, data
+        raise CorruptRecordError("its row is not found by its number")  # a page of the table is damaged
+    except (CorruptRecordError, sqlite3.DatabaseError) as error:
+        report(f"{store.path}: piece {number} of the entries is damaged: {error}")
     return None
 
 
-def _sound(evaluation: object, entries: object, checksum: object, blob: object) -> tuple[Words, Words]:
-    """Returns the entries of a row of `entry_piece`.
-
-    Raises:
-      CorruptRecordError: if it is damaged.
-    """
-    if not isinstance(blob, bytes) or not isinstance(evaluation, str):
-        raise CorruptRecordError("its row is not a piece")
-    if zlib.crc32(blob, zlib.crc32(evaluation.encode())) != checksum:
-        raise CorruptRecordError("checksum")
-    keys, data = decode(blob)
-    if len(keys) != entries:
-        raise CorruptRecordError(f"{len(keys)} entries instead of {entries}")
-    if evaluation == PROOFS and not is_proof(data).all():
-        raise CorruptRecordError("not all of its entries are proofs")
-    return keys, data
-
-
-def check(store: Store, report: Report) -> int:
-    """Reports the damaged pieces of a file; returns the number of sound entries."""
-    return sum(_sizes(store, report).values())
-
-
-def _sizes(store: Store, report: Report) -> dict[int, int]:
-    """Returns the number of sound entries by piece number; 0, after a report, for a damaged piece."""
+def sizes(store: Store, report: Report) -> dict[int, int]:
+    """Returns the number of sound entries by piece; 0, after a report, for a damaged piece."""
     ids = store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()
-    return {number: len((read_piece(store, number, report) or [()])[0]) for (number,) in ids}
-
-
-# -------------------------------------------------------------- writing
+    return {number: len((_read(store, number, report) or [()])[0]) for (number,) in ids}
 
 
 def append(store: Store, keys: Words, data: Words, evaluation: str) -> None:
-    """Adds entries, which supersede earlier ones of their positions; rewrites all if half of them are waste.
+    """Adds entries, which supersede earlier ones of their positions; rewrites all if there are many pieces.
+
+    A rewrite deletes the entries of other evaluations.
 
     Args:
       keys, data: uint64[K] in any order.
       evaluation: the digest of the evaluation that computed their values.
     """
-    if not len(keys):
-        return
     proofs = is_proof(data)
     for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
         insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
-    stored, known, pieces = _counts(store.connection, evaluation)
-    if stored > 2 * known + SLACK or pieces > FEW_PIECES + PIECES_SHARE * (stored // MOST_ENTRIES):
-        rewrite(store, evaluation)
+    count = store.connection.execute("SELECT count(*) FROM entry_piece").fetchone()[0]
+    if count > FEW_PIECES + 2 * fact_number(store.connection, FACT):
+        others = "DELETE FROM entry_piece WHERE evaluation NOT IN (?, ?)"
+        store.connection.execute(others, (PROOFS, evaluation))
+        rewrite(store)
 
 
 def insert(connection: sqlite3.Connection, keys: Words, data: Words, evaluation: str) -> None:
-    """Writes sorted entries as pieces of almost equal size."""
-    for part in _parts(len(keys)):
-        blob = encode(keys[part], data[part])
-        checksum = zlib.crc32(blob, zlib.crc32(evaluation.encode()))
-        connection.execute(
-            "INSERT INTO entry_piece (evaluation, entries, checksum, data) VALUES (?, ?, ?, ?)",
-            (evaluation, part.stop - part.start, checksum, blob),
-        )
+    """Writes entries, as `distinct` returns them, as pieces of almost equal size."""
+    for part in np.array_split(np.arange(len(keys)), -(-len(keys) // MOST_ENTRIES) or 1):
+        if len(part):
+            blob = encode(keys[part], data[part])
+            row = {"evaluation": evaluation, "entries": len(part), "data": blob}
+            write_row(connection, "entry_piece", row | {"checksum": _checksum(evaluation, blob)})
 
 
-def _parts(count: int) -> Iterator[slice]:
-    pieces = -(-count // MOST_ENTRIES)
-    for i in range(pieces):
-        yield slice(count * i // pieces, count * (i + 1) // pieces)
+def _checksum(evaluation: str, blob: bytes) -> int:
+    return zlib.crc32(blob, zlib.crc32(evaluation.encode()))
 
 
-def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, int]:
-    """Returns the number of stored entries, of those that may still count, and of pieces."""
-    pieces = [row[1:] for row in listed(connection, lambda _: None)]
-    stored = sum(entries for _, entries in pieces)
-    own = sum(entries for name, entries in pieces if name in (PROOFS, evaluation))
-    return stored, min(own, _count_at_rewrite(connection)), len(pieces)
+def rewrite(store: Store) -> list[str]:
+    """Rewrites all entries, one of each evaluation for each position; returns a line for each damaged piece.
+
+    Damaged pieces stay, so that `store verify` reports them.
+    """
+    problems: list[str] = []
+    for evaluation in sorted({evaluation for _, evaluation, _ in listed(store, problems.append)}):
+        found = load_only(store, evaluation)
+        problems += found.problems
+        store.connection.executemany("DELETE FROM entry_piece WHERE id = ?", [(n,) for n in found.pieces])
+        insert(store.connection, found.keys, found.data, evaluation)
+    count = store.connection.execute("SELECT count(*) FROM entry_piece").fetchone()[0]
+    set_fact(store.connection, FACT, str(count) if count else None)
+    return list(dict.fromkeys(problems))
 
 
-def _count_at_rewrite(connection: sqlite3.Connection) -> int:
-    """Returns the number of distinct entries after the last rewrite, 0 if unknown."""
-    try:
-        return fact_number(connection, FACT)
-    except CorruptRecordError:
-        return 0
+# ------------------------------------------------------------------ the runs
+ALPHABETA, MATE = "alphabeta", "mate"  # kinds
+HISTORY = "history"  # limit of a run: number of earlier positions that have occurred twice
 
 
-def rewrite(store: Store, evaluation: str | None) -> None:
-    """Rewrites all entries, one for each position; damaged pieces stay, so that `store verify` reports them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result so far of a run, or of one of its iterations.
+
+    Attributes:
+      depth: completed plies of full width; None for a mate proof.
+      alpha, beta: the window; None for a mate proof.
+      value: thousandths of a pawn for the side to move; None if nothing is known.
+      bound: `exact`, `lower`, `upper`, or empty.
+      best_move, pv: UCI, the line's moves separated by spaces.
+      nodes, hits, stored_hits: as in `solvers.alphabeta.search.Counts`.
+      seconds: duration.
+    """
+
+    depth: int | None = None
+    alpha: int | None = None
+    beta: int | None = None
+    value: int | None = None
+    bound: str | None = ""
+    best_move: str | None = None
+    pv: str = ""
+    nodes: int = 0
+    hits: int = 0
+    stored_hits: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome(Outcome):
+    """An `Outcome` with the counts of `solvers.alphabeta.search.Counts` that only an iteration stores."""
+
+    cutoffs: int = 0
+    first_cutoffs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRun(Outcome, Answer):
+    """A row of `entry_run`; `finished` is None while it runs, or if it was killed."""
+
+    id: int
+    kind: str
+    started: str
+    finished: str | None
+    fen: str
+    key: str
+    limits: Mapping[str, Any]
+    evaluation: str
+    program: str
+
+    json_keys = " ".join(TABLES["entry_run"].columns)
+
+
+_STEP_COLUMNS = tuple(TABLES["entry_iteration"].columns)[2:]  # without its id and its run
+_RUN_COLUMNS = tuple(field.name for field in fields(Outcome))
+
+
+def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any], evaluation: str) -> int:
+    """Records a new run that starts now; returns its number.
 
     Args:
-      evaluation: entries of other evaluations are deleted; None keeps all.
+      kind: ALPHABETA or MATE. fen, key: the position, its key as `key_text` returns it.
+      limits: the limits of the run, by name. evaluation: digest of the evaluation.
     """
-    connection = store.connection
-    names = dict.fromkeys(row[1] for row in listed(connection, lambda _: None))
-    kept = [name for name in names if name != PROOFS and evaluation in (None, name)]
-    found = [(name, _load(store, (PROOFS, name))) for name in kept or [PROOFS]]
-    done = {number for _, loaded in found for number in loaded.pieces}
-    connection.executemany("DELETE FROM entry_piece WHERE id = ?", [(number,) for number in done])
-    if evaluation is not None:
-        connection.execute("DELETE FROM entry_piece WHERE evaluation NOT IN (?, ?)", (PROOFS, evaluation))
-    for i, (name, loaded) in enumerate(found):
-        proofs = is_proof(loaded.data)
-        if i == 0:  # every evaluation has the same proofs
-            insert(connection, loaded.keys[proofs], loaded.data[proofs], PROOFS)
-        insert(connection, loaded.keys[~proofs], loaded.data[~proofs], name)
-    held = connection.execute("SELECT coalesce(sum(entries), 0) FROM entry_piece").fetchone()[0]
-    set_fact(connection, FACT, str(held))
+    row = {
+        "kind": kind,
+        "started": now(),
+        "fen": fen,
+        "key": key,
+        "limits": json.dumps(dict(limits)),
+        "evaluation": evaluation,
+        "program": __version__,
+    }
+    return write_row(store.connection, "entry_run", row, otherwise="ABORT")
 
 
-def tidy(store: Store) -> list[str]:
-    """Rewrites the entries of a file if some are superseded or the pieces are small; for `store compact`.
+def update(store: Store, run: int, outcome: Outcome, *, finished: bool) -> None:
+    """Records the result of a run so far, and its end if `finished`."""
+    row = {name: getattr(outcome, name) for name in _RUN_COLUMNS}
+    update_row(store.connection, "entry_run", run, row | ({"finished": now()} if finished else {}))
 
-    Returns:
-      One line for each damaged piece, which stays unchanged.
+
+def add_iteration(store: Store, run: int, outcome: RunOutcome) -> None:
+    """Records a complete iteration."""
+    write_row(store.connection, "entry_iteration", {"run": run, **asdict(outcome)}, otherwise="ABORT")
+
+
+def runs(store: Store) -> list[EntryRun]:
+    """Returns all rows of `entry_run` of a file, oldest first.
+
+    Raises:
+      CorruptRecordError: if a row is damaged.
+      StoreError: if the file cannot be read.
     """
-    held = facts(store)
-    if held.pieces > 1 or held.entries != _count_at_rewrite(store.connection):
-        with store.transaction():
-            rewrite(store, None)
-    problems: list[str] = []
-    with sql_errors(store.path, "read it"):
-        check(store, problems.append)
-    return problems
+    with store.reading() as connection:
+        return read_rows(connection, "entry_run", EntryRun, "ORDER BY id", objects=("limits",))
 
 
-def drop_damaged(store: Store, report: Report) -> int:
-    """Deletes damaged pieces and reports each; returns the number of entries that are left."""
-    sizes = _sizes(store, report)
-    damaged = [(number,) for number, size in sizes.items() if not size]
-    store.connection.executemany("DELETE FROM entry_piece WHERE id = ?", damaged)
-    return sum(sizes.values())
+def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:
+    """Returns complete iterations for a position by depth: the last exact one of each, else the last one.
+
+    Only runs with the same clock count, and with no earlier position that could occur a third time (HISTORY):
+    their results hold whenever the position is the root again. Damaged rows are left out; `check` names them.
+
+    Args:
+      fen, key: the position, its key as `key_text` returns it. evaluation: digest of the evaluation.
+    """
+    columns = ", ".join(f"step.{name}" for name in _STEP_COLUMNS)
+    with store.reading() as connection:
+        found = connection.execute(
+            f"SELECT entry_run.fen, entry_run.limits, {columns} FROM"  # noqa: S608 (constants)
+            f" (SELECT * FROM entry_iteration WHERE {fault_of_row('entry_iteration')} IS NULL) AS step"
+            " JOIN entry_run ON entry_run.id = step.run"
+            " WHERE entry_run.key = ? AND entry_run.evaluation = ? ORDER BY step.bound = 'exact', step.id",
+            (key, evaluation),
+        ).fetchall()
+    same = [row for its_fen, limits, *row in found if _clock(its_fen) == _clock(fen) and _is_free(limits)]
+    steps = [dict(zip(_STEP_COLUMNS, row, strict=True)) for row in same]
+    return {step["depth"]: RunOutcome(**step) for step in steps}
+
+
+def _is_free(limits: object) -> bool:
+    """Returns whether, by its stored limits, a run had no earlier position that could occur a third time."""
+    found = json_object(limits)
+    return found is not None and HISTORY not in found
+
+
+def _clock(fen: object) -> str:
+    """Returns the halfmove clock of a FEN, empty if it has none."""
+    parts = fen.split() if isinstance(fen, str) else []
+    return parts[4] if len(parts) > 4 else ""

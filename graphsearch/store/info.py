@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.answer import picked, plain
-from . import entries, entry_runs, provenance
-from .entries import EntryFacts
-from .entry_runs import EntryRun
+from . import entries, provenance
+from .entries import EntryFacts, EntryRun
 from .file import file_bytes
 from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .store import Store
@@ -79,7 +78,7 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
             store.evaluators(),
             games.imported(store),
             entries.facts(store),
-            entry_runs.runs(store),
+            entries.runs(store),
         )
 
 

@@ -215,7 +215,8 @@ def compact(path: str | os.PathLike[str], on_progress: OnProgress | None = None)
         before, segments = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
         merge_all(store, Advance(on_progress, MERGING, store.catalog.records))
-        damaged = entries.tidy(store)
+        with store.transaction():
+            damaged = entries.rewrite(store)
         shrink(store, on_progress)
         if damaged:
             more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""

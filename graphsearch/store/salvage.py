@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError, StoreError, StoreTargetError
-from . import entries, entry_runs, provenance
+from . import entries, provenance
 from .backup import new_file
 from .block import decode_stored, is_dictionary, joined, unsound
 from .file import check_format, check_is_file, connect, keep_out, log_bytes, real_path
@@ -283,8 +283,12 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, report: SalvageRepor
         for table in PLAIN:
             _copy_table(damaged, store.connection, table, report)
         store.records_changed(None)
-        report.entries = entries.drop_damaged(store, report.add)
-        if entry_runs.drop_strays(store):
+        sizes = entries.sizes(store, report.add)
+        damaged_pieces = [(number,) for number, size in sizes.items() if not size]
+        store.connection.executemany("DELETE FROM entry_piece WHERE id = ?", damaged_pieces)
+        report.entries = sum(sizes.values())
+        strays = "DELETE FROM entry_iteration WHERE run NOT IN (SELECT id FROM entry_run)"
+        if store.connection.execute(strays).rowcount:
             report.lose("entry_iteration", "some of its rows belong to runs that are lost")
 
 

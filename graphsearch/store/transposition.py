@@ -1,6 +1,6 @@
 """Transposition entries as values, and the table that holds them in memory.
 
-`transposition_layout.py` has the fields of the data word; `schema/entries.md` has the file's format.
+`transposition_kernel.py` has the fields of the data word; `schema/entries.md` has the file's format.
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ from dataclasses import dataclass
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..jit.types import uint64
 from ..position.board import decode_move, encode_move, key_of, pack
 from ..position.values import LEAST_MATE, MATE
 from . import transposition_kernel as kernel
-from .transposition_layout import PROOF
+from .transposition_kernel import Words
 
 ENTRY_BYTES = 17  # of one place in memory
 LEAST_PLACES = 1 << 10
 BOUNDS = ("", "upper", "lower", "exact")
 TYPES = ("", "pv", "cut", "all")
-
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +51,17 @@ class Entry:
             return -(MATE + self.value)
         return None
 
-    def as_dict(self) -> dict[str, object]:
-        """Returns the JSON object."""
-        return {
-            "value": self.value,
-            "depth": None if self.depth == PROOF else self.depth,
-            "bound": self.bound or None,
-            "move": self.move.uci() if self.move else None,
-            "type": self.kind or None,
-            "cut": self.cut,
-            "mate_plies": self.mate_plies,
-        }
-
 
 def decoded(data: int) -> Entry:
     """Returns the entry of a data word."""
-    word = uint64(data)
-    move = int(kernel.move_in(word))
+    move = data >> kernel.MOVE_AT & kernel.MOVE_MASK
     return Entry(
-        value=int(kernel.value_in(word)),
-        depth=int(kernel.depth_in(word)),
-        bound=BOUNDS[kernel.bound_in(word)],
+        value=(data & kernel.VALUE_MASK) - kernel.VALUE_BIAS,
+        depth=data >> kernel.DEPTH_AT & kernel.DEPTH_MASK,
+        bound=BOUNDS[data >> kernel.BOUND_AT & kernel.BOUND_MASK],
         move=decode_move(move) if move else None,
-        kind=TYPES[kernel.type_in(word)],
-        cut=int(kernel.cut_in(word)),
+        kind=TYPES[data >> kernel.TYPE_AT & kernel.TYPE_MASK],
+        cut=data >> kernel.CUT_AT & kernel.CUT_MASK,
     )
 
 

@@ -1,10 +1,20 @@
 """Transposition entries of fixed-depth searches and mate proofs: a table of buckets in memory.
 
     keys  uint64, the graph's key of the position; 0: no entry
-    data  uint64, the entry: `transposition_layout.py` has the fields
+    data  uint64, the entry
     ages  uint8, UNSAVED | the search that wrote or used the entry last
 
     bucket  | place | place | place | place |   a key is in one of four; the least valuable entry is evicted
+
+The fields of an entry:
+
+    bits  0-17  value + VALUE_BIAS, thousandths of a pawn for the side to move
+         18-33  best move, 0 none
+         34-40  depth, plies of full width; PROOF: it holds at every depth
+         41-42  bound: UPPER, LOWER or EXACT, 0 only the move is known
+         43-44  node type that was expected: PV, CUT or ALL, 0 none
+         45-47  which move in order made the cut, from 1, at most MOST_CUT
+         48-63  low bits of the check hash
 
 A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
 mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of the file's
@@ -22,13 +32,54 @@ from ..jit.pointers import ZERO, U, ptr
 from ..jit.types import Items, int64, uint8, uint64
 from ..position.board_kernel import check_hash
 from ..position.values import LEAST_MATE
-from . import transposition_layout as layout
-from .transposition_layout import VALUE_BIAS
 
-# typed for kernels
-UPPER, LOWER, EXACT = int64(layout.UPPER), int64(layout.LOWER), int64(layout.EXACT)
-NO_TYPE, PV, CUT, ALL = (int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
-PROOF, MOST_CUT = int64(layout.PROOF), int64(layout.MOST_CUT)
+# ------------------------------------------------------------------ the fields of an entry
+VALUE_BITS, MOVE_BITS, DEPTH_BITS, BOUND_BITS, TYPE_BITS, CUT_BITS, CHECK_BITS = 18, 16, 7, 2, 2, 3, 16
+
+VALUE_AT = 0
+MOVE_AT = VALUE_AT + VALUE_BITS
+DEPTH_AT = MOVE_AT + MOVE_BITS
+BOUND_AT = DEPTH_AT + DEPTH_BITS
+TYPE_AT = BOUND_AT + BOUND_BITS
+CUT_AT = TYPE_AT + TYPE_BITS
+CHECK_AT = CUT_AT + CUT_BITS
+assert CHECK_AT + CHECK_BITS == 64
+assert (MOVE_AT, DEPTH_AT, BOUND_AT, TYPE_AT, CUT_AT, CHECK_AT) == (18, 34, 41, 43, 45, 48)
+
+VALUE_MASK, MOVE_MASK, DEPTH_MASK = (1 << VALUE_BITS) - 1, (1 << MOVE_BITS) - 1, (1 << DEPTH_BITS) - 1
+BOUND_MASK, TYPE_MASK, CUT_MASK = (1 << BOUND_BITS) - 1, (1 << TYPE_BITS) - 1, (1 << CUT_BITS) - 1
+CHECK_MASK = (1 << CHECK_BITS) - 1
+
+VALUE_BIAS = 1 << (VALUE_BITS - 1)
+UPPER, LOWER, EXACT = 1, 2, 3  # bounds
+NO_TYPE, PV, CUT, ALL = 0, 1, 2, 3  # expected node types
+PROOF = DEPTH_MASK  # the depth of a proven mate: it holds at every depth
+MOST_DEPTH = PROOF - 1
+MOST_CUT = CUT_MASK
+
+Words = NDArray[np.uint64]
+
+
+def bits_at(data: Words, at: int, mask: int) -> NDArray[np.int64]:
+    """Returns the raw bits of one field of data words.
+
+    >>> bits_at(np.array([5 << DEPTH_AT], np.uint64), DEPTH_AT, DEPTH_MASK).tolist()
+    [5]
+    """
+    return (data >> np.uint64(at) & np.uint64(mask)).astype(np.int64)
+
+
+def values(data: Words) -> NDArray[np.int64]:
+    """Returns the values of data words."""
+    return bits_at(data, VALUE_AT, VALUE_MASK) - VALUE_BIAS
+
+
+def checks(data: Words) -> Words:
+    """Returns the check bits of data words, as words: they distinguish positions with the same key."""
+    return data >> np.uint64(CHECK_AT)
+
+
+# ------------------------------------------------------------------ the table
 
 BUCKET = 4  # places that a position's entry may take
 UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
@@ -73,49 +124,37 @@ def packed_entry(
     """Returns the data word of an entry."""
     return (
         U(int64(value) + VALUE_BIAS)
-        | (U(move) << U(layout.MOVE_AT))
-        | (U(depth) << U(layout.DEPTH_AT))
-        | (U(bound) << U(layout.BOUND_AT))
-        | (U(kind) << U(layout.TYPE_AT))
-        | (U(min(int64(cut), MOST_CUT)) << U(layout.CUT_AT))
-        | ((U(check) & U(layout.CHECK_MASK)) << U(layout.CHECK_AT))
+        | (U(move) << U(MOVE_AT))
+        | (U(depth) << U(DEPTH_AT))
+        | (U(bound) << U(BOUND_AT))
+        | (U(kind) << U(TYPE_AT))
+        | (U(min(int64(cut), MOST_CUT)) << U(CUT_AT))
+        | ((U(check) & U(CHECK_MASK)) << U(CHECK_AT))
     )
 
 
 @inner
 def value_in(data: uint64) -> int64:
     """Returns the value of an entry."""
-    return int64(data & U(layout.VALUE_MASK)) - VALUE_BIAS
+    return int64(data & U(VALUE_MASK)) - VALUE_BIAS
 
 
 @inner
 def move_in(data: uint64) -> int64:
     """Returns the best move of an entry, 0 if it has none."""
-    return int64((data >> U(layout.MOVE_AT)) & U(layout.MOVE_MASK))
+    return int64((data >> U(MOVE_AT)) & U(MOVE_MASK))
 
 
 @inner
 def depth_in(data: uint64) -> int64:
     """Returns the depth of an entry."""
-    return int64((data >> U(layout.DEPTH_AT)) & U(layout.DEPTH_MASK))
+    return int64((data >> U(DEPTH_AT)) & U(DEPTH_MASK))
 
 
 @inner
 def bound_in(data: uint64) -> int64:
     """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
-    return int64((data >> U(layout.BOUND_AT)) & U(layout.BOUND_MASK))
-
-
-@inner
-def type_in(data: uint64) -> int64:
-    """Returns the node type that was expected, NO_TYPE, PV, CUT or ALL."""
-    return int64((data >> U(layout.TYPE_AT)) & U(layout.TYPE_MASK))
-
-
-@inner
-def cut_in(data: uint64) -> int64:
-    """Returns the number of the move that caused the cutoff, 0 without one."""
-    return int64((data >> U(layout.CUT_AT)) & U(layout.CUT_MASK))
+    return int64((data >> U(BOUND_AT)) & U(BOUND_MASK))
 
 
 @inner
@@ -129,13 +168,7 @@ def proves_mate(value: int64, bound: int64) -> bool:
 @inner
 def check_in(data: uint64) -> uint64:
     """Returns the check bits of an entry, uint64."""
-    return data >> U(layout.CHECK_AT)
-
-
-@inner
-def is_of(data: uint64, check: uint64) -> bool:
-    """Returns whether an entry with a position's key belongs to that position, by its check hash."""
-    return check_in(data) == (U(check) & U(layout.CHECK_MASK))
+    return data >> U(CHECK_AT)
 
 
 @inner
@@ -150,7 +183,7 @@ def find_entry(E: EntryArrays, key: uint64, check: uint64) -> int64:
     at = bucket_of(E, key)
     for i in range(at, at + BUCKET):
         if E.keys[i] == key:
-            if is_of(E.data[i], check):
+            if check_in(E.data[i]) == (U(check) & U(CHECK_MASK)):
                 return int64(i)
             E.counters[CLASHED] += 1
     return int64(-1)

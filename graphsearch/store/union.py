@@ -51,7 +51,7 @@ from .tables import games, studies
 from .tables.games import GameSource, MoveRow, PositionRow
 from .tables.rows import TABLES, insert, rows, shown, write_row
 from .tables.studies import Note, Study
-from .transposition_layout import (
+from .transposition_kernel import (
     BOUND_AT,
     BOUND_MASK,
     DEPTH_AT,
@@ -617,9 +617,10 @@ def unite_entries(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, in
       leave_out: called with a message for each damaged piece.
     """
     written = 0
-    for evaluation in sorted({row[1] for row in entries.listed(one.connection, leave_out)}):
-        theirs = entries.load_only(one.store, evaluation, leave_out)
-        ours = entries.load_only(store, evaluation, lambda _: None)  # `store verify` names them
+    for evaluation in sorted({row[1] for row in entries.listed(one.store, leave_out)}):
+        theirs, ours = (entries.load_only(file, evaluation) for file in (one.store, store))
+        for problem in theirs.problems:  # `store verify` names ours
+            leave_out(problem)
         keys, data = better((ours.keys, ours.data), (theirs.keys, theirs.data))
         entries.insert(store.connection, keys, data, evaluation)
         written += len(keys)

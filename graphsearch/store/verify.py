@@ -146,7 +146,7 @@ class _Check:
             self._check_live()
             for line in TopTables(self._connection).faults(self._store.read):
                 report.add(f"{path}: {line}")
-            report.entries = entries.check(self._store, report.add)
+            report.entries = sum(entries.sizes(self._store, report.add).values())
 
     def _chunk(self, chunk: Chunk) -> None:
         """Checks the blocks of a chunk, each on its own, and their records."""
@@ -224,7 +224,7 @@ class _Check:
             self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")
 
 
-ELSEWHERE = frozenset({"entry_piece"})  # `transpositions.saved` checks them
+ELSEWHERE = frozenset({"entry_piece"})  # `entries.sizes` checks them
 
 
 def check_rows(connection: sqlite3.Connection, path: Path, report: Callable[[str], object]) -> None:

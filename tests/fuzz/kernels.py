@@ -105,16 +105,15 @@ def _decoded(data: bytes, *, low: bool) -> bool:
 
 # ------------------------------------------------------------------ transposition entries
 def entry_seeds(_: Path) -> list[bytes]:
-    """Returns pieces of transposition entries as a search makes them."""
-    from graphsearch.store.entries import encode, order_of
+    """Returns pieces of transposition entries as a search makes them, each after its number of entries."""
+    from graphsearch.store.entries import distinct, encode
 
     rng = np.random.default_rng(3)
     found = []
     for count in (1, 40, 700):
         keys, data = (rng.integers(0, 1 << 63, count, np.uint64) for _ in range(2))
         data &= np.uint64(0xFFFFFFFF)
-        order = order_of(keys, data)
-        found.append(encode(keys[order], data[order]))
+        found.append(count.to_bytes(2, "little") + encode(*distinct(keys, data)))
     return found
 
 
@@ -128,7 +127,7 @@ def read_entries(data: bytes, folder: Path) -> bool:
     """Decodes a piece and puts its entries into a table."""
     from graphsearch.store.entries import decode as decode_piece
 
-    keys, words = decode_piece(data)
+    keys, words = decode_piece(data[2:], int.from_bytes(data[:2], "little") or 1)
     if len(keys) != len(words):
         raise DisagreementError(f"{len(keys)} keys and {len(words)} entries")
     return True

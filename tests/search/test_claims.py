@@ -16,7 +16,7 @@ from graphsearch.graph.view import show
 from graphsearch.position.board import history_keys
 from graphsearch.position.values import MATE
 from graphsearch.store.transposition import Entry, EntryTable
-from graphsearch.store.transposition_layout import PROOF
+from graphsearch.store.transposition_kernel import PROOF
 from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, numbers_below, read

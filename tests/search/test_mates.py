@@ -29,7 +29,7 @@ from graphsearch.solvers.mate.beside import (
 )
 from graphsearch.solvers.mate.search import SLICE, MateLimits, MateSearch, find_mate
 from graphsearch.store.transposition import Entry
-from graphsearch.store.transposition_layout import PROOF
+from graphsearch.store.transposition_kernel import PROOF
 from tests.support.positions import mate_in_one
 
 from ..support.graphs import check_invariants, records_below

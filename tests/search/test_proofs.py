@@ -13,7 +13,7 @@ from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.values import MATE
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.transposition import Entry, EntryTable
-from graphsearch.store.transposition_layout import PROOF
+from graphsearch.store.transposition_kernel import PROOF
 
 from ..conftest import shared_data
 from ..support.graphs import check_invariants, numbers_below, read, records_below

@@ -406,33 +406,14 @@ def read_entries(path: Path, evaluation: str) -> dict[tuple[int, int], int]:
         assert zlib.crc32(of.encode() + data) == checksum
         if of not in ("", evaluation):
             continue
-        pieces = list(_piece(data))
-        assert len(pieces) == count
-        for key, check, word in pieces:
-            before = found.get((key, check), 0)
+        planes = zstandard.ZstdDecompressor().decompress(data)
+        assert len(planes) == 16 * count
+        key = 0
+        for k in range(count):
+            step, word = struct.unpack("<QQ", planes[k::count])
+            key += step
+            before = found.get((key, word >> 48), 0)
             if before >> 34 & 127 != 127 or word >> 34 & 127 == 127:
-                found[key, check] = word
+                found[key, word >> 48] = word
     file.close()
     return found
-
-
-def _piece(data: bytes) -> Iterator[tuple[int, int, int]]:
-    count, _, _, *sizes = struct.unpack_from("<22I", data)
-    frames, at = [], 88
-    for size in sizes:
-        frames.append(zstandard.ZstdDecompressor().decompress(data[at : at + size]))
-        at += size
-    assert at == len(data)
-    moves = struct.unpack(f"<{len(frames[0]) // 2}H", frames[0])
-    kinds = struct.unpack(f"<{len(frames[1]) // 2}H", frames[1])
-    planes = frames[2:]
-
-    def number(k: int, first: int, wide: int) -> int:
-        return int.from_bytes(bytes(planes[first + i][k] for i in range(wide)), "little")
-
-    key = 0
-    for k in range(count):
-        key += number(k, 0, 8)
-        check, value = number(k, 8, 2), number(k, 10, 3)
-        word = value | moves[number(k, 13, 2)] << 18 | kinds[number(k, 15, 2)] << 34 | check << 48
-        yield key, check, word

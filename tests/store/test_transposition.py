@@ -11,7 +11,7 @@ from graphsearch.jit.types import uint64
 from graphsearch.position.values import MATE
 from graphsearch.store import transposition_kernel as kernel
 from graphsearch.store.transposition import LEAST_PLACES, Entry, EntryTable, check_of, decoded, encoded
-from graphsearch.store.transposition_layout import PROOF
+from graphsearch.store.transposition_kernel import PROOF
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,12 @@ from ...position.board import (
 from ...position.notation import legal_part
 from ...position.tables import load_tables
 from ...position.values import FAR, LEAST_MATE, MATE, centipawns, mate_moves
-from ...store import entry_runs
-from ...store.entry_runs import ALPHABETA, RunOutcome
+from ...store import entries
+from ...store.entries import ALPHABETA, RunOutcome
 from ...store.record import NodeRecord
 from ...store.store import Store
 from ...store.transposition import Entry, EntryTable
-from ...store.transposition_layout import MOST_DEPTH, PROOF, PV
+from ...store.transposition_kernel import MOST_DEPTH, PROOF, PV
 from . import search_kernel as kernel
 from .search_kernel import QUIET_PLIES, search_slice
 
@@ -340,7 +340,7 @@ def facts_of(
         line = max([*same, tuple(continued(table, board, MOST_LINE))], key=len)
         facts.append(RootFact(entry.depth, entry.value, entry.bound, line))
     facts += [
-        RootFact(depth, row.value, row.bound, tuple(legal_part(board, row.pv.split())))
+        RootFact(depth, row.value, row.bound or "", tuple(legal_part(board, row.pv.split())))
         for depth, row in rows.items()
         if row.value is not None
     ]
@@ -596,9 +596,7 @@ class _AlphaBetaSession:
         rows: dict[int, RunOutcome] = {}
         if not self.history:
             position, key, evaluation = fen_of(self.board), self._key, self._evaluation
-            self.graph.call(
-                lambda store: rows.update(entry_runs.iterations(store, position, key, evaluation))
-            )
+            self.graph.call(lambda store: rows.update(entries.iterations(store, position, key, evaluation)))
         entry = usable_entry(self.table, self.board)
         facts = facts_of(entry, self.table, self.board, rows)
         self.known = known_of(facts, rows)
@@ -696,10 +694,8 @@ class _AlphaBetaSession:
         return self.graph.entries.evaluation
 
     def _begin(self, store: Store) -> None:
-        limits = self.limits.as_dict() | ({entry_runs.HISTORY: self.history} if self.history else {})
-        self.run_id = entry_runs.begin(
-            store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation
-        )
+        limits = self.limits.as_dict() | ({entries.HISTORY: self.history} if self.history else {})
+        self.run_id = entries.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
 
     def _note_iteration(self, found: DepthResult) -> None:
         """Adds an iteration to the next save, which begins now if no save is running."""
@@ -707,8 +703,8 @@ class _AlphaBetaSession:
 
         def write(store: Store) -> None:
             assert self.run_id is not None
-            entry_runs.add_iteration(store, self.run_id, outcome)
-            entry_runs.update(store, self.run_id, total, finished=False)
+            entries.add_iteration(store, self.run_id, outcome)
+            entries.update(store, self.run_id, total, finished=False)
 
         self.graph.note_later(write)
         self._save()
@@ -724,7 +720,7 @@ class _AlphaBetaSession:
 
         def write(store: Store) -> None:
             assert self.run_id is not None
-            entry_runs.update(store, self.run_id, total, finished=True)
+            entries.update(store, self.run_id, total, finished=True)
 
         try:
             self.graph.flush(write)

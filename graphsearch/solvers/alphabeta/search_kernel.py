@@ -94,6 +94,7 @@ from ...store.transposition_kernel import (
     EXACT,
     GENERATION,
     LOWER,
+    MOST_DEPTH,
     PROOF,
     PV,
     UPPER,
@@ -109,7 +110,6 @@ from ...store.transposition_kernel import (
     put_entry,
     value_in,
 )
-from ...store.transposition_layout import MOST_DEPTH
 
 # ------------------------------------------------------------------------------------ layout
 PLIES = MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead

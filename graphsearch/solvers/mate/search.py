@@ -37,7 +37,7 @@ from ...position.board_kernel import PW
 from ...position.tables import load_tables
 from ...position.values import MATE
 from ...store.transposition import Entry, EntryTable
-from ...store.transposition_layout import PROOF
+from ...store.transposition_kernel import PROOF
 from . import proof_kernel as kernel
 from .proof_kernel import ANY_LENGTH
 

@@ -34,7 +34,7 @@ from graphsearch.store.rewrite import Progress
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables import games as players
-from graphsearch.store.transposition_layout import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
+from graphsearch.store.transposition_kernel import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
 from graphsearch.store.verify import verify
 
 from ...conftest import ROOT, sql

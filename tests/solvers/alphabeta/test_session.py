@@ -27,7 +27,7 @@ from graphsearch.solvers.alphabeta.search import (
     bring_visited,
     search_to_depth,
 )
-from graphsearch.store import entries, entry_runs
+from graphsearch.store import entries
 from graphsearch.store.info import info
 from graphsearch.store.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.store import Store
@@ -189,7 +189,7 @@ def test_entries_of_another_evaluation_are_reported_and_not_used(tmp_path: Path)
 def test_a_reader_sees_whole_saves_while_a_search_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "SLACK", 0)
+    monkeypatch.setattr(entries, "FEW_PIECES", 0)
     path, key = tmp_path / "a.graph", f"{key_of(KIWIPETE):016x}"
     seen: list[int] = []
     with Graph.open_unevaluated(path) as graph, Store.open(path, read_only=True) as store:
@@ -198,7 +198,7 @@ def test_a_reader_sees_whole_saves_while_a_search_writes(
             graph.settle(wait=True)
             loaded = entries.load(store, evaluation())
             assert loaded.problems == []
-            rows = entry_runs.iterations(store, KIWIPETE.fen(), key, evaluation())
+            rows = entries.iterations(store, KIWIPETE.fen(), key, evaluation())
             assert sorted(rows) == list(range(1, len(rows) + 1))
             assert found.depth - 1 <= len(rows) <= found.depth
             seen.append(len(loaded.keys))

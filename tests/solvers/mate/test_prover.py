@@ -16,7 +16,7 @@ from graphsearch.position.values import MATE
 from graphsearch.solvers.mate.check import MateRefutedError, check_mate
 from graphsearch.solvers.mate.search import SLICE, MateLimits, MateProgress, MateResult, MateSearch, find_mate
 from graphsearch.store.transposition import Entry, EntryTable
-from graphsearch.store.transposition_layout import PROOF
+from graphsearch.store.transposition_kernel import PROOF
 from tests.conftest import shared_data
 from tests.support.mates import mates_within, placed
 from tests.support.plain import as_json, in_plain_python

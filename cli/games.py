@@ -314,7 +314,7 @@ def _listed_cells(game: ListedGame) -> dict[str, str]:
         "Elo B": str(row.black_elo or ""),
         "Result": row.result,
         "ECO": one_line(game.eco or ""),
-        "Opening": (game.opening or "")[4:],
+        "Opening": (game.row.opening or "")[4:],
         "Moves": str((game.plies + 1) // 2),
         "Event": one_line(row.event or ""),
         "Ply": "" if game.ply is None else str(game.ply),

@@ -331,7 +331,7 @@ class Roots:
                         value=position.value,
                         n=position.n,
                         best_move=best,
-                        pv=line,
+                        pv=" ".join(line) or None,
                     )
                 )
         return found

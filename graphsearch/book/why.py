@@ -18,8 +18,9 @@ from ..base.errors import GraphSearchError
 from ..position.board import board_of, check, fen_of, key_text
 from ..store.apart import completed_reader
 from ..store.store import Store
-from ..store.tables.books import BookRow, asked, book_named, books
+from ..store.tables.books import BookRow, book_named, books
 from ..store.tables.games import games_by_move
+from ..store.tables.rows import asked
 from . import rows
 from .config import BookConfig, stored_config
 from .decide import Verdict

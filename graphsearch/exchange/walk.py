@@ -40,7 +40,7 @@ from ..store.ranking import visits_of
 from ..store.reading import Reader
 from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
 from ..store.store import Store
-from ..store.tables.books import asked
+from ..store.tables.rows import asked
 from .output import ExportReport
 from .selection import ExportPlan, Selection
 

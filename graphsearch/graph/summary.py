@@ -76,7 +76,7 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
         q=q,
         draw=draw,
         best_move=best.uci() if best else None,
-        pv=tuple(move.uci() for move in line_of(read, root, best, plies=PV_MOVES)) if best else (),
+        pv=" ".join(move.uci() for move in line_of(read, root, best, plies=PV_MOVES)) if best else None,
     )
 
 

@@ -97,7 +97,7 @@ class ListedGame(Answer):
 
     Attributes:
       source, number: number of its file, and of the game in it. plies: half-moves.
-      eco: code in the file, else by the moves. opening: by the moves; None if unknown.
+      eco: code in the file, else by the moves.
       file: name of its PGN file when it was imported.
       ply: half-moves before the requested position; None without one.
     """
@@ -105,11 +105,10 @@ class ListedGame(Answer):
     json_keys = (
         "source=row.source number=row.number white=row.white black=row.black white_elo=row.white_elo"
         " black_elo=row.black_elo result=row.result date=row.date event=row.event site=row.site"
-        " round=row.round eco opening plies file ply"
+        " round=row.round eco opening=row.opening plies file ply"
     )
 
     row: GameRow
-    opening: str | None
     file: str
     ply: int | None
 
@@ -121,7 +120,7 @@ class ListedGame(Answer):
     @property
     def eco(self) -> str | None:
         """Code of the opening in the file, else by the moves."""
-        return self.row.eco or (self.opening and self.opening[:3])
+        return self.row.eco or (self.row.opening and self.row.opening[:3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +173,12 @@ def _listed(store: Store, filters: GameFilters, order: Order) -> ListedGames:
     met = None if filters.position is None else reaching(store, filters.position)
     found = GameList(store, _conditions(store, filters, files, met))
     rows = found.page(by=order.by, down=order.down, first=order.first, most=order.most)
-    openings = tables.openings_of(store, [(row.source, row.number) for row in rows])
     plies = met or {}
-    games = []
-    for row in rows:
-        place, file = (row.source, row.number), Path(files.get(row.source, "")).name
-        games.append(ListedGame(row, openings.get(place), file, plies.get(place)))
-    return ListedGames(everything, len(found), order.first, tuple(games), files)
+    games = tuple(
+        ListedGame(row, Path(files.get(row.source, "")).name, plies.get((row.source, row.number)))
+        for row in rows
+    )
+    return ListedGames(everything, len(found), order.first, games, files)
 
 
 def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: Ply | None) -> Conditions:
@@ -196,7 +194,7 @@ def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: 
         since=filters.since and date_text(filters.since),
         until=filters.until and date_text(filters.until),
         sources=[one for one, name in files.items() if file in Path(name).name.casefold()] if file else None,
-        among=None if met is None else [tables.game_number(*one) for one in met],
+        among=met,
     )
 
 
@@ -239,15 +237,15 @@ def reaching(store: Store, board: chess.Board) -> Ply:
     found: Ply = {}
     games = sorted(last)
     for first in range(0, len(games), GAMES_AT_ONCE):
-        some = tables.moves_of(store, games[first : first + GAMES_AT_ONCE])
-        lasts = np.array([last[row[0], row[1]] for row in some], np.int64)
-        replay = Replay([row[2] for row in some], [row[3] for row in some], keep_levels=False)
+        some = tables.games_at(store, games[first : first + GAMES_AT_ONCE])
+        lasts = np.array([last[row.source, row.number] for row in some], np.int64)
+        replay = Replay([row.fen for row in some], [row.moves for row in some], keep_levels=False)
         while (replay.at >= 0).any():
             check_time()
             is_here = np.array([key == wanted for key in replay.levels[-1].keys], np.bool_)
             met = np.flatnonzero(replay.at >= 0)
             met = met[is_here[replay.at[met]]]
-            found |= {(some[game][0], some[game][1]): replay.ply for game in met.tolist()}
+            found |= {(some[game].source, some[game].number): replay.ply for game in met.tolist()}
             replay.at[met] = replay.at[lasts <= replay.ply] = NO_MOVE
             replay.step()
     return found

@@ -18,7 +18,7 @@ from ..store.provenance import RunInfo
 from ..store.store import Store
 from ..store.tables import history as table
 from ..store.tables.books import books
-from ..store.tables.history import SavedBookValues, SavedValues
+from ..store.tables.history import BookValues, RootValues
 from .source import RecordSource, opened, roots_of
 
 
@@ -142,36 +142,34 @@ def _marked(points: Iterable[HistoryPoint]) -> list[HistoryPoint]:
     return marked
 
 
-def _searched(root: chess.Board, save: SavedValues, run: RunInfo | None) -> HistoryPoint:
-    values = save.values
-    wdl = wdl_from_q(values.q, values.draw)
+def _searched(root: chess.Board, save: RootValues, run: RunInfo | None) -> HistoryPoint:
+    wdl = wdl_from_q(save.q, save.draw)
     return HistoryPoint(
         **_shared(root, save, run),
-        q=values.q,
+        q=save.q,
         win=wdl.win,
-        draw=values.draw,
+        draw=save.draw,
         loss=wdl.loss,
-        cp=cp_of(values.q),
-        depth=values.depth,
+        cp=cp_of(save.q),
+        depth=save.depth,
     )
 
 
 def _grown(
-    root: chess.Board, save: SavedBookValues, run: RunInfo | None, names: Mapping[int, str]
+    root: chess.Board, save: BookValues, run: RunInfo | None, names: Mapping[int, str]
 ) -> HistoryPoint:
-    values = save.values
     return HistoryPoint(
         **_shared(root, save, run),
         book=names.get(save.book, f"book {save.book}"),
-        q=values.value,
-        cp=cp_of(values.value),
-        positions=values.positions,
+        q=save.value,
+        cp=cp_of(save.value),
+        positions=save.positions,
     )
 
 
-def _shared(root: chess.Board, save: SavedValues | SavedBookValues, run: RunInfo | None) -> dict[str, Any]:
+def _shared(root: chess.Board, save: RootValues | BookValues, run: RunInfo | None) -> dict[str, Any]:
     """Returns the fields about the run, and the best move and the line up to the first illegal move."""
-    best, pv = save.values.best_move, save.values.pv
+    best, pv = save.best_move, tuple((save.pv or "").split())
     sans = sans_of(root, legal_part(root, pv))
     first = sans_of(root, legal_part(root, [best] if best else []))
     return {
@@ -179,7 +177,7 @@ def _shared(root: chess.Board, save: SavedValues | SavedBookValues, run: RunInfo
         "kind": run.kind if run else None,
         "evaluator": run.evaluator if run else None,
         "saved": save.saved,
-        "n": save.values.n,
+        "n": save.n,
         "best_move": best,
         "best_san": first[0] if first else None,
         "pv": pv[: len(sans)],

@@ -239,7 +239,7 @@ def test_openings_and_keys_are_those_of_the_moves(store: Path) -> None:
         )
     for game in everything(store).games:
         k = game.row.number - 1 + FIRST * (game.row.source == 2)
-        assert (game.opening or "None") == str(opening_of(games()[k].end().board()))
+        assert (game.row.opening or "None") == str(opening_of(games()[k].end().board()))
 
 
 def test_an_import_that_was_broken_off_keeps_every_text_once(

@@ -15,7 +15,7 @@ import chess
 import numpy as np
 
 from graphsearch.position.board import MAX_MOVES, pack
-from graphsearch.store import entries, entry_runs
+from graphsearch.store import entries
 from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.info import info
 from graphsearch.store.provenance import EvaluatorIdentity
@@ -92,10 +92,7 @@ def facts_of(store: Store) -> dict[str, Any]:
         "imported": games.imported(store).as_dict(),
         "entries": entries_in(store),
         "players": played_in(store),
-        "history": [
-            [row.run, row.values.n, row.values.q, row.values.best_move]
-            for row in history.of_root(store, START)
-        ],
+        "history": [[row.run, row.n, row.q, row.best_move] for row in history.of_root(store, START)],
     }
     return cast(dict[str, Any], json.loads(json.dumps(facts)))
 
@@ -105,7 +102,7 @@ def entries_in(store: Store) -> dict[str, object]:
     held = entries.load(store, EVALUATION)
     return {
         "words": [held.keys.tolist(), held.data.tolist()],
-        "runs": [[run.kind, run.value] for run in entry_runs.runs(store)],
+        "runs": [[run.kind, run.value] for run in entries.runs(store)],
     }
 
 
@@ -115,8 +112,8 @@ def played_in(store: Store) -> list[list[object]]:
     played: list[object] = [
         asdict(row) | {"moves": row.moves.hex()} for row in games.games_of(store, [p.id for p in found])
     ]
-    lines: list[object] = [[row.values.depth, *row.values.pv] for row in history.of_root(store, START)]
-    books = [[row.book, row.values.value, *row.values.pv] for row in history.of_books(store, START)]
+    lines: list[object] = [[row.depth, *(row.pv or "").split()] for row in history.of_root(store, START)]
+    books = [[row.book, row.value, *(row.pv or "").split()] for row in history.of_books(store, START)]
     return [[asdict(row) for row in found], played, [*(lines if found else []), *books]]
 
 
@@ -214,13 +211,13 @@ def enter_into(store: Store) -> None:
         entries.append(store, keys[:200], data[:200] ^ np.uint64(1), EVALUATION)
         entries.append(store, keys, data, EVALUATION)
         entries.append(store, keys[:9], data[:9], "cd" * 32)
-        found = entry_runs.RunOutcome(
+        found = entries.RunOutcome(
             depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9
         )
-        for kind in (entry_runs.ALPHABETA, entry_runs.MATE):
-            run = entry_runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
-            entry_runs.add_iteration(store, run, found)
-            entry_runs.update(store, run, found, finished=True)
+        for kind in (entries.ALPHABETA, entries.MATE):
+            run = entries.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
+            entries.add_iteration(store, run, found)
+            entries.update(store, run, found, finished=True)
 
 
 def make_golden() -> None:
@@ -239,7 +236,7 @@ def make_golden() -> None:
         for k in range(3):
             run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
             store.finish_run(run, 7 + k, 6)
-            line: dict[str, Any] = {"best_move": "e2e4", "pv": ("e2e4", "e7e5")}
+            line: dict[str, Any] = {"best_move": "e2e4", "pv": "e2e4 e7e5"}
             root = history.RootValues(key=START, n=8 + 7 * k, q=k / 8, draw=0.5, depth=k, **line)
             history.write(store, run, root)
             book = history.BookValues(key=START, searched=k, positions=2 * k, value=k / 4, n=8, **line)

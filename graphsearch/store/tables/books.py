@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ...base.errors import InvalidParameterError
 from ..store import Store
-from .rows import query, read_rows
+from .rows import asked, query, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,6 @@ def chosen_moves(connection: sqlite3.Connection, key: str) -> dict[str, list[str
     for side, move in query(connection, statement, values, "book.side", "book_move.move"):
         found.setdefault(side, []).append(move)
     return found
-
-
-def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
-    """Returns the rows of a statement, checked against these columns (`TABLE.COLUMN`)."""
-    with store.reading() as connection:
-        return list(query(connection, sql, values, *columns))
 
 
 def book_named(store: Store, name: str | None) -> BookRow:

@@ -10,7 +10,6 @@ and `game_text`.
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
@@ -20,9 +19,9 @@ from typing import Any
 from ...base.answer import Answer
 from ..provenance import now
 from ..store import Store
-from .rows import MAX_INTEGER, MAX_TEXT_BYTES, TABLES, insert, listed, query, read_rows, rows, write_row
+from .rows import MAX_TEXT_BYTES, TABLES, asked, insert, query, read_rows, write_row
 
-ASKED_AT_ONCE = 500  # keys of one statement; SQLite allows 32,766 values, but more gain nothing
+ASKED_AT_ONCE = 500  # keys of one statement
 
 PositionRow = tuple[str, str, int]  # key, FEN, ply
 MoveRow = tuple[str, str, str, int, int, int, int, int]  # key, then as MoveCounts
@@ -111,18 +110,16 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     Args:
       keys: of positions. Positions without games are left out of the result.
     """
-    wanted = sorted(set(keys))
     found: dict[str, list[MoveCounts]] = {}
-    if not wanted:
-        return found
-    with store.reading() as connection, store.snapshot():
-        for start in range(0, len(wanted), ASKED_AT_ONCE):
-            some = wanted[start : start + ASKED_AT_ONCE]
-            where = f"WHERE key IN ({', '.join('?' * len(some))})"
-            for key, *row in rows(connection, "game_move", ("key", *_MOVE_COLUMNS), where, some):
-                found.setdefault(key, []).append(MoveCounts(*row))
-    for moves in found.values():
-        moves.sort(key=lambda move: (-move.games, -move.variations, move.move))
+    names = ("key", *_MOVE_COLUMNS)
+    statement = (
+        f"SELECT {', '.join(names)} FROM game_move WHERE key IN (SELECT value FROM json_each(?))"  # noqa: S608
+        " ORDER BY key, white + draws + black + unknown DESC, variations DESC, move"
+    )
+    wanted = json.dumps(sorted(set(keys)))
+    with store.reading() as connection:
+        for key, *row in query(connection, statement, (wanted,), *(f"game_move.{name}" for name in names)):
+            found.setdefault(key, []).append(MoveCounts(*row))
     return found
 
 
@@ -230,41 +227,30 @@ def add_epd(store: Store, rows: Iterable[EpdRow]) -> None:
 
 def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
     """Returns the entries of a book in a position: (place, raw move) each."""
-    where = "WHERE key = ? AND source = ? ORDER BY place"
-    names = ("place", "raw_move")
-    return [(place, raw) for place, raw in listed(store, "polyglot_entry", where, (key, source), names=names)]
+    statement = "SELECT place, raw_move FROM polyglot_entry WHERE key = ? AND source = ? ORDER BY place"
+    names = ("polyglot_entry.place", "polyglot_entry.raw_move")
+    return [(place, raw) for place, raw in asked(store, statement, (key, source), *names)]
 
 
 def known_roots(store: Store) -> list[str]:
     """Returns the FENs of the roots of searches and books in this file."""
-    return sorted(
-        {
-            fen
-            for name, table in (("position", "root"), ("fen", "book_root"))
-            for (fen,) in listed(store, table, names=(name,))
-        }
-    )
+    statement = "SELECT position FROM root UNION SELECT fen FROM book_root ORDER BY 1"
+    return [fen for (fen,) in asked(store, statement, (), "root.position")]
 
 
 def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     """Yields a FEN for each of these keys for which a table of this file has one."""
-    wanted = iter(keys)
     tables = ("game_position", "top_position", "epd_position", "polyglot_entry")
     # a range, because keys of Chess960 may have more digits
     statement = " UNION ALL ".join(
-        f"SELECT {table}.key, fen FROM json_each(?) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
+        f"SELECT {table}.key, fen FROM json_each(?1) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
         f" ON {table}.key >= wanted.value AND {table}.key < wanted.value || 'g' WHERE fen IS NOT NULL"
         for table in tables
     )
+    names = ("game_position.key", "game_position.fen")
+    wanted = iter(keys)
     while some := list(islice(wanted, ASKED_AT_ONCE)):
-        with store.reading() as connection:
-            fens: dict[str, str] = dict(
-                query(
-                    connection, statement, [json.dumps(some)] * len(tables), "game_position.key",
-                    "game_position.fen",
-                )
-            )  # fmt: skip
-        yield from fens.values()
+        yield from dict(asked(store, statement, (json.dumps(some),), *names)).values()
 
 
 # ------------------------------------------------------------------ players and their games
@@ -298,6 +284,7 @@ class GameRow:
       white, black: names, None if unknown. event, site: both None if neither is known.
       fen: its first position, None: the start position.
       result: `1-0`, `0-1`, `1/2-1/2` or `*`. moves: numbers in canonical order, a byte each.
+      opening: code and name of the last position with a name, None if there is none, or it is not stored.
     """
 
     source: int
@@ -316,29 +303,22 @@ class GameRow:
     eco: str | None
     fen: str | None
     moves: bytes
+    opening: str | None = None
 
 
-def counting(store: Store) -> list[int]:
-    """Returns the numbers of the sources with games that count: one for each digest.
-
-    Of several imports of the same bytes it takes the one with most games stored, then the one with most moves
-    of each, then the last.
-    """
-    best: dict[str, GameSource] = {}
-    for source in sources(store):
-        if source.players and (source.digest not in best or _rank(source) >= _rank(best[source.digest])):
-            best[source.digest] = source
-    return sorted(source.id for source in best.values())
-
-
-def _rank(source: GameSource) -> tuple[int, float]:
-    most = source.options.get("max_ply")
-    return source.players or 0, most if isinstance(most, int) else math.inf
-
-
-def numbers_text(numbers: Iterable[int]) -> str:
-    """Returns numbers separated by commas, for an SQL statement."""
-    return ", ".join(map(str, numbers))
+# the sources with games that count, one for each digest: of several imports of one file that with most
+# games stored, then that with most moves of each, then the last
+_COUNTED = """
+SELECT id FROM (
+  SELECT id, row_number() OVER (
+    PARTITION BY digest ORDER BY players DESC, coalesce(most, 9e9) DESC, id DESC
+  ) AS place
+  FROM (
+    SELECT *, iif(json_valid(options), json_extract(options, '$.max_ply'), 0) AS most
+    FROM source WHERE players > 0
+  )
+) WHERE place = 1
+"""
 
 
 # -------------------------------------------------------------- writing
@@ -373,102 +353,72 @@ def _numbers(
 
 
 # -------------------------------------------------------------- reading
-_PLAYERS = """
+_PLAYERS = f"""
 WITH
+  counted AS ({_COUNTED}),
   sides AS (
-    SELECT white AS id, 1 AS white, 0 AS black, date, white_elo AS elo FROM game WHERE source IN ({0})
+    SELECT white AS id, 1 AS white, 0 AS black, date, white_elo AS elo FROM game WHERE source IN counted
     UNION ALL
-    SELECT black, 0, 1, date, black_elo FROM game WHERE source IN ({0})
+    SELECT black, 0, 1, date, black_elo FROM game WHERE source IN counted
   )
 SELECT player.id, name, sum(white), sum(black), min(date), max(date), max(elo)
 FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count(*) DESC, name
-"""
+"""  # noqa: S608 (constants)
 
 
 def players(store: Store) -> list[PlayerRow]:
     """Returns all players of games that count, most games first; empty if no players are stored."""
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
-    with store.reading() as connection:
-        statement = _PLAYERS.format(numbers_text(counting(store)))
-        return [PlayerRow(*row) for row in query(connection, statement, (), *names)]
+    return [PlayerRow(*row) for row in asked(store, _PLAYERS, (), *names)]
 
 
 def player_names(store: Store) -> list[tuple[int, str]]:
     """Returns number and name of all players."""
-    return [(number, name) for number, name in listed(store, "player", names=("id", "name"))]
+    names = ("player.id", "player.name")
+    return [(number, name) for number, name in asked(store, "SELECT id, name FROM player", (), *names)]
 
 
-_GAMES = """
+NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
+
+_GAMES = f"""
 SELECT
-  source, number, place, bytes, white.name, black.name, white_elo, black_elo, date, event.name, event.site,
-  round, result, eco, fen, moves
-FROM game
+  game.source, game.number, place, bytes, white.name, black.name, white_elo, black_elo, date, event.name,
+  event.site, round, result, eco, fen, moves, opening
+FROM json_each(?) AS wanted
+CROSS JOIN game
+  ON game.source = wanted.value >> {NUMBER_BITS} AND game.number = wanted.value & {(1 << NUMBER_BITS) - 1}
 LEFT JOIN player AS white ON white.id = game.white
 LEFT JOIN player AS black ON black.id = game.black
 LEFT JOIN event ON event.id = game.event
-"""
+LEFT JOIN game_index ON game_index.source = game.source AND game_index.number = game.number
+ORDER BY wanted.key
+"""  # noqa: S608 (constants)
 _GAME_NAMES = (
     *(f"game.{name}" for name in ("source", "number", "place", "bytes")),
     *("player.name?", "player.name?", "game.white_elo", "game.black_elo", "game.date"),
     *("event.name?", "event.site?", "game.round", "game.result", "game.eco", "game.fen", "game.moves"),
+    "game_index.opening?",
 )
 
 
-def games_of(
-    store: Store, numbers: Iterable[int], *, white: bool = True, black: bool = True, since: str | None = None
-) -> Iterator[GameRow]:
-    """Yields the games of some players, each once, by file and number.
-
-    Args:
-      numbers: of the players. white, black: whether to include their games with this colour.
-      since: only games of this date or later, as far as it is known; games without a date are left out.
-    """
-    sides = [name for name, wanted in (("white", white), ("black", black)) if wanted]
-    if not sides:
-        return
-    wanted = iter(sorted(set(numbers)))
-    met: set[tuple[int, int]] = set()
-    chosen = numbers_text(counting(store))
-    while some := list(islice(wanted, ASKED_AT_ONCE)):
-        marks = ", ".join("?" * len(some))
-        who = " OR ".join(f"game.{side} IN ({marks})" for side in sides)
-        after = "AND date >= ?" if since else ""
-        where = f"WHERE ({who}) AND source IN ({chosen}) {after} ORDER BY source, number"
-        values = [*some * len(sides), *([since] if since else [])]
-        for found in games_where(store, where, values):
-            if (found.source, found.number) not in met:
-                met.add((found.source, found.number))
-                yield found
+def packed_numbers(games: Iterable[tuple[int, int]]) -> str:
+    """Returns source and number of games, each packed into one integer, as a JSON list."""
+    return json.dumps([source << NUMBER_BITS | number for source, number in games])
 
 
-def games_where(store: Store, rest: str, values: Sequence[object]) -> Iterator[GameRow]:
-    """Yields the games that a statement selects.
-
-    Args:
-      rest: the clauses after the tables. values: of its marks.
-    """
-    with store.reading() as connection:
-        yield from (GameRow(*row) for row in query(connection, _GAMES + rest, values, *_GAME_NAMES))
+def games_at(store: Store, games: Iterable[tuple[int, int]]) -> list[GameRow]:
+    """Returns the games with these sources and numbers, in this order; missing ones are left out."""
+    return [GameRow(*row) for row in asked(store, _GAMES, (packed_numbers(games),), *_GAME_NAMES)]
 
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
     """Returns a stored game, None if there is none."""
-    if max(source, number) > MAX_INTEGER:
-        return None
-    return next(games_where(store, "WHERE source = ? AND number = ?", (source, number)), None)
-
-
-def kept(store: Store) -> int:
-    """Returns the number of stored games; a game from several imports of one file counts once."""
-    with store.reading() as connection:
-        chosen = numbers_text(counting(store))
-        count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)
-        return int(connection.execute(count).fetchone()[0])
+    is_possible = max(source, number) < 1 << NUMBER_BITS - 1
+    return next(iter(games_at(store, [(source, number)])), None) if is_possible else None
 
 
 # ------------------------------------------------------------------ the list of games
 Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: any
-NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,7 +452,7 @@ class Conditions:
       sides: players of White and of Black, by number; one of these pairs must match; None: any players.
       eco: beginning of the code. opening: part of the name. result: as in `GameRow`.
       least_elo, most_elo: of both players. since, until: of the date, as far as it is known.
-      sources: numbers of files. among: the allowed games, as `game_number` gives them.
+      sources: numbers of files. among: source and number of the allowed games.
     """
 
     sides: Sequence[Sides] | None = None
@@ -514,12 +464,7 @@ class Conditions:
     since: str | None = None
     until: str | None = None
     sources: Sequence[int] | None = None
-    among: Sequence[int] | None = None
-
-
-def game_number(source: int, number: int) -> int:
-    """Returns the source and the number of a game, packed into one integer."""
-    return source << NUMBER_BITS | number
+    among: Iterable[tuple[int, int]] | None = None
 
 
 # -------------------------------------------------------------- writing
@@ -538,17 +483,20 @@ def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRo
 
 def text_end(store: Store, source: int) -> int:
     """Returns the end of the stored text of a file, in bytes."""
-    rest = "WHERE source = ? ORDER BY place DESC LIMIT 1"
-    return sum(sum(row) for row in listed(store, "game_text", rest, (source,), names=("place", "bytes")))
+    statement = "SELECT place, bytes FROM game_text WHERE source = ? ORDER BY place DESC LIMIT 1"
+    return sum(sum(row) for row in asked(store, statement, (source,), "game_text.place", "game_text.bytes"))
 
 
 # -------------------------------------------------------------- reading
 def text_rows(store: Store, source: int, place: int, size: int) -> list[TextRow]:
     """Returns the rows that hold `size` bytes of the text of a file from `place` on, in order."""
-    names = ("place", "bytes", "data")
-    rest = "WHERE source = ? AND place > ? AND place < ? AND place + bytes > ? ORDER BY place"
+    statement = (
+        "SELECT place, bytes, data FROM game_text"
+        " WHERE source = ? AND place > ? AND place < ? AND place + bytes > ? ORDER BY place"
+    )
     values = (source, place - MAX_TEXT_BYTES, place + size, place)
-    return [TextRow(*row) for row in listed(store, "game_text", rest, values, names=names)]
+    names = ("game_text.place", "game_text.bytes", "game_text.data")
+    return [TextRow(*row) for row in asked(store, statement, values, *names)]
 
 
 SORTS = {  # what a list may be sorted by -> SQL
@@ -598,8 +546,7 @@ class GameList:
         with self._store.reading() as connection:
             statement = self._select("game.source, game.number", order)
             found = list(connection.execute(statement, [*self._values, most, first]))
-        rows = {(row.source, row.number): row for row in rows_of(self._store, found)}
-        return [rows[one] for one in found if one in rows]
+        return games_at(self._store, found)
 
     def _select(self, what: str, order: str) -> str:
         used = f"{self._where} {order}"
@@ -607,9 +554,9 @@ class GameList:
         return f"SELECT {what} FROM game {joins} WHERE {used}"  # noqa: S608 (constants, values as marks)
 
     def _terms(self, given: Conditions) -> Iterator[str]:
-        chosen = counting(self._store)
-        sources = chosen if given.sources is None else sorted(set(chosen) & set(given.sources))
-        yield f"game.source IN ({numbers_text(sources)})"
+        yield f"game.source IN ({_COUNTED})"
+        if given.sources is not None:
+            yield f"game.source IN ({self._list(json.dumps(given.sources))})"
         if given.sides is not None:
             yield f"({' OR '.join(self._pair(sides) for sides in given.sides)})"
         eco = "coalesce(game.eco, game_index.opening)"
@@ -626,22 +573,20 @@ class GameList:
                 self._values += [value] * term.count("?")
                 yield term
         if given.among is not None:
-            yield f"game.source << {NUMBER_BITS} | game.number IN ({self._of(given.among)})"
+            yield f"game.source << {NUMBER_BITS} | game.number IN ({self._list(packed_numbers(given.among))})"
 
     def _pair(self, sides: Sides) -> str:
         terms = [
-            f"game.{name} IN ({self._of(numbers)})"
+            f"game.{name} IN ({self._list(json.dumps(numbers))})"
             for name, numbers in zip(("white", "black"), sides, strict=True)
             if numbers is not None
         ]
         return f"({' AND '.join(terms)})"
 
-    def _of(self, numbers: Sequence[int]) -> str:
-        return f"SELECT value FROM json_each({self._mark(json.dumps(list(numbers)))})"  # noqa: S608 (a mark)
-
-    def _mark(self, value: object) -> str:
-        self._values.append(value)
-        return "?"
+    def _list(self, numbers: str) -> str:
+        """Returns the SQL for the numbers of a JSON list."""
+        self._values.append(numbers)
+        return "SELECT value FROM json_each(?)"
 
 
 def _like(text: str) -> str:
@@ -655,39 +600,29 @@ def _like(text: str) -> str:
     return f"%{text}%"
 
 
-_AMONG = (
-    f"WHERE (game.source, game.number) IN (SELECT value >> {NUMBER_BITS}, value & {(1 << NUMBER_BITS) - 1}"  # noqa: S608
-    " FROM json_each(?)) ORDER BY game.source, game.number"
-)
+def kept(store: Store) -> int:
+    """Returns the number of stored games; a game from several imports of one file counts once."""
+    return len(GameList(store, Conditions()))
 
 
-def rows_of(store: Store, games: Iterable[tuple[int, int]]) -> list[GameRow]:
-    """Returns the games with these sources and numbers, sorted by source and number."""
-    return list(games_where(store, _AMONG, [json.dumps([game_number(*one) for one in games])]))
+def games_of(
+    store: Store, numbers: Sequence[int], *, white: bool = True, black: bool = True, since: str | None = None
+) -> list[GameRow]:
+    """Returns the games of some players, each once, by file and number.
 
-
-def moves_of(store: Store, games: Iterable[tuple[int, int]]) -> list[tuple[int, int, str | None, bytes]]:
-    """Returns source, number, first position and moves of games, sorted by source and number."""
-    wanted = json.dumps([game_number(*one) for one in games])
-    names = ("source", "number", "fen", "moves")
-    return [(a, b, fen, moves) for a, b, fen, moves in listed(store, "game", _AMONG, [wanted], names=names)]
-
-
-def openings_of(store: Store, games: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """Returns the openings of games, by source and number; those without one are left out."""
-    names = ("source", "number", "opening")
-    found = {}
-    for source, number in games:
-        where = "WHERE source = ? AND number = ? AND opening IS NOT NULL"
-        for row in listed(store, "game_index", where, (source, number), names=names):
-            found[row[0], row[1]] = row[2]
-    return found
+    Args:
+      numbers: of the players. white, black: whether to include their games with this colour.
+      since: only games of this date or later, as far as it is known; games without a date are left out.
+    """
+    sides: list[Sides] = [(numbers, None)] if white else []
+    sides += [(None, numbers)] if black else []
+    found = GameList(store, Conditions(sides=sides, since=since))
+    return found.page(by="number", down=False, first=0, most=-1)
 
 
 def index_keys(store: Store) -> Iterator[tuple[int, int, bytes]]:
     """Yields source, number and keys of all games that count and have them."""
-    where = f"WHERE source IN ({numbers_text(counting(store))})"
     names = ("game_index.source", "game_index.number", "game_index.keys")
+    statement = f"SELECT source, number, keys FROM game_index WHERE source IN ({_COUNTED})"  # noqa: S608
     with store.reading() as connection:
-        statement = f"SELECT source, number, keys FROM game_index {where}"  # noqa: S608 (numbers)
         yield from query(connection, statement, (), *names)

@@ -5,27 +5,27 @@ A position has at most `MOST_ROWS` in each, per book; `schema/store.md` has the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ..provenance import now
 from ..store import Store
-from .rows import TABLES, listed, rows, write_row
+from .rows import TABLES, read_rows, rows, write_row
 
 MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; after thinning, which is therefore rare
-PV_MOVES = 8  # of a stored line: 40 bytes, and 2 ms to find them
+PV_MOVES = 8  # most of a stored line: 40 bytes, and 2 ms to find them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootValues:
-    """The values of a root at one moment, as seen by the side to move.
+    """A row of `root_history`: the values of a root at one moment, as seen by the side to move.
 
     Attributes:
       key: of the position, as `key_text` returns it. n: node N.
       q, draw: node Q and its draw probability. best_move: in UCI, None without moves.
-      pv: the line of the most visits in UCI, at most `PV_MOVES` moves.
+      pv: the line of the most visits: moves in UCI, separated by blanks; None without one.
       depth: mean plies of the visits of a search, None if there was none.
+      run, saved: the run that saved them, and when (ISO 8601 in UTC); `write` sets both.
     """
 
     key: str
@@ -33,27 +33,21 @@ class RootValues:
     q: float
     draw: float
     best_move: str | None
-    pv: tuple[str, ...] = ()
+    pv: str | None = None
     depth: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SavedValues:
-    """A row: the values, the run that saved them, and the time (ISO 8601 in UTC)."""
-
-    values: RootValues
-    run: int
-    saved: str
+    run: int = 0
+    saved: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookValues:
-    """The values of a book's root at one moment, as the book computes them.
+    """A row of `book_history`: the values of a book's root at one moment, as the book computes them.
 
     Attributes:
       key: of the position. searched: positions that this build had searched. positions: of the book.
       value: in the book, for the side to move, in [-1, 1]. n: node N when the book searched it last.
-      best_move, pv: the move and the line of the best values in the book, in UCI.
+      best_move, pv: the move and the line of the best values in the book, as in `RootValues`.
+      book, run, saved: the book, the run that saved them, and when; `write_book` sets them.
     """
 
     key: str
@@ -62,36 +56,23 @@ class BookValues:
     value: float
     n: int
     best_move: str | None
-    pv: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SavedBookValues:
-    """A row: the values, the book, the run that saved them, and the time (ISO 8601 in UTC)."""
-
-    values: BookValues
-    book: int
-    run: int
-    saved: str
+    pv: str | None = None
+    book: int = 0
+    run: int = 0
+    saved: str = ""
 
 
 # -------------------------------------------------------------- writing
 def write(store: Store, run: int, root: RootValues) -> None:
     """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
-    row = asdict(root) | {"run": run, "saved": now(), "pv": _text(root.pv)}
-    write_row(store.connection, "root_history", row)
+    write_row(store.connection, "root_history", asdict(root) | {"run": run, "saved": now()})
     _thin(store, "root_history", {"key": root.key})
 
 
 def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
     """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
-    row = asdict(root) | {"book": book, "run": run, "saved": now(), "pv": _text(root.pv)}
-    write_row(store.connection, "book_history", row)
+    write_row(store.connection, "book_history", asdict(root) | {"book": book, "run": run, "saved": now()})
     _thin(store, "book_history", {"key": root.key, "book": book})
-
-
-def _text(pv: Sequence[str]) -> str | None:
-    return " ".join(pv[:PV_MOVES]) or None
 
 
 def _thin(store: Store, table: str, of: dict[str, object]) -> None:
@@ -102,48 +83,28 @@ def _thin(store: Store, table: str, of: dict[str, object]) -> None:
     if store.connection.execute(count, values).fetchone()[0] <= MOST_ROWS:
         return
     last = TABLES[table].key[-1]
-    columns = ("run", last, "best_move")
-    found = list(rows(store.connection, table, columns, f"{where} ORDER BY run, {last}", values))
-    moments = [Moment(run, best) for run, _, best in found]
-    store.connection.executemany(
-        f"DELETE FROM {table} {where} AND run = ? AND {last} = ?",  # noqa: S608 (constants)
-        [(*values, *found[i][:2]) for i in rows_to_delete(moments, ROWS_LEFT)],
-    )
+    order = f"{where} ORDER BY run, {last}"
+    found = list(rows(store.connection, table, ("run", "best_move", last), order, values))
+    gone = [found[i] for i in rows_to_delete([row[:2] for row in found], ROWS_LEFT)]
+    statement = f"DELETE FROM {table} {where} AND run = ? AND {last} = ?"  # noqa: S608 (constants)
+    store.connection.executemany(statement, [(*values, run, at) for run, _, at in gone])
 
 
 # -------------------------------------------------------------- reading
-def of_root(store: Store, key: str) -> list[SavedValues]:
+def of_root(store: Store, key: str) -> list[RootValues]:
     """Returns the rows of a position in the order of runs."""
-    found = _saved(store, "root_history", key, "run, n")
-    return [SavedValues(RootValues(**row), run, saved) for run, saved, row in found]
+    with store.reading() as connection:
+        return read_rows(connection, "root_history", RootValues, "WHERE key = ? ORDER BY run, n", (key,))
 
 
-def of_books(store: Store, key: str) -> list[SavedBookValues]:
+def of_books(store: Store, key: str) -> list[BookValues]:
     """Returns the rows of a root in all books, in the order of runs."""
-    found = _saved(store, "book_history", key, "run, book, searched")
-    return [
-        SavedBookValues(book=row.pop("book"), values=BookValues(**row), run=run, saved=saved)
-        for run, saved, row in found
-    ]
+    order = "WHERE key = ? ORDER BY run, book, searched"
+    with store.reading() as connection:
+        return read_rows(connection, "book_history", BookValues, order, (key,))
 
 
-def _saved(store: Store, table: str, key: str, order: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yields the run, the time and the other columns of each row of a position."""
-    for row in listed(store, table, f"WHERE key = ? ORDER BY {order}", (key,)):
-        values = dict(zip(TABLES[table].columns, row, strict=True))
-        values["pv"] = tuple((values["pv"] or "").split())
-        yield values.pop("run"), values.pop("saved"), values
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The columns of a row that matter for thinning: run and best move."""
-
-    run: int
-    best_move: str | None
-
-
-def rows_to_delete(moments: Sequence[Moment], left: int) -> list[int]:
+def rows_to_delete(moments: Sequence[Sequence[object]], left: int) -> list[int]:
     """Returns the indexes of the rows to delete, so that `left` (at least 2) stay.
 
     It deletes every second row, the oldest first, and again if that is not enough; so old times keep fewer
@@ -151,11 +112,11 @@ def rows_to_delete(moments: Sequence[Moment], left: int) -> list[int]:
     them those that are not the last row of their run; then the other rows go.
 
     Args:
-      moments: in the order of runs, and of size in each.
+      moments: run and best move of each row, in the order of runs, and of size in each.
     """
     inner = range(1, len(moments) - 1)
-    same = [i for i in inner if moments[i].best_move == moments[i - 1].best_move]
-    plain = [i for i in same if moments[i].run == moments[i + 1].run]
+    same = [i for i in inner if moments[i][1] == moments[i - 1][1]]
+    plain = [i for i in same if moments[i][0] == moments[i + 1][0]]
     gone = set[int]()
     for some in (plain, same, inner):
         while (surplus := len(moments) - len(gone) - left) > 0 and (

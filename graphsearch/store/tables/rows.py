@@ -235,17 +235,10 @@ def rows(
     return query(connection, statement, values, *(f"{table}.{name}" for name in names))
 
 
-def listed(
-    store: Readable,
-    table: str,
-    rest: str = "",
-    values: Sequence[object] = (),
-    *,
-    names: Sequence[str] | None = None,
-) -> list[Row]:
-    """Returns the rows of a table of an open file as `rows` does; all columns by default."""
+def asked(store: Readable, statement: str, values: Sequence[object], *names: str) -> list[Row]:
+    """Returns the rows of a statement in an open file, checked as by `query`."""
     with store.reading() as connection:
-        return list(rows(connection, table, names or tuple(TABLES[table].columns), rest, values))
+        return list(query(connection, statement, values, *names))
 
 
 def read_rows(
@@ -262,7 +255,8 @@ def read_rows(
     Args:
       rest, values: as for `rows`. objects: the columns that hold JSON objects; the fields get these.
     """
-    names = tuple(field.name for field in fields(kind))
+    wanted = {field.name for field in fields(kind)}
+    names = tuple(name for name in TABLES[table].columns if name in wanted)
     found = (dict(zip(names, row, strict=True)) for row in rows(connection, table, names, rest, values))
     return [kind(**row | {name: json_object(row[name]) or {} for name in objects}) for row in found]
 

@@ -12,8 +12,7 @@ import typer
 
 from graphsearch.evaluators.assess import Assessment, assess_boards, assess_lines
 from graphsearch.evaluators.protocol import Evaluator
-from graphsearch.position.fens import TextLines
-from graphsearch.position.notation import holds_positions
+from graphsearch.position.notation import TextLines, holds_positions
 
 from .commands import has_details
 from .options import STDIN, EvaluatorOptions, Json, LineOptions, Param, open_input

@@ -13,9 +13,9 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import CHECKMATE, NOT_TERMINAL, POSITION_WORDS, check, decode_move, pack_checked
+from ..position.board import CHECKMATE, NOT_TERMINAL, POSITION_WORDS, check, decode_move, fens, pack_checked
 from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
-from ..position.fens import OnBadLine, TextLines, fens, read_lines
+from ..position.notation import OnBadLine, TextLines, read_lines
 from ..position.tables import load_tables
 from ..position.values import WDL, cp_of
 from .protocol import EXTERNAL, OUTSIDE_BATCH, Evaluation, Evaluator, Lines, PositionBatch, checked

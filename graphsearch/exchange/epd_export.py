@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import CHECKMATE
-from ..position.fens import clocks_of, key_texts
+from ..position.board import CHECKMATE, clocks_of, key_texts
 from ..position.values import MATE_CE
 from ..query.columns import cps_of, edges_by_move, ranked
 from ..query.steps import SAN_BYTES, Ints, Legal, Words, legal_codes, names_of, positions_after

@@ -18,8 +18,7 @@ import chess
 import numpy as np
 
 from ..base.errors import ExportError
-from ..position.board import fen_of, is_chess960, pack
-from ..position.fens import key_texts
+from ..position.board import fen_of, is_chess960, key_texts, pack
 from ..position.notation import number, sans_of
 from ..position.openings import opening_of
 from ..query.columns import cps_of

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from ..base.errors import ImportFileError, InvalidParameterError
 from ..base.limits import GAME_MOVES
-from ..position.board import KEY, KINGS, POSITION_WORDS, encode_move, pack
+from ..position.board import KEY, KINGS, POSITION_WORDS, castling_of, encode_move, fens, key_texts, pack
 from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
-from ..position.fens import castling_of, fens, key_texts
 from ..position.openings import DEEPEST, opening_names, opening_places
 from ..position.pgn import (
     RESULTS,

@@ -29,9 +29,9 @@ from ..position.board import (
     CLOCK_BITS,
     CLOCK_SHIFT,
     META,
+    key_texts,
 )
 from ..position.board_kernel import MATE
-from ..position.fens import key_texts
 from ..query.columns import draws_of, places_by_prior
 from ..query.steps import SAN_BYTES, Ints, Mask, names_of, uci_names
 from ..store.reading import Reader

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import BLACK_TO_MOVE, META, POSITION_WORDS, pack, unpack
-from ..position.fens import clocks_of, fens, key_texts
+from ..position.board import BLACK_TO_MOVE, META, POSITION_WORDS, clocks_of, fens, key_texts, pack, unpack
 from ..position.values import negate
 from ..query.columns import (
     EdgeWorth,

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from itertools import repeat
 from typing import TypeAlias
 
 import chess
@@ -558,3 +559,87 @@ def history_keys(board: chess.Board) -> NDArray[np.uint64]:
     3
     """
     return np.array(list(occurred_twice(board)), np.uint64)
+
+
+# ------------------------------------------------------------------ arrays of packed positions
+_LETTERS = b"PNBRQK"  # by kind
+_EMPTY = ord(".")
+_RIGHTS = ["".join(c for i, c in enumerate("KQkq") if x >> i & 1) or "-" for x in range(16)]
+
+
+def fens(words: NDArray[np.uint64], plies: Iterable[int] | None = None) -> list[str]:
+    """Returns the FENs of packed positions, `[R, 10]`, as `fen_of(unpack(words))` does.
+
+    Args:
+      plies: of the positions, which give the fullmove numbers; None: these are 1.
+
+    >>> fens(np.array([pack(chess.Board())]))
+    ['rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1']
+    """
+    numbers = repeat(1, len(words)) if plies is None else (ply // 2 + 1 for ply in plies)
+    metas = words[:, META].tolist()
+    fields = [_fields(meta) for meta in metas]
+    for i in np.flatnonzero(words[:, META] & np.uint64(CHESS960)).tolist():
+        fields[i] = _fields(metas[i], unpack(words[i].tolist()).castling_xfen())
+    rows = zip(_placements(words), fields, numbers, strict=True)
+    return [f"{placement} {middle} {number}" for placement, middle, number in rows]
+
+
+@lru_cache(maxsize=1 << 12)
+def _fields(meta: int, rights: str | None = None) -> str:
+    """Returns the fields of a FEN between the placement and the move number."""
+    turn, ep = "wb"[meta & BLACK_TO_MOVE], meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
+    rights = rights or _RIGHTS[meta >> CASTLING_SHIFT & CASTLING_BITS]
+    square = chess.SQUARE_NAMES[ep - 1] if ep else "-"
+    return f"{turn} {rights} {square} {meta >> CLOCK_SHIFT & CLOCK_BITS}"
+
+
+def key_texts(words: NDArray[np.uint64]) -> list[str]:
+    """Returns the keys of packed positions, `[R, 10]`, as `key_text_of_words` does.
+
+    >>> key_texts(np.array([pack(chess.Board()), pack(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 80 1"))]))
+    ['463b96181691fc9c', 'f3556a6c6880a7df']
+    """
+    texts = [f"{key:016x}" for key in words[:, KEY].tolist()]
+    meta = words[:, META].astype(np.int64)
+    others = (meta & CHESS960 != 0) | (meta >> CLOCK_SHIFT & CLOCK_BITS > FREE_CLOCK)
+    for i in np.flatnonzero(others).tolist():
+        texts[i] = key_text_of_words(words[i].tolist())
+    return texts
+
+
+def castling_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns what `key_texts` appends to the keys of packed positions, `[R, 10]`; 0 for standard castling.
+
+    >>> castling_of(np.array([pack(chess.Board())])).tolist()
+    [0]
+    """
+    meta = words[:, META]
+    added = meta >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)
+    return np.where(meta & np.uint64(CHESS960) != 0, added, np.uint64(0))
+
+
+def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Returns the halfmove clocks of packed positions, `[R, 10]`.
+
+    >>> clocks_of(np.array([pack(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 80 1"))])).tolist()
+    [80]
+    """
+    return np.asarray(words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS), np.int64)
+
+
+def _placements(words: NDArray[np.uint64]) -> list[str]:
+    if not len(words):
+        return []
+    men = np.ascontiguousarray(words[:, : NO_MAN + 2]).astype("<u8").view(np.uint8)
+    bits = np.unpackbits(men, axis=1, bitorder="little").reshape(len(words), -1, 8, 8)
+    board = np.full((len(words), 8, 8), _EMPTY, np.uint8)  # ranks from the first
+    for kind, letter in enumerate(_LETTERS):
+        board += bits[:, kind] * np.uint8(letter - _EMPTY)
+    board += bits[:, BLACK] * np.uint8(ord("a") - ord("A"))
+    ranks, which = np.unique(board[:, ::-1].reshape(-1).view(np.uint64), return_inverse=True)
+    text = b"\n".join(ranks.view("V8").tolist()).decode("ascii")  # ranks repeat: each is written once
+    for run in range(8, 0, -1):
+        text = text.replace(chr(_EMPTY) * run, str(run))
+    texts = np.array(text.splitlines(), object)
+    return list(map("/".join, texts[which].reshape(-1, 8).tolist()))

@@ -22,11 +22,11 @@ from ..position.board import (
     META,
     WITHOUT_CLOCK,
     clock_of_words,
+    clocks_of,
     legal_moves,
     unpack,
 )
 from ..position.board_kernel import MATE
-from ..position.fens import clocks_of
 from ..position.values import CP_FACTOR, CP_SLOPE, D_SCALE, cp_of
 from ..store import bounds_kernel as rules
 from ..store.ranking import LED_BY_VALUE_FROM, known_edges, ranking, resets_of, visits_of

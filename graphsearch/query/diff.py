@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
-from ..position.board import board_of, fen_of, key_text, key_text_of_words, legal_moves, unpack
-from ..position.fens import clocks_of
+from ..position.board import board_of, clocks_of, fen_of, key_text, key_text_of_words, legal_moves, unpack
 from ..position.notation import legal_part, sans_of
 from ..position.values import cp_of
 from ..store.apart import completed_in_batches

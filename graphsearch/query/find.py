@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
-from ..position.board import unpack
-from ..position.fens import fens, key_texts
+from ..position.board import fens, key_texts, unpack
 from ..position.values import cp_of
 from ..store.apart import ApartMoves
 from ..store.ranking import best_move, node_mean, visits_of

@@ -17,10 +17,10 @@ from ..position.board import (
     board_of,
     check,
     decode_move,
+    key_texts,
     pack,
     unpack,
 )
-from ..position.fens import key_texts
 from ..store.ranking import visits_of
 from ..store.reading import Reader
 from ..store.store import Store

@@ -20,12 +20,12 @@ from ..position.board import (
     POSITION_WORDS,
     WHITE,
     encode_move,
+    key_texts,
     pack_checked,
 )
 from ..position.board_kernel import MATE
 from ..position.board_kernel import list_moves as _list_moves
 from ..position.board_kernel import make_steps as _make_steps
-from ..position.fens import key_texts
 from ..store.record import board_tables, owned
 
 Words = NDArray[np.uint64]  # `[10]` or `[R, 10]`: packed positions; or their keys

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..base.answer import Answer
 from ..base.errors import check_least
-from ..position.board import encode_move, fen_of, key_text, pack, unpack
-from ..position.fens import fens, key_texts
+from ..position.board import encode_move, fen_of, fens, key_text, key_texts, pack, unpack
 from ..position.values import cp_of
 from ..store.ranking import node_mean
 from ..store.record import NodeRecord

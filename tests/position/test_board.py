@@ -26,6 +26,7 @@ from graphsearch.position.board import (
     decode_move,
     encode_move,
     fen_of,
+    fens,
     is_chess960,
     key_of,
     key_of_words,
@@ -36,7 +37,6 @@ from graphsearch.position.board import (
     unpack,
 )
 from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, PW, generate_moves, mate_in_one, perft
-from graphsearch.position.fens import fens
 from graphsearch.position.notation import read_position
 from graphsearch.position.tables import load_tables
 from graphsearch.store.record_kernel import CAPACITIES

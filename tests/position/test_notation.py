@@ -18,8 +18,7 @@ from graphsearch import Graph, Limits, analyze, show
 from graphsearch.base.errors import InvalidPositionError
 from graphsearch.base.toml_text import toml_tables
 from graphsearch.exchange.epd_import import read_epd
-from graphsearch.position.board import fen_of, key_of, unpack
-from graphsearch.position.fens import fens
+from graphsearch.position.board import fen_of, fens, key_of, unpack
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
 from graphsearch.position.openings import DEEPEST, opening_at, opening_of
 from graphsearch.store.store import Store

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
 from graphsearch.evaluators.lc0.weights import INPUTS
-from graphsearch.position.board import CLOCK_SHIFT, MAX_CLOCK, Words
-from graphsearch.position.fens import clocks_of, fens
+from graphsearch.position.board import CLOCK_SHIFT, MAX_CLOCK, Words, clocks_of, fens
 from graphsearch.query import columns, diff, steps
 from graphsearch.store import block, record
 from graphsearch.store.block import unsound

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import ExportError
 from ...base.version import __version__
-from ...position.fens import fens, key_texts
+from ...position.board import fens, key_texts
 from ...query.steps import code_of, uci_of
 from ...store.store import Store
 from ..output import ExportReport, new_folder, open_export

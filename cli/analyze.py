@@ -48,14 +48,12 @@ from graphsearch.solvers.mate.beside import MateFinder
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 
-from .commands import has_details
 from .exports import opened_target
 from .games import given_file, unpacked
 from .options import (
     STDIN,
     STDOUT,
     Count,
-    Json,
     LineOptions,
     Lines,
     PositionOptions,
@@ -95,6 +93,7 @@ from .tables import (
     clock,
     count,
     detail,
+    is_json,
     is_white,
     rate,
     score,
@@ -111,7 +110,6 @@ REASONS = {  # why a search ended before its limit
 }
 
 
-@has_details
 def analyze(request: Request) -> int:
     """Search a position and print the best lines; with --store, resume from a graph file and save to it.
 
@@ -177,7 +175,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
         limits, params, board = asked.limits, SearchParams.from_options(options), request.position.board()
         say_clock(board)
         listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
-        lines = None if request.json else request.lines or None  # a line takes a millisecond
+        lines = None if is_json() else request.lines or None  # a line takes a millisecond
         job = SearchJob(
             board=board,
             limits=limits,
@@ -207,7 +205,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
 
 
 def _print_result(request: Request, result: SearchResult) -> None:
-    print_answer(result, _result_parts(request, result), json=request.json)
+    print_answer(result, _result_parts(request, result))
     sys.stdout.flush()
 
 
@@ -320,7 +318,6 @@ class Request:
     every: bool = False
     output: str | None = None
     searchmoves: str | None = None
-    json: Json = False
 
 
 def is_set(request: Request) -> bool:
@@ -375,7 +372,6 @@ def analyze_many(request: Request) -> int:
         search=request.search,
         output=request.output,
         game=None if position.game is None else [position.game],
-        json=request.json,
     )
     return run_review(asked, every=_game_parts)
 
@@ -414,7 +410,7 @@ def _analyze_set(request: Request) -> int:
         for fault in given.faults:
             fail(f"line {given.number}: {fault}")
     rows: list[SetRow] = []
-    keep = (lambda row: print_json(row.as_dict())) if request.json else rows.append
+    keep = (lambda row: print_json(row.as_dict())) if is_json() else rows.append
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(request.search, request.store, stack)
         settings = SetSettings(
@@ -436,7 +432,7 @@ def _analyze_set(request: Request) -> int:
             on_progress=show,
             on_row=keep,
         )
-    if not request.json:
+    if not is_json():
         print_parts([VIEW, Table(map(_set_cells, rows), {"Line": LEFT}, spare=SET_SPARE)])
     for line in _report_lines(request, report, skipped=len(problems), output=output):
         say(line)
@@ -512,10 +508,8 @@ class ReviewRequest:
     side: Side = None
     since: Since = None
     strip: bool = False
-    json: Json = False
 
 
-@has_details
 def review(request: ReviewRequest) -> int:
     """Search every position of games, each within the limits, and write what that says of their moves.
 
@@ -545,7 +539,7 @@ def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int
     `every`: makes the output of a game, which replaces the figures; then only a named file is written.
     """
     output = request.output or (default_output(request.file) if every is None else None)
-    if request.json and output == STDOUT:
+    if is_json() and output == STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
     choice = GameChoice(
         player=request.player or "",
@@ -556,7 +550,7 @@ def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int
     games: list[GameReview] = []
 
     def keep(game: GameReview) -> None:
-        if request.json or every or not games:
+        if is_json() or every or not games:
             games.append(game)
 
     given = given_file(request.file)
@@ -624,7 +618,7 @@ def _print_review(
     for lines in (problems, notes):
         for line in problem_lines(lines, len(lines)):
             say(line)
-    if request.json:
+    if is_json():
         found: dict[str, Any] = report.as_dict()
         print_json(found | {"games": [game.as_dict() for game in games]})
     elif table_wanted and every:
@@ -642,7 +636,7 @@ def _print_review(
             print(f"and {unlisted:,} more players; --json has all")
         print()
     for line in _review_lines(report):
-        print(line) if table_wanted and not request.json else say(line)
+        print(line) if table_wanted and not is_json() else say(line)
 
 
 def _review_title(now: FileProgress) -> str:
@@ -732,10 +726,8 @@ class WatchRequest:
     store: StoreToMake
     share: list[float] | None = None
     work: WorkOptions
-    json: Json = False
 
 
-@has_details
 def watch(request: WatchRequest) -> int:
     """Search several positions in turn, each for its share of the time, until a limit, or Ctrl-C.
 
@@ -793,13 +785,13 @@ def watch(request: WatchRequest) -> int:
             limits = Limits(seconds=work.time, evaluations=work.evaluations)
             for job, result in search_in_turns(searches, turns, signals.stop, limits):
                 graph.save_soon()
-                if request.json:
+                if is_json():
                     print_json(_watch_facts(turns, job, view(graph.read, job.board, lines=1)))
                 if searches.is_detached:
                     tell(job, graph.node_count, result.evaluations / result.seconds)
             graph.flush()  # with all positions in the file's list, also those of the last seconds
             parts: list[Part] = [VIEW, table()]
-    if not request.json:
+    if not is_json():
         print_parts(parts)
     say(f"Resume with: {command_text()}")
     return signals.exit_code

@@ -26,10 +26,8 @@ from graphsearch.evaluators.factory import with_threads
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import holds_positions, legal_part, sans_of
 
-from .commands import has_details
 from .options import (
     Count,
-    Json,
     LineOptions,
     Lines,
     OfBook,
@@ -44,7 +42,7 @@ from .options import (
     graph_ram,
     option,
 )
-from .output import FAILED, command_text, fail, print_answer, print_json, print_parts, say, say_if_unfinished
+from .output import FAILED, command_text, fail, print_answer, print_json, print_parts, say
 from .progress import progress_display
 from .render import numbered, opening_at, opening_cells, opening_line, value_score
 from .signals import StopSignals
@@ -57,6 +55,7 @@ from .tables import (
     count,
     duration,
     is_detailed,
+    is_json,
     is_white,
     moment,
     signed,
@@ -87,7 +86,6 @@ class QueueRequest:
     book: OfBook = None
     drop: list[str] | None = None
     kind: str = "waiting"
-    json: Json = False
 
 
 def queue_items(request: QueueRequest) -> int:
@@ -130,7 +128,7 @@ def _add_items(request: QueueRequest, positions: list[str]) -> int:
     if names is not None and request.book not in names:  # it may be misspelt
         known = f"it has {', '.join(names)}" if names else "it has none"
         say(f"note: {request.store} has no book {request.book!r} yet; {known}")
-    if request.json:
+    if is_json():
         duplicates = [
             {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
             for item, number in added.duplicates
@@ -221,8 +219,8 @@ def _list_queue(request: QueueRequest) -> None:
     chosen = next((known for known in queue.STATES if known == kind), None)
     found = list(queue.items(request.store, state=chosen, book=request.book))
     facts = {"items": [item.as_dict() for item in found]}
-    print_answer(facts, [Table(map(_item_cells, found), {"Line": LEFT})], json=request.json)
-    if not found and not request.json:
+    print_answer(facts, [Table(map(_item_cells, found), {"Line": LEFT})])
+    if not found and not is_json():
         say("The queue is empty." if chosen is None else f"No item is {chosen}.")
 
 
@@ -248,7 +246,7 @@ def _drop_items(request: QueueRequest, texts: list[str]) -> None:
     for item in left:
         say(f"note: item {item.id} is already {item.state} and stays as it is")
     facts = {"dropped": dropped, "left": [item.as_dict() for item in left]}
-    print_answer(facts, [f"Dropped {count(dropped, 'item')}"], json=request.json)
+    print_answer(facts, [f"Dropped {count(dropped, 'item')}"])
 
 
 EMPTY = {
@@ -257,7 +255,6 @@ EMPTY = {
 }
 
 
-@has_details
 def todo(
     *,
     name: str | None = None,
@@ -266,7 +263,6 @@ def todo(
     lines: Lines = 20,
     min_games: Count = 20,
     queued: bool = False,
-    json: Json = False,
 ) -> None:
     """List what a book needs next, the most urgent first; works while the book is built.
 
@@ -289,8 +285,7 @@ def todo(
       queued: --queue: Also add them to the book's queue.
     """
     found = find_work(store, name, _kind(kind, KINDS), top=lines, min_games=min_games)
-    say_if_unfinished(store)
-    if json:
+    if is_json():
         print_json(found.as_dict())
     elif found.rows:
         print_parts([Table(map(_todo_cells, found.rows), {"Line": LEFT, "P": RIGHT})])
@@ -349,7 +344,6 @@ def build(
     pool: Pool = None,
     threads: Threads = None,
     ram: Ram = None,
-    json: Json = False,
 ) -> int:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
 
@@ -390,14 +384,13 @@ def build(
     ):
         signals.arm()
         report = build_book(store, chosen, settings=settings, stop=signals.stop, on_progress=show)
-    print_answer(report, _report_lines(report), json=json)
-    if not json:
+    print_answer(report, _report_lines(report))
+    if not is_json():
         say(f"See its progress: {command_text('book', 'status', '--store', str(store))}")
     return signals.exit_code
 
 
-@has_details
-def status(store: StoreOption, book: BookName = None, json: Json = False) -> None:
+def status(store: StoreOption, book: BookName = None) -> None:
     """Print the progress of the books in a file: positions by ply, roots, runs and queue.
 
     The file is only read, even while a book is built; the output is what was last saved.
@@ -408,8 +401,7 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
       graphsearch book status --store books.graph --book white --json
     """
     found = status_of(store, book)
-    say_if_unfinished(store)
-    if json:
+    if is_json():
         print_json({"books": [item.as_dict() for item in found]})
         return
     for i, item in enumerate(found):
@@ -420,8 +412,7 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
         print_parts([*_status_lines(item), "", runs])
 
 
-@has_details
-def why(store: StoreOption, position: PositionOptions, book: BookName = None, json: Json = False) -> int:
+def why(store: StoreOption, position: PositionOptions, book: BookName = None) -> int:
     """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
     `kept` marks a move that was added before and that the rules no longer admit: `export` leaves it out.
 
@@ -435,7 +426,7 @@ def why(store: StoreOption, position: PositionOptions, book: BookName = None, js
     board = position.board()
     found = explain(store, board, book)
     verdicts: list[Part] = ["", _verdicts_table(found)] if found.verdicts else []
-    print_answer(found, [*_position_lines(found), *verdicts], json=json)
+    print_answer(found, [*_position_lines(found), *verdicts])
     return 0 if found.found else FAILED
 
 

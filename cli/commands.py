@@ -31,10 +31,10 @@ from graphsearch.base.errors import (
 )
 from graphsearch.base.faults import watch_logs
 
-from .options import Details, argument, option
-from .output import INTERRUPTED, PIPE_CLOSED, PROGRAM, failed, one_line, say
+from .options import Details, Json, StoreOption, argument, option
+from .output import INTERRUPTED, PIPE_CLOSED, PROGRAM, failed, one_line, say, say_if_unfinished
 from .settings import NAME, STORE_VARIABLE, settings
-from .tables import detailing
+from .tables import shown_as
 
 ALSO = {"stats": "info", "check": "verify", "vacuum": "compact"}  # words of other programs
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -52,12 +52,12 @@ Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__
 
 _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
 Function = Callable[..., int | None]  # of a command; returns its exit code, None for 0
-_with_details: set[Function] = set()
+_without_tables: set[Function] = set()
 
 
-def has_details(function: Function) -> Function:
-    """Declares that a command has `--details`, for its tables."""
-    _with_details.add(function)
+def without_tables(function: Function) -> Function:
+    """Declares that a command has neither `--json` nor `--details`."""
+    _without_tables.add(function)
     return function
 
 
@@ -92,24 +92,30 @@ def with_options(function: Function) -> Callable[..., None]:
     ...     print(position, line.moves, line.given)
     >>> flat = with_options(show)
     >>> list(signature(flat).parameters)
-    ['position', 'moves', 'game', 'ply']
-    >>> flat(position="startpos", moves="e4", game=None, ply=None)
+    ['position', 'moves', 'game', 'ply', 'json', 'details']
+    >>> flat(position="startpos", moves="e4", game=None, ply=None, json=False, details=False)
     startpos e4 True
     """
     function.__annotations__.pop("return", None)  # known to type checkers only
     hints = _hints(function)
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]
-    more = [("details", Details, False)] if function in _with_details else []
+    more = [] if function in _without_tables else [("json", Json, False), ("details", Details, False)]
+
+    declared = list(_options([*given, *more]))
+    only_reads = any(hint == StoreOption for _, hint, _ in declared)
 
     def flat(**values: Any) -> None:
-        with detailing(values.get("details", False)), _without_leftover(values.get("store")):
+        asked = [name for name, *_ in more if values[name]]
+        with shown_as(*asked), _without_leftover(values.get("store")):
             code = function(**{name: _value(name, hint, values) for name, hint, _ in given})
             if code:
                 raise typer.Exit(code)
+            if only_reads and more:
+                say_if_unfinished(values["store"])
 
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_numbered(hint))
-        for name, hint, default in _options([*given, *more])
+        for name, hint, default in declared
     ]
     flat.__annotations__ = {}
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined] # what inspect and Typer look for

@@ -16,12 +16,10 @@ from graphsearch.query.history import History, HistoryPoint
 from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
 
-from .commands import has_details
 from .options import (
     ALL_LINES,
     AnyPositionOptions,
     Count,
-    Json,
     Lines,
     StoreOption,
 )
@@ -49,7 +47,6 @@ from .tables import (
 )
 
 
-@has_details
 def diff(
     store: StoreOption,
     other: Path | None = None,
@@ -58,7 +55,6 @@ def diff(
     kind: list[str] | None = None,
     lines: Lines = 20,
     min_visits: Count = 10,
-    json: Json = False,
 ) -> None:
     """List the positions whose best move, value, bounds or visits differ between two graph files.
 
@@ -95,7 +91,7 @@ def diff(
     if other is None:
         if kind:
             raise typer.BadParameter("--kind compares two files")
-        _since(store, str(since), top=top, min_visits=min_visits, json=json)
+        _since(store, str(since), top=top, min_visits=min_visits)
         return
     chosen = {} if not kind else {"what": tuple(kind)}
     with progress_bar("Comparing") as advance:
@@ -104,15 +100,15 @@ def diff(
     for path in (store, other):
         say_if_unfinished(path)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
-    print_answer(facts, chain(_difference(found), _books(other, books)), json=json, fits=True)
+    print_answer(facts, chain(_difference(found), _books(other, books)), fits=True)
 
 
-def _since(file: Path, moment: str, *, top: int, min_visits: int, json: bool) -> None:
+def _since(file: Path, moment: str, *, top: int, min_visits: int) -> None:
     with progress_bar("Reading") as advance:
         found = changes_of_file(file, moment, top=top, min_visits=min_visits, on_progress=advance)
     books = changes_since(file, found.run, top=top)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
-    print_answer(facts, _since_parts(file, found, books), json=json, note=file, fits=True)
+    print_answer(facts, _since_parts(file, found, books), fits=True)
 
 
 def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iterator[Part]:
@@ -229,8 +225,7 @@ def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
             yield Table(rows)
 
 
-@has_details
-def history(store: StoreOption, position: AnyPositionOptions, by: str = "save", json: Json = False) -> None:
+def history(store: StoreOption, position: AnyPositionOptions, by: str = "save") -> None:
     """Print value, best move, depth and line of a root at every save, over all runs of the file.
 
     Without POSITION: of the root that was searched last, or of a book's root. A `*` marks a best move that
@@ -256,7 +251,7 @@ def history(store: StoreOption, position: AnyPositionOptions, by: str = "save", 
     found = history_of(store, position.board())
     points = found.by_run if by == "run" else found.points
     facts = found.as_dict() | {"points": [point.as_dict() for point in points]}
-    print_answer(facts, _history_parts(found, points, store), json=json, note=store, fits=True)
+    print_answer(facts, _history_parts(found, points, store), fits=True)
     if not points:
         say("note: no search of this position was saved")
 

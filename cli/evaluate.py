@@ -14,23 +14,20 @@ from graphsearch.evaluators.assess import Assessment, assess_boards, assess_line
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.notation import TextLines, holds_positions
 
-from .commands import has_details
-from .options import STDIN, EvaluatorOptions, Json, LineOptions, Param, open_input
+from .options import STDIN, EvaluatorOptions, LineOptions, Param, open_input
 from .output import FAILED, fail
 from .progress import progress_bar
 from .render import TERMINAL_NAMES, game_text, named, wdl
-from .tables import VIEW, is_detailed, is_white, score, signed
+from .tables import VIEW, is_detailed, is_json, is_white, score, signed
 
 TOP = 5  # priors that the text shows
 
 
-@has_details
 def evaluate(
     *,
     positions: list[str] | None = None,
     evaluator: EvaluatorOptions,
     param: Param = None,
-    json: Json = False,
 ) -> int:
     """Print what an evaluator says about positions: WDL, Q, centipawns and the prior of every move.
 
@@ -52,10 +49,10 @@ def evaluate(
     with closing(engine):
         if others:
             raise typer.BadParameter(f"{others[0]!r} is not an evaluator option; use PolicyTemperature=X")
-        return 0 if _evaluate(engine, positions or ["startpos"], json=json) else FAILED
+        return 0 if _evaluate(engine, positions or ["startpos"]) else FAILED
 
 
-def _evaluate(engine: Evaluator, positions: list[str], *, json: bool) -> bool:
+def _evaluate(engine: Evaluator, positions: list[str]) -> bool:
     """Returns whether every file had positions, and nothing else."""
     bad = 0
 
@@ -66,13 +63,13 @@ def _evaluate(engine: Evaluator, positions: list[str], *, json: bool) -> bool:
     for many, texts in groupby(positions, lambda text: text == STDIN or holds_positions(text)):
         if not many:
             boards = [LineOptions().board_after(text) for text in texts]
-            _answer(assess_boards(engine, boards), lambda *_: None, json=json, names=map(game_text, boards))
+            _answer(assess_boards(engine, boards), lambda *_: None, names=map(game_text, boards))
             continue
         for name in texts:
             before = bad
             with open_input(name) as file, progress_bar("Positions", streaming=True) as advance:
                 found = assess_lines(engine, TextLines(file, name), refuse)
-                done = _answer(found, advance, json=json)
+                done = _answer(found, advance)
             if not done and bad == before:
                 bad += fail(f"{'stdin' if name == STDIN else name} has no positions")
     return not bad
@@ -82,7 +79,6 @@ def _answer(
     found: Iterable[list[Assessment]],
     advance: Callable[[int, None], None],
     *,
-    json: bool,
     names: Iterable[str] = (),
 ) -> int:
     """Prints the evaluations of positions in order, and returns their number.
@@ -93,7 +89,7 @@ def _answer(
     done, lines = 0, iter(names)
     for answers in found:
         for assessment in answers:
-            print(dumps(assessment.as_dict()) if json else _text(assessment, next(lines, "")))
+            print(dumps(assessment.as_dict()) if is_json() else _text(assessment, next(lines, "")))
         sys.stdout.flush()
         done += len(answers)
         advance(done, None)

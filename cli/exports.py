@@ -23,11 +23,11 @@ from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import MIN_VISITS, export_site
 from graphsearch.position.pgn import read_games
 
-from .options import Count, Depth, Json, LineOptions, Natural, OfBook, Side, StoreOption, side_of
-from .output import fail, print_json, say, say_if_unfinished
+from .options import Count, Depth, LineOptions, Natural, OfBook, Side, StoreOption, side_of
+from .output import fail, print_json, say
 from .progress import progress_bar
 from .signals import StopSignals
-from .tables import count
+from .tables import count, is_json
 
 STDOUT = "-"
 ENDINGS = {".pgn": "pgn", ".epd": "epd", ".bin": "polyglot", ".jsonl": "jsonl", ".csv": "csv"}
@@ -77,7 +77,6 @@ class Request:
     comments: bool = False
     weights: str | None = None
     all: bool = False
-    json: Json = False
 
 
 def export(request: Request) -> int:
@@ -117,7 +116,6 @@ def export(request: Request) -> int:
     roots = _roots(request)
     if form == "site" and len(roots) > 1:
         raise typer.BadParameter("site starts from one POSITION")
-    say_if_unfinished(request.store)
     admits = None if request.all or request.book is None else admitted_moves
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
     mixed = request.output == STDOUT and sys.stdout.isatty()  # a bar would mix in
@@ -150,7 +148,7 @@ def _check(request: Request, form: str) -> None:
     Raises:
       typer.BadParameter: naming the option.
     """
-    if request.json and request.output == STDOUT:
+    if is_json() and request.output == STDOUT:
         raise typer.BadParameter("--json and -o - both write to stdout; name a file with -o")
     if request.output == STDOUT and form in ("polyglot", "parquet", "site"):
         raise typer.BadParameter(f"{form} cannot go to stdout; name a file or folder with -o")
@@ -230,7 +228,7 @@ def _summary(report: ExportReport) -> list[str]:
 
 def _finish(report: ExportReport, request: Request) -> int:
     """Prints the summary, on stderr if the data goes to stdout; fails if the file is damaged."""
-    if request.json:
+    if is_json():
         print_json(report.as_dict())
     else:
         for line in _summary(report):

@@ -21,12 +21,11 @@ from graphsearch.query.source import opened
 from graphsearch.query.sql import MAX_HEAP_BYTES, json_value
 from graphsearch.query.sql import sql as ask
 
-from .commands import has_details
-from .options import Count, Json, Lines, Side, StoreOption, Time, side_of
-from .output import print_json, say, say_if_unfinished
+from .options import Count, Lines, Side, StoreOption, Time, side_of
+from .output import print_json, say
 from .progress import progress_bar
 from .render import proven_result, way_text
-from .tables import VIEW, count, is_detailed, is_white, score
+from .tables import VIEW, count, is_detailed, is_json, is_white, score
 
 _Number = TypeVar("_Number", int, float)
 
@@ -81,8 +80,7 @@ def range_of(name: str, text: str | None, kind: type[_Number]) -> tuple[_Number 
     raise typer.BadParameter(f"{name} must be a range such as 2..10, not {text!r}")
 
 
-@has_details
-def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json: Json = False) -> None:
+def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20) -> None:
     """List the most visited of the positions whose records meet all conditions.
 
     The whole file is read once; --lines 0 lists all as they are read, in the order of the file. For positions
@@ -99,15 +97,14 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20, json:
       graphsearch find first.graph --bounds proven --lines 0 --json
     """
     filters = conditions.filters()
-    say_if_unfinished(store)
     with progress_bar("Reading", streaming=True) as advance:
         found = find_in(store, filters, limit=lines + 1 if lines else None, on_progress=advance)
         some = islice(found, lines or None)
-        number = _print_json(some) if json else _print_found(store, some)
+        number = _print_json(some) if is_json() else _print_found(store, some)
         more = next(found, None) is not None
     if more:
         say(f"There are more than {count(number, 'position')}; --lines 0 lists all.")
-    elif not json:
+    elif not is_json():
         say(count(number, "position"))
 
 
@@ -152,7 +149,7 @@ def _found_line(row: Found, way: Way | None) -> str:
     return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{fen}"
 
 
-def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0, json: Json = False) -> None:
+def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0) -> None:
     """Execute one read-only SQL statement over the tables and views of a graph file.
 
     Views: runs, position_moves, game_moves, games_against_search, played_games, book_edges, book_open_leaves.
@@ -174,7 +171,7 @@ def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0,
       statement: STATEMENT: SELECT, WITH, VALUES or EXPLAIN.
     """
     with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=MAX_HEAP_BYTES) as result:
-        if json:
+        if is_json():
             _print_rows_as_json(result.columns, result.rows)
         else:
             for text in streamed(result.columns, result.rows):

@@ -14,7 +14,7 @@ import chess
 import typer
 
 from graphsearch.exchange.importing import STDIN, FileProgress, GivenFile, check_file
-from graphsearch.exchange.kept_games import export_games, form_of, game_text
+from graphsearch.exchange.kept_games import export_games, form_of
 from graphsearch.exchange.output import check_target
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import named_board
@@ -28,13 +28,11 @@ from graphsearch.store.file import real_path
 from graphsearch.store.store import Store
 from graphsearch.store.tables.games import imported
 
-from .commands import has_details
 from .find import range_of
 from .options import (
     ALL_LINES,
     AnyPositionOptions,
     Count,
-    Json,
     Lines,
     Natural,
     OfBook,
@@ -44,7 +42,7 @@ from .options import (
     StoreToMake,
     side_of,
 )
-from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say, say_if_unfinished
+from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say
 from .progress import progress_bar, titled_bar
 from .render import line_cells, opening_at, opening_line
 from .signals import StopSignals
@@ -55,6 +53,7 @@ from .tables import (
     Part,
     Table,
     count,
+    is_json,
     is_white,
     score,
     seen,
@@ -80,7 +79,6 @@ def import_files(
     depth: Count | None = None,
     players: bool = False,
     again: bool = False,
-    json: Json = False,
 ) -> int:
     """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
 
@@ -143,7 +141,7 @@ def import_files(
             signals.arm()
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left, noun = files[len(reports) :], NOUNS[form]
-    if json:
+    if is_json():
         with Store.open(store, read_only=True) as opened:
             found = imported(opened).as_dict()
         del found["sources"]
@@ -152,7 +150,7 @@ def import_files(
         _say_problems(report, noun)
         if report.failed and report.name != STDIN and _ending(report.name) not in ENDINGS:
             say(f"note: {report.name} was read as {form}; {READS}")
-        if not json and not report.error:
+        if not is_json() and not report.error:
             print(_import_summary(report, noun))
     if signals.stop.is_set() and (left or any(report.state == "stopped" for report in reports)):
         taken = sum(report.new for report in reports)
@@ -336,10 +334,7 @@ def _games(found: Games) -> Iterator[Part]:
     yield Table(rows, spare=GAMES_SPARE)
 
 
-@has_details
-def games_of(
-    store: StoreOption, position: AnyPositionOptions, wanted: ListOptions, json: Json = False
-) -> None:
+def games_of(store: StoreOption, position: AnyPositionOptions, wanted: ListOptions) -> None:
     """Compare the results of imported games with N and Q of the search, for each move of a position.
 
     White, Draw, Black and Result are per cent of the games that have a result; where some have none, Decided
@@ -348,8 +343,8 @@ def games_of(
     all visits here.
 
     With --list: the games that meet all conditions, the latest first; with POSITION those that reach it,
-    whatever their order of moves. `import --players` keeps them, with comments and variations; `lab game`
-    prints one. A name is the beginning of words in it; a date without a day counts as before all days of it.
+    whatever their order of moves. `import --players` keeps them, with comments and variations. A name is the
+    beginning of words in it; a date without a day counts as before all days of it.
 
     JSON: `score`, `share` and `n_share` are in [0, 1]; values are seen by the side to move; unknown ones are
     null. With --list `total` counts the games that meet the conditions, and `ply` is where a game reaches the
@@ -363,12 +358,12 @@ def games_of(
     """
     if wanted.listed:
         listed = _list_games(store, position.board(), wanted)
-        print_answer(listed, _listed(listed), json=json, note=store)
+        print_answer(listed, _listed(listed))
         return
     if wanted.given:
         raise typer.BadParameter("conditions on games are options of --list")
     found = games(store, position.board() or named_board("startpos"))
-    print_answer(found, _games(found), json=json, note=store)
+    print_answer(found, _games(found))
 
 
 def _games_summary(found: Games) -> str:
@@ -414,7 +409,7 @@ def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, st
 PREPARE_SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
 
-def players_of(store: StoreOption, name: str = "", lines: Lines = 30, json: Json = False) -> None:
+def players_of(store: StoreOption, name: str = "", lines: Lines = 30) -> None:
     """List the players of the imported games: games of each colour, first and last year, highest Elo.
 
     A name is found by words or their beginnings, in any order; case, accents and punctuation do not matter.
@@ -446,35 +441,9 @@ def players_of(store: StoreOption, name: str = "", lines: Lines = 30, json: Json
         for row in found.rows
     ]
     title = f"{count(found.games, 'game')} of {count(found.total, 'player')}"
-    print_answer(found, [title, Table(rows)], json=json)
+    print_answer(found, [title, Table(rows)])
 
 
-def game_of(store: StoreOption, game: str, json: Json = False) -> None:
-    """Print the text of an imported game as it stood in its PGN file, with comments and variations.
-
-    If a damaged file has lost the text, its headers and moves are printed. `games --list`, `prepare` and the
-    view `played_games` have the numbers of games.
-
-    JSON: what the graph file keeps of the game, and its `text`.
-
-    \b
-    Example:
-      graphsearch lab game games.graph 1:2
-
-    Args:
-      game: GAME: SOURCE:NUMBER, as other queries list it.
-    """
-    source, _, number = game.partition(":")
-    if not (source.isdecimal() and number.isdecimal() and len(game) < 40):
-        raise typer.BadParameter(f"a game is SOURCE:NUMBER, such as 1:27, not {game!r}", param_hint="GAME")
-    found = game_text(store, int(source), int(number))
-    lines = (
-        "".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in found.text.splitlines()
-    )
-    print_answer(found, lines, json=json)
-
-
-@has_details
 def prepare(
     store: StoreOption,
     player: list[str],
@@ -485,7 +454,6 @@ def prepare(
     min_games: Count = 1,
     lines: Lines = 30,
     by: str = "games",
-    json: Json = False,
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
 
@@ -524,10 +492,9 @@ def prepare(
             by=by,
             on_progress=show,
         )
-    say_if_unfinished(store)
     if found.damaged:
         say(f"note: {count(found.damaged, 'game')} with illegal moves; only the moves before those count")
-    print_answer(found, _preparation(found), json=json)
+    print_answer(found, _preparation(found))
 
 
 def _preparation(found: Preparation) -> Iterator[Part]:
@@ -589,7 +556,6 @@ def _novelties(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
         yield Table(rows, spare=NOVELTY_SPARE)
 
 
-@has_details
 def novelties(
     store: StoreOption,
     position: AnyPositionOptions,
@@ -599,7 +565,6 @@ def novelties(
     min_games: Count = 5,
     min_visits: Count = 100,
     lines: Lines = 20,
-    json: Json = False,
 ) -> None:
     """List the best moves of the search that imported games have never or hardly played; then the reverse.
 
@@ -638,7 +603,7 @@ def novelties(
             top=lines or ALL_LINES,
             on_progress=lambda met: show(met, None),
         )
-    print_answer(found, _novelties(found, games, cp), json=json, note=store)
+    print_answer(found, _novelties(found, games, cp))
 
 
 def _novelty_cells(move: NotableMove) -> dict[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import typer
 
-from .options import Json
-from .output import print_answer, print_parts
+from .commands import without_tables
+from .output import print_parts
 from .settings import KEYS, NAME, STORE_VARIABLE, Setting, settings, user_file
 from .tables import LEFT, Part, Table
 
@@ -96,19 +95,7 @@ ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
 }
 
 
-def config(json: Json = False) -> None:
-    """Print the defaults of options that hold in this folder, and where each is from.
-
-    JSON: `settings`, each with `value` and `origin`.
-
-    \b
-    Example:
-      graphsearch config
-    """
-    facts = {"settings": {name: asdict(one) for name, one in settings().items()}}
-    print_answer(facts, _settings(), json=json)
-
-
+@without_tables
 def help_on(topics: list[str] | None = None) -> None:
     """Explain a topic; of a command, print its help. Without TOPIC, list the topics.
 

@@ -16,8 +16,7 @@ from graphsearch.store.info import StoreInfo
 from graphsearch.store.provenance import RootInfo, RunInfo
 from graphsearch.store.tables.games import GameSource
 
-from .commands import has_details
-from .options import Json, StoreOption
+from .options import StoreOption
 from .output import print_answer
 from .render import bounded_score, way_cells
 from .tables import LEFT, Part, Table, count, is_white, moment, size
@@ -26,8 +25,7 @@ MAX_ROWS = 20  # searches and roots in a table; JSON has all
 SPARE = ("Position", "Opening", "Parameters", "Started (UTC)", "ECO", "Limits", "Time")
 
 
-@has_details
-def info(store: StoreOption, json: Json = False) -> None:
+def info(store: StoreOption) -> None:
     """Print what a graph file holds: nodes, bytes, evaluators, roots and every run.
 
     JSON: `evaluator` is the one that the file is bound to, null while it is bound to none; `evaluators` are
@@ -42,7 +40,7 @@ def info(store: StoreOption, json: Json = False) -> None:
       graphsearch store info first.graph
     """
     found = facts.info(store)
-    print_answer(found, _info(found, store), json=json, note=store)
+    print_answer(found, _info(found, store))
 
 
 def _info(found: StoreInfo, store: Path) -> Iterator[Part]:

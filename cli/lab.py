@@ -15,14 +15,12 @@ from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import perft as count_leaves
 from graphsearch.search.results import SearchResult
 
-from .options import Json, LineOptions, Natural, Position, option
+from .options import LineOptions, Natural, Position, option
 from .output import print_answer, say
 from .tables import rate
 
 
-def perft(
-    *, position: Position, depth: Natural, divide: bool = False, line: LineOptions, json: Json = False
-) -> None:
+def perft(*, position: Position, depth: Natural, divide: bool = False, line: LineOptions) -> None:
     """Count the positions DEPTH plies below a position.
 
     \b
@@ -44,7 +42,7 @@ def perft(
     by_move = {"divide": parts} if divide else {}
     lines = [*(f"{move}: {n}" for move, n in parts.items()), ""] if divide and depth else []
     facts = {"position": board.fen(), "depth": depth, "nodes": nodes, **by_move}
-    print_answer(facts, [*lines, f"nodes: {nodes}"], json=json)
+    print_answer(facts, [*lines, f"nodes: {nodes}"])
 
 
 FIGURES = {  # JSON name -> label in the table
@@ -63,7 +61,6 @@ def bench(
     nodes: Annotated[
         int, option("--nodes N", "Size of the graph to build; 1,000,000 by default.", min=1000)
     ] = 1_000_000,
-    json: Json = False,
 ) -> None:
     """Measure the speed of a search per CPU-second, and the bytes of a node in memory and in the file.
 
@@ -74,7 +71,7 @@ def bench(
     """
     figures = _measured(nodes)
     shown = {name: f"{n:.1f}" if name.endswith("_per_node") else rate(n) for name, n in figures.items()}
-    print_answer(figures, [f"{FIGURES[name]:<50}{text:>10}" for name, text in shown.items()], json=json)
+    print_answer(figures, [f"{FIGURES[name]:<50}{text:>10}" for name, text in shown.items()])
 
 
 def _measured(nodes: int) -> dict[str, float]:

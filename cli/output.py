@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from graphsearch.base.errors import (
+    GraphSearchError,
     ImportFileError,
     InputFileError,
     InvalidParameterError,
@@ -20,7 +21,7 @@ from graphsearch.base.errors import (
 from graphsearch.base.faults import DEFECT, error_line, is_defect, line_of
 from graphsearch.base.system import join_command
 
-from .tables import Part, Table
+from .tables import Part, Table, is_json
 
 if TYPE_CHECKING:
     import chess
@@ -104,9 +105,9 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
     """Prints a note if a graph file is being moved to another evaluator, and how to finish that."""
     from graphsearch.store.info import unfinished_state
 
-    state = unfinished_state(path)
-    if state:
-        say(f"note: {state}")
+    with suppress(GraphSearchError):  # `store verify` says what is wrong with a damaged file
+        if state := unfinished_state(path):
+            say(f"note: {state}")
 
 
 def say_clock(board: chess.Board) -> None:
@@ -200,18 +201,13 @@ def print_answer(
     found: Report | Mapping[str, Any],
     parts: Iterable[Part],
     *,
-    json: bool,
-    note: str | os.PathLike[str] | None = None,
     fits: bool = False,
 ) -> None:
     """Prints an answer on stdout: as JSON, or the lines and tables that show it.
 
-    `note`: a graph file; prints a note if it is being moved to another evaluator.
     `fits`: whether tables fit a page in a file or a pipe, too: COLUMNS, else 100 wide.
     """
-    if note is not None:
-        say_if_unfinished(note)
-    if json:
+    if is_json():
         print_json(found if isinstance(found, Mapping) else found.as_dict())
     else:
         print_parts(parts, width=_page_width() if fits else None)

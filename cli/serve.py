@@ -16,11 +16,13 @@ from graphsearch.base.limits import UCI_LINE, decoded, size_text
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.protocol import Writer
 
+from .commands import without_tables
 from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, graph_ram, option
 from .output import FAILED, say
 from .signals import StopSignals
 
 
+@without_tables
 def serve(
     file: StoreOption,
     port: Annotated[int, option("--port N", "Port; 0 takes a free one.", min=0, max=65535)] = 0,
@@ -80,6 +82,7 @@ def serve(
 COLLECTED = 2_000, 10, 10
 
 
+@without_tables
 def uci(
     *, store: StoreToSave = None, evaluator: EvaluatorOptions, ram: Ram = None, param: list[str] | None = None
 ) -> int:

@@ -17,8 +17,7 @@ from graphsearch.query.pv import Lines as BestLines
 from graphsearch.query.tree import Branch, Tree
 from graphsearch.query.tree import tree as tree_in
 
-from .commands import has_details
-from .options import Count, Depth, Json, Lines, PositionOptions, StoreOption
+from .options import Count, Depth, Lines, PositionOptions, StoreOption
 from .output import fail, print_answer, say, speaks_unicode
 from .render import (
     APART,
@@ -50,8 +49,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
 
-@has_details
-def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: Json = False) -> int:
+def show(store: StoreOption, position: PositionOptions, lines: Lines = 0) -> int:
     """Print the stored data of a position: its moves with their lines, imported games, the books that have
     it, and the note on it. Nothing is searched.
 
@@ -78,7 +76,7 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, json: 
     if found.moves and found.origin:
         facts |= found.moves.node.as_dict() | found.origin.as_dict()
     facts["opening"] = opening.as_dict() if opening else None
-    print_answer(facts, _position(found, opening, lines), json=json, note=store)
+    print_answer(facts, _position(found, opening, lines))
     return 0
 
 
@@ -152,8 +150,7 @@ def _line_cells(position: str, line: Line) -> dict[str, str]:
     }
 
 
-@has_details
-def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1, json: Json = False) -> None:
+def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1) -> None:
     """Print the best lines, the score and visits of their first move, and why they end; with --details every
     move.
 
@@ -167,7 +164,7 @@ def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1, js
       graphsearch lines first.graph "1. e4 e5" --json
     """
     found = pv(store, position.board(), lines=lines or MAX_MOVES)
-    print_answer(found, _lines(found), json=json, note=store)
+    print_answer(found, _lines(found))
 
 
 def _tree(found: Tree, store: Path) -> Iterator[Part]:
@@ -179,14 +176,12 @@ def _tree(found: Tree, store: Path) -> Iterator[Part]:
     )
 
 
-@has_details
 def tree(
     store: StoreOption,
     position: PositionOptions,
     depth: Depth = 3,
     min_visits: Count | None = None,
     max_moves: Count | None = None,
-    json: Json = False,
 ) -> None:
     """Draw the well-visited moves below a position as a tree in which every position is expanded once.
 
@@ -210,7 +205,7 @@ def tree(
     found = tree_in(
         store, position.board(), depth=3 if depth is None else depth, min_visits=min_visits, width=max_moves
     )
-    print_answer(found, _tree(found, store), json=json, note=store)
+    print_answer(found, _tree(found, store))
 
 
 def _drawing(found: Tree) -> Drawing:
@@ -255,8 +250,7 @@ def _label(branch: Branch, before: Branch, root: str, level: int) -> str:
     return f"{text}  {arrow} {' '.join(branch.transposes_to) or 'the root'}"
 
 
-@has_details
-def curve_of(store: StoreOption, position: PositionOptions, json: Json = False) -> None:
+def curve_of(store: StoreOption, position: PositionOptions) -> None:
     """Print the values along a line or a game as a curve and as a table, from White's view.
 
     The line is the game of a PGN file, or the moves of POSITION. Scores and visits belong to the positions.
@@ -271,7 +265,7 @@ def curve_of(store: StoreOption, position: PositionOptions, json: Json = False) 
       graphsearch curve first.graph games.pgn --game 2 --json
     """
     found = values(store, position.board())
-    print_answer(found, _values(found), json=json, note=store)
+    print_answer(found, _values(found))
 
 
 def _values(found: LineValues) -> Iterator[Part]:

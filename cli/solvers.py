@@ -34,7 +34,6 @@ from graphsearch.store.transposition_kernel import MOST_DEPTH
 
 from .options import (
     Count,
-    Json,
     PositionOptions,
     Ram,
     StoreOption,
@@ -51,12 +50,11 @@ from .output import (
     print_json,
     say,
     say_clock,
-    say_if_unfinished,
 )
 from .progress import progress_bar, progress_display
 from .render import BY_CLOCK, TERMINAL_NAMES, bounded_score, line_text
 from .signals import StopSignals
-from .tables import RIGHT, VIEW, Part, Table, clock, count, rate, size
+from .tables import RIGHT, VIEW, Part, Table, clock, count, is_json, rate, size
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory, and of those of a search
 WHY = {
@@ -78,7 +76,6 @@ def mate(
     time: Time = None,
     store: StoreToSave = None,
     check: bool = False,
-    json: Json = False,
 ) -> int:
     """Find the shortest mate in a position by proof-number search, for either side.
 
@@ -125,7 +122,7 @@ def mate(
                 as_given = _judged(line, text, result)
                 solved += [] if as_given is None else [as_given]
                 more = {"line": line, "solved": as_given}
-            if json:
+            if is_json():
                 print_json(result.as_dict() | more | ({"checked": checked.as_dict()} if checked else {}))
                 continue
             if line:
@@ -135,7 +132,7 @@ def mate(
         raise UnusableFileError(f"{position.position} has no positions")
     if solved:
         say(f"solved: {sum(solved):,} of {len(solved):,}")
-    if store is None and found and not json:
+    if store is None and found and not is_json():
         say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
     return signals.exit_code or (FAILED if bad else 0)
 
@@ -236,7 +233,6 @@ def alphabeta(
     time: Time = None,
     nodes: int | None = None,
     ram: Ram = None,
-    json: Json = False,
 ) -> int:
     """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
 
@@ -275,9 +271,9 @@ def alphabeta(
             result = _searched(store, board, limits, signals, table_bytes=table_bytes)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                print_answer(error.result, _result_parts(error.result), json=json)
+                print_answer(error.result, _result_parts(error.result))
             raise
-        print_answer(result, _result_parts(result), json=json)
+        print_answer(result, _result_parts(result))
         for line in _epilogue(store, result):
             say(line)
         return signals.exit_code
@@ -415,7 +411,7 @@ NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
 WHOSE = {"garms": "Garms", "kannan": "Kannan", "search": "the search"}
 
 
-def nodetypes(store: StoreOption, position: PositionOptions, json: Json = False) -> int:
+def nodetypes(store: StoreOption, position: PositionOptions) -> int:
     """Count the PV, Cut and All nodes of stored searches; compare them with the minimal tree.
 
     The stored positions below POSITION get their types from the bounds of their entries (exact: PV, lower:
@@ -433,7 +429,6 @@ def nodetypes(store: StoreOption, position: PositionOptions, json: Json = False)
       graphsearch lab nodetypes "1. e4" --store first.graph --json
     """
     board = position.board()
-    say_if_unfinished(store)
     with progress_bar("Walking") as advance:
         found = classify_file(
             store,
@@ -443,7 +438,7 @@ def nodetypes(store: StoreOption, position: PositionOptions, json: Json = False)
         )
     if found.ignored:
         say(f"note: {_entries(found.ignored)} of another evaluation ignored")
-    print_answer(found, _types(found), json=json)
+    print_answer(found, _types(found))
     return fail(f"{store} is damaged; only its readable part was counted") if found.problems else 0
 
 

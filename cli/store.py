@@ -24,8 +24,7 @@ from graphsearch.store.salvage import salvage as rescue
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify as check
 
-from .commands import has_details
-from .options import Count, EvaluatorOptions, Force, Json, Ram, StoreOption, graph_ram, option
+from .options import Count, EvaluatorOptions, Force, Ram, StoreOption, graph_ram, option
 from .output import (
     FAILED,
     command_text,
@@ -35,11 +34,10 @@ from .output import (
     print_parts,
     problem_lines,
     say,
-    say_if_unfinished,
 )
 from .progress import titled_bar
 from .signals import StopSignals
-from .tables import Part, Table, count, size
+from .tables import Part, Table, count, is_json, size
 
 
 @contextmanager
@@ -49,7 +47,7 @@ def _working(title: str) -> Iterator[Callable[..., None]]:
         yield show
 
 
-def compact(store: StoreOption, min_visits: Count | None = None, json: Json = False) -> None:
+def compact(store: StoreOption, min_visits: Count | None = None) -> None:
     """Make a graph file as small as possible: merge its blocks, drop superseded versions and free pages.
 
     With --min-visits, also drop the nodes with fewer visits, except roots of searches. Edges that lead to a
@@ -77,10 +75,10 @@ def compact(store: StoreOption, min_visits: Count | None = None, json: Json = Fa
         line = f"{count(found.nodes_before, 'node')} before, {found.nodes_after:,} after; {line}"
     else:
         line += f", {count(found.superseded, 'superseded version')} dropped"
-    print_answer(found, [f"{store}: {line}"], json=json)
+    print_answer(found, [f"{store}: {line}"])
 
 
-def backup(store: StoreOption, copy: Path, force: Force = False, json: Json = False) -> None:
+def backup(store: StoreOption, copy: Path, force: Force = False) -> None:
     """Copy a graph file as it is now, even while a search writes it.
 
     The copy appears only when it is complete and on disk.
@@ -94,12 +92,10 @@ def backup(store: StoreOption, copy: Path, force: Force = False, json: Json = Fa
     """
     with _working("Copying pages") as show:
         found = back_up(store, copy, force=force, on_progress=show)
-    print_answer(found, [f"{copy}: {count(found.nodes, 'node')}, {size(found.bytes)}"], json=json, note=copy)
+    print_answer(found, [f"{copy}: {count(found.nodes, 'node')}, {size(found.bytes)}"])
 
 
-def salvage(
-    store: StoreOption, new: Path, evaluator: str | None = None, force: Force = False, json: Json = False
-) -> None:
+def salvage(store: StoreOption, new: Path, evaluator: str | None = None, force: Force = False) -> None:
     """Write a new, sound file from everything in a damaged one that can still be verified.
 
     The damaged file is only read. For each position the newest surviving version is kept. What was lost is
@@ -123,17 +119,15 @@ def salvage(
     lost = f"{found.blocks_lost:,} of {count(found.blocks, 'block')} lost"
     tables = f", rows lost in {', '.join(found.tables_lost)}" if found.tables_lost else ""
     kept = f"{new}: {count(found.records, 'record')} kept, {lost}{tables}"
-    print_answer(found, [*problem_lines(found.problems, found.found), kept], json=json)
+    print_answer(found, [*problem_lines(found.problems, found.found), kept])
 
 
-@has_details
 def merge(
     files: list[Path],
     output: Path | None = None,
     into: Path | None = None,
     force: Force = False,
     ram: Ram = None,
-    json: Json = False,
 ) -> int:
     """Merge what several graph files know: records, searches, imports, books and proofs.
 
@@ -163,7 +157,7 @@ def merge(
         report = merging.merge(
             files, new=output, into=into, force=force, ram_bytes=ram_bytes, on_progress=show
         )
-    print_answer(report, _merged(report), json=json)
+    print_answer(report, _merged(report))
     if report.complete:
         return 0
     return fail(f"the merge is not complete: {count(report.found, 'problem')}, listed in the output")
@@ -192,7 +186,7 @@ def _input(one: InputReport) -> dict[str, str]:
     }
 
 
-def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None, json: Json = False) -> int:
+def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None) -> int:
     """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
 
     Visits do not change. At the end every value is brought up to date with its children, as by `lab refresh`.
@@ -231,7 +225,7 @@ def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None,
             on_progress=show,
             command=resume,
         )
-    print_answer(report, _reevaluated(report, name), json=json)
+    print_answer(report, _reevaluated(report, name))
     if not report.finished:
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
@@ -284,7 +278,6 @@ def refresh(
         option("--tolerance X", "Leave values alone that are off by less than X in Q.", show_default=False),
     ] = 0.001,
     ram: Ram = None,
-    json: Json = False,
 ) -> None:
     """Give every move in a graph file the current value of the position it leads to.
 
@@ -302,10 +295,10 @@ def refresh(
     limit = None if ram is None else byte_count(ram)
     with titled_bar("Reading", _title) as show:
         found = refreshing.refresh(store, tolerance, ram_bytes=limit, on_progress=show)
-    print_answer(found, _refreshed(found), json=json)
+    print_answer(found, _refreshed(found))
 
 
-def verify(store: StoreOption, json: Json = False) -> int:
+def verify(store: StoreOption) -> int:
     """Read a whole graph file, transposition entries included, and check the invariants of every record.
 
     Exit code 1 if anything is wrong.
@@ -318,7 +311,7 @@ def verify(store: StoreOption, json: Json = False) -> int:
         raise MissingStoreError(f"{store} does not exist; check the name")
     with titled_bar("Checking", _title) as show:
         report = check(store, show)
-    if json:
+    if is_json():
         print_json(report.as_dict())
     elif not report.opened:
         fail("; ".join(report.problems))
@@ -327,6 +320,4 @@ def verify(store: StoreOption, json: Json = False) -> int:
         held = f", {count(report.entries, 'entry', 'entries')}" if report.entries else ""
         line = f"{store}: {count(report.records, 'record')}{held}, {verdict}"
         print_parts([*problem_lines(report.problems, report.found), line])
-    if report.ok:
-        say_if_unfinished(store)
     return 0 if report.ok else FAILED

@@ -15,14 +15,12 @@ from graphsearch.book.study import repertoire, studies, survey
 from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 from graphsearch.store.store import Store
 
-from .commands import has_details
 from .exports import STDOUT, write_text
 from .games import given_file
 from .options import (
     ALL_LINES,
     AnyPositionOptions,
     Depth,
-    Json,
     Lines,
     PgnInput,
     PositionOptions,
@@ -35,7 +33,21 @@ from .options import (
 from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
 from .progress import progress_bar
 from .render import numbered
-from .tables import LEFT, RIGHT, VIEW, WHOLE, Part, Table, count, detail, is_white, moment, score, signed
+from .tables import (
+    LEFT,
+    RIGHT,
+    VIEW,
+    WHOLE,
+    Part,
+    Table,
+    count,
+    detail,
+    is_json,
+    is_white,
+    moment,
+    score,
+    signed,
+)
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
@@ -54,16 +66,16 @@ def _made(store: Path) -> Path:
     return store
 
 
-def _print_imported(found: Any, lines: Iterator[str], *, json: bool) -> None:
+def _print_imported(found: Any, lines: Iterator[str]) -> None:
     """Prints the result of an import, and what was left out."""
-    if not json:
+    if not is_json():
         for line in problem_lines(found.problems, found.found):
             say(f"left out: {line}")
-    print_answer(found, lines, json=json)
+    print_answer(found, lines)
 
 
 # ------------------------------------------------------------------ studies
-def list_studies(store: StoreOption, json: Json = False) -> None:
+def list_studies(store: StoreOption) -> None:
     """List the studies of a graph file, with the number of their moves.
 
     JSON: `id` is the number in the page's addresses, `revision` grows with every change.
@@ -78,10 +90,10 @@ def list_studies(store: StoreOption, json: Json = False) -> None:
         for one in found.studies
     )
     shown = Table(rows)
-    print_answer(found, [shown if found.studies else "There are no studies."], json=json)
+    print_answer(found, [shown if found.studies else "There are no studies."])
 
 
-def import_studies(file: PgnInput, store: StoreToMake, name: str = "", json: Json = False) -> None:
+def import_studies(file: PgnInput, store: StoreToMake, name: str = "") -> None:
     """Make a study of each game of a PGN file, with its variations, comments and glyphs.
 
     A name that is taken gets a number. What cannot be kept, such as an illegal move and the line behind it,
@@ -101,12 +113,10 @@ def import_studies(file: PgnInput, store: StoreToMake, name: str = "", json: Jso
         found = studies.import_studies(
             _made(store), given_file(file), name=name, on_game=lambda number: advance(number, None)
         )
-    _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies), json=json)
+    _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies))
 
 
-def export_studies(
-    store: StoreOption, names: list[str] | None = None, output: str = STDOUT, json: Json = False
-) -> None:
+def export_studies(store: StoreOption, names: list[str] | None = None, output: str = STDOUT) -> None:
     """Write studies as PGN, with everything in them.
 
     JSON: `pgn` is the text.
@@ -121,16 +131,14 @@ def export_studies(
       output: -o --output OUT: PGN file to write; - for stdout.
     """
     text = studies.export_studies(store, names or [])
-    if json:
+    if is_json():
         print_json({"pgn": text})
     else:
         write_text(text, output, store)
 
 
 # ------------------------------------------------------------------ notes
-def note(
-    store: StoreOption, position: AnyPositionOptions, text: str | None = None, json: Json = False
-) -> int:
+def note(store: StoreOption, position: AnyPositionOptions, text: str | None = None) -> int:
     """List the notes of a graph file, the last changed first. With POSITION, print the note on it, and the
     studies that reach it; with --text, write the note in place of the one that it has.
 
@@ -160,11 +168,11 @@ def note(
             for one in notes.notes
         ]
         shown = Table(rows, {"Position": WHOLE})
-        print_answer(notes, [shown if rows else "There are no notes."], json=json)
+        print_answer(notes, [shown if rows else "There are no notes."])
         return 0
     found = studies.note_on(store, board)
     texts = [found.note.text] if found.note else []
-    print_answer(found, [*texts, *(f"in the study {name}" for _, name, _ in found.studies)], json=json)
+    print_answer(found, [*texts, *(f"in the study {name}" for _, name, _ in found.studies)])
     return 0 if found.note or found.studies else fail(f"{store} has no note on {found.position}")
 
 
@@ -184,15 +192,15 @@ def one_side(text: str) -> str:
 Change = Callable[[Path, str, chess.Board], repertoire.RepertoireChange]
 
 
-def _change(change: Change, store: Path, side: str, position: PositionOptions, *, json: bool) -> None:
+def _change(change: Change, store: Path, side: str, position: PositionOptions) -> None:
     """Changes a repertoire by a line, and prints what has changed."""
     found = change(store, one_side(side), position.board())
     number, word = (found.removed, "removed") if found.removed else (found.added, "added")
     done = f"{count(number, 'move')} {word}, {count(found.moves, 'move')} now"
-    print_answer(found, [f"{found.side.capitalize()}'s repertoire: {done}"], json=json)
+    print_answer(found, [f"{found.side.capitalize()}'s repertoire: {done}"])
 
 
-def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
+def add_line(store: StoreOption, position: PositionOptions, side: OneSide) -> None:
     """Add the moves of a line to the repertoire of a side: own moves, and the replies that they meet.
 
     A repertoire consists of positions, so a line that transposes into it goes on with what is known there.
@@ -205,10 +213,10 @@ def add_line(store: StoreOption, position: PositionOptions, side: OneSide, json:
       graphsearch repertoire add first.graph "1. e4 c5 2. Nf3" --side white
       graphsearch repertoire add first.graph games.pgn --game 2 --ply 12 --side black
     """
-    _change(repertoire.add_line, store, side, position, json=json)
+    _change(repertoire.add_line, store, side, position)
 
 
-def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, json: Json = False) -> None:
+def remove_move(store: StoreOption, position: PositionOptions, side: OneSide) -> None:
     """Remove the last move of a line from the repertoire of a side, with everything that only it reached.
 
     JSON: as `repertoire add`.
@@ -217,10 +225,10 @@ def remove_move(store: StoreOption, position: PositionOptions, side: OneSide, js
     Example:
       graphsearch repertoire remove first.graph "1. e4 c5 2. Nf3" --side white
     """
-    _change(repertoire.remove_move, store, side, position, json=json)
+    _change(repertoire.remove_move, store, side, position)
 
 
-def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json = False) -> None:
+def import_lines(file: PgnInput, store: StoreToMake, side: OneSide) -> None:
     """Add all lines of a PGN file to the repertoire of a side, variations included.
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
@@ -231,10 +239,10 @@ def import_lines(file: PgnInput, store: StoreToMake, side: OneSide, json: Json =
     """
     found = repertoire.import_file(_made(store), one_side(side), given_file(file))
     added = f"{count(found.added, 'move')} added, {count(found.moves, 'move')} now"
-    _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]), json=json)
+    _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]))
 
 
-def export_repertoire(store: StoreOption, side: OneSide, output: str = STDOUT, json: Json = False) -> None:
+def export_repertoire(store: StoreOption, side: OneSide, output: str = STDOUT) -> None:
     """Write a repertoire as PGN from move one, each position once; a comment says where a line transposes to.
 
     If OUT ends in .toml, it is a book: `book build` keeps to the repertoire and answers what it lacks.
@@ -254,16 +262,13 @@ def export_repertoire(store: StoreOption, side: OneSide, output: str = STDOUT, j
         text = survey.toml_of_repertoire(store, wanted, target.stem)
     else:
         text = survey.pgn_of_repertoire(store, wanted)
-    if json:
+    if is_json():
         print_json({"text": text})
     else:
         write_text(text, output, store)
 
 
-@has_details
-def show_repertoire(
-    store: StoreOption, side: Side = None, depth: Depth = None, lines: Lines = 20, json: Json = False
-) -> None:
+def show_repertoire(store: StoreOption, side: Side = None, depth: Depth = None, lines: Lines = 20) -> None:
     """Print the repertoires of a file as trees, with their gaps and weak spots, the likeliest first.
 
     A gap is a reply without an answer that is played at least 5 % of the time and met in at least 1 of 100
@@ -281,14 +286,14 @@ def show_repertoire(
     """
     wanted = side_of(side)
     found = [survey.survey(store, one) for one in ([wanted] if wanted else repertoire.SIDES)]
-    if json:
+    if is_json():
         print_json({"repertoires": [one.as_dict() for one in found]})
         return
     shown = [one for one in found if one.moves] or found[: 1 if wanted else 0]
     if not shown:
         print("There are no repertoires.")
     for one in shown:
-        print_answer(one, _survey(one, depth, lines or ALL_LINES), json=False)
+        print_answer(one, _survey(one, depth, lines or ALL_LINES))
 
 
 def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[Part]:

@@ -11,23 +11,28 @@ if TYPE_CHECKING:
     from rich.table import Table as Drawing
 
 VIEW = "(White's view)"
-_is_detailed = False
+_asked: frozenset[str] = frozenset()  # of `json` and `details`
 
 
 @contextmanager
-def detailing(wanted: bool) -> Iterator[None]:
-    """Shows all columns and counters inside the block, if wanted (`--details`)."""
-    global _is_detailed
-    _is_detailed = wanted
+def shown_as(*asked: str) -> Iterator[None]:
+    """Prints inside the block as asked for: `json`, `details`."""
+    global _asked
+    _asked = frozenset(asked)
     try:
         yield
     finally:
-        _is_detailed = False
+        _asked = frozenset()
+
+
+def is_json() -> bool:
+    """Returns whether the command prints JSON (`--json`)."""
+    return "json" in _asked
 
 
 def is_detailed() -> bool:
-    """Returns whether all columns and counters are shown."""
-    return _is_detailed
+    """Returns whether all columns and counters are shown (`--details`)."""
+    return "details" in _asked
 
 
 def seen(value: float, *, white: bool) -> float:
@@ -78,7 +83,7 @@ def is_white(position: str) -> bool:
 
 def detail(text: str) -> str:
     """Returns a text with `--details`, else an empty one."""
-    return text if _is_detailed else ""
+    return text if is_detailed() else ""
 
 
 WIDEST = 60  # characters of text on one line, such as a name, so that a pipe's width has room for the rest
@@ -125,7 +130,7 @@ class Table:
         """
         self.rows, self.spare, self.title = list(rows), spare, title
         self.kinds = KINDS | dict(kinds or {})
-        self._hidden = set() if _is_detailed else DETAILS - set(kinds or ())
+        self._hidden = set() if is_detailed() else DETAILS - set(kinds or ())
 
     def drawn(self, width: int | None) -> Drawing:
         """Returns the table for a terminal of `width` columns; None for as wide as needed."""

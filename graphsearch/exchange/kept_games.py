@@ -6,9 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import chess
 import chess.pgn
@@ -26,23 +24,8 @@ from .output import Target, new_output
 from .pgn_writing import pgn_text
 
 
-@dataclass(frozen=True, slots=True)
-class GameText:
-    """A stored game: its row, the file with its text, and the text."""
-
-    game: GameRow
-    file: str
-    text: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab game`; the moves are in the text."""
-        facts = asdict(self.game)
-        facts["plies"] = len(facts.pop("moves"))
-        return facts | {"file": self.file, "text": self.text}
-
-
-def game_text(path: str | os.PathLike[str], source: int, number: int) -> GameText:
-    """Returns the text of a game, with comments and variations.
+def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[str, bool]:
+    """Returns the text of a game, as `text_of_game`.
 
     Args:
       path: the graph file, opened read-only.
@@ -53,8 +36,7 @@ def game_text(path: str | os.PathLike[str], source: int, number: int) -> GameTex
       StoreError: if the graph file cannot be read.
     """
     with Store.open(path, read_only=True) as store:
-        row, file = kept_game(store, source, number)
-        return GameText(row, file, text_of_game(store, row)[0])
+        return text_of_game(store, kept_game(store, source, number))
 
 
 def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:

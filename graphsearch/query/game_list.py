@@ -370,16 +370,15 @@ def _words(text: str) -> tuple[str, ...]:
 _parts = lru_cache(maxsize=100)(_words)  # cached: one text is compared with many names
 
 
-def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str]:
-    """Returns a stored game, and the name of the file that it comes from.
+def kept_game(store: Store, source: int, number: int) -> GameRow:
+    """Returns a stored game.
 
     Raises:
       InvalidParameterError: if the file keeps no such game.
     """
     row = tables.game(store, source, number)
-    file = next((one.name for one in sources(store) if one.id == source), None)
-    if row is None or file is None:
+    if row is None:
         raise InvalidParameterError(
             f"{store.path} has no game {source}:{number}; `import --players` stores games"
         )
-    return row, file
+    return row

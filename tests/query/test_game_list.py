@@ -261,7 +261,7 @@ def test_an_import_that_was_broken_off_keeps_every_text_once(
     assert report.state == "continued"
     file.unlink()
     for number, text in enumerate(texts(), 1):
-        assert game_text(tmp_path / "a.graph", 1, number).text == text
+        assert game_text(tmp_path / "a.graph", 1, number)[0] == text
     with Store.open(tmp_path / "a.graph", read_only=True) as opened:
         sizes = opened.connection.execute("SELECT place, bytes FROM game_text ORDER BY place").fetchall()
     assert all(a + n == b for (a, n), (b, _) in pairwise(sizes))

@@ -15,10 +15,10 @@ from ...base.errors import GraphSearchError, InvalidParameterError, StatementLim
 from ...book.status import status
 from ...book.study.pgn import StudyGame, read_games, steps_of
 from ...book.why import why
-from ...exchange.kept_games import export_games, text_of_game
+from ...exchange.kept_games import export_games, game_text
 from ...position.board import key_text
 from ...query.find import Filters, find, read_pieces
-from ...query.game_list import GameFilters, ListedGames, Order, kept_game, list_games, players
+from ...query.game_list import GameFilters, ListedGames, Order, list_games, players
 from ...query.games import games
 from ...query.novelties import Novelties, Rules, novelties
 from ...query.prepare import Preparation, prepare
@@ -224,8 +224,7 @@ def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
 
 def _game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
     """Returns a game for the notation pane, and the ply at which it reaches the position, 0 if never."""
-    with Store.open(served.path, read_only=True) as store:
-        text, is_whole = text_of_game(store, kept_game(store, wanted.source, wanted.number)[0])
+    text, is_whole = game_text(served.path, wanted.source, wanted.number)
     name = f"game {wanted.source}:{wanted.number}"
     game = next(read_games(StringIO(text, None), name), None)
     if game is None:

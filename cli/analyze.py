@@ -21,14 +21,7 @@ from graphsearch.book.review.games import GameChoice, read_since
 from graphsearch.book.review.judging import GameReview, MoveReview, Player
 from graphsearch.book.review.review import ReviewReport, ReviewSettings
 from graphsearch.book.review.review import review as review_games
-from graphsearch.book.review.sets import (
-    SetProgress,
-    SetReport,
-    SetRow,
-    SetSettings,
-    read_lines,
-    search_set,
-)
+from graphsearch.book.review.sets import SetProgress, SetReport, SetRow, SetSettings, read_lines, search_set
 from graphsearch.evaluators.uci.program import find_program
 from graphsearch.exchange.importing import FileProgress
 from graphsearch.exchange.output import check_target
@@ -48,24 +41,9 @@ from graphsearch.solvers.mate.beside import MateFinder
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 
+from . import options
 from .exports import opened_target
 from .games import given_file, unpacked
-from .options import (
-    STDIN,
-    STDOUT,
-    Count,
-    LineOptions,
-    Lines,
-    PositionOptions,
-    SearchOptions,
-    Side,
-    Since,
-    StoreToMake,
-    StoreToSave,
-    WorkOptions,
-    open_input,
-    side_of,
-)
 from .output import (
     ENDED_BY_READER,
     FAILED,
@@ -136,7 +114,7 @@ def analyze(request: Request) -> int:
       graphsearch analyze first.graph games.pgn --all --visits 10k -o analyzed.pgn
       graphsearch analyze first.graph positions.epd --time 10 -o solved.epd
     """
-    if request.position.position == STDIN and not request.every:
+    if request.position.position == options.STDIN and not request.every:
         request = from_stdin(request)
     if request.every or is_set(request):
         return analyze_many(request)
@@ -149,30 +127,24 @@ def analyze(request: Request) -> int:
     with StopSignals() as signals:
         try:
             result = _search(request, signals)
-            _print_result(request, result)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                _print_result(request, error.result)
+                print_answer(error.result, _result_parts(request, error.result))
             raise
+        print_answer(result, _result_parts(request, result))
+        sys.stdout.flush()
         for line in _epilogue(request, result):
             say(line)
         return signals.exit_code
 
 
-def stockfish_is_installed() -> bool:
-    """Returns whether `nnue:stockfish` finds its program."""
-    with suppress(EvaluatorError):
-        return bool(find_program("stockfish"))
-    return False
-
-
 def _search(request: Request, signals: StopSignals) -> SearchResult:
     """Searches, saves everything and closes the file; returns the result."""
     asked = request.search
-    evaluator, options = asked.evaluator.create(asked.param or (), request.store)
+    evaluator, others = asked.evaluator.create(asked.param or (), request.store)
     starts_file = request.store is not None and not request.store.exists()
     with closing(evaluator):
-        limits, params, board = asked.limits, SearchParams.from_options(options), request.position.board()
+        limits, params, board = asked.limits, SearchParams.from_options(others), request.position.board()
         say_clock(board)
         listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
         lines = None if is_json() else request.lines or None  # a line takes a millisecond
@@ -188,8 +160,10 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             compile_search(evaluator, params, filed=request.store is not None, board=board)
             if not limits.as_dict() and not graph.evaluator.best_moves(board):
                 say("No limit is set; press Ctrl-C to stop.")
-            if starts_file and not asked.evaluator.named and stockfish_is_installed():
-                say(STRONGER)
+            if starts_file and not asked.evaluator.named:
+                with suppress(EvaluatorError):
+                    find_program("stockfish")
+                    say(STRONGER)
             signals.arm()
             with (
                 other_kernels_compiling() if request.store else nullcontext(),
@@ -202,11 +176,6 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             # the visits of listed moves only are not kept at the root: its numbers are those of `show`
             node = replace(result.node, visits=kept.visits, q=kept.q, wdl=kept.wdl)
             return replace(result, node=node)
-
-
-def _print_result(request: Request, result: SearchResult) -> None:
-    print_answer(result, _result_parts(request, result))
-    sys.stdout.flush()
 
 
 def _result_parts(request: Request, result: SearchResult) -> Iterator[Part]:
@@ -311,10 +280,10 @@ class Request:
       searchmoves: --searchmoves MOVES: Search only these moves of the position: "e4 d4" or "e2e4 d2d4".
     """
 
-    position: PositionOptions
-    store: StoreToSave = None
-    search: SearchOptions
-    lines: Lines = 5
+    position: options.PositionOptions
+    store: options.StoreToSave = None
+    search: options.SearchOptions
+    lines: options.Lines = 5
     every: bool = False
     output: str | None = None
     searchmoves: str | None = None
@@ -323,7 +292,7 @@ class Request:
 def is_set(request: Request) -> bool:
     """Returns whether a request is for all positions of an EPD file."""
     position = request.position
-    return not position.given and (position.position == STDIN or holds_positions(position.position))
+    return not position.given and (position.position == options.STDIN or holds_positions(position.position))
 
 
 def from_stdin(request: Request) -> Request:
@@ -346,8 +315,8 @@ def from_stdin(request: Request) -> Request:
             file = Path(folder, "stdin.pgn")
             file.write_bytes(data)
             text = game_text(position.board_after(str(file)))
-            position = PositionOptions()
-    typed[:] = [text if word == STDIN else word for word in typed]  # to be resumed
+            position = options.PositionOptions()
+    typed[:] = [text if word == options.STDIN else word for word in typed]  # to be resumed
     return replace(request, position=replace(position, position=text))
 
 
@@ -402,7 +371,7 @@ def _analyze_set(request: Request) -> int:
     name = request.position.position
     output = Path(request.output) if request.output else None
     check_target(output, store=request.store, source=Path(name))
-    with open_input(name) as file:
+    with options.open_input(name) as file:
         lines, problems = read_lines(file, name)
     for problem in problems:
         fail(f"line {problem.place}: {problem.reason}")
@@ -500,13 +469,13 @@ class ReviewRequest:
     """
 
     file: str
-    store: StoreToMake
-    search: SearchOptions
+    store: options.StoreToMake
+    search: options.SearchOptions
     output: str | None = None
-    game: list[Count] | None = None
+    game: list[options.Count] | None = None
     player: str | None = None
-    side: Side = None
-    since: Since = None
+    side: options.Side = None
+    since: options.Since = None
     strip: bool = False
 
 
@@ -539,11 +508,11 @@ def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int
     `every`: makes the output of a game, which replaces the figures; then only a named file is written.
     """
     output = request.output or (default_output(request.file) if every is None else None)
-    if is_json() and output == STDOUT:
+    if is_json() and output == options.STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
     choice = GameChoice(
         player=request.player or "",
-        color=side_of(request.side) or "",
+        color=options.side_of(request.side) or "",
         since=None if request.since is None else read_since(request.since),
         games=frozenset(request.game or ()),
     )
@@ -580,7 +549,7 @@ def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int
                 on_progress=show,
                 on_game=keep,
             )
-    _print_review(request, report, games, table_wanted=output != STDOUT, every=every)
+    _print_review(request, report, games, table_wanted=output != options.STDOUT, every=every)
     if report.stopped:
         say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
         say(f"Resume with: {command_text()}")
@@ -598,7 +567,7 @@ def default_output(name: str) -> str | None:
     >>> default_output("games/my.pgn"), default_output("my.pgn.zst"), default_output("-")
     ('games/my-reviewed.pgn', 'my-reviewed.pgn', None)
     """
-    if name == STDOUT:
+    if name == options.STDOUT:
         return None
     path = unpacked(name)
     return str(path.with_name(f"{path.stem}-reviewed.pgn"))
@@ -723,9 +692,9 @@ class WatchRequest:
     """
 
     positions: list[str] | None = None
-    store: StoreToMake
+    store: options.StoreToMake
     share: list[float] | None = None
-    work: WorkOptions
+    work: options.WorkOptions
 
 
 def watch(request: WatchRequest) -> int:
@@ -803,7 +772,9 @@ def _jobs(request: WatchRequest) -> list[SearchJob]:
     Raises:
       typer.BadParameter: for wrong shares, or if there is no position.
     """
-    boards = [LineOptions().board_after(text) for text in request.positions or ()] or _stored(request.store)
+    boards = [options.LineOptions().board_after(text) for text in request.positions or ()] or _stored(
+        request.store
+    )
     shares = request.share or []
     if len(shares) > len(boards):
         raise typer.BadParameter(f"--share is given {len(shares)} times for {count(len(boards), 'position')}")

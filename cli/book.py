@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import chess
 import typer
 
-from graphsearch.base.limits import open_file, text_lines, whole_number
+from graphsearch.base.limits import text_lines, whole_number
 from graphsearch.book import queue
 from graphsearch.book.growth import RootValue
-from graphsearch.book.queue import Added, GivenItem, NewItem, QueueItem
+from graphsearch.book.queue import GivenItem, NewItem, QueueItem
 from graphsearch.book.status import RunRow, Status
 from graphsearch.book.status import status as status_of
 from graphsearch.book.todo import KINDS, Row, UnsearchedLeaf, book_names
@@ -26,23 +24,8 @@ from graphsearch.evaluators.factory import with_threads
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import holds_positions, legal_part, sans_of
 
-from .options import (
-    Count,
-    LineOptions,
-    Lines,
-    OfBook,
-    Pool,
-    PositionOptions,
-    Ram,
-    StoreOption,
-    StoreToMake,
-    Threads,
-    Time,
-    Workers,
-    graph_ram,
-    option,
-)
-from .output import FAILED, command_text, fail, print_answer, print_json, print_parts, say
+from . import options
+from .output import FAILED, command_text, fail, print_answer, problem_lines, say
 from .progress import progress_display
 from .render import numbered, opening_at, opening_cells, opening_line, value_score
 from .signals import StopSignals
@@ -64,8 +47,6 @@ from .tables import (
 if TYPE_CHECKING:
     from graphsearch.book.build import BuildProgress, BuildReport
 
-STDIN = "-"
-MAX_DUPLICATES = 5  # duplicates listed one by one
 ALL_STATES = "all"
 
 
@@ -81,9 +62,9 @@ class QueueRequest:
     """
 
     positions: list[str] | None = None
-    store: StoreOption
-    line: LineOptions
-    book: OfBook = None
+    store: options.StoreOption
+    line: options.LineOptions
+    book: options.OfBook = None
     drop: list[str] | None = None
     kind: str = "waiting"
 
@@ -128,18 +109,25 @@ def _add_items(request: QueueRequest, positions: list[str]) -> int:
     if names is not None and request.book not in names:  # it may be misspelt
         known = f"it has {', '.join(names)}" if names else "it has none"
         say(f"note: {request.store} has no book {request.book!r} yet; {known}")
-    if is_json():
-        duplicates = [
-            {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
-            for item, number in added.duplicates
-        ]
-        print_json({"added": list(added.ids), "duplicates": duplicates, "problems": problems})
-    else:
-        _print_added(added)
+    known_before = [
+        {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
+        for item, number in added.duplicates
+    ]
+    facts = {"added": list(added.ids), "duplicates": known_before, "problems": problems}
+    numbers = f": {added.ids[0]}" if added.ids else ""
+    numbers += f" to {added.ids[-1]}" if len(added.ids) > 1 else ""
+    print_answer(facts, [f"Added {count(len(added.ids), 'item')} to the queue{numbers}"])
+    waiting = [
+        f"note: already waiting as item {number}: {line_text(item.fen, item.moves)}"
+        for item, number in added.duplicates
+        if not is_json()
+    ]
+    for line in problem_lines(waiting, len(waiting)):
+        say(line)
     return FAILED if problems else 0
 
 
-def _items(line: LineOptions, positions: list[str], problems: list[str]) -> Iterator[NewItem]:
+def _items(line: options.LineOptions, positions: list[str], problems: list[str]) -> Iterator[NewItem]:
     """Yields the items to add, prints notes about them, and adds to `problems` those of unreadable ones."""
     for text in positions:
         for given in _given(line, text):
@@ -152,47 +140,26 @@ def _items(line: LineOptions, positions: list[str], problems: list[str]) -> Iter
                 fail(given.problem)
 
 
-def _given(line: LineOptions, text: str) -> Iterable[GivenItem]:
-    if text == STDIN:
-        if line.given:
-            raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
-        lines = text_lines(sys.stdin.buffer, "stdin") if sys.stdin else ()  # None if the caller closed it
-        return queue.from_lines(lines, "stdin")
+def _given(line: options.LineOptions, text: str) -> Iterable[GivenItem]:
     path = Path(text)
-    if not path.exists():
+    if text != options.STDIN and not path.exists():
         if (line.game, line.ply) != (None, None):
             raise typer.BadParameter("--game and --ply need a PGN file")
         return [queue.from_text(text, moves=line.moves)]
     if line.moves is not None:
         raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
-    if holds_positions(text):
-        return _numbered(line, path)
-    return queue.from_games(path, ply=line.ply, only=None if line.game is None else [line.game])
+    if text != options.STDIN and not holds_positions(text):
+        return queue.from_games(path, ply=line.ply, only=None if line.game is None else [line.game])
+    if line.given:
+        raise typer.BadParameter(f"--game and --ply need a PGN file, and {text} holds positions")
+    return _of_lines(text)
 
 
-def _numbered(line: LineOptions, path: Path) -> Iterator[GivenItem]:
-    """Yields the items of a file with a position on each line, or the one that --game names."""
-    if line.ply is not None:
-        raise typer.BadParameter(f"--ply needs a PGN file, and {path} holds positions")
-    with open_file(path, piped=True) as file:
-        found = queue.from_lines(text_lines(file, str(path)), str(path))
-        if line.game is None:
-            yield from found
-            return
-        wanted = next(islice(found, line.game - 1, None), None)
-        if wanted is None:
-            raise typer.BadParameter(f"{path} has no position {line.game}")
-        yield wanted
-
-
-def _print_added(added: Added) -> None:
-    for entry, number in added.duplicates[:MAX_DUPLICATES]:
-        say(f"note: already waiting as item {number}: {line_text(entry.fen, entry.moves)}")
-    if len(added.duplicates) > MAX_DUPLICATES:
-        say(f"note: and {count(len(added.duplicates) - MAX_DUPLICATES, 'other')} already waiting")
-    numbers = f": {added.ids[0]}" if len(added.ids) == 1 else ""
-    numbers = f": {added.ids[0]} to {added.ids[-1]}" if len(added.ids) > 1 else numbers
-    print(f"Added {count(len(added.ids), 'item')} to the queue{numbers}")
+def _of_lines(name: str) -> Iterator[GivenItem]:
+    """Yields the items of a file with a position on each line."""
+    with options.open_input(name) as file:
+        shown = "stdin" if name == options.STDIN else name
+        yield from queue.from_lines(text_lines(file, shown), shown)
 
 
 def line_text(fen: str, moves: tuple[str, ...]) -> str:
@@ -258,10 +225,10 @@ EMPTY = {
 def todo(
     *,
     name: str | None = None,
-    store: StoreOption,
+    store: options.StoreOption,
     kind: str = "leaves",
-    lines: Lines = 20,
-    min_games: Count = 20,
+    lines: options.Lines = 20,
+    min_games: options.Count = 20,
     queued: bool = False,
 ) -> None:
     """List what a book needs next, the most urgent first; works while the book is built.
@@ -285,11 +252,8 @@ def todo(
       queued: --queue: Also add them to the book's queue.
     """
     found = find_work(store, name, _kind(kind, KINDS), top=lines, min_games=min_games)
-    if is_json():
-        print_json(found.as_dict())
-    elif found.rows:
-        print_parts([Table(map(_todo_cells, found.rows), {"Line": LEFT, "P": RIGHT})])
-    else:
+    print_answer(found, [Table(map(_todo_cells, found.rows), {"Line": LEFT, "P": RIGHT})])
+    if not found.rows and not is_json():
         say(EMPTY[found.kind])
     if queued:
         added = queue.add(store, found.items(), book=found.book)
@@ -331,19 +295,19 @@ STATES = {
     "apart": "no root leads here any more",
 }
 
-BookName = Annotated[str | None, option("--book NAME", "Which book, if the file has several.")]
+BookName = Annotated[str | None, options.option("--book NAME", "Which book, if the file has several.")]
 
 
 def build(
     config: Path,
-    store: StoreToMake,
-    time: Time = None,
-    evaluations: Count | None = None,
+    store: options.StoreToMake,
+    time: options.Time = None,
+    evaluations: options.Count | None = None,
     forever: bool = False,
-    workers: Workers = None,
-    pool: Pool = None,
-    threads: Threads = None,
-    ram: Ram = None,
+    workers: options.Workers = None,
+    pool: options.Pool = None,
+    threads: options.Threads = None,
+    ram: options.Ram = None,
 ) -> int:
     """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
 
@@ -376,7 +340,7 @@ def build(
         forever=forever,
         workers=workers,
         pool=pool,
-        ram_bytes=graph_ram(ram),
+        ram_bytes=options.graph_ram(ram),
     )
     with (
         StopSignals() as signals,
@@ -390,7 +354,7 @@ def build(
     return signals.exit_code
 
 
-def status(store: StoreOption, book: BookName = None) -> None:
+def status(store: options.StoreOption, book: BookName = None) -> None:
     """Print the progress of the books in a file: positions by ply, roots, runs and queue.
 
     The file is only read, even while a book is built; the output is what was last saved.
@@ -401,18 +365,18 @@ def status(store: StoreOption, book: BookName = None) -> None:
       graphsearch book status --store books.graph --book white --json
     """
     found = status_of(store, book)
-    if is_json():
-        print_json({"books": [item.as_dict() for item in found]})
-        return
+    print_answer({"books": [item.as_dict() for item in found]}, _books(found))
+
+
+def _books(found: Sequence[Status]) -> Iterator[Part]:
     for i, item in enumerate(found):
-        if i:
-            print()
-        cells = (_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs)
-        runs = Table(cells)
-        print_parts([*_status_lines(item), "", runs])
+        yield from [""] * (i > 0)
+        yield from _status_lines(item)
+        yield ""
+        yield Table([_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs])
 
 
-def why(store: StoreOption, position: PositionOptions, book: BookName = None) -> int:
+def why(store: options.StoreOption, position: options.PositionOptions, book: BookName = None) -> int:
     """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
     `kept` marks a move that was added before and that the rules no longer admit: `export` leaves it out.
 
@@ -425,8 +389,8 @@ def why(store: StoreOption, position: PositionOptions, book: BookName = None) ->
     """
     board = position.board()
     found = explain(store, board, book)
-    verdicts: list[Part] = ["", _verdicts_table(found)] if found.verdicts else []
-    print_answer(found, [*_position_lines(found), *verdicts])
+    verdicts = [""] if found.verdicts else []
+    print_answer(found, [*_position_lines(found), *verdicts, _verdicts_table(found)])
     return 0 if found.found else FAILED
 
 
@@ -527,27 +491,23 @@ def _position_lines(found: Why) -> list[str]:
 
 def _verdicts_table(found: Why) -> Table:
     """Returns every legal move with its decision, best value first."""
-    has_games = any(verdict.candidate.games for verdict in found.verdicts)
     white = is_white(found.position)
-    rows = []
-    for verdict in found.verdicts:
-        move = verdict.candidate
-        since = found.since.get(move.move)
-        rows.append(
-            {
-                "Move": move.san,
-                "": "out" if not verdict.rule else "in" if verdict.admitted else "kept",
-                "Score": value_score(move.value, found.position),
-                "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
-                "Visits": f"{move.n:,}",
-                "P": f"{100 * move.p:.1f}%",
-                "Value": signed(move.value, white=white),
-                "Games": f"{move.games:,}" if has_games else "",
-                "Run": str(since or ""),
-                "Why": verdict.reason,
-            }
-        )
-    return Table(rows)
+    return Table(
+        {
+            "Move": move.san,
+            "": "out" if not verdict.rule else "in" if verdict.admitted else "kept",
+            "Score": value_score(move.value, found.position),
+            "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
+            "Visits": f"{move.n:,}",
+            "P": f"{100 * move.p:.1f}%",
+            "Value": signed(move.value, white=white),
+            "Games": f"{move.games:,}" if move.games else "",
+            "Run": str(found.since.get(move.move) or ""),
+            "Why": verdict.reason,
+        }
+        for verdict in found.verdicts
+        for move in [verdict.candidate]
+    )
 
 
 # ------------------------------------------------------------------ the progress of a build

@@ -16,13 +16,7 @@ from graphsearch.query.history import History, HistoryPoint
 from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
 
-from .options import (
-    ALL_LINES,
-    AnyPositionOptions,
-    Count,
-    Lines,
-    StoreOption,
-)
+from .options import ALL_LINES, AnyPositionOptions, Count, Lines, StoreOption
 from .output import print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .render import (
@@ -35,16 +29,7 @@ from .render import (
     way_text,
     wdl,
 )
-from .tables import (
-    VIEW,
-    Part,
-    Table,
-    count,
-    is_white,
-    moment,
-    score,
-    signed,
-)
+from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
 
 
 def diff(

@@ -28,37 +28,13 @@ from graphsearch.store.file import real_path
 from graphsearch.store.store import Store
 from graphsearch.store.tables.games import imported
 
+from . import options
 from .find import range_of
-from .options import (
-    ALL_LINES,
-    AnyPositionOptions,
-    Count,
-    Lines,
-    Natural,
-    OfBook,
-    Side,
-    Since,
-    StoreOption,
-    StoreToMake,
-    side_of,
-)
 from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say
 from .progress import progress_bar, titled_bar
 from .render import line_cells, opening_at, opening_line
 from .signals import StopSignals
-from .tables import (
-    FILL,
-    LEFT,
-    VIEW,
-    Part,
-    Table,
-    count,
-    is_json,
-    is_white,
-    score,
-    seen,
-    signed,
-)
+from .tables import FILL, LEFT, VIEW, Part, Table, count, is_json, is_white, score, seen, signed
 
 if TYPE_CHECKING:
     from graphsearch.exchange.importing import FileReport
@@ -73,10 +49,10 @@ READS = (
 
 def import_files(
     files: list[str],
-    store: StoreToMake,
+    store: options.StoreToMake,
     form: str | None = None,
     variations: bool = False,
-    depth: Count | None = None,
+    depth: options.Count | None = None,
     players: bool = False,
     again: bool = False,
 ) -> int:
@@ -251,12 +227,12 @@ class ListOptions:
 
     listed: bool = False
     player: list[str] | None = None
-    side: Side = None
+    side: options.Side = None
     opening: str | None = None
     result: str | None = None
     elo: str | None = None
-    since: Since = None
-    lines: Lines = 30
+    since: options.Since = None
+    lines: options.Lines = 30
     output: Path | None = None
 
     @property
@@ -273,7 +249,7 @@ class ListOptions:
         return GameFilters(
             player=names[0] if names else "",
             opponent=names[1] if len(names) > 1 else "",
-            color=side_of(self.side),
+            color=options.side_of(self.side),
             opening=self.opening or "",
             result=self.result,
             least_elo=least,
@@ -286,7 +262,7 @@ class ListOptions:
 def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -> ListedGames:
     """Returns the matching games, and writes them to a file if one is named."""
     check_target(given.output, store=real_path(store))
-    found = list_games(store, given.filters(position), Order(most=given.lines or ALL_LINES))
+    found = list_games(store, given.filters(position), Order(most=given.lines or options.ALL_LINES))
     if given.output:
         bare = export_games(store, found, given.output, form=form_of(given.output))
         say(f"wrote {given.output}: {count(len(found.games), 'game')}")
@@ -334,7 +310,7 @@ def _games(found: Games) -> Iterator[Part]:
     yield Table(rows, spare=GAMES_SPARE)
 
 
-def games_of(store: StoreOption, position: AnyPositionOptions, wanted: ListOptions) -> None:
+def games_of(store: options.StoreOption, position: options.AnyPositionOptions, wanted: ListOptions) -> None:
     """Compare the results of imported games with N and Q of the search, for each move of a position.
 
     White, Draw, Black and Result are per cent of the games that have a result; where some have none, Decided
@@ -409,7 +385,7 @@ def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, st
 PREPARE_SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
 
 
-def players_of(store: StoreOption, name: str = "", lines: Lines = 30) -> None:
+def players_of(store: options.StoreOption, name: str = "", lines: options.Lines = 30) -> None:
     """List the players of the imported games: games of each colour, first and last year, highest Elo.
 
     A name is found by words or their beginnings, in any order; case, accents and punctuation do not matter.
@@ -425,7 +401,7 @@ def players_of(store: StoreOption, name: str = "", lines: Lines = 30) -> None:
     Args:
       name: NAME: Part of a name; all players by default.
     """
-    found = players(store, name, top=lines or ALL_LINES)
+    found = players(store, name, top=lines or options.ALL_LINES)
     if not found.rows:
         say(f"note: no player's name contains {name!r}")
     rows = [
@@ -445,14 +421,14 @@ def players_of(store: StoreOption, name: str = "", lines: Lines = 30) -> None:
 
 
 def prepare(
-    store: StoreOption,
+    store: options.StoreOption,
     player: list[str],
-    side: Side = None,
-    since: Since = None,
+    side: options.Side = None,
+    since: options.Since = None,
     book: str | None = None,
-    min_visits: Count = 10,
-    min_games: Count = 1,
-    lines: Lines = 30,
+    min_visits: options.Count = 10,
+    min_games: options.Count = 1,
+    lines: options.Lines = 30,
     by: str = "games",
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
@@ -483,12 +459,12 @@ def prepare(
         found = preparation(
             store,
             player,
-            color=side_of(side),
+            color=options.side_of(side),
             since=since,
             book=book,
             min_visits=min_visits,
             min_games=min_games,
-            top=lines or ALL_LINES,
+            top=lines or options.ALL_LINES,
             by=by,
             on_progress=show,
         )
@@ -557,14 +533,14 @@ def _novelties(found: Novelties, games: int, cp: int | None) -> Iterator[Part]:
 
 
 def novelties(
-    store: StoreOption,
-    position: AnyPositionOptions,
-    book: OfBook = None,
-    games: Natural = 0,
-    cp: Natural | None = None,
-    min_games: Count = 5,
-    min_visits: Count = 100,
-    lines: Lines = 20,
+    store: options.StoreOption,
+    position: options.AnyPositionOptions,
+    book: options.OfBook = None,
+    games: options.Natural = 0,
+    cp: options.Natural | None = None,
+    min_games: options.Count = 5,
+    min_visits: options.Count = 100,
+    lines: options.Lines = 20,
 ) -> None:
     """List the best moves of the search that imported games have never or hardly played; then the reverse.
 
@@ -600,7 +576,7 @@ def novelties(
             board,
             book=book,
             rules=rules,
-            top=lines or ALL_LINES,
+            top=lines or options.ALL_LINES,
             on_progress=lambda met: show(met, None),
         )
     print_answer(found, _novelties(found, games, cp))

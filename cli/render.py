@@ -16,16 +16,7 @@ from graphsearch.position.values import WDL, cp_of, rounded_shares
 from graphsearch.query.routes import Way, routes
 from graphsearch.store.ranking import LED_BY_VALUE_FROM, cautious_value
 
-from .tables import (
-    VIEW,
-    Part,
-    Table,
-    count,
-    is_white,
-    moment,
-    score,
-    signed,
-)
+from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
 
 if TYPE_CHECKING:
     from graphsearch.graph.view import MoveView, NodeView, Origin

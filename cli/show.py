@@ -32,18 +32,7 @@ from .render import (
     value_score,
     wdl,
 )
-from .tables import (
-    LEFT,
-    VIEW,
-    Part,
-    Table,
-    count,
-    detail,
-    is_detailed,
-    is_white,
-    score,
-    signed,
-)
+from .tables import LEFT, VIEW, Part, Table, count, detail, is_detailed, is_white, score, signed
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing

@@ -32,14 +32,7 @@ from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.transposition_kernel import MOST_DEPTH
 
-from .options import (
-    Count,
-    PositionOptions,
-    Ram,
-    StoreOption,
-    StoreToSave,
-    Time,
-)
+from .options import Count, PositionOptions, Ram, StoreOption, StoreToSave, Time
 from .output import (
     ENDED_BY_READER,
     FAILED,

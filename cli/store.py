@@ -25,16 +25,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.verify import verify as check
 
 from .options import Count, EvaluatorOptions, Force, Ram, StoreOption, graph_ram, option
-from .output import (
-    FAILED,
-    command_text,
-    fail,
-    print_answer,
-    print_json,
-    print_parts,
-    problem_lines,
-    say,
-)
+from .output import FAILED, command_text, fail, print_answer, print_json, print_parts, problem_lines, say
 from .progress import titled_bar
 from .signals import StopSignals
 from .tables import Part, Table, count, is_json, size

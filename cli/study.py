@@ -15,21 +15,9 @@ from graphsearch.book.study import repertoire, studies, survey
 from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 from graphsearch.store.store import Store
 
+from . import options
 from .exports import STDOUT, write_text
 from .games import given_file
-from .options import (
-    ALL_LINES,
-    AnyPositionOptions,
-    Depth,
-    Lines,
-    PgnInput,
-    PositionOptions,
-    Side,
-    StoreOption,
-    StoreToMake,
-    option,
-    side_of,
-)
 from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
 from .progress import progress_bar
 from .render import numbered
@@ -56,7 +44,7 @@ STDIN = "-"
 GLYPHS = {6: "?!", 2: "?", 4: "??"}
 TOML = ".toml"
 
-OneSide = Annotated[str, option("--side SIDE", "white or black: whose repertoire.")]
+OneSide = Annotated[str, options.option("--side SIDE", "white or black: whose repertoire.")]
 
 
 def _made(store: Path) -> Path:
@@ -75,7 +63,7 @@ def _print_imported(found: Any, lines: Iterator[str]) -> None:
 
 
 # ------------------------------------------------------------------ studies
-def list_studies(store: StoreOption) -> None:
+def list_studies(store: options.StoreOption) -> None:
     """List the studies of a graph file, with the number of their moves.
 
     JSON: `id` is the number in the page's addresses, `revision` grows with every change.
@@ -93,7 +81,7 @@ def list_studies(store: StoreOption) -> None:
     print_answer(found, [shown if found.studies else "There are no studies."])
 
 
-def import_studies(file: PgnInput, store: StoreToMake, name: str = "") -> None:
+def import_studies(file: options.PgnInput, store: options.StoreToMake, name: str = "") -> None:
     """Make a study of each game of a PGN file, with its variations, comments and glyphs.
 
     A name that is taken gets a number. What cannot be kept, such as an illegal move and the line behind it,
@@ -116,7 +104,7 @@ def import_studies(file: PgnInput, store: StoreToMake, name: str = "") -> None:
     _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies))
 
 
-def export_studies(store: StoreOption, names: list[str] | None = None, output: str = STDOUT) -> None:
+def export_studies(store: options.StoreOption, names: list[str] | None = None, output: str = STDOUT) -> None:
     """Write studies as PGN, with everything in them.
 
     JSON: `pgn` is the text.
@@ -138,7 +126,7 @@ def export_studies(store: StoreOption, names: list[str] | None = None, output: s
 
 
 # ------------------------------------------------------------------ notes
-def note(store: StoreOption, position: AnyPositionOptions, text: str | None = None) -> int:
+def note(store: options.StoreOption, position: options.AnyPositionOptions, text: str | None = None) -> int:
     """List the notes of a graph file, the last changed first. With POSITION, print the note on it, and the
     studies that reach it; with --text, write the note in place of the one that it has.
 
@@ -183,7 +171,7 @@ def one_side(text: str) -> str:
     Raises:
       typer.BadParameter: if it names none, or both.
     """
-    found = side_of(text)
+    found = options.side_of(text)
     if found is None:
         raise typer.BadParameter("--side must be white or black here")
     return found
@@ -192,7 +180,7 @@ def one_side(text: str) -> str:
 Change = Callable[[Path, str, chess.Board], repertoire.RepertoireChange]
 
 
-def _change(change: Change, store: Path, side: str, position: PositionOptions) -> None:
+def _change(change: Change, store: Path, side: str, position: options.PositionOptions) -> None:
     """Changes a repertoire by a line, and prints what has changed."""
     found = change(store, one_side(side), position.board())
     number, word = (found.removed, "removed") if found.removed else (found.added, "added")
@@ -200,7 +188,7 @@ def _change(change: Change, store: Path, side: str, position: PositionOptions) -
     print_answer(found, [f"{found.side.capitalize()}'s repertoire: {done}"])
 
 
-def add_line(store: StoreOption, position: PositionOptions, side: OneSide) -> None:
+def add_line(store: options.StoreOption, position: options.PositionOptions, side: OneSide) -> None:
     """Add the moves of a line to the repertoire of a side: own moves, and the replies that they meet.
 
     A repertoire consists of positions, so a line that transposes into it goes on with what is known there.
@@ -216,7 +204,7 @@ def add_line(store: StoreOption, position: PositionOptions, side: OneSide) -> No
     _change(repertoire.add_line, store, side, position)
 
 
-def remove_move(store: StoreOption, position: PositionOptions, side: OneSide) -> None:
+def remove_move(store: options.StoreOption, position: options.PositionOptions, side: OneSide) -> None:
     """Remove the last move of a line from the repertoire of a side, with everything that only it reached.
 
     JSON: as `repertoire add`.
@@ -228,7 +216,7 @@ def remove_move(store: StoreOption, position: PositionOptions, side: OneSide) ->
     _change(repertoire.remove_move, store, side, position)
 
 
-def import_lines(file: PgnInput, store: StoreToMake, side: OneSide) -> None:
+def import_lines(file: options.PgnInput, store: options.StoreToMake, side: OneSide) -> None:
     """Add all lines of a PGN file to the repertoire of a side, variations included.
 
     JSON: `added` counts moves; `left_out` has at most 1,000 reasons, `found` counts all.
@@ -242,7 +230,7 @@ def import_lines(file: PgnInput, store: StoreToMake, side: OneSide) -> None:
     _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]))
 
 
-def export_repertoire(store: StoreOption, side: OneSide, output: str = STDOUT) -> None:
+def export_repertoire(store: options.StoreOption, side: OneSide, output: str = STDOUT) -> None:
     """Write a repertoire as PGN from move one, each position once; a comment says where a line transposes to.
 
     If OUT ends in .toml, it is a book: `book build` keeps to the repertoire and answers what it lacks.
@@ -268,7 +256,12 @@ def export_repertoire(store: StoreOption, side: OneSide, output: str = STDOUT) -
         write_text(text, output, store)
 
 
-def show_repertoire(store: StoreOption, side: Side = None, depth: Depth = None, lines: Lines = 20) -> None:
+def show_repertoire(
+    store: options.StoreOption,
+    side: options.Side = None,
+    depth: options.Depth = None,
+    lines: options.Lines = 20,
+) -> None:
     """Print the repertoires of a file as trees, with their gaps and weak spots, the likeliest first.
 
     A gap is a reply without an answer that is played at least 5 % of the time and met in at least 1 of 100
@@ -284,7 +277,7 @@ def show_repertoire(store: StoreOption, side: Side = None, depth: Depth = None, 
       graphsearch repertoire show first.graph --side white
       graphsearch repertoire show first.graph --depth 6 --json
     """
-    wanted = side_of(side)
+    wanted = options.side_of(side)
     found = [survey.survey(store, one) for one in ([wanted] if wanted else repertoire.SIDES)]
     if is_json():
         print_json({"repertoires": [one.as_dict() for one in found]})
@@ -293,7 +286,7 @@ def show_repertoire(store: StoreOption, side: Side = None, depth: Depth = None, 
     if not shown:
         print("There are no repertoires.")
     for one in shown:
-        print_answer(one, _survey(one, depth, lines or ALL_LINES))
+        print_answer(one, _survey(one, depth, lines or options.ALL_LINES))
 
 
 def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[Part]:

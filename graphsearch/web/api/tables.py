@@ -27,18 +27,7 @@ from ...store.info import info, unfinished_state
 from ...store.store import Store
 from ...store.tables.books import books
 from ..served_file import ServedFile
-from ..wanted import (
-    MOST_COUNT,
-    SPELLED,
-    Count,
-    GivenPosition,
-    Name,
-    Nothing,
-    Ply,
-    Rooted,
-    Wanted,
-    Words,
-)
+from ..wanted import MOST_COUNT, SPELLED, Count, GivenPosition, Name, Nothing, Ply, Rooted, Wanted, Words
 from .routes import download, get
 
 MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer

@@ -53,8 +53,8 @@ def serve(
         builtin and uniform; the first is the default. May be repeated.
     """
     try:
-        from graphsearch.web.served_file import ServedFile, offered
         from graphsearch.web.serving import Server, read_password
+        from graphsearch.web.task_queue import ServedFile, offered
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         raise typer.BadParameter(

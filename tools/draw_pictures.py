@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
+from graphsearch.web.task_queue import ServedFile
 from tools.update_samples import read_all
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"

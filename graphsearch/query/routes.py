@@ -1,7 +1,4 @@
-"""Lines to the positions of a file, and the positions with the most ways in. Reads only.
-
-Both read the best-visited part of the graph, without the compiler.
-"""
+"""Lines to the positions of a file, from the best-visited part of the graph; without the compiler."""
 
 from __future__ import annotations
 
@@ -13,12 +10,9 @@ from itertools import count
 
 import chess
 
-from ..base.answer import Answer
-from ..base.errors import check_least
 from ..position.board import board_of, fen_of, key_text
 from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
-from ..store.ranking import node_mean
 from .parents import ParentEdge, Predecessor, candidates, stored
 from .source import RecordSource, after, opened, roots_of, steps_of
 from .steps import keys_after
@@ -67,14 +61,12 @@ class Met:
     Attributes:
       made: its board; known from the beginning for roots only. before, move: the first way here; None at a
         root.
-      ways, n: edges that lead here, and the sum of their visits. looked: whether its record was looked up.
+      looked: whether its record was looked up.
     """
 
     made: chess.Board | None
     before: Met | None = None
     move: chess.Move | None = None
-    ways: int = 0
-    n: int = 0
     looked: bool = False
 
     def board(self) -> chess.Board:
@@ -102,8 +94,7 @@ class Explored:
     """The part of a graph that was read from some roots on, the most visited moves first.
 
     Attributes:
-      met: the positions by key. looked: positions looked up; read: those with a record. edges: their visited
-        moves.
+      met: the positions by key. looked: positions looked up.
     """
 
     def __init__(self, source: RecordSource, roots: Iterable[chess.Board], *, at_once: int = 1) -> None:
@@ -113,7 +104,7 @@ class Explored:
         """
         self._source, self._at_once, self._ahead = source, at_once, 0
         self.met: dict[str, Met] = {}
-        self.looked = self.read = self.edges = 0
+        self.looked = 0
         self._heap: list[tuple[int, int, Met]] = []
         self._number = count()
         for root in roots:
@@ -141,7 +132,6 @@ class Explored:
         self.looked += 1
         if record is None:
             return True
-        self.read += 1
         steps = steps_of(record, board)
         keys = keys_after(board, [step.move for step in steps])
         for (move, edge, _), key in zip(steps, keys, strict=True):
@@ -153,9 +143,6 @@ class Explored:
                 # a root that lies below another one: its turn comes by the visits that lead there
                 child.before, child.move = met, move
                 heapq.heappush(self._heap, (-edge.n, next(self._number), child))
-            child.ways += 1
-            child.n += edge.n
-            self.edges += 1
         return True
 
 
@@ -254,96 +241,3 @@ def _named(board: chess.Board) -> Way | None:
     """Returns the line of the table of openings to a named position; None without a name."""
     found = opening_at(board)
     return Way(None, found.line, found) if found else None
-
-
-# ------------------------------------------------------------------ transpositions
-LOOKED_AT = 200  # positions; default: the answer takes a second at any size of the file
-
-
-@dataclass(frozen=True, slots=True)
-class Transposition:
-    """A position with several ways in.
-
-    Attributes:
-      position: FEN. ways: visited edges that lead to it, among the edges examined.
-      n: sum of the visits of these edges.
-      visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
-      root, line: first position (FEN), and the moves from there in SAN.
-    """
-
-    position: str
-    ways: int
-    n: int
-    visits: int | None
-    q: float | None
-    root: str
-    line: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Transpositions(Answer):
-    """The answer of `transpositions`.
-
-    Attributes:
-      looked_at: number of examined positions. edges: number of their visited edges.
-      total: number of positions in the file. positions: those with the most ways in, most first.
-      shared: number of children of these edges that have several edges into them.
-    """
-
-    looked_at: int
-    total: int
-    edges: int
-    shared: int
-    positions: tuple[Transposition, ...]
-
-
-def transpositions(
-    path: str | os.PathLike[str], board: chess.Board | None = None, *, top: int = 20, look: int = LOOKED_AT
-) -> Transpositions:
-    """Returns the positions with the most ways in among the best-visited ones.
-
-    It follows the most visited edges first, and counts every visited edge of an examined position.
-
-    Args:
-      path: the graph file; it is only read.
-      board: the first position; None: all roots of the file.
-      top: most positions returned, of those with two ways in or more.
-      look: number of positions to examine.
-
-    Raises:
-      InvalidParameterError: if a number is below 1.
-      InvalidPositionError: if the position is not legal.
-      UnknownPositionError: if the file does not hold it.
-      StoreError: if the file cannot be read.
-    """
-    check_least(1, top=top, look=look)
-    with opened(path) as source:
-        if board is not None:
-            source.wanted(board)
-        explored = Explored(source, [board] if board else roots_of(source))
-        while explored.read < look and explored.expand():
-            pass
-        shared = [met for met in explored.met.values() if met.ways > 1]
-        best = heapq.nsmallest(top, shared, key=lambda met: (-met.ways, -met.n))
-        return Transpositions(
-            looked_at=explored.read,
-            total=source.store.node_count,
-            edges=explored.edges,
-            shared=len(shared),
-            positions=tuple(_transposition(source, met) for met in best),
-        )
-
-
-def _transposition(source: RecordSource, met: Met) -> Transposition:
-    board = met.line()
-    record, root = source.read(board), board.root()
-    visits, q = (record.visits, node_mean(record)[0]) if record else (None, None)
-    return Transposition(
-        position=fen_of(board),
-        ways=met.ways,
-        n=met.n,
-        visits=visits,
-        q=q,
-        root=fen_of(root),
-        line=sans_of(root, board.move_stack),
-    )

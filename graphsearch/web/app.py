@@ -28,9 +28,9 @@ from starlette.routing import Route
 
 from ..base.errors import GraphSearchError
 from ..exchange.pieces import sprite
-from .api import positions, studies, tables, work
-from .api.routes import error_response, served_by
-from .served_file import ServedFile
+from . import actions, questions, studies
+from .routes import error_response, served_by
+from .task_queue import ServedFile
 
 TICK_SECONDS = 0.05  # between two checks of the queue
 FILE_SECONDS = 1.0  # between two checks of the file
@@ -48,9 +48,8 @@ def application(served: ServedFile) -> Starlette:
             Route("/", _page, methods=["GET"]),
             Route("/p/{fen:path}", _page, methods=["GET"]),
             Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg", 308), methods=["GET"]),
-            *positions.ROUTES,
-            *tables.ROUTES,
-            *work.ROUTES,
+            *questions.ROUTES,
+            *actions.ROUTES,
             *studies.ROUTES,
             Route("/api/events", _events, methods=["GET"]),
             Route("/static/{digest}/{name}", asset, methods=["GET"]),

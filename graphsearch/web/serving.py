@@ -17,7 +17,7 @@ from ..base.limits import PASSWORD, read_file
 from ..store.store import Store
 from .app import application
 from .gate import Gate, Keys, is_local
-from .served_file import ServedFile
+from .task_queue import ServedFile
 
 LOOK_SECONDS = 0.1  # between two checks of the request to stop
 LEAVE_SECONDS = 2  # for requests still being answered when the server ends

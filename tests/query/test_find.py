@@ -13,7 +13,6 @@ from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position.board import key_of, key_of_text
 from graphsearch.query.find import Filters, find, read_pieces
 from graphsearch.query.parents import parents
-from graphsearch.query.routes import transpositions
 from graphsearch.store.ranking import best_move, node_mean
 from graphsearch.store.record import NodeRecord
 from tests.conftest import ROOT
@@ -21,7 +20,6 @@ from tests.conftest import ROOT
 from ..graph.sweeps.test_refresh import Records, records_of
 from ..store.records import filled, random_records
 from ..support.graphs import ENDGAME, searched
-from ..support.positions import after_line
 from .handmade import ways_in
 
 WON, NOT_LOST = 2 << 2 | 2 << 4, 1 << 2 | 2 << 4  # flags: lower and upper bound
@@ -150,24 +148,6 @@ def test_conditions_that_nothing_fulfils_are_refused(file: Path) -> None:
 
 
 # ------------------------------------------------------------------ ways in
-def expected_ways(path: Path) -> dict[int, int]:
-    """Returns how many visited edges lead to each position of a file that has several."""
-    records = records_of(path)
-    ways = ways_in(records.values())
-    return {key: len(edges) for key, edges in ways.items() if len(edges) > 1 and key in records}
-
-
-def test_looked_at_in_full_the_graph_gives_the_same_ways(cyclic: Path) -> None:
-    ways = expected_ways(cyclic)
-    assert len(ways) >= 10
-    found = transpositions(cyclic, look=100_000, top=10_000)
-    stored = {key_of(chess.Board(row.position)): row.ways for row in found.positions if row.visits}
-    assert stored == ways
-    for row in found.positions[:5]:
-        board = after_line(" ".join(row.line), row.root)
-        assert key_of(board) == key_of(chess.Board(row.position))
-
-
 def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(cyclic: Path) -> None:
     records = records_of(cyclic)
     ways = ways_in(records.values())

@@ -13,13 +13,11 @@ from graphsearch.base.errors import (
     InvalidPositionError,
     UnknownPositionError,
 )
-from graphsearch.position.board import key_of
 from graphsearch.query.games import games
 from graphsearch.query.line import tree_values, values
 from graphsearch.query.parents import parents
 from graphsearch.query.position import moves
 from graphsearch.query.pv import pv
-from graphsearch.query.routes import transpositions
 from graphsearch.query.tree import tree
 
 from ..support.positions import after_line
@@ -157,7 +155,7 @@ def test_positions_that_are_not_stored_are_gaps(file: Path) -> None:
         values(file, START)
 
 
-# ------------------------------------------------------------------ parents and transpositions
+# ------------------------------------------------------------------ parents
 def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
     found = parents(file, after_line("e4 e5 Nf3"))
     assert [(parent.san, parent.n, parent.visits) for parent in found.parents] == [
@@ -167,21 +165,11 @@ def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
     assert [p.san for p in parents(file, after_line("e4 e5 Nc3")).parents] == ["Nc3"], "a move nobody visited"
 
 
-def test_the_position_with_two_ways_in_is_found(file: Path) -> None:
-    found = transpositions(file)
-    assert [(row.ways, row.n, row.visits) for row in found.positions] == [(2, 57, 51)]
-    assert key_of(chess.Board(found.positions[0].position)) == key_of(after_line("e4 e5 Nf3"))
-    assert (found.looked_at, found.total, found.edges, found.shared) == (8, 8, 10, 1)
-    assert transpositions(file, look=3).looked_at == 3
-    assert transpositions(file, after_line("e4")).positions == ()
-
-
 # ------------------------------------------------------------------ what all of them share
 QUESTIONS = {
     "moves": moves,
     "pv": pv,
     "tree": tree,
-    "transpositions": transpositions,
     "games": games,
     "values": values,
     "parents": parents,
@@ -201,8 +189,6 @@ def test_numbers_out_of_range_are_refused(file: Path) -> None:
         lambda: pv(file, START, lines=0),
         lambda: tree(file, START, depth=0),
         lambda: tree(file, START, width=0),
-        lambda: transpositions(file, top=0),
-        lambda: transpositions(file, look=0),
     ):
         with pytest.raises(InvalidParameterError):
             call()

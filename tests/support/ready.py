@@ -6,7 +6,7 @@ from pathlib import Path
 import chess
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.web.jobs import task_queue as task_queue
+from graphsearch.web import task_queue as task_queue
 
 with tempfile.TemporaryDirectory() as folder, Graph.open(Path(folder) / "a.graph") as graph:
     analyze(graph, chess.Board(), Limits(visits=30))

@@ -17,8 +17,8 @@ pytest.importorskip("starlette", reason="needs the extra web: pip install '.[web
 pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'")
 
 
-from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
+from graphsearch.web.task_queue import ServedFile
 
 from ..conftest import ROOT
 from .client import PATIENCE_S, Client, Serve

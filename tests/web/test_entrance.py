@@ -22,10 +22,9 @@ from graphsearch.base.errors import InvalidParameterError
 from graphsearch.query.source import KeptFile
 from graphsearch.web.app import application
 from graphsearch.web.gate import GUESSES
-from graphsearch.web.jobs.files import EXPORTS, ExportTask
-from graphsearch.web.jobs.searching import SearchTask
-from graphsearch.web.served_file import ServedFile
 from graphsearch.web.serving import Server
+from graphsearch.web.task_queue import ServedFile
+from graphsearch.web.tasks import EXPORTS, ExportTask, SearchTask
 from graphsearch.web.wanted import Wanted, read_request
 
 from ..conftest import Cli
@@ -199,7 +198,7 @@ def test_the_end_of_a_server_tells_of_no_defect(
     serve: Serve, small_graph: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("graphsearch.web.serving.LEAVE_SECONDS", 1)
-    monkeypatch.setattr("graphsearch.web.api.tables.players", lambda *_, **__: time.sleep(4.0))
+    monkeypatch.setattr("graphsearch.web.questions.players", lambda *_, **__: time.sleep(4.0))
     client = serve(small_graph)
     client.enter()
 
@@ -286,7 +285,7 @@ def test_a_broken_body_of_any_request_gets_a_line_of_error(reader: Client) -> No
 
 def test_a_number_that_is_none_is_named_with_its_field(reader: Client) -> None:
     values: tuple[object, ...] = ("-1", "1e3", "x", "9" * 40, "٣", "1.5", "nan", [1], {}, True)
-    queries = (("transpositions", "look"), ("lines", "lines"), ("find", "limit"), ("tree", "depth"))
+    queries = (("lines", "lines"), ("find", "limit"), ("tree", "depth"))
     for value in values:
         answer = reader.post("search", visits=value)
         assert (answer.status, "visits" in answer.error) == (400, True), value
@@ -334,7 +333,6 @@ def test_a_question_that_reads_too_many_records_ends_with_a_line(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: dict[str, dict[str, Any]] = {
-        "transpositions": {"look": 20_000},
         "tree": {"depth": 20},
         "neighbourhood": {},
         "lines": {},
@@ -342,7 +340,7 @@ def test_a_question_that_reads_too_many_records_ends_with_a_line(
     }
     for path, given in asked.items():
         assert client.get(path, **given).status == 200
-    monkeypatch.setattr("graphsearch.web.api.routes.QUESTION_SECONDS", -1.0)
+    monkeypatch.setattr("graphsearch.web.routes.QUESTION_SECONDS", -1.0)
     served = client.server.served
     for path, given in asked.items():
         served.kept = KeptFile(served.path, served.stamp)  # forgets what was read

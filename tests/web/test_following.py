@@ -48,7 +48,7 @@ def stopped(client: Client) -> None:
 def test_a_running_search_answers_from_its_memory(
     client: Client, small_graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.web.jobs.task_queue.ANSWER_SECONDS", 60.0)  # else the file answers
+    monkeypatch.setattr("graphsearch.web.task_queue.ANSWER_SECONDS", 60.0)  # else the file answers
     client.post("search", threads=1)
     until(lambda: root_visits(client) > FEWER_VISITS, "visits")
     line = {"line": "e2e4 e7e5"}

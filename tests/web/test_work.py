@@ -27,10 +27,8 @@ from graphsearch.query.position import position
 from graphsearch.store.file import WriteLock, holder
 from graphsearch.store.info import info
 from graphsearch.store.verify import verify
-from graphsearch.web.jobs.searching import SearchTask, spent_before
-from graphsearch.web.jobs.task import Order, Place
-from graphsearch.web.jobs.task_queue import READ_ONLY, TAKEN
-from graphsearch.web.served_file import offered
+from graphsearch.web.task_queue import READ_ONLY, TAKEN, offered
+from graphsearch.web.tasks import Order, Place, SearchTask, spent_before
 from tests.conftest import Cli, sql, start
 from tests.web.client import PATIENCE_S, Address, Client, Serve, done, queue, until
 
@@ -105,7 +103,7 @@ def test_a_fen_of_one_to_three_fields_is_completed_and_a_game_opened_up_to_its_f
 
 
 def test_the_other_views_are_answered(reader: Client) -> None:
-    names = "lines tree neighbourhood parents way games history transpositions books find file"
+    names = "lines tree neighbourhood parents way games history books find file"
     for path in names.split():
         assert reader.get(path).status == 200, path
     assert reader.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
@@ -264,7 +262,7 @@ PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\
 SERVE = """
 import sys, threading
 from pathlib import Path
-from graphsearch.web.served_file import ServedFile
+from graphsearch.web.task_queue import ServedFile
 from graphsearch.web.serving import Server
 
 server = Server(ServedFile(Path(sys.argv[1])))

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,26 +26,27 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
-from ...base.answer import picked
-from ...base.errors import GraphSearchError, InvalidParameterError, StoreError, UnsavedError
-from ...base.faults import error_line
-from ...base.system import cores, end_at_once
-from ...store.file import changing, lock_of, opened_to_read, release
-from ...store.provenance import now
-from ...store.tables.rows import json_object
-from ...store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits, put_tasks
-from ...workers.process import Child, Handlers
-from ..wanted import read_request
-from .files import BuildTask, ExportTask, ImportTask, ReviewTask
-from .searching import FollowTask, SearchTask
-from .task import STOP, Ask, LiveAnswer, Order, Place, Question, Task, TaskReport, Work
+from ..base.answer import picked
+from ..base.errors import GraphSearchError, InvalidParameterError, StoreError, UnsavedError
+from ..base.faults import error_line
+from ..base.system import cores, end_at_once
+from ..evaluators.factory import EvaluatorSpec
+from ..query.source import KeptFile
+from ..store.file import changing, holder, lock_of, opened_to_read, release
+from ..store.provenance import now
+from ..store.tables.rows import json_object
+from ..store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits, put_tasks
+from ..workers.process import Child, Handlers
+from . import tasks
+from .tasks import STOP, Ask, FollowTask, LiveAnswer, Order, Place, Question, Task, TaskReport, Work, json_of
+from .wanted import read_request
 
 if TYPE_CHECKING:
-    from ...workers.process import Pipe
+    from ..workers.process import Pipe
 
-KINDS: dict[str, type[Task]] = {
-    kind.word: kind for kind in (SearchTask, BuildTask, ImportTask, ExportTask, ReviewTask)
-}
+
+KEPT_TASKS = (tasks.SearchTask, tasks.BuildTask, tasks.ImportTask, tasks.ExportTask, tasks.ReviewTask)
+KINDS: dict[str, type[Task]] = {kind.word: kind for kind in KEPT_TASKS}
 KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
@@ -297,7 +298,7 @@ def work(pipe: Pipe) -> None:
     Until then it imports what a search needs. It ends without the cleaning up of an interpreter, which would
     keep the next task waiting for half a second.
     """
-    from ...solvers.mate import beside as _  # noqa: F401
+    from ..solvers.mate import beside as _  # noqa: F401
 
     try:
         order: Order = pipe.recv()
@@ -619,3 +620,70 @@ class TaskQueue:
             self._end(job)
             self._deal()
             self.prepare()
+
+
+@dataclass(slots=True)
+class ServedFile:
+    """One served graph file.
+
+    Attributes:
+      path: of the file. read_only: whether to refuse searches, builds and imports.
+      evaluators: the permitted ones by name: a page may not name programs or files.
+      ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
+      kept: the file for queries; it keeps their records in memory.
+    """
+
+    path: Path
+    read_only: bool = False
+    evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered())
+    ram_bytes: int | None = None
+    queue: TaskQueue = field(init=False)
+    kept: KeptFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Makes the cache of records and the queue."""
+        self.kept = KeptFile(self.path, self.stamp)
+        self.queue = TaskQueue(KeptQueue(self.path, read_only=self.read_only), lambda: self.place)
+
+    @property
+    def place(self) -> Place:
+        """The file, as tasks know it, with the folder for uploads and exports."""
+        return Place(self.path, self.queue.kept.folder, self.evaluators, self.ram_bytes)
+
+    def add(self, task: Task) -> dict[str, Any]:
+        """Queues a task, and returns it for the page; `TaskQueue.add` has the errors."""
+        return self.queue.add(task).as_dict()
+
+    def answer(self, ask: Ask) -> dict[str, Any]:
+        """Returns the answer of a running search from its memory, else that of the file."""
+        found = self.queue.ask(ask)
+        return json_of(ask(self.kept)) if found is None else found
+
+    def may_write(self) -> None:
+        """Raises InvalidParameterError if the file is served for reading only."""
+        if self.read_only:
+            raise InvalidParameterError("this page is read-only: it was started with --read-only")
+
+    def stamp(self) -> str:
+        """Returns a text that changes when the file does; a reader's empty WAL does not change it."""
+        return " ".join(_mark(path) for path in (self.path, Path(f"{self.path}-wal")))
+
+    def holder(self) -> dict[str, Any] | None:
+        """Returns the file's writer, None if there is none: `pid`, `since`, whether it is `ours`."""
+        found = holder(self.path)
+        if found is None:
+            return None
+        return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}
+
+
+def offered(names: Sequence[str] = ()) -> dict[str, EvaluatorSpec]:
+    """Returns the evaluators for a page: the given ones first, then the built-in ones without files."""
+    return {name: EvaluatorSpec(evaluator=name) for name in (*names, "builtin", "uniform")}
+
+
+def _mark(path: Path) -> str:
+    try:
+        facts = path.stat()
+    except OSError:
+        return "-"
+    return f"{facts.st_size}.{facts.st_mtime_ns}" if facts.st_size else "-"

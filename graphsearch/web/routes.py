@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ...base.deadline import time_limit
-from ...base.errors import (
+from ..base.deadline import time_limit
+from ..base.errors import (
     ChangedMeanwhileError,
     CorruptRecordError,
     InputFileError,
@@ -21,12 +21,12 @@ from ...base.errors import (
     StoreLockedError,
     UnknownPositionError,
 )
-from ...base.limits import UPLOAD, check_size
-from ...exchange.kept_games import csv_text
-from ..gate import body_of
-from ..jobs.task import Task
-from ..served_file import ServedFile
-from ..wanted import MOST_BODY_BYTES, W, read_request
+from ..base.limits import UPLOAD, check_size
+from ..exchange.kept_games import csv_text
+from .gate import body_of
+from .task_queue import ServedFile
+from .tasks import Task
+from .wanted import MOST_BODY_BYTES, W, read_request
 
 WRITE_BYTES = 1 << 20  # of an upload, in one write
 CSV = "csv"  # the parameter that asks for a file

@@ -8,16 +8,23 @@ from typing import Any, Literal, TypeVar
 
 from starlette.responses import FileResponse, Response
 
-from ...base.errors import InvalidParameterError
-from ...base.limits import open_file, text_lines
-from ...book.study.pgn import read_games
-from ..jobs.files import EXPORTS, BuildTask, ExportTask, ImportTask, ReviewTask, file_name
-from ..jobs.searching import FollowTask, SearchTask
-from ..jobs.task import Task
-from ..jobs.task_queue import DONE
-from ..served_file import ServedFile
-from ..wanted import Ply, Wanted
+from ..base.errors import InvalidParameterError
+from ..base.limits import open_file, text_lines
+from ..book.study.pgn import read_games
 from .routes import get, post, upload
+from .task_queue import DONE, ServedFile
+from .tasks import (
+    EXPORTS,
+    BuildTask,
+    ExportTask,
+    FollowTask,
+    ImportTask,
+    ReviewTask,
+    SearchTask,
+    Task,
+    file_name,
+)
+from .wanted import Ply, Wanted
 
 T = TypeVar("T", bound=Task)
 

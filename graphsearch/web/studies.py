@@ -18,18 +18,18 @@ import chess.pgn
 from pydantic import Field
 from starlette.responses import Response
 
-from ...base.deadline import time_limit
-from ...base.errors import GraphSearchError, InvalidPositionError
-from ...base.limits import STUDY_MOVES, open_file
-from ...book.study import repertoire, studies, survey
-from ...book.study.pgn import MoveRow, game_of, read_games, text_of
-from ...exchange.importing import GivenFile
-from ...position.notation import START_WORD, named_board
-from ...query.line import tree_values
-from ..jobs.files import file_name
-from ..served_file import ServedFile
-from ..wanted import MOST_BODY_BYTES, SPELLED, GivenPosition, Name, Nothing, Text, Upload, Wanted, Words
+from ..base.deadline import time_limit
+from ..base.errors import GraphSearchError, InvalidPositionError
+from ..base.limits import STUDY_MOVES, open_file
+from ..book.study import repertoire, studies, survey
+from ..book.study.pgn import MoveRow, game_of, read_games, text_of
+from ..exchange.importing import GivenFile
+from ..position.notation import START_WORD, named_board
+from ..query.line import tree_values
 from .routes import download, get, post, upload
+from .task_queue import ServedFile
+from .tasks import file_name
+from .wanted import MOST_BODY_BYTES, SPELLED, GivenPosition, Name, Nothing, Text, Upload, Wanted, Words
 
 IMPORT_SECONDS = 60.0  # time limit of an import from the page
 MOST_VALUES = 1000  # moves that are shown with their values

@@ -1,1 +1,0 @@
-"""Answers the page's requests as JSON, each by a function of `query`, `book`, `store` or `exchange`."""

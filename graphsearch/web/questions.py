@@ -1,0 +1,477 @@
+"""Answers about a position, the line to it, and the whole file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from io import BytesIO, StringIO
+from itertools import islice, takewhile
+from typing import Annotated, Any, Literal
+
+import chess
+from pydantic import Field
+from starlette.responses import Response
+
+from ..base.deadline import check_time
+from ..base.errors import (
+    CorruptRecordError,
+    GraphSearchError,
+    InvalidParameterError,
+    InvalidPositionError,
+    StatementLimitError,
+    StoreError,
+)
+from ..book.status import status
+from ..book.study.pgn import StudyGame, read_games, steps_of
+from ..book.why import why
+from ..exchange.kept_games import export_games, game_text
+from ..position.board import check, fen_of, is_over_by_clock, key_text
+from ..position.notation import board_from_fen, play_moves, readings, start_position
+from ..position.openings import opening_of
+from ..position.pgn import cut_games, position_in
+from ..query.find import Filters, find, read_pieces
+from ..query.game_list import GameFilters, ListedGames, Order, list_games, players
+from ..query.games import games
+from ..query.history import history
+from ..query.line import values
+from ..query.neighbourhood import neighbourhood
+from ..query.novelties import Novelties, Rules, novelties
+from ..query.parents import parents
+from ..query.position import position, unknown
+from ..query.prepare import Preparation, prepare
+from ..query.pv import pv
+from ..query.routes import routes
+from ..query.tree import tree
+from ..store.info import info, unfinished_state
+from ..store.store import Store
+from ..store.tables.books import books
+from .routes import download, get, post
+from .task_queue import ServedFile
+from .tasks import node
+from .wanted import (
+    MOST_COUNT,
+    SPELLED,
+    Count,
+    GivenPosition,
+    Line,
+    Name,
+    Nothing,
+    Ply,
+    Text,
+    Wanted,
+    Words,
+)
+
+MOST_PLIES = 24  # of a line on the page
+MOST_GAMES = 500  # games offered from a pasted PGN
+MOST_TRANSLATED = 100_000  # characters of a text that may be in another language
+
+
+# ---------------------------------------------------------------- requests
+class LinesWanted(GivenPosition):
+    """The lines of the best moves."""
+
+    lines: Annotated[int, Field(ge=1, le=50), SPELLED] = 5
+
+
+class TreeWanted(GivenPosition):
+    """The visits below a position; a move is drawn if it has one visit in `share`."""
+
+    share: Annotated[int, Field(ge=2, le=10_000), SPELLED] = 50
+    depth: Annotated[int, Field(ge=1, le=20), SPELLED] = 6
+
+
+class NeighbourhoodWanted(GivenPosition):
+    """The graph around a position."""
+
+    depth: Annotated[int, Field(ge=0, le=40), SPELLED] = 4
+    min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 1
+    most: Annotated[int, Field(ge=1, le=1000), SPELLED] = 120
+
+
+class PositionWanted(GivenPosition):
+    """Facts about a position; `rest`: the moves of the line after it."""
+
+    rest: Line = ""
+
+
+def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
+    """Returns the file's facts about a position, and the board; also for a damaged record."""
+    board = wanted.board()
+    check(board)
+    problem, damaged = "", False
+    try:
+        found = position(served.kept, board, lines=0)  # lines take several times as long: `_lines`
+    except StoreError as error:
+        found, problem, damaged = unknown(board), str(error), isinstance(error, CorruptRecordError)
+    whole = board.copy()
+    play_moves(whole, wanted.rest)
+    rest = list(_line(whole))[len(board.move_stack) :]
+    answer = found.as_dict() | state_of(board) | {"problem": problem, "damaged": damaged, "rest": rest}
+    opening = opening_of(board)
+    answer["opening"] = str(opening) if opening else None
+    newer = served.queue.ask(partial(node, board=board))
+    if newer:
+        answer["node"] = (answer["node"] or {}) | newer
+    return answer
+
+
+def _lines(served: ServedFile, wanted: LinesWanted) -> dict[str, Any]:
+    return served.answer(partial(pv, board=wanted.board(), lines=wanted.lines, plies=MOST_PLIES))
+
+
+def state_of(board: chess.Board) -> dict[str, Any]:
+    """Returns the board: the line to a position, its legal moves, check, and the end of the game."""
+    king = board.king(board.turn)
+    return {
+        "root": fen_of(board.root()),
+        "line": list(_line(board)),
+        "turn": "w" if board.turn else "b",
+        "ply": board.ply(),
+        "check": chess.square_name(king) if king is not None and board.is_check() else None,
+        "over": _over(board),
+        "legal": [{"move": move.uci(), "san": board.san(move)} for move in board.legal_moves],
+    }
+
+
+def _line(board: chess.Board) -> Iterator[dict[str, Any]]:
+    walk = board.root()
+    for move in board.move_stack:
+        yield {
+            "move": move.uci(),
+            "san": walk.san(move),
+            "number": walk.fullmove_number,
+            "turn": "w" if walk.turn else "b",
+        }
+        walk.push(move)
+
+
+def _over(board: chess.Board) -> str | None:
+    if board.is_checkmate():
+        return "checkmate"
+    if board.is_stalemate():
+        return "stalemate"
+    if board.is_insufficient_material():
+        return "insufficient material"
+    return "drawn by the 75-move rule" if is_over_by_clock(board) else None
+
+
+def _way(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
+    """Returns the root and the moves of a line to a position; no moves if none is found."""
+    way = routes(served.kept, [fen_of(wanted.board())])
+    return {
+        "lines": [{"root": found.start or chess.STARTING_FEN, "line": found.line} for found in way.values()]
+    }
+
+
+def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
+    return served.answer(partial(tree, board=wanted.board(), depth=wanted.depth, share=wanted.share))
+
+
+def _neighbourhood(served: ServedFile, wanted: NeighbourhoodWanted) -> dict[str, Any]:
+    options = wanted.model_dump(include={"depth", "min_visits", "most"})
+    return served.answer(partial(neighbourhood, board=wanted.board(), **options))
+
+
+def _read(served: ServedFile, wanted: Text) -> dict[str, Any]:
+    """Returns the line of a FEN, a list of moves or a game, and the games of a PGN with several.
+
+    Where English letters leave problems, those of another language are tried.
+    """
+    text = wanted.text.strip()
+    found, error = list[dict[str, Any]](), list[InvalidPositionError]()
+    for reading in readings(text) if len(text) <= MOST_TRANSLATED else (text,):
+        try:
+            found.append(_read_text(reading))
+        except InvalidPositionError as problem:
+            error.append(problem)
+            continue
+        if not found[-1]["problems"]:
+            return found[-1]
+    if not found:
+        raise error[0]
+    return found[0]
+
+
+def _read_text(text: str) -> dict[str, Any]:
+    if ("[" in text and '"' in text) or "\n\n" in text:
+        return _games(text)
+    words = text.split()
+    if words and "/" in words[0]:
+        return {"games": [_game(board_from_fen(_completed(words)), {})], "more": False, "problems": []}
+    start = start_position(words[0]) if words else None
+    board = start or chess.Board()
+    try:
+        play_moves(board, text.removeprefix(words[0]).removeprefix(" moves") if start else text)
+    except InvalidPositionError:
+        return _games(text)  # moves with comments, glyphs or a result
+    return {"games": [_game(board, {})], "more": False, "problems": []}
+
+
+def _completed(fields: list[str]) -> str:
+    """Returns a FEN of one to three fields with the others: White moves, men at home may castle."""
+    if len(fields) > 3:
+        return " ".join(fields)
+    with suppress(ValueError):
+        board = chess.Board(f"{fields[0]} {(*fields[1:2], 'w')[0]} {(*fields[2:3], 'KQkq')[0]} - 0 1")
+        board.castling_rights = board.clean_castling_rights()
+        return board.fen()
+    return " ".join(fields)
+
+
+def _games(text: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    problems: list[str] = []
+    more = False
+    for number, game in enumerate(cut_games(text.splitlines(keepends=True)), start=1):
+        played = position_in(game, number, "the text")
+        if len(found) >= MOST_GAMES:
+            more = True
+            break
+        problems += [played.problem] if played.problem else played.notes
+        if played.board is not None:
+            found.append(_game(played.board, played.headers) | {"number": played.game})
+    if not found:
+        raise InvalidPositionError(problems[0] if problems else "the text has neither a position nor a game")
+    return {"games": found, "more": more, "problems": problems[:20]}
+
+
+MOST_TAGS, LONGEST_TAG = 60, 200  # of a game, kept by the page
+_OF_BOARD = ("FEN", "SetUp", "Variant")  # tags that the line itself provides
+
+
+def _game(board: chess.Board, headers: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "root": fen_of(board.root()),
+        "line": [move.uci() for move in board.move_stack],
+        "headers": {
+            name: value[:LONGEST_TAG]
+            for name, value in islice(headers.items(), MOST_TAGS)
+            if name not in _OF_BOARD
+        },
+    }
+
+
+MOST_ROWS, MOST_PLAYED_ROWS = 1000, 200  # of an answer
+_RULES = Rules()
+MOST_LISTED_GAMES = 100_000  # of a file; a page of the list has some dozens
+BARE = "its comments and variations: the graph file has lost them"
+Rows = Annotated[int, Field(ge=1, le=MOST_ROWS), SPELLED]
+PlayedRows = Annotated[int, Field(ge=1, le=MOST_PLAYED_ROWS), SPELLED]
+Quality = Annotated[float, Field(ge=-1, le=1)]
+
+
+# ---------------------------------------------------------------- requests
+class BookWanted(Wanted):
+    """A book, or all."""
+
+    book: Name | None = None
+
+
+class WhyWanted(GivenPosition, BookWanted):
+    """A book's decisions on a position."""
+
+
+class FindWanted(Wanted):
+    """Positions by the content of their records."""
+
+    limit: Rows = 100
+    min_n: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] | None = None
+    max_n: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] | None = None
+    min_q: Quality | None = None
+    max_q: Quality | None = None
+    bounds: Literal["win", "draw", "loss", "proven"] | None = None
+    pieces: Words | None = None
+    side: Literal["w", "b"] | None = None
+
+
+class NoveltiesWanted(GivenPosition, BookWanted):
+    """Novelties in games; `share` in per cent."""
+
+    games: Ply = _RULES.games
+    share: Annotated[int, Field(ge=0, le=100), SPELLED] = round(100 * _RULES.share)
+    cp: Ply | None = None
+    min_games: Count = _RULES.min_games
+    min_visits: Count = _RULES.min_visits
+    move_visits: Count = _RULES.move_visits
+    loss: Ply = _RULES.loss
+    top: PlayedRows = 20
+
+
+class PlayersWanted(Wanted):
+    """Players by name."""
+
+    name: Name = ""
+    top: PlayedRows = 50
+
+
+class PrepareWanted(BookWanted):
+    """Positions where an opponent leaves a book or the graph."""
+
+    player: Name = ""
+    color: Literal["white", "black"] | None = None
+    since: Name | None = None
+    min_games: Count = 1
+    min_visits: Count = 10
+    by: Literal["games", "cost"] = "games"
+    top: PlayedRows = 50
+
+
+class GameListWanted(GivenPosition):
+    """Imported games by conditions; with `here` those that reach the position."""
+
+    here: bool = False
+    player: Name = ""
+    opponent: Name = ""
+    color: Literal["white", "black"] | None = None
+    opening: Name = ""
+    result: Literal["1-0", "0-1", "1/2-1/2", "*"] | None = None
+    least_elo: Ply | None = None
+    most_elo: Ply | None = None
+    since: Name | None = None
+    until: Name | None = None
+    file: Name = ""
+    by: Name = "date"
+    down: bool = True
+    first: Ply = 0
+    most: Annotated[int, Field(ge=1, le=MOST_LISTED_GAMES), SPELLED] = 50
+
+
+class GameWanted(GivenPosition):
+    """An imported game, and the position to find in it."""
+
+    source: Ply
+    number: Ply
+
+
+# ---------------------------------------------------------------- answers
+def _with_ways(served: ServedFile, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns rows about positions, each with a line to it from a root as `way`; None if none is known."""
+    found = routes(served.path, [row["position"] for row in rows])
+    ways = {
+        fen: {
+            "start": way.start,
+            "line": list(way.line),
+            "opening": str(way.opening) if way.opening else None,
+        }
+        for fen, way in found.items()
+    }
+    return [row | {"way": ways.get(row["position"])} for row in rows]
+
+
+def _file(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
+    """Returns the data that a page needs once: the file, its books, and the permitted actions."""
+    facts = info(served.path).as_dict()
+    roots = _with_ways(served, facts["roots"][:MOST_ROWS])
+    return {
+        "name": served.path.name,
+        "read_only": served.read_only,
+        "evaluators": list(served.evaluators),
+        "info": facts | {"runs": facts["runs"][-MOST_ROWS:], "roots": roots},
+        "unfinished": unfinished_state(served.path),
+    }
+
+
+def _books(served: ServedFile, wanted: BookWanted) -> dict[str, Any]:
+    try:
+        found = status(served.path, wanted.book)
+    except GraphSearchError as error:
+        if wanted.book:
+            raise
+        return {"books": [], "note": str(error)}
+    with Store.open(served.path, read_only=True) as store:
+        texts = {row.name: row.config for row in books(store)}
+    return {"books": [book.as_dict() | {"config": texts.get(book.name, "")} for book in found]}
+
+
+def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
+    rows, complete = [], True
+    try:
+        for found in find(served.path, _filters(wanted), limit=wanted.limit, on_progress=_look_at_clock):
+            rows.append(found.as_dict())
+    except StatementLimitError:
+        complete = False
+    return {"positions": _with_ways(served, rows), "complete": complete, "limit": wanted.limit}
+
+
+def _filters(wanted: FindWanted) -> Filters:
+    pieces = read_pieces(wanted.pieces) if wanted.pieces else ()
+    return Filters(pieces=pieces, **wanted.model_dump(exclude={"limit", "pieces"}))
+
+
+def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:
+    names = {"games", "cp", "min_games", "min_visits", "move_visits", "loss"}
+    rules = Rules(share=wanted.share / 100, **wanted.model_dump(include=names))
+    board = None if wanted.book else wanted.board()
+    return novelties(
+        served.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_look_at_clock
+    )
+
+
+def _prepare(served: ServedFile, wanted: PrepareWanted) -> Preparation:
+    options = wanted.model_dump(exclude={"player"})
+    return prepare(served.path, [wanted.player], on_progress=_look_at_clock, **options)
+
+
+def _look_at_clock(*_: int) -> None:
+    check_time()
+
+
+# ---------------------------------------------------------------- imported games
+def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
+    names = {*GameFilters.__dataclass_fields__} - {"position"}
+    position = wanted.board() if wanted.here else None
+    filters = GameFilters(position=position, **wanted.model_dump(include=names))
+    order = Order(**wanted.model_dump(include={"by", "down", "first", "most"}))
+    return list_games(served.path, filters, order)
+
+
+def _kept_game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
+    """Returns a game for the notation pane, and the ply at which it reaches the position, 0 if never."""
+    text, is_whole = game_text(served.path, wanted.source, wanted.number)
+    name = f"game {wanted.source}:{wanted.number}"
+    game = next(read_games(StringIO(text, None), name), None)
+    if game is None:
+        raise InvalidParameterError(f"{name} has no text")
+    if not is_whole:
+        game.left_out.append(BARE)
+    return game.as_dict() | {"ply": _ply_of(game, wanted.board())}
+
+
+def _ply_of(game: StudyGame, board: chess.Board) -> int:
+    """Returns the ply at which a game reaches a position, 0 if never."""
+    wanted = key_text(board)
+    main_line = takewhile(lambda step: step.parent == step.number - 1, steps_of(game.tree))
+    return next((step.number for step in main_line if step.key == wanted), 0)
+
+
+def _pgn(served: ServedFile, wanted: GameListWanted) -> Response:
+    """Returns the games of a list as a file."""
+    out = BytesIO()
+    export_games(served.path, _list(served, wanted), out, form="pgn")
+    return download(out.getvalue(), f"{served.path.stem}-games", "pgn")
+
+
+ROUTES = [
+    get("/api/position", PositionWanted, _position),
+    get("/api/lines", LinesWanted, _lines),
+    get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
+    get("/api/parents", GivenPosition, lambda served, it: parents(served.kept, it.board())),
+    get("/api/way", GivenPosition, _way),
+    get("/api/tree", TreeWanted, _tree),
+    get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),
+    get("/api/history", GivenPosition, lambda served, it: history(served.path, it.board())),
+    post("/api/read", Text, _read, writes=False),
+    get("/api/file", Nothing, _file),
+    get("/api/books", BookWanted, _books),
+    get("/api/why", WhyWanted, lambda served, it: why(served.path, it.board(), it.book)),
+    get("/api/novelties", NoveltiesWanted, _novelties),
+    get("/api/players", PlayersWanted, lambda served, it: players(served.path, it.name, top=it.top)),
+    get("/api/prepare", PrepareWanted, _prepare),
+    get("/api/find", FindWanted, _find),
+    get("/api/games", GivenPosition, lambda served, it: games(served.path, it.board())),
+    get("/api/game-list", GameListWanted, _list),
+    get("/api/game-list-pgn", GameListWanted, _pgn),
+    get("/api/game", GameWanted, _kept_game),
+]

@@ -9,24 +9,197 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import chess
 
 from ..base.faults import error_line
-from ..graph.view import NodeView, Reader
-from ..position.board import history_keys, legal_moves
-from ..position.values import wdl_from_q
+from ..graph.view import MoveView, NodeView, Reader
+from ..position.board import board_of, history_keys, legal_moves
+from ..position.values import WDL, cp_of, rounded_shares, wdl_from_q
+from ..search import puct
 from ..search.job import SearchJob
-from ..search.params import Limits
+from ..search.params import Limits, SearchParams
 from ..search.repetition import Draws
 from ..search.results import Progress
 from ..store.ranking import known_edges, ranking
 from ..store.record import NodeRecord
 from .clock import FALLBACK_SECONDS, Budget, Standing, clock_budget, may_stop, move_budget
-from .info_lines import Report, info_lines, stats_lines, totals_line
 from .options import Settings
 from .protocol import Go, Writer, written_line
+
+if TYPE_CHECKING:
+    from ..solvers.mate.search import MateResult
+
+
+NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # lc0's signs for unknown values
+PER_MILLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The present view of a position, and the figures of its search.
+
+    Attributes:
+      node: the position; `MultiPV` of its moves have lines.
+      depth, seldepth: mean and most plies of this search's visits; 0 before the first.
+      seconds, speed: since the search began; visits per second.
+      hashfull: memory in use, per mille. hits: hits in tablebases.
+      visits, evaluations: made by this search.
+    """
+
+    node: NodeView
+    depth: int = 0
+    seldepth: int = 0
+    seconds: float = 0.0
+    speed: float = 0.0
+    hashfull: int = 0
+    hits: int = 0
+    visits: int = 0
+    evaluations: int = 0
+
+
+def info_lines(
+    report: Report,
+    *,
+    multipv: int = 1,
+    wdl: bool = False,
+    chess960: bool = False,
+    listed: bool = False,
+) -> list[str]:
+    """Returns an `info` line for each of the best moves that has a value; if none has, one with the node's.
+
+    Args:
+      listed: whether the moves are those of `searchmoves`, for which the node's value says nothing.
+    """
+    node = report.node
+    if not node.moves:
+        return [f"info depth 0 {_score(_end_of(node), wdl=wdl)}"]
+    worths = [(move, _worth(move)) for move in node.moves[:multipv]]
+    first, best = worths[0]
+    if not listed and not (best and best.mate) and _is_worth(first, node):
+        worths[0] = first, _Worth(node.q, node.wdl)
+    known = [(move, worth) for move, worth in worths if worth]
+    if not known and not listed:
+        known = [(first, _Worth(node.q, node.wdl))]
+    return [
+        _line(report, k, move, _score(worth, wdl=wdl), chess960=chess960)
+        for k, (move, worth) in enumerate(known, 1)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Worth:
+    """The value of a line: Q, its chances, and the moves to a proven mate."""
+
+    q: float
+    wdl: WDL
+    mate: int | None = None
+
+
+def _worth(move: MoveView) -> _Worth | None:
+    """Returns the value of a move by its visits or its proof; None without either."""
+    lower, upper = move.bounds
+    if move.mate is not None:
+        lower = upper = 1 if move.mate > 0 else -1
+    if lower == upper:
+        return _Worth(float(lower), wdl_from_q(lower, 1 - abs(lower)), move.mate)
+    return None if move.q is None or move.wdl is None else _Worth(move.q, move.wdl)
+
+
+def _is_worth(move: MoveView, node: NodeView) -> bool:
+    """Returns whether the node's result is proven, for example by tables, and the move may lead to it."""
+    lower, upper = node.bounds
+    return lower == upper and move.bounds[0] <= lower <= move.bounds[1]
+
+
+def _end_of(node: NodeView) -> _Worth:
+    """Returns the value of a finished game."""
+    return _Worth(node.q, node.wdl, 0 if node.q <= -1.0 else None)
+
+
+def totals_line(report: Report) -> str:
+    """Returns a line with the search's visits, which include catch-ups, and its evaluations."""
+    return f"info string {report.visits} new visits, {report.evaluations} evaluations"
+
+
+def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
+    """Returns one `info` line; before any visit the depth is the length of the PV."""
+    depth = report.depth or len(move.pv)
+    pv = written_line(board_of(report.node.position), move.pv, chess960=chess960)
+    return (
+        f"info depth {depth} seldepth {max(depth, report.seldepth)} time {round(1000 * report.seconds)}"
+        f" nodes {report.node.visits} {score} nps {round(report.speed)}"
+        f" hashfull {report.hashfull} tbhits {report.hits} multipv {k}"
+        f" pv {' '.join(pv)}"
+    )
+
+
+def _score(worth: _Worth, *, wdl: bool) -> str:
+    """Returns the `score ...` of a value."""
+    text = f"score cp {cp_of(worth.q)}" if worth.mate is None else f"score mate {worth.mate}"
+    return f"{text} wdl {' '.join(map(str, rounded_shares(worth.wdl, PER_MILLE)))}" if wdl else text
+
+
+# ---------------------------------------------------------------- the prover
+def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
+    """Returns the `info` line of a proven mate; `pv`: its line in the GUI's notation."""
+    plies, speed = len(pv), round(result.visits / max(result.seconds, 1e-3))
+    return (
+        f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - began))}"
+        f" nodes {result.visits} score mate {result.mate} nps {speed} multipv 1"
+        f" pv {' '.join(pv)}"
+    )
+
+
+def no_mate_line(result: MateResult) -> str:
+    """Returns the message that the prover found no mate."""
+    within = f" in up to {result.excluded}" if result.excluded else " is proven"
+    return f"no mate{within}: the moves are searched as without `mate`"
+
+
+# ---------------------------------------------------------------- VerboseMoveStats
+def stats_lines(node: NodeView, params: SearchParams, *, chess960: bool = False) -> list[str]:
+    """Returns lc0's VerboseMoveStats: a line for each move, least visited first, and one for the node."""
+    board = board_of(node.position)
+    spent = node.visits - 1
+    scale = puct.exploration_term(float(spent), params.cpuct, params.cpuct_base, params.cpuct_factor)
+    scale *= puct.openness(node.q, puct.least_decided(params.decided_from))
+    visited = sum(move.p for move in node.moves if move.n)
+    fpu = puct.fpu(node.q, params.fpu_value, visited)
+    rows = []
+    for k, move in enumerate(node.moves):
+        u = puct.score(0.0, scale * move.p, 1.0 + move.n)
+        q = fpu if move.q is None else move.q
+        (name,) = written_line(board, [move.move], chess960=chess960)
+        text = _move_line(name, move, k, q, u)
+        rows.append((move.n, q + u, text))
+    rows.sort(key=lambda row: row[:2])
+    return [line for _, _, line in rows] + [_node_line(node, visited)]
+
+
+def _head(label: str, index: int, n: int, p: float) -> str:
+    digits = 1 if p >= 0.99995 else 2
+    return f"info string {label:<5} ({index:<4}) N: {n:>7} (+ 0) (P: {100 * p:>5.{digits}f}%) "
+
+
+def _move_line(name: str, move: MoveView, index: int, q: float, u: float) -> str:
+    text = _head(name, index, move.n, move.p)
+    if move.q is None or move.wdl is None:
+        text += f"(WL: {NO_WL:>8}) (D: {NO_D:>5}) "
+    else:
+        text += f"(WL: {move.q:>8.5f}) (D: {move.wdl.draw:>5.3f}) "
+    text += f"(M: {NO_M:>4}) (Q: {q:>8.5f}) (U: {u:>6.5f}) (S: {q + u:>8.5f}) "
+    return text + f"(V: {NO_V:>7}) " + ("(T) " if move.bounds[0] == move.bounds[1] else "")
+
+
+def _node_line(node: NodeView, visited: float) -> str:
+    return (
+        f"{_head('node', len(node.moves), node.visits, visited)}(WL: {node.q:>8.5f})"
+        f" (D: {node.wdl.draw:>5.3f}) (M: {NO_M:>4}) (Q: {node.q:>8.5f}) (V: {NO_V:>7}) "
+    )
+
 
 INFO_SECONDS = 1.0  # between two reports of the same best move
 NEWS_SECONDS = 0.1  # between two reports, of which those of a new best move are shown
@@ -35,7 +208,6 @@ IDLE_TIMES = 10  # without a greater depth
 STOP_SECONDS = 0.15  # for the final report of a stopped search
 
 Board = chess.Board
-Values = Callable[[NodeView], dict[chess.Move, float]]
 
 
 class GoAnswer:
@@ -73,7 +245,6 @@ class GoAnswer:
         self.done = threading.Event()
         self.is_held = go.infinite or go.ponder or not go.is_limited
         self._expected = expected
-        self._values: Values = lambda node: {}
         self._budget = self._planned()
         self._deadline = None if self.is_held or self._budget is None else began + self._budget.most
         self._changed = threading.Event()
@@ -167,13 +338,9 @@ class GoAnswer:
             self._changed.clear()
 
     # ---------------------------------------------------------- the worker
-    def note(self, record: NodeRecord | None, values: Values) -> None:
-        """Stores the facts known before the search begins, for an immediate answer.
-
-        Args:
-          values: returns V of a node and of the positions behind its moves that are in memory.
-        """
-        self._record, self._values = record, values
+    def note(self, record: NodeRecord | None) -> None:
+        """Stores the record known before the search begins, for an immediate answer."""
+        self._record = record
 
     def prefer(self, moves: Iterable[chess.Move], *, wins: bool) -> None:
         """Restricts the answer to moves that win or not, without draws of this game; none: no change."""
@@ -355,7 +522,7 @@ class GoAnswer:
             listed=bool(self._asked),
         )
         if stats and node.moves:
-            lines += stats_lines(node, settings.params(), self._values(node), chess960=chess960)
+            lines += stats_lines(node, settings.params(), chess960=chess960)
         return lines
 
     # ---------------------------------------------------------- any thread
@@ -426,9 +593,8 @@ def _settled(node: NodeView, best: Collection[chess.Move], result: int) -> NodeV
 
 
 # ---------------------------------------------------------- without a search
-MATE, DRAW = 1000.0, 500.0  # pawns
-CENTRE = 0.01  # pawns for each step towards the centre, to choose among equals
 WORTH = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}
+MATE, DRAW = 1000.0, 500.0  # pawns
 
 
 def quick_move(
@@ -444,25 +610,19 @@ def quick_move(
     Move.from_uci('d1d8')
     """
     moves = [move for move in board.legal_moves if not listed or move in listed]
-    is_behind = sum(_men(board, kind) * worth for kind, worth in WORTH.items()) < 0
-    draw = DRAW if is_behind else -DRAW
+    lead = sum(worth * len(board.pieces(kind, board.turn)) for kind, worth in WORTH.items())
+    lead -= sum(worth * len(board.pieces(kind, not board.turn)) for kind, worth in WORTH.items())
+    draw = DRAW if lead < 0 else -DRAW
     return max(moves, key=lambda move: _gain(board, move) + draw * (move in drawing), default=None)
 
 
-def _men(board: chess.Board, kind: chess.PieceType) -> int:
-    """Returns the number of own men of a kind less the opponent's."""
-    return len(board.pieces(kind, board.turn)) - len(board.pieces(kind, not board.turn))
-
-
 def _gain(board: chess.Board, move: chess.Move) -> float:
-    """Returns the gain of a move in pawns, at most one capture deep."""
-    mover = board.piece_type_at(move.from_square) or chess.PAWN
-    taken = chess.PAWN if board.is_en_passant(move) else board.piece_type_at(move.to_square)
-    gain = float(WORTH[taken] if taken and not board.is_castling(move) else 0)
-    if move.promotion:
-        mover, gain = move.promotion, gain + WORTH[move.promotion] - 1
-    hung = WORTH[mover] if board.is_attacked_by(not board.turn, move.to_square) else 0
-    board.push(move)
-    mates = board.is_checkmate()
-    board.pop()
-    return MATE if mates else gain - hung - CENTRE * chess.square_distance(move.to_square, chess.E4)
+    """Returns the gain of a move in pawns, at most one capture deep; of equals, one towards the centre."""
+    taken = None if board.is_castling(move) else board.piece_type_at(move.to_square)
+    mover = move.promotion or board.piece_type_at(move.from_square) or chess.PAWN
+    gain = (WORTH[taken] if taken else 0) + (WORTH[move.promotion] - 1 if move.promotion else 0)
+    if board.is_attacked_by(not board.turn, move.to_square):
+        gain -= WORTH[mover]
+    after = board.copy(stack=False)
+    after.push(move)
+    return MATE if after.is_checkmate() else gain - chess.square_distance(move.to_square, chess.E4) / 100

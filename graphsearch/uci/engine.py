@@ -9,40 +9,288 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import chess
 
-from ..base.errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
+from ..base.errors import (
+    GraphSearchError,
+    InvalidParameterError,
+    InvalidPositionError,
+    StoreError,
+    StoreLockedError,
+    StoreMovedError,
+    UnsavedError,
+)
 from ..base.faults import error_line
 from ..base.limits import shortened
 from ..base.version import __version__
-from ..evaluators.protocol import Evaluator
+from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.tablebase import TablebaseEvaluator
-from ..graph.view import NodeView, Reader, view
-from ..position.board import board_of, key_of, key_text
+from ..evaluators.uniform import OutsideUniform
+from ..graph.view import NodeView
+from ..position.board import key_of, key_text
 from ..position.notation import read_uci
-from ..position.values import negate
-from ..search.params import Limits
+from ..search.params import Limits, SearchParams
 from ..search.repetition import view_in_game
 from ..search.results import Progress
-from ..solvers.mate.search import MOST_MOVES, MateLimits, MateProgress
-from .answer import GoAnswer
-from .engine_graph import EngineGraph
-from .info_lines import Report, mate_line, mate_progress_line, no_mate_line
-from .options import Settings, make_evaluator
+from ..solvers.mate.search import MOST_MOVES, MateLimits
+from .answer import GoAnswer, Report, mate_line, no_mate_line
+from .clock import BatchPace
+from .options import Settings, make_evaluator, make_substitute
 from .protocol import Go, Writer, parse_go, parse_position, parse_setoption, written_line
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
+
+
+SAVE_SECONDS = 8.0  # between two saves during a series of searches
+QUIET_SECONDS = 0.7  # without a search, before everything is saved
+LOAD_SECONDS = 0.05  # of loading the file, between two checks for new jobs
+LOADED_AHEAD = 4_000_000  # most nodes of a file that is loaded before a search needs it: 4 s of a core
+Maker = Callable[[Settings], Evaluator]
+
+# errors of an evaluator's file, packages or device
+FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
+
+
+class EngineGraph:
+    """The open graph, and the error if it is not the requested one."""
+
+    def __init__(self, writer: Writer, make: Maker) -> None:
+        self._writer = writer
+        self._make = make
+        self.graph: Graph | None = None
+        self._chosen: Evaluator | None = None
+        self.pace = BatchPace()
+        self.full_at: int | None = None  # key of the position whose search has filled the memory
+        self.trouble = ""
+        self.lost = False  # whether results could not be saved
+        self.is_substitute = False  # whether another evaluator plays than the requested one
+        self._opened_for: tuple[str, ...] | None = None
+        self._warm: set[tuple[int, bool, str]] = set()
+        self._background = ExitStack()  # background compilation
+        self._saved_at = self._busy_at = time.monotonic()
+
+    def is_ready(self, settings: Settings) -> bool:
+        """Returns whether the graph of some settings is open, or cannot be opened."""
+        return self._opened_for == settings.of_the_graph()
+
+    def new_game(self) -> None:
+        """Makes the next `prepare` retry failed steps; the graph stays open."""
+        if self.trouble:
+            self._opened_for = None
+
+    # ---------------------------------------------------------- opening
+    def prepare(self, settings: Settings) -> Graph | None:
+        """Returns the graph of some settings, opened if necessary; None if that fails.
+
+        It reports a failure as one line. Without the file the graph is in memory only; without the evaluator
+        the built-in one replaces it, in memory only.
+        """
+        if self.is_ready(settings):
+            return self.graph
+        wanted = settings.of_the_graph()
+        stays = self._opened_for is not None and settings.place_of(self._opened_for) == settings.place_of(
+            wanted
+        )
+        if self.graph is None or self.trouble or not stays:
+            self._drop_graph()
+        self._close_evaluator()  # before the next one is made: both may need the same device
+        self.trouble, self.is_substitute = "", False
+        self._chosen = self._evaluator(settings)
+        if not self._takes_over(settings, self._chosen):
+            self._drop_graph()
+            self.graph = self._open(settings, self._chosen)
+        self._opened_for = wanted
+        return self.graph
+
+    def forget_if_full(self, board: chess.Board, settings: Settings) -> Graph | None:
+        """Returns the graph, emptied if it has no file and the search of another position has filled it."""
+        from ..graph.graph import Graph
+
+        graph = self.graph
+        if graph is None or graph.store is not None or self.full_at in (None, key_of(board)):
+            return graph
+        self._writer.info(f"the {graph.node_count:,} positions in memory are dropped, because it is full")
+        evaluator, opened_for = graph.evaluator, self._opened_for
+        self._close_graph()
+        self.graph = Graph.open(None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
+        self._opened_for = opened_for
+        return self.graph
+
+    def _takes_over(self, settings: Settings, evaluator: Evaluator) -> bool:
+        """Lets an evaluator continue the open graph, if it gives the answers of the one before it."""
+        graph = self.graph
+        if graph is None or self.trouble or graph.evaluator.identity != evaluator.identity:
+            return False
+        try:
+            self._load_kernels(evaluator, settings.params(), filed=graph.store is not None)
+        except FAILURES:
+            return False  # opening the graph will report it
+        graph.evaluator, self.pace = evaluator, BatchPace()
+        return True
+
+    def _drop_graph(self) -> None:
+        """Closes the graph, if there is one; says that positions in memory are lost."""
+        if self.graph is not None and self.graph.store is None and self.graph.node_count:
+            self._writer.info(
+                f"the {self.graph.node_count:,} positions in memory are dropped, because options changed; "
+                "in a GraphFile they stay"
+            )
+        self._close_graph()
+
+    def _evaluator(self, settings: Settings) -> Evaluator:
+        try:
+            evaluator = self._make(settings)
+        except FAILURES as error:
+            self._complain(
+                f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
+            )
+            evaluator, self.is_substitute = make_substitute(settings), True
+        for note in evaluator.notes:
+            self._writer.info(note)
+        return evaluator
+
+    def _open(self, settings: Settings, evaluator: Evaluator) -> Graph | None:
+        path = "" if self.trouble else settings.text("GraphFile")
+        try:
+            self._load_kernels(evaluator, settings.params(), filed=bool(path))
+            from ..graph.graph import Graph
+
+            try:
+                graph = Graph.open(path or None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
+            except StoreLockedError as error:
+                self._complain(f"{_text(error)}. This engine continues in memory only; nothing is saved")
+            except (StoreError, OSError) as error:
+                self._complain(f"{_text(error)}. Set GraphFile to another file; until then nothing is saved")
+            else:
+                graph.tables_meanwhile = False
+                if graph.node_count <= LOADED_AHEAD:
+                    graph.load_ahead()
+                return graph
+            return Graph.open(None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
+        except FAILURES as error:
+            self._complain(f"{_text(error)}. Moves are played without a search")
+            return None
+
+    def _complain(self, text: str) -> None:
+        self.trouble = text
+        self._writer.info(f"ERROR: {text}")
+
+    def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
+        """Runs a short search in a separate graph, so that no clock runs while kernels compile or load."""
+        from ..jit.places import announced
+        from ..search.warm import kernels_missing, other_kernels_compiling
+        from ..solvers.mate.beside import compile_search
+
+        purpose = (evaluator.kernel_kind, filed, params.gather)
+        if purpose in self._warm:
+            return
+        cold = kernels_missing(evaluator, filed=filed) > 0
+        if cold:
+            announced()
+            self._writer.info(
+                "the search kernels are being compiled; this happens once and takes some 20 seconds"
+            )
+        is_outside = evaluator.kernel_kind == EXTERNAL
+        trial = OutsideUniform() if is_outside else evaluator
+        compile_search(trial, params, filed=filed, told=True, board=_repeated())
+        if is_outside:
+            with suppress(*FAILURES):  # a search will report the error
+                evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
+        if filed:
+            self._background.close()
+            self._background.enter_context(other_kernels_compiling())
+        self._warm.add(purpose)
+        if cold:
+            self._writer.info("the search kernels are compiled")
+
+    # ---------------------------------------------------------- saving
+    def searched(self) -> None:
+        """Starts to save, after a search, if the last save was more than SAVE_SECONDS ago."""
+        self._busy_at = time.monotonic()
+        if self._busy_at - self._saved_at > SAVE_SECONDS:
+            self._save()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the file is being loaded into memory, in steps while there are no other jobs."""
+        return self.graph is not None and self.graph.loading is not None
+
+    def idle(self) -> None:
+        """Continues to load the file; if that is done, saves in the background after QUIET_SECONDS."""
+        if self.graph is not None and self.is_loading:
+            self.graph.load_some(LOAD_SECONDS)
+            return
+        now = time.monotonic()
+        if now - self._busy_at > QUIET_SECONDS and now - self._saved_at > QUIET_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        if self.graph is None or self.graph.store is None:
+            return
+        try:
+            if self.graph.save_soon():
+                return
+        except (StoreError, OSError) as error:
+            self._writer.info(f"ERROR: {_text(error)}. The next save tries again; the results are in memory")
+        self._saved_at = time.monotonic()
+
+    def close(self) -> None:
+        """Saves everything, closes the file and ends the evaluator."""
+        self._close_graph()
+        self._close_evaluator()
+
+    def _close_graph(self) -> None:
+        graph, self.graph, self._opened_for = self.graph, None, None
+        self.full_at = None
+        self._background.close()
+        self.pace = BatchPace()
+        if graph is not None:
+            self._close(graph)
+
+    def _close_evaluator(self) -> None:
+        evaluator, self._chosen = self._chosen, None
+        if evaluator is not None:
+            evaluator.close()
+
+    def _close(self, graph: Graph) -> None:
+        try:
+            with graph:
+                with suppress(StoreError, OSError):  # `flush` tries it again, and reports its error
+                    while not graph.save_soon():  # the records first: the user may lose patience
+                        graph.settle(wait=True)
+                graph.flush()
+        except StoreMovedError as error:
+            self._writer.info(f"ERROR: {_text(error)}")
+        except (StoreError, OSError) as error:
+            self.lost = True
+            self._writer.info(f"ERROR: {_text(error)}. What was not saved is lost")
+
+
+def _repeated() -> chess.Board:
+    """Returns a game with threefold repetitions, whose search meets draws by history."""
+    board = chess.Board()
+    for move in 2 * ("g1f3", "g8f6", "f3g1", "f6g8"):
+        board.push_uci(move)
+    return board
+
+
+def _text(error: BaseException) -> str:
+    """Returns the text of an error, without a full stop."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return (str(error) or type(error).__name__).rstrip(".")
+
 
 IDLE_SECONDS = 0.25
 MEMORY_FULL = "the search ended because its memory is full; a larger RAM or a GraphFile holds more"
 UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not
 PROVER_BYTES = 1 << 26  # size of the prover's table
 PROVER_SHARE = 0.5  # of the time for a move, for the prover
-PROVER_INFO_SECONDS = 1.0
 Job = Callable[[], object]
 
 
@@ -215,22 +463,9 @@ class Engine:
         """Ignores a command that needs no answer."""
 
     def _show(self, line: str) -> None:
-        """Prints the board, and the graph's record of it when the worker is free."""
-        board = self._board.copy()
+        """Prints the board."""
+        board = self._board
         self._writer.line(*str(board).splitlines(), f"Fen: {board.fen()}", f"Key: {key_of(board):016X}")
-        if not self._is_searching:
-            self._give(lambda: self._show_known(board))
-
-    def _show_known(self, board: chess.Board) -> None:
-        graph = self._opened.prepare(self.settings)
-        node = view(graph.read, board, lines=1) if graph else None
-        if node is None:
-            self._writer.info("the graph does not know this position")
-            return
-        self._writer.info(f"the graph has {node.visits} visits of this position, Q {node.q:+.5f}")
-        for move in node.moves:
-            if move.n and move.q is not None:
-                self._writer.info(f"{move.san} N {move.n} P {move.p:.2%} Q {move.q:+.5f}")
 
     def close(self) -> bool:
         """Ends the search, saves and closes.
@@ -259,11 +494,6 @@ class Engine:
     @property
     def _is_busy(self) -> bool:
         return self._waiting > 0
-
-    @property
-    def _is_searching(self) -> bool:
-        """Whether the worker is in a search, or in the late wave of an answered one."""
-        return self._answer is not None and not self._answer.is_over
 
     def _give(self, job: Job) -> None:
         with self._count:
@@ -324,11 +554,7 @@ class Engine:
             self._writer.info(f"ERROR: {self._opened.trouble}")
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
             return
-        worker = threading.current_thread()  # only this thread may read memory
-        answer.note(
-            graph.read(answer.board),
-            lambda node: _values(graph.arena.read, node) if threading.current_thread() is worker else {},
-        )
+        answer.note(graph.read(answer.board))
         listed = bool(answer.listed)
         if not answer.listed:
             self._ask_tables(graph, answer)
@@ -347,14 +573,6 @@ class Engine:
         """Answers with a mate in at most `moves` moves, or reports that there is none."""
         from ..solvers.mate.search import find_mate
 
-        said = 0.0
-
-        def show(progress: MateProgress) -> None:
-            nonlocal said
-            if progress.seconds - said >= PROVER_INFO_SECONDS:
-                said = progress.seconds
-                self._writer.line(mate_progress_line(progress))
-
         result = find_mate(
             answer.board,
             MateLimits(
@@ -362,7 +580,6 @@ class Engine:
             ),
             entries=graph.use_entries(PROVER_BYTES) if graph.store else None,
             stop=answer.stop,
-            on_progress=show,
             table_bytes=PROVER_BYTES,
         )
         if result.mate:
@@ -422,20 +639,6 @@ def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
         visits=progress.new_visits,
         evaluations=progress.evaluations,
     )
-
-
-def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
-    """Returns V of a node (under the null move) and of each position behind its moves that is in memory."""
-    board = board_of(node.position)
-    own = read(board)
-    found = {} if own is None else {chess.Move.null(): own.v}
-    for move in node.moves:
-        board.push(move.move)
-        record = read(board)
-        board.pop()
-        if record is not None:
-            found[move.move] = negate(record.v)
-    return found
 
 
 def _rest_of(answer: GoAnswer | None, board: chess.Board) -> tuple[chess.Move, ...]:

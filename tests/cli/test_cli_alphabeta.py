@@ -21,7 +21,6 @@ from ..support.pools import until
 
 KEYS = """position key store asked depth value cp mate bound bestmove pv nodes seconds stop_reason
 counts known entries graph_nodes iterations"""
-HEADS = "Depth Score Nodes Nodes/s Hits Cut-offs First Time Line"
 
 
 def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
@@ -33,16 +32,6 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
     assert data["pv"][0] == data["bestmove"]
     assert [row["depth"] for row in data["iterations"]] == [1, 2, 3]
     assert sum(row["counts"]["nodes"] for row in data["iterations"]) == data["nodes"]
-
-
-def test_the_table_has_a_row_for_each_depth_and_the_messages_are_on_stderr(cli: Cli) -> None:
-    outcome = cli("alphabeta", "startpos", "--moves", "e4 e5", "--depth", 3)
-    lines = outcome.out.splitlines()
-    assert lines[0].split() == HEADS.split()
-    assert [line.split()[0] for line in lines[2:5]] == ["1", "2", "3"]
-    assert lines[4].split("s   ")[-1].startswith("2. ")  # the line, after 1. e4 e5
-    assert lines[5].startswith("bestmove ")
-    assert "Nothing was saved" in outcome.err
 
 
 def test_a_second_run_says_what_it_reused(cli: Cli, tmp_path: Path) -> None:
@@ -61,19 +50,6 @@ def test_a_second_run_says_what_it_reused(cli: Cli, tmp_path: Path) -> None:
     assert [run["depth"] for run in held["entry_runs"]] == [4, 5]
     verdict = cli("store", "verify", path).ends(0)
     assert "entries, sound" in verdict.out
-
-
-@pytest.mark.parametrize(
-    ("fen", "words"),
-    [
-        ("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1", ("score #1 (White's view)", "This mate is the shortest")),
-        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", ("Black to move: checkmate", "score #0")),
-        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", ("stalemate", "score 0.00")),
-    ],
-)
-def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> None:
-    outcome = cli("alphabeta", fen, "--depth", 9).ends(0)
-    assert all(word in outcome.out for word in words)
 
 
 def _interrupted(path: Path) -> Outcome:
@@ -110,32 +86,12 @@ def test_a_signal_ends_the_search_with_what_is_known_saved_and_printed(cli: Cli,
 TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 
 
-def test_a_mate_is_printed_with_its_line(cli: Cli) -> None:
-    done = cli("mate", TWO, "--check").ends(0)
-    lines = done.out.splitlines()
-    assert lines[0] == "White mates in 2; there is no shorter mate"
-    assert lines[1].startswith("1. Ra6 ")
-    assert lines[1].endswith("#")
-    assert "proven positions" in lines[2]
-    assert lines[3].startswith("checked: every defence was played out")
-
-
 def test_json_has_moves_line_and_what_is_excluded(cli: Cli) -> None:
     data = cli("mate", TWO, "--moves", "Ra6", "--json", "--check").json
     assert (data["mate"], data["shortest"], data["excluded"], data["stop_reason"]) == (-1, True, 0, "proven")
     assert (len(data["pv"]), data["checked"]["plies"], data["stored"]) == (2, 2, False)
     none = cli("mate", "startpos", "--within", "1", "--json").json
     assert (none["mate"], none["pv"], none["excluded"], none["shortest"]) == (None, [], 1, False)
-
-
-def test_nothing_found_is_said_with_its_reason(cli: Cli) -> None:
-    assert "no mate in up to 1 move: that was the limit" in cli("mate", "startpos", "--within", 1).out
-    assert "the visit limit was reached" in cli("mate", "startpos", "--visits", 50).out
-    assert (
-        cli("mate", "7k/8/6K1/8/8/8/8/8 w - - 0 1").out
-        == "no mate: the game is over (stalemate, dead position or 75-move rule)\n"
-    )
-    assert cli("mate", "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1").out == "checkmate\n"
 
 
 def test_a_file_keeps_proofs_without_its_evaluator(cli: Cli, small_graph: Path, tmp_path: Path) -> None:

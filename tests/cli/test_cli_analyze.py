@@ -49,16 +49,6 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
         chess.Board().variation_san([chess.Move.from_uci(one) for one in move["pv"]])  # all are legal
 
 
-def test_the_table_has_the_best_moves_and_the_message_is_on_stderr(cli: Cli) -> None:
-    outcome = cli("analyze", "startpos", "--visits", 100, "--lines", 3)
-    lines = outcome.out.splitlines()
-    assert lines[0].startswith("White to move   +0.")
-    assert lines[1].split() == ["Move", "Score", "W", "D", "L", "Visits", "Line"]
-    assert lines[6].startswith("bestmove ")
-    assert "built-in evaluator" in outcome.err
-    assert "Nothing was saved" in outcome.err
-
-
 def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "it's mine.graph"
     params = ("--param", "MinibatchSize=1", "--param", "CPuct=2")
@@ -200,21 +190,6 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
 
 
 # ------------------------------------------------------------------ watch
-def test_positions_take_turns_by_their_shares() -> None:
-    board = chess.Board()
-    board.push_uci("e2e4")
-    turns = Turns([SearchJob(board=chess.Board()), SearchJob(board=board, share=3.0)])
-    had = [0.0, 0.0]
-    for _ in range(40):
-        now = turns.next()
-        assert now is not None
-        seconds = turns.seconds(now)
-        assert seconds is not None
-        had[turns.jobs.index(now)] += seconds
-        turns.count(now, seconds, "time")
-    assert had[1] == pytest.approx(3 * had[0], rel=0.1)
-
-
 MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
 
 
@@ -250,13 +225,6 @@ def test_every_position_has_its_turn_and_is_listed_in_the_file(cli: Cli, tmp_pat
     again = rows(cli("watch", store, "--json").ends(130).out)
     assert {row["line"] for row in again} == {"1. e4 e5", MATE, "1. d4"}
     assert [row["ended"] for row in again if row["line"] == MATE][-1] == "proven"
-
-
-def test_a_limit_of_evaluations_is_that_of_all_turns(cli: Cli, tmp_path: Path) -> None:
-    found = rows(cli("watch", tmp_path / "a.graph", "1. e4", "--evaluations", 50, "--json").ends(0).out)
-    assert (len(found), found[0]["best"] is not None) == (1, True)
-    ((evaluations,),) = sql(tmp_path / "a.graph", "SELECT SUM(evaluations) FROM run")
-    assert 50 <= evaluations < 100
 
 
 def test_positions_are_watched_by_workers_in_turns_that_are_saved(cli: Cli, tmp_path: Path) -> None:

@@ -64,63 +64,6 @@ def book(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(finished, tmp_path / "b.graph"))
 
 
-def test_a_build_says_what_it_did(tmp_path: Path, toml: Path, cli: Cli) -> None:
-    path = tmp_path / "b.graph"
-    first = cli("book", "build", toml, "--store", path, "--evaluations", 40, "--json").ends(0)
-    assert first.json["ended"] == "evaluations"
-    assert (first.json["searched"], first.json["evaluations"]) == (2, 40)
-    assert first.json["roots"][0]["origin"] == "root 1"
-    rest = cli("book", "build", toml, "--store", path).ends(0, "book status")
-    assert "nothing is left to search" in rest.out
-    again = cli("book", "build", toml, "--store", path, "--json").json
-    assert (again["searched"], again["evaluations"], again["leaves"]) == (0, 0, 0)
-
-
-def test_status_has_plies_runs_and_roots(book: Path, toml: Path, cli: Cli) -> None:
-    cli("book", "build", toml, "--store", book)
-    found = cli("book", "status", "--store", book, "--json").json["books"]
-    assert [item["name"] for item in found] == ["white"]
-    assert [run["ended"] for run in found[0]["runs"]] == ["complete", "complete"]
-    assert found[0]["runs"][1]["searched"] == 0
-    assert [row["ply"] for row in found[0]["plies"]] == [1, 2, 3, 4]
-    total = sum(row["open"] + row["leaf"] + row["end"] for row in found[0]["plies"])
-    assert [(total,)] == sql(book, "SELECT count(*) FROM book_position")
-    sql(book, "UPDATE book_run SET ended = NULL WHERE id = 1")
-    text = cli("book", "status", "--store", book).out
-    assert ("killed" in text, "active" in text) == (True, False)  # a later run has begun since
-    assert "Book white (white)" in text
-    assert "nothing is left to search" in text
-
-
-def test_why_gives_a_reason_for_every_legal_move(book: Path, cli: Cli) -> None:
-    found = cli("book", "why", "startpos", "--moves", "d4", "--store", book, "--json").json
-    board = chess.Board()
-    board.push_san("d4")
-    assert {move["move"] for move in found["moves"]} == {move.uci() for move in board.legal_moves}
-    assert all(move["reason"] for move in found["moves"])
-    taken = [move for move in found["moves"] if move["in_book"]]
-    assert 1 <= len(taken) < len(found["moves"])
-    assert taken[0]["rule"] == "best"
-    assert all(move["since_run"] == 1 for move in taken)
-    assert found["line"] == "1. d4"
-    text = cli("book", "why", "startpos", "--moves", "d4", "--store", book).out
-    assert "the best reply" in text
-
-
-def test_why_says_where_a_game_leaves_the_book(book: Path, cli: Cli) -> None:
-    done = cli("book", "why", "startpos", "--moves", "d4 a5 a3", "--store", book).ends(1)
-    assert "Not in book white." in done.out
-    assert "a5 is not in it" in done.out
-    found = cli("book", "why", "startpos", "--moves", "d4 a5 a3", "--store", book, "--json").json
-    assert found["left_at"]["move"] == "a5"
-    assert found["moves"] == []
-    elsewhere = cli("book", "why", "startpos", "--store", book).ends(1)
-    assert "leaves" not in elsewhere.out
-    assert (
-        "Why: the book begins at rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq - 0 1" in elsewhere.out
-    )
-
-
 def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.graph"
     toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
@@ -185,20 +128,6 @@ def test_lines_come_from_stdin(cli: Cli, white: Path, monkeypatch: pytest.Monkey
     assert done.out == "Added 3 items to the queue: 1 to 3\n"
 
 
-def test_the_to_do_list_is_printed_and_queued(cli: Cli, white: Path) -> None:
-    done = cli("book", "todo", "white", "--store", white)
-    row = next(line for line in done.out.splitlines() if line.startswith("1. "))
-    assert row.split() == ["1.", "e4", "c5", "B20", "Sicilian", "Defense", "1.500", "2"]
-    assert cli("book", "todo", white).out == done.out
-    data = cli("book", "todo", "white", "--store", white, "--json", "--queue")
-    assert [item["line"] for item in data.json["items"]] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
-    assert "Added 3 items to the queue" in data.err
-    assert "3 items already waiting" in cli("book", "todo", "white", "--store", white, "--queue").err
-    queued = cli("book", "queue", "--store", white, "--json").json["items"]
-    assert [(item["book"], item["origin"]) for item in queued] == [("white", "todo: leaves")] * 3
-    assert [item["fen"] for item in queued] == [item["position"] for item in data.json["items"]]
-
-
 def test_every_fault_of_a_toml_has_a_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("b.toml").write_text("[book]\nsied = 1\n")
@@ -249,12 +178,6 @@ def test_a_file_that_is_missing_is_made_unless_nothing_is_read(cli: Cli, file: P
         new.unlink()
 
 
-def test_studies_are_listed(cli: Cli, small_graph: Path, file: Path) -> None:
-    assert cli("study", "list", small_graph).out == "There are no studies.\n"
-    cli("study", "import", small_graph, file, "--name", "One")
-    assert [one["name"] for one in cli("study", "list", small_graph, "--json").json["studies"]] == ["One"]
-
-
 def test_a_note_is_written_shown_listed_and_deleted(cli: Cli, small_graph: Path) -> None:
     assert cli("note", small_graph, "1. e4").code == 1
     assert cli("note", small_graph, "1. e4 e5 2. Nf3", "--text", "a\nb").code == 0
@@ -285,24 +208,6 @@ def graph(tmp_path: Path, cli: Cli) -> Path:
     return path
 
 
-def test_a_repertoire_is_shown_with_its_gaps_and_weak_spots(cli: Cli, graph: Path) -> None:
-    cli("repertoire", "add", graph, "1. e4 c5 2. Bb5", "--side", "white")
-    text = cli("repertoire", "show", graph).out
-    assert "White: 3 own moves, 2 replies; " in text
-    assert "B20 Sicilian Defense" in text
-    assert "never searched" in text.split("Weak spots")[1]
-    assert "Nc6" in text.split("Gaps")[1]
-    found = cli("repertoire", "show", graph, "--side", "white", "--json").json["repertoires"]
-    assert [one["side"] for one in found] == ["white"]
-    assert found[0]["weak"][0]["move"]["san"] == "Bb5"
-    assert cli("repertoire", "show", graph, "--depth", "1").out.count("e5") < text.count("e5")
-
-
-def test_an_empty_file_has_no_repertoires(cli: Cli, small_graph: Path) -> None:
-    assert cli("repertoire", "show", small_graph).out == "There are no repertoires.\n"
-    assert cli("repertoire", "export", small_graph, "--side", "white").code == 2
-
-
 def test_lines_go_out_and_in_as_pgn_and_into_a_book(cli: Cli, graph: Path, tmp_path: Path) -> None:
     out, book = tmp_path / "white.pgn", tmp_path / "mine.toml"
     assert cli("repertoire", "export", graph, "--side", "white", "-o", out).code == 0
@@ -319,9 +224,3 @@ def test_lines_go_out_and_in_as_pgn_and_into_a_book(cli: Cli, graph: Path, tmp_p
     assert cli("book", "build", book, "--store", tmp_path / "book.graph", "--evaluations", "60").code == 0
     why = cli("book", "why", LINE, "--store", tmp_path / "book.graph").out
     assert "no book" not in why
-
-
-def test_a_move_is_removed_with_what_only_it_reached(cli: Cli, graph: Path) -> None:
-    found = cli("repertoire", "remove", graph, "1. e4 e5", "--side", "white")
-    assert found.out == "White's repertoire: 2 moves removed, 1 move now\n"
-    assert cli("repertoire", "remove", graph, "1. e4 e5", "--side", "white").code == 2

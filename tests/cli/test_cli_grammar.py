@@ -257,10 +257,6 @@ def test_settings_hold_by_their_place(cli: Cli, tmp_path: Path, monkeypatch: pyt
     assert "must be a whole number" in cli("help", "settings").err
 
 
-def test_times_have_units(cli: Cli) -> None:
-    assert cli("alphabeta", "--time", "0.001m", "--json").json["stop_reason"] == "time"
-
-
 # ------------------------------------------------------------------ completion
 def completed(line: str) -> list[str]:
     """Returns what bash is offered for the last word of a line, by a process of its own."""
@@ -276,13 +272,6 @@ def test_a_shell_completes_commands_and_options() -> None:
     assert completed("graphsearch stor") == ["store"]
     assert completed("graphsearch lab pe") == ["perft"]
     assert completed("graphsearch show --deta") == ["--details"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_has_a_script(cli: Cli, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # the tests may run without one
-    script = cli("--show-completion", shell).ends(0)
-    assert f"complete_{shell}" in script.out
 
 
 def test_the_package_has_no_settings_of_its_own() -> None:

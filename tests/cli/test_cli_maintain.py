@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import time
 from datetime import datetime, timedelta, timezone
@@ -14,7 +13,6 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch import Graph, Limits, analyze
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.jit.places import COMPILING
@@ -23,30 +21,9 @@ from graphsearch.store.tables import history
 from tests.conftest import Cli, sql
 from tests.graph.sweeps.test_reevaluate import stopped
 from tests.query.handmade import LINES, graph_file
-from tests.support.books import small_book
 from tests.support.counting import CountingEvaluator
 from tests.support.forks import Command
 from tests.support.pools import until
-
-
-def test_compact_prints_what_it_gained(cli: Cli, small_graph: Path) -> None:
-    data = cli("store", "compact", small_graph, "--json").json
-    assert set(data) == {"nodes", "superseded", "runs", "bytes_before", "bytes_after"}
-    assert data["bytes_after"] <= data["bytes_before"]
-    outcome = cli("store", "compact", small_graph)
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "before" in outcome.out
-    assert "after, 0 superseded versions dropped" in outcome.out
-
-
-def test_prune_prints_what_is_left(cli: Cli, small_graph: Path) -> None:
-    data = cli("store", "compact", small_graph, "--min-visits", 2, "--json").json
-    assert set(data) == {"nodes_before", "nodes_after", "bytes_before", "bytes_after"}
-    assert 0 < data["nodes_after"] < data["nodes_before"]
-    again = cli("store", "compact", small_graph, "--min-visits", 2).out
-    assert f"{data['nodes_after']:,} nodes before, {data['nodes_after']:,} after" in again
-    assert cli("show", "startpos", "--store", small_graph).code == 0
-    assert cli("store", "verify", small_graph).code == 0
 
 
 def test_backup_works_beside_a_writer_and_overwrites_none(
@@ -101,28 +78,6 @@ def test_ctrl_c_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pyt
 
 
 # ------------------------------------------------------------------ refresh
-@pytest.fixture
-def stale(small_graph: Path) -> Path:
-    board = chess.Board()
-    board.push_san("e4")
-    with Graph.open(small_graph) as graph:
-        analyze(graph, board, Limits(visits=200))
-    return small_graph
-
-
-def test_it_tells_what_it_did(cli: Cli, stale: Path) -> None:
-    found = cli("lab", "refresh", stale, "--tolerance", "0.0001", "--json").json
-    assert found["records"] > 350
-    assert found["settled"] is True
-    assert found["stale"] > 0
-    assert 0 < found["changed_records"] <= found["changed_edges"]
-    assert found["last_change"] < 0.0001 < found["first_change"]
-    assert found.keys() >= {"sweeps", "lost", "missing", "seconds"}
-    done = cli("lab", "refresh", stale, "--tolerance", "0.0001").ends(0)
-    assert "sweep" in done.out
-    assert "0 stale edges; written: 0 edges of 0 records" in done.out
-
-
 # ------------------------------------------------------------------ reevaluate
 @pytest.fixture
 def unfinished(small_graph: Path) -> Path:
@@ -227,21 +182,6 @@ def test_what_is_left_out_is_listed_and_fails(cli: Cli, files: tuple[Path, Path]
 
 
 # ------------------------------------------------------------------ diff
-def test_a_diff_prints_changes(cli: Cli, files: tuple[Path, Path]) -> None:
-    outcome = cli("diff", *files).ends(0)
-    assert "8 common positions: 7 the same; changed: best move 1, 0.20 or more 1, visits 1" in outcome.out
-    assert "Only in" in outcome.out
-    data = cli("diff", *files, "--json").json
-    (change,) = data["changes"]
-    assert (change["what"], change["old"]["best_san"], change["new"]["best_san"]) == (
-        ["best", "q", "n"],
-        "e5",
-        "c5",
-    )
-    assert (data["both"], data["same"], data["only_new"]) == (8, 7, 1)
-    assert data["come"][0]["worth"]["n"] == 6
-
-
 def test_a_merge_replaces_no_pipe_or_device(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -285,12 +225,6 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
     assert cli("diff", a, a, "--kind", "colour").code == 2
 
 
-def test_since_counts_one_visit_as_one(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "dead.graph"
-    cli("analyze", "8/8/4k3/8/8/4K3/8/8 w - - 0 1", "--visits", 5, "--store", path).ends(0)
-    assert "new, no move 0.00; 1 visit\n" in cli("diff", path, "--since", "last").ends(0).out
-
-
 def test_what_changed_since_a_run_has_the_new_proofs(cli: Cli, tmp_path: Path) -> None:
     path, mate = tmp_path / "a.graph", "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
     assert cli("analyze", mate, "--visits", "200", "--store", path).code == 0
@@ -304,20 +238,3 @@ def test_what_changed_since_a_run_has_the_new_proofs(cli: Cli, tmp_path: Path) -
     found = cli(*since, "--min-visits", 1).out
     assert "of them proven" in found
     assert "New proofs" in found
-
-
-def test_moves_that_came_into_a_book_or_went_have_reasons(cli: Cli, tmp_path: Path) -> None:
-    a, b = tmp_path / "a.graph", tmp_path / "b.graph"
-    small_book().write(a)
-    shutil.copy(a, b)
-    ((gone,),) = sql(b, "SELECT san FROM book_move ORDER BY key, move LIMIT 1")
-    first = "SELECT key, move FROM book_move ORDER BY key, move LIMIT 1"
-    sql(b, f"DELETE FROM book_move WHERE (key, move) IN ({first})")
-    (book,) = cli("diff", a, b, "--json").json["books"]
-    assert (book["came"], book["went"]) == (0, 1)
-    (change,) = book["changes"]
-    assert (change["san"], change["came"]) == (gone, False)
-    assert change["reason"]
-    (turned,) = cli("diff", b, a, "--json").json["books"]
-    assert (turned["came"], turned["went"]) == (1, 0)
-    assert "1 move came, 0 went" in cli("diff", b, a).out

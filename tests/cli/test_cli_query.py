@@ -28,35 +28,6 @@ def rows_of(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_lines_say_why_they_end(cli: Cli, file: Path) -> None:
-    out = cli("lines", "startpos", "--lines", 2, "--store", file).out
-    assert "1. e4 e5 2. Nf3 Nc6 (the file does not hold that position)" in out
-    assert "1... e5" in cli("lines", "startpos", "--details", "--store", file).out
-    data = cli("lines", "startpos", "--store", file, "--json").json
-    assert [ply["san"] for ply in data["lines"][0]["plies"]] == ["e4", "e5", "Nf3", "Nc6"]
-
-
-def test_a_tree_is_drawn_with_its_transpositions(cli: Cli, file: Path) -> None:
-    out = cli("tree", "startpos", "--depth", 4, "--min-visits", 1, "--store", file).out
-    assert "├── 1. e4  +0.14  60  B00 King's Pawn Game" in out
-    assert "2. e4  +0.29  18  → e4 e5 Nf3" in out
-    assert "1 transposition" in out
-    data = cli("tree", "startpos", "--store", file, "--min-visits", 30, "--json").json
-    assert [branch["san"] for branch in data["tree"]["branches"]] == ["e4", "d4"]
-    assert data["tree"]["hidden"] == 1
-
-
-def test_a_line_is_a_curve_and_a_table(cli: Cli, file: Path) -> None:
-    outcome = cli("curve", "startpos", "--moves", "e4 e5 Nf3 Nc6 d4", "--store", file).ends(0)
-    assert "\u2502\u2588" in outcome.out
-    assert max(map(len, outcome.out.splitlines())) <= 80
-    assert "does not hold 2 positions" in outcome.err
-    assert "not stored" in outcome.out
-    data = cli("curve", "startpos", "--moves", "e4 e5", "--store", file, "--json").json
-    assert [point["n"] for point in data["points"]] == [111, 60, 40]
-    assert data["points"][0]["loss_cp"] is not None
-
-
 def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     outcome = cli("find", "--min-visits", 50, "--side", "w", "--store", file)
     assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.21", "111"]]
@@ -86,11 +57,6 @@ def test_sql_prints_rows_and_refuses_what_writes(cli: Cli, file: Path) -> None:
     assert (refused.code, refused.out, len(refused.faults)) == (2, "", 1)
     cli("lab", "sql", "SELECT x FROM y", "--store", file).ends(2, "no such table: y")
     assert cli("lab", "sql", "SELECT 1", "--store", file.with_name("none.graph")).code == 2
-
-
-def test_games_without_games_say_how_to_get_some(cli: Cli, file: Path) -> None:
-    outcome = cli("games", "startpos", "--store", file).ends(0, "import")
-    assert "White" not in rows_of(outcome.out)[2]
 
 
 @pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "lab sql"])
@@ -159,17 +125,6 @@ def whole_file(tmp_path: Path) -> Path:
     return graph_file(tmp_path / "hand.graph", LINES)
 
 
-@pytest.mark.parametrize(("q", "leads"), [(0.3, True), (0.2, False)])
-def test_a_table_says_if_the_first_move_is_not_the_most_visited(
-    cli: Cli, tmp_path: Path, q: float, leads: bool
-) -> None:
-    path = graph_file(tmp_path / "led.graph", {"": {"e4": (12000, 0.2), "d4": (3000, q)}})
-    text = cli("show", path).out
-    assert ("d4 leads by value, e4 by visits" in text) == leads
-    assert (text.index("\nd4 ") < text.index("\ne4 ")) == leads
-    assert cli("show", path, "--json").json["moves"][0]["san"] == ("d4" if leads else "e4")
-
-
 def test_scores_are_whites_and_those_of_json_the_movers(cli: Cli, whole_file: Path) -> None:
     """After 1. e4 e5, q is -0.15 for Black, who plays it: good for White."""
     words = ("show", whole_file, "e4", "--details", "--lines", "1")
@@ -188,11 +143,3 @@ def test_a_terminal_sees_the_best_lines_and_the_counters_beside_clean_json_on_st
     for word in ("Move", "W D L", "Line", "nodes ", "visits/s ", "evaluations/s ", "depth "):
         assert word in shown
     assert json.loads(capsys.readouterr().out)["bestmove"]
-
-
-def test_a_curve_writes_a_proven_mate_as_the_other_tables_do(cli: Cli, tmp_path: Path) -> None:
-    store, mate = tmp_path / "a.graph", "6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1"
-    assert cli("analyze", mate, "--visits", 50, "--store", store).code == 0
-    first = cli("curve", mate, "--moves", "Ra8#", "--store", store, "--json").json["points"][0]
-    assert first["mate"] == 1
-    assert "#1" in cli("curve", mate, "--moves", "Ra8#", "--store", store).out

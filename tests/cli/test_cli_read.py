@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 import chess
-import pytest
 from graphsearch.cli.lab import FIGURES
 
-from graphsearch.base.version import __version__
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
 from tests.conftest import sql
@@ -18,33 +16,6 @@ from tests.store.test_damage import flip
 from ..conftest import Cli, finish, start
 
 OF_A_MOVE = "move san n p q wdl cp mate bounds apart pv"
-
-
-def test_perft_divides_by_move(cli: Cli) -> None:
-    data = cli("lab", "perft", "startpos", 3, "--divide", "--json", "--moves", "e4 e5").json
-    assert sum(data["divide"].values()) == data["nodes"]
-    assert cli("lab", "perft", "startpos", 0).out == "nodes: 1\n"
-    mate = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"
-    assert cli("lab", "perft", mate, 1, "--divide", "--json").json["nodes"] == 0
-    board = chess.Board()
-    board.push_san("e4")
-    board.push_san("e5")
-    assert set(data["divide"]) == {move.uci() for move in board.legal_moves}
-    text = cli("lab", "perft", "startpos", 3, "--divide", "--moves", "e4 e5").out
-    assert f"e1e2: {data['divide']['e1e2']}\n" in text
-    assert text.endswith(f"nodes: {data['nodes']}\n")
-
-
-def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
-    data = cli("show", "startpos", "--store", small_graph, "--json").json
-    names = "position key visits q wdl bounds moves evaluator run opening games books repertoire note"
-    assert set(data) == set(names.split())
-    assert data["key"] == "463b96181691fc9c"
-    assert data["visits"] >= 300
-    assert sum(data["wdl"]) == pytest.approx(1)
-    assert len(data["moves"]) == 20
-    assert data["visits"] == 1 + sum(move["n"] for move in data["moves"])
-    assert set(data["moves"][0]) == set(OF_A_MOVE.split())
 
 
 def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path) -> None:
@@ -72,31 +43,6 @@ def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> N
     assert "V and P of the rules, in run 1" in cli("show", *mate, "--details").out
 
 
-def test_show_draws_the_board_and_a_row_for_every_move(cli: Cli, small_graph: Path) -> None:
-    lines = cli("show", "startpos", "--store", small_graph).out.splitlines()
-    assert "1 R N B Q K B N R" in lines
-    data = cli("show", "startpos", "--store", small_graph, "--json").json
-    assert {move["san"] for move in data["moves"]} <= {line.split()[0] for line in lines if line.strip()}
-    few = cli("show", "startpos", "--store", small_graph, "--lines", 3).out.splitlines()
-    assert len(few) == len(lines) - 17
-
-
-def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
-    data = cli("store", "info", small_graph, "--json").json
-    assert set(data) >= {"format_version", "nodes", "bytes_per_node", "evaluator"}
-    assert data["file_bytes"] == small_graph.stat().st_size
-    assert [run["visits"] for run in data["runs"]] == [data["roots"][0]["visits"]]
-    assert data["runs"][0]["limits"] == {"visits": 300}
-    assert [(run["kind"], run["evaluator"], run["program"]) for run in data["runs"]] == [
-        ("search", 1, __version__)
-    ]
-    assert data["evaluators"] == [{"number": 1} | data["evaluator"]]
-    text = cli("store", "info", small_graph).out
-    assert f"{data['nodes']:,}" in text
-    assert "builtin" in text
-    assert "visits=300" in text
-
-
 def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) -> None:
     with Store.open(small_graph) as store:
         number = store.add_evaluator(EvaluatorIdentity("net", "1234", {"t": 1.5}))
@@ -118,18 +64,6 @@ def test_verify_fails_on_a_flipped_bit_and_says_where(cli: Cli, small_graph: Pat
     assert outcome.json["problems"]
     text = cli("store", "verify", small_graph).ends(1)
     assert "NOT sound" in text.out
-
-
-@pytest.mark.parametrize("evaluator", ["builtin", "uniform"])
-def test_evaluate_answers_for_every_legal_move(cli: Cli, evaluator: str) -> None:
-    data = cli("evaluate", "startpos", "--evaluator", evaluator, "--json").json
-    assert set(data) >= {"position", "wdl", "q", "cp", "priors"}
-    assert data["position"] == chess.STARTING_FEN
-    assert sum(data["wdl"]) == pytest.approx(1)
-    assert data["q"] == pytest.approx(data["wdl"][0] - data["wdl"][2], abs=1e-3)
-    assert sum(data["priors"].values()) == pytest.approx(1)
-    assert set(data["priors"]) == {move.uci() for move in chess.Board().legal_moves}
-    assert list(data["priors"].values()) == sorted(data["priors"].values(), reverse=True)
 
 
 def test_evaluate_reads_a_file_line_by_line_and_goes_on_past_a_bad_line(cli: Cli, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
 from graphsearch.uci.answer import GoAnswer, quick_move
-from graphsearch.uci.clock import Budget, Standing
 from graphsearch.uci.options import OPTIONS, Settings
 from tests.conftest import shared_data
 from tests.support.graphs import numbers_below
@@ -60,15 +59,6 @@ def test_a_late_evaluator_never_keeps_an_answer_back(blocking: BlockingEvaluator
         lines = game.ask(f"position fen {board.fen()}", "go nodes 60", until="bestmove")
         assert is_legal(board, lines)
         assert field_of(lines[-2], "nodes") >= 60
-
-
-def test_what_was_visited_before_the_delay_decides(blocking: BlockingEvaluator) -> None:
-    with Played(make=lambda settings: blocking) as game:
-        first = game.ready().ask("go nodes 300", until="bestmove")
-        again = ask_until_late(game, blocking, "go wtime 500 btime 500")
-        assert best_of(again) == best_of(first)
-        assert not blocking.open.is_set()
-        blocking.open.set()
 
 
 def test_a_late_worker_goes_on_along_the_expected_line(blocking: BlockingEvaluator) -> None:
@@ -179,15 +169,6 @@ def test_an_infinite_search_waits_for_stop_whatever_it_has_found() -> None:
             game.ask("stop", until="bestmove")
 
 
-def test_multipv_shows_every_legal_move_if_so_many_are_asked_for() -> None:
-    with Played({"MultiPV": "40"}) as game:
-        lines = game.ask("go nodes 900", until="bestmove")
-        last = [line for line in lines if " pv " in line][-20:]
-        assert [line.split(" multipv ")[1].split()[0] for line in last] == [str(k) for k in range(1, 21)]
-        assert {line.split(" pv ")[1].split()[0] for line in last} == {m.uci() for m in START.legal_moves}
-        assert all(" score cp " in line for line in last)
-
-
 def test_searchmoves_are_the_only_ones_to_be_played() -> None:
     with Played({"MultiPV": "5"}) as game:
         lines = game.ask("go nodes 200 searchmoves a2a3 h2h4 e2e5", until="bestmove")
@@ -210,27 +191,6 @@ def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
             game.ask("position startpos moves e2e4", "go ponder wtime 300 btime 300", "d", until="Key")
             assert not any(line.startswith("bestmove") for line in game.console.lines[game.console.read :])
             assert best_of(game.ask(last, until="bestmove")) != "0000"
-
-
-def test_a_pondered_move_is_not_new(blocking: BlockingEvaluator, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Standing] = []
-
-    def stops(budget: Budget, at: Standing) -> bool:
-        seen.append(at)
-        return True
-
-    monkeypatch.setattr(answer, "may_stop", stops)
-    with Played(make=lambda settings: blocking) as game:
-        game.ready()
-        blocking.open.clear()
-        game.ask(f"go ponder {AMPLE}", "d", until="Key")
-        assert blocking.waiting.wait(PATIENCE)
-        time.sleep(0.5)  # the first best move is known half a second after `go`
-        blocking.open.set()
-        game.console.until("info depth")
-        game.ask("ponderhit", until="bestmove")
-    assert seen
-    assert all(at.best_since <= at.elapsed for at in seen)
 
 
 def test_a_ponderhit_amid_an_update_does_not_spend_pondering_time(
@@ -275,15 +235,6 @@ def test_what_is_known_is_shown_at_once_and_counts(tmp_path: Path) -> None:
         infos = [line for line in lines if " pv " in line]
         assert all(field_of(line, "nodes") >= 300 for line in infos)
         assert field_of(infos[-1], "nps") == 0
-
-
-def test_an_option_that_drops_the_positions_in_memory_says_so(tmp_path: Path) -> None:
-    options = ("setoption name Evaluator value uniform", "isready")
-    for file, said in (("", 1), (str(tmp_path / "a.graph"), 0)):
-        with Played({"GraphFile": file, "Evaluator": "builtin"}) as game:
-            game.ask("go nodes 30", until="bestmove")
-            lines = game.ask(*options, until="readyok")
-            assert sum("positions in memory are dropped" in line for line in lines) == said
 
 
 CHANGES = ("Threads value 2", "Workers value 1", "Gather value classic", "SyzygyPath value FOLDER")
@@ -397,41 +348,6 @@ def test_go_nodes_again_and_again_is_one_search(tmp_path: Path, overlap: str) ->
         assert numbers_below(graph, START) == parts
 
 
-def test_every_go_of_a_hasty_gui_gets_one_answer() -> None:
-    count = 20
-    with Played({"MultiPV": "500", "VerboseMoveStats": "true", "LogLiveStats": "true"}) as game:
-        game.ready()
-        moves: list[str] = []
-        board = chess.Board()
-        for k in range(count):
-            lines = game.ask(
-                f"position startpos moves {' '.join(moves)}", "go infinite", "stop", until="bestmove"
-            )
-            assert is_legal(board, lines)
-            if k % 3:
-                moves.append(best_of(lines))
-                board.push_uci(moves[-1])
-        assert sum(line.startswith("bestmove") for line in game.console.lines) == count
-
-
-def test_a_file_that_fits_is_in_memory_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.graph"
-    with Graph.open(path) as graph:
-        analyze(graph, chess.Board(), Limits(visits=3000))
-    monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
-    with Played({"GraphFile": str(path)}) as played:
-        played.ready()
-        held = played.engine._opened.graph
-        assert held is not None
-        end = time.monotonic() + 60
-        while not held.pager.complete and time.monotonic() < end:
-            time.sleep(0.02)
-        assert held.pager.complete
-        assert held.arena.node_count == held.node_count
-        assert held.pager.read_back == 0
-        played.ask("go nodes 100", until="bestmove")
-
-
 @pytest.mark.parametrize(
     "refused", ["fen 8/8/8/8/8/8/8/8 w - - 0 1", "fen nonsense", "", "startpos moves e2e4 e7e5 e1e3 g8f6"]
 )
@@ -473,12 +389,6 @@ def test_where_no_mate_is_that_short_or_moves_are_listed_the_graph_is_searched()
         board = chess.Board(TWO.removeprefix("position fen "))
         assert board.is_legal(chess.Move.from_uci(best_of(lines)))
         assert best_of(game.ask(TWO, "go mate 2 searchmoves a1a2", until="bestmove")) == "a1a2"
-
-
-def test_a_search_for_mate_obeys_stop_and_the_clock() -> None:
-    with Played() as game:
-        assert best_of(game.ready().ask("position startpos", "go mate 12 movetime 300", until="bestmove"))
-        game.ask("go mate 12", "stop", until="bestmove")
 
 
 def test_every_search_plays_the_shortest_mate_and_the_longest_defence() -> None:

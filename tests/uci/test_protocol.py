@@ -15,10 +15,9 @@ import pytest
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import board_from_fen
-from graphsearch.search.params import OPTION_NAMES, SearchParams
 from graphsearch.uci.answer import quick_move
-from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop, move_budget
-from graphsearch.uci.options import OPTIONS, Settings
+from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop
+from graphsearch.uci.options import Settings
 from graphsearch.uci.protocol import parse_go, parse_position, parse_setoption, written_line
 from tests.conftest import finish, start
 from tests.uci.engines import Played
@@ -101,11 +100,6 @@ def test_setoption_keeps_blanks_in_names_and_values() -> None:
     assert parse_setoption("setoption name GraphFile value") == ("GraphFile", "")
     assert parse_setoption("setoption name Clear Hash") == ("Clear Hash", "")
     assert parse_setoption("setoption") == ("", "")
-
-
-def test_every_search_parameter_is_an_option_with_its_default() -> None:
-    assert set(OPTION_NAMES) <= {option.name for option in OPTIONS}
-    assert Settings().params() == SearchParams()
 
 
 def test_options_are_named_in_any_case_and_others_are_refused_with_those_that_exist() -> None:
@@ -274,16 +268,6 @@ def test_no_clock_is_overdrawn() -> None:
             assert budget.most <= left - overhead / 1000, (time, increment, to_go, overhead)
 
 
-@pytest.mark.parametrize("to_go", TO_GO)
-def test_more_time_or_increment_never_means_less_thought(to_go: int | None) -> None:
-    for increment, overhead in product(INCREMENTS, OVERHEADS):
-        budgets = [clock_budget(time, increment, to_go, overhead_ms=overhead) for time in TIMES]
-        assert budgets == sorted(budgets, key=lambda b: b.planned)
-    for time in TIMES:
-        budgets = [clock_budget(time, increment, to_go) for increment in INCREMENTS]
-        assert budgets == sorted(budgets, key=lambda b: b.planned)
-
-
 @pytest.mark.parametrize(
     ("time", "increment", "to_go", "moves"),
     [(60_000, 0, 40, 200), (2000, 0, 5, 200), (10_000, 100, None, 60)],
@@ -299,14 +283,6 @@ def test_the_overhead_of_every_move_stays_on_the_clock(
         left -= 1000 * min(factor * budget.planned, budget.most) + 100
         assert left > 0, played
         left += increment + (time if to_come == 1 else 0)
-
-
-def test_a_time_for_the_move_is_nearly_used_up() -> None:
-    assert move_budget(0).most == 0
-    assert move_budget(-5).most == 0
-    for ms, overhead in product((1, 10, 100, 1000, 10**6), (0, 10, 100, 5000)):
-        budget = move_budget(ms, overhead_ms=overhead)
-        assert 0.75 * ms / 1000 <= budget.most <= ms / 1000
 
 
 SURE, UNSURE = Budget(1.0, 2.5), Budget(1.0, 1.3)

@@ -61,21 +61,23 @@ def without_tables(function: Function) -> Function:
     return function
 
 
-def command(function: Function, name: str, **shown: Any) -> TyperCommand:
-    """Returns the command of a function.
+def help_of(function: Callable[..., object]) -> tuple[str, str]:
+    """Returns the help text in a docstring, up to its arguments, and its examples, a paragraph of `\\b`."""
+    shown, _, _ = (getdoc(function) or "").partition("\nArgs:\n")
+    text, mark, examples = shown.partition("\b\nExample")
+    return text, mark + examples
 
-    Its docstring is the help text, up to its arguments. The examples, in a paragraph of `\\b`, follow the
-    options.
-    """
-    shown_text, _, _ = (getdoc(function) or "").partition("\nArgs:\n")
-    text, mark, examples = shown_text.partition("\b\nExample")
+
+def command(function: Function, name: str, **shown: Any) -> TyperCommand:
+    """Returns the command of a function; the examples of its docstring follow the options."""
+    text, examples = help_of(function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(
         name,
         cls=ProgramCommand,
         context_settings=HELP_NAMES,
         help=text,
-        epilog=mark + examples,
+        epilog=examples,
         **shown,
     )(with_options(function))
     made = typer.main.get_command(app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import getdoc
 
 import typer
 
@@ -11,58 +12,74 @@ from .output import print_parts
 from .settings import KEYS, NAME, STORE_VARIABLE, Setting, settings, user_file
 from .tables import LEFT, Part, Table
 
-TOPICS = {
-    "files": (
-        "where the graph file comes from",
-        """The graph file holds searches, games and books. Name it with --store FILE, or first:
 
-  graphsearch show first.graph "1. e4 e5"
-  graphsearch show "1. e4 e5" --store first.graph
+# ---------------------------------------------------------------- topics, in their docstrings
+def files() -> None:
+    """Where the graph file comes from.
 
-Without either, the variable GRAPHSEARCH_STORE names it, then `store` in graphsearch.toml (see `help
-settings`). A search without any file is not saved.""",
-    ),
-    "positions": (
-        "how to write a position",
-        """POSITION is one of these; by default the start position, for some commands the file's roots.
+    The graph file holds searches, games and books. Name it with --store FILE, or first:
 
-  startpos                      the start position
-  "1. e4 e5 2. Nf3"             moves from there, in SAN or UCI, with or without numbers
-  "FEN"                         a FEN, in quotes
-  "FEN moves e2e4 e7e5"         moves from there; --moves MOVES does the same
-  chess960:518                  a start position of Chess960
-  games.pgn                     the last position of its first game; --game K and --ply P choose others
-  positions.epd                 its first position; --game K chooses another
+      graphsearch show first.graph "1. e4 e5"
+      graphsearch show "1. e4 e5" --store first.graph
 
-`mate`, `evaluate` and `book queue` take every position of an EPD file.""",
-    ),
-    "evaluators": (
-        "who evaluates positions",
-        """--evaluator NAME:
+    Without either, the variable GRAPHSEARCH_STORE names it, then `store` in graphsearch.toml (see `help
+    settings`). A search without any file is not saved.
+    """
 
-  builtin          the program's own networks; the default
-  uniform          knows only the rules, for benchmarks
-  nnue:FILE        Stockfish's network: a .nnue file, or nnue:stockfish for the installed program's
-  lc0:FILE         a network of Leela Chess Zero, .pb.gz or .onnx
-  uci:PROGRAM      any UCI engine
-  FILE.py:CLASS    a class of a Python file
 
---policy and --value take priors and values from two of them, --evaluator-option sets their options,
---syzygy adds tablebases. A file belongs to the evaluator that filled it, and is
-searched with that one if none is named; `reevaluate` changes that.""",
-    ),
-    "numbers": (
-        "counts, times and sizes",
-        """Counts: 5000, 10k, 2M. Times: 30 (seconds), 90s, 5m, 2h. Sizes: 256MB, 4GB. Ranges: 10..20, 0.3..
-Dates: 2024, 2024-05, 2024-05-17.""",
-    ),
-    "output": (
-        "tables, JSON and exit codes",
-        """Data goes to stdout, messages to stderr; --json prints JSON. Exit codes: 0 done; 1 failed,
-not found, or a file without a usable game or position; 2 wrong use, a missing file or a missing extra;
-70 a defect of the program; 130 after Ctrl-C and 143 after SIGTERM, both saved first.""",
-    ),
-}
+def positions() -> None:
+    """How to write a position.
+
+    POSITION is one of these; by default the start position, for some commands the file's roots.
+
+      startpos                      the start position
+      "1. e4 e5 2. Nf3"             moves from there, in SAN or UCI, with or without numbers
+      "FEN"                         a FEN, in quotes
+      "FEN moves e2e4 e7e5"         moves from there; --moves MOVES does the same
+      chess960:518                  a start position of Chess960
+      games.pgn                     the last position of its first game; --game K and --ply P choose others
+      positions.epd                 its first position; --game K chooses another
+
+    `mate`, `evaluate` and `book queue` take every position of an EPD file.
+    """
+
+
+def evaluators() -> None:
+    """Who evaluates positions.
+
+    --evaluator NAME:
+
+      builtin          the program's own networks; the default
+      uniform          knows only the rules, for benchmarks
+      nnue:FILE        Stockfish's network: a .nnue file, or nnue:stockfish for the installed program's
+      lc0:FILE         a network of Leela Chess Zero, .pb.gz or .onnx
+      uci:PROGRAM      any UCI engine
+      FILE.py:CLASS    a class of a Python file
+
+    --policy and --value take priors and values from two of them, --evaluator-option sets their options,
+    --syzygy adds tablebases. A file belongs to the evaluator that filled it, and is
+    searched with that one if none is named; `reevaluate` changes that.
+    """
+
+
+def numbers() -> None:
+    """Counts, times and sizes.
+
+    Counts: 5000, 10k, 2M. Times: 30 (seconds), 90s, 5m, 2h. Sizes: 256MB, 4GB. Ranges: 10..20, 0.3..
+    Dates: 2024, 2024-05, 2024-05-17.
+    """
+
+
+def output() -> None:
+    """Tables, JSON and exit codes.
+
+    Data goes to stdout, messages to stderr; --json prints JSON. Exit codes: 0 done; 1 failed,
+    not found, or a file without a usable game or position; 2 wrong use, a missing file or a missing extra;
+    70 a defect of the program; 130 after Ctrl-C and 143 after SIGTERM, both saved first.
+    """
+
+
+TOPICS = {one.__name__: getdoc(one) or "" for one in (files, positions, evaluators, numbers, output)}
 
 
 def _parameters() -> str:
@@ -89,9 +106,9 @@ def _settings() -> Iterator[Part]:
     yield Table(rows, {"Value": LEFT})
 
 
-ABOUT = {name: about for name, (about, _) in TOPICS.items()} | {
-    "settings": "defaults in graphsearch.toml, and what holds here",
-    "parameters": "the names that --param takes",
+ABOUT = {name: text.partition("\n")[0] for name, text in TOPICS.items()} | {
+    "settings": "Defaults in graphsearch.toml, and what holds here.",
+    "parameters": "The names that --param takes.",
 }
 
 
@@ -114,7 +131,7 @@ def help_on(topics: list[str] | None = None) -> None:
         return
     first = words[0]
     if first in TOPICS:
-        print(TOPICS[first][1])
+        print(TOPICS[first].partition("\n\n")[2])
     elif first == "settings":
         print_parts(_settings())
     elif first == "parameters":

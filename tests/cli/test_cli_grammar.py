@@ -71,7 +71,7 @@ def named_texts() -> Iterator[tuple[str, str]]:
     for words, one in commands().items():
         parts = [one.help or "", one.epilog or "", *(param.help or "" for param in one.params)]
         yield words, "\n".join(parts)
-    for topic, (_, text) in importlib.import_module("graphsearch.cli.help").TOPICS.items():
+    for topic, text in importlib.import_module("graphsearch.cli.help").TOPICS.items():
         yield f"help {topic}", text
 
 

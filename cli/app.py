@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from graphsearch.base.version import __version__
 
-from .commands import HELP_NAMES, ProgramGroup, command
+from .commands import HELP_NAMES, ProgramGroup, command, help_of
 from .options import option
 from .output import PROGRAM
 
@@ -42,7 +42,6 @@ Games
   import             games.import_files  Import games, Polyglot books and positions into a graph file.
   review             analyze.review      Review games: search every position, judge every move.
   games              games.games_of      Compare imported games with the search, or list them.
-  players            games.players_of    List who played the imported games.
   prepare            games.prepare       List where an opponent's games leave your book.
   novelties          games.novelties     List strong moves that games hardly know, and popular ones that lose.
 Books
@@ -89,20 +88,12 @@ lab: Measurements
   lab bench          lab.bench           Measure the speed of this machine.
 """
 COMPLETE = "_GRAPHSEARCH_COMPLETE"  # variable by which a shell asks for the ends of a line
-_ABOUT = """Search chess positions into a graph stored in one file, and read it back.
-
-A search can be stopped at any time and resumed from the same file.
-"""
-EXAMPLES = """\b
-Examples:
-  graphsearch analyze first.graph --time 10
-  graphsearch show first.graph "1. e4 e5"
-  graphsearch store info first.graph"""
 
 
 def app(words: list[str] | None = None) -> TyperGroup:
     """Returns the program. With a command line, only the command that it names is imported and can be run."""
     commands = _commands("", words)
+    about, examples = help_of(_root)
     root = typer.Typer(
         name=PROGRAM,
         cls=ProgramGroup,
@@ -111,9 +102,9 @@ def app(words: list[str] | None = None) -> TyperGroup:
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings=HELP_NAMES,
-        epilog=EXAMPLES,
+        epilog=examples,
     )
-    root.callback(help=_ABOUT)(_root)
+    root.callback(help=about)(_root)
     program = typer.main.get_command(root)
     assert isinstance(program, TyperGroup)
     program.commands = commands
@@ -165,4 +156,13 @@ def _root(
         bool, option("--version", "Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Takes the options of the program itself."""
+    """Search chess positions into a graph stored in one file, and read it back.
+
+    A search can be stopped at any time and resumed from the same file.
+
+    \b
+    Examples:
+      graphsearch analyze first.graph --time 10
+      graphsearch show first.graph "1. e4 e5"
+      graphsearch store info first.graph
+    """

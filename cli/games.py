@@ -1,4 +1,4 @@
-"""`graphsearch import`, `games`, `players`, `prepare`, `novelties`: games in a graph file."""
+"""`graphsearch import`, `games`, `prepare`, `novelties`: games in a graph file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphsearch.exchange.kept_games import export_games, form_of
 from graphsearch.exchange.output import check_target
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import named_board
-from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, Order, list_games, players
+from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, Order, list_games
 from graphsearch.query.games import Games, PlayedMove, games
 from graphsearch.query.novelties import NotableMove, Novelties, Rules
 from graphsearch.query.novelties import novelties as novelties_in
@@ -61,8 +61,8 @@ def import_files(
     Games: how often each move was played, and with which results, goes into separate tables; the search graph
     does not change. A game that python-chess reads is read. One with an illegal move, or a word that could be
     a move, is reported with its line and not counted; other words and unreadable tags are reported. Games of
-    other variants are counted by variant and skipped. With --players, `players`,
-    `prepare` and `games --list` work; without it nothing is kept of who played. A file that was imported
+    other variants are counted by variant and skipped. With --players, `prepare`
+    and `games --list` work; without it nothing is kept of who played. A file that was imported
     without it is read once more, only for that: its games count no second time.
 
     Books: every entry, unchanged. A book identifies positions only by their keys; their FENs are looked up in
@@ -383,41 +383,6 @@ def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, st
 
 
 PREPARE_SPARE = ("Opening", "Last", "Answer", "Of", "ECO", "Best", "Cost", "Result", "Score")
-
-
-def players_of(store: options.StoreOption, name: str = "", lines: options.Lines = 30) -> None:
-    """List the players of the imported games: games of each colour, first and last year, highest Elo.
-
-    A name is found by words or their beginnings, in any order; case, accents and punctuation do not matter.
-    `graphsearch import --players` keeps who played. The view `played_games` has every game for SQL.
-
-    JSON: `games` and `total` count all games and players of the file.
-
-    \b
-    Examples:
-      graphsearch players games.graph
-      graphsearch players games.graph kasparov --json
-
-    Args:
-      name: NAME: Part of a name; all players by default.
-    """
-    found = players(store, name, top=lines or options.ALL_LINES)
-    if not found.rows:
-        say(f"note: no player's name contains {name!r}")
-    rows = [
-        {
-            "Player": one_line(row.name),
-            "Games": f"{row.games:,}",
-            "White": f"{row.white:,}",
-            "Black": f"{row.black:,}",
-            "From": (row.first or "")[:4],
-            "To": (row.last or "")[:4],
-            "Elo": str(row.elo or ""),
-        }
-        for row in found.rows
-    ]
-    title = f"{count(found.games, 'game')} of {count(found.total, 'player')}"
-    print_answer(found, [title, Table(rows)])
 
 
 def prepare(

@@ -50,7 +50,6 @@ import games.pgn --store a.graph
 import positions.epd --store a.graph
 games startpos --store a.graph
 import games.pgn --store a.graph --players
-players --store a.graph
 novelties --store a.graph
 review opera.pgn --visits 50 --store a.graph -o reviewed.pgn
 export --store a.graph -o a.bin --weights q --min-visits 2

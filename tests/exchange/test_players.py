@@ -201,10 +201,3 @@ def test_the_commands_print_tables_and_objects(cli: Cli, tmp_path: Path) -> None
     file, store = pgn(tmp_path), tmp_path / "a.graph"
     assert "players of" not in cli("import", file, "--store", store).out
     assert "players of 4 games added" in cli("import", file, "--players", "--store", store).out
-    table = cli("players", "carls", "--store", store).ends(0)
-    assert [line.split("  ")[0] for line in table.out.splitlines()[3:]] == [
-        *("Carlsen, Magnus", "Carlsen, M", "Carlson")
-    ]
-    rows = cli("players", "--store", store, "--json").json["players"]
-    who, when = {"name": "Carlsen, Magnus", "elo": 2830}, {"first": "2020", "last": "2024-03-15"}
-    assert rows[0] | {"id": 0} == {"id": 0, "games": 3, "white": 2, "black": 1} | who | when

@@ -29,7 +29,6 @@ READ = (
     ("games", "startpos", "--store", "{}"),
     ("novelties", "startpos", "--min-games", "1", "--min-visits", "2", "--store", "{}"),
     ("novelties", "--book", "white", "--min-games", "1", "--store", "{}", "--json"),
-    ("players", "--store", "{}"),
     ("prepare", "--player", "ann", "--min-visits", "1", "--store", "{}"),
     ("prepare", "--player", "bob", "--book", "white", "--store", "{}", "--json"),
     ("lab", "game", "1:1", "--store", "{}"),

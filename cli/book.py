@@ -142,6 +142,8 @@ def _items(line: options.LineOptions, positions: list[str], problems: list[str])
 
 def _given(line: options.LineOptions, text: str) -> Iterable[GivenItem]:
     path = Path(text)
+    if text == options.STDIN and line.given:
+        raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
     if text != options.STDIN and not path.exists():
         if (line.game, line.ply) != (None, None):
             raise typer.BadParameter("--game and --ply need a PGN file")

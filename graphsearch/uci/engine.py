@@ -291,6 +291,10 @@ MEMORY_FULL = "the search ended because its memory is full; a larger RAM or a Gr
 UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not
 PROVER_BYTES = 1 << 26  # size of the prover's table
 PROVER_SHARE = 0.5  # of the time for a move, for the prover
+COMMANDS = (
+    *("uci", "isready", "setoption", "ucinewgame", "position", "go", "stop", "ponderhit"),
+    *("debug", "register", "d", "quit"),
+)
 Job = Callable[[], object]
 
 
@@ -326,49 +330,50 @@ class Engine:
         self._count = threading.Lock()
         self._worker = threading.Thread(target=self._work, name="graphsearch-uci", daemon=True)
         self._worker.start()
-        self._commands: dict[str, Callable[[str], None]] = {
-            "uci": self._uci,
-            "isready": self._isready,
-            "setoption": self._setoption,
-            "ucinewgame": self._ucinewgame,
-            "position": self._position,
-            "go": self._go,
-            "stop": self._stop,
-            "ponderhit": self._ponderhit,
-            "debug": self._nothing,
-            "register": self._nothing,
-            "d": self._show,
-        }
 
     # ---------------------------------------------------------- commands
     def handle(self, line: str) -> bool:
         """Executes a command line; returns False after `quit`."""
         line = line.strip()
         self._writer.received(line)
-        words = line.split()
-        if not words:
+        if not line:
             return True
-        name = words[0].lower()
-        if name == "quit":
+        name, *words = line.split()
+        if name.lower() == "quit":
             return False
-        command = self._commands.get(name)
-        if command is None:
-            self._writer.info(
-                f"unknown command {shortened(words[0])!r}; there are {', '.join(self._commands)}, quit"
-            )
-            return True
         try:
-            command(line)
+            self._execute(name.lower(), words, line)
         except Exception as error:  # a defect must not end a game
-            self._writer.info(f"ERROR: {name} failed: {error_line(error, line)}")
+            self._writer.info(f"ERROR: {name.lower()} failed: {error_line(error, line)}")
         return True
 
-    def _uci(self, line: str) -> None:
-        head = [f"id name graphsearch {__version__}", "id author the graphsearch authors"]
-        self._writer.line(*head, *self.settings.lines(), "uciok")
-        self._give(_import_kernels)
+    def _execute(self, name: str, words: list[str], line: str) -> None:
+        match name:
+            case "uci":
+                head = [f"id name graphsearch {__version__}", "id author the graphsearch authors"]
+                self._writer.line(*head, *self.settings.lines(), "uciok")
+                self._give(_import_kernels)
+            case "isready":
+                self._isready()
+            case "setoption":
+                self._setoption(line)
+            case "ucinewgame":
+                self._give(self._opened.new_game)
+            case "position":
+                self._position(words)
+            case "go":
+                self._go(words)
+            case "stop" | "ponderhit" if self._answer is not None:
+                self._answer.end_soon() if name == "stop" else self._answer.ponderhit()
+            case "d":
+                board = self._board
+                self._writer.line(
+                    *str(board).splitlines(), f"Fen: {board.fen()}", f"Key: {key_of(board):016X}"
+                )
+            case _ if name not in COMMANDS:
+                self._writer.info(f"unknown command {shortened(name)!r}; there are {', '.join(COMMANDS)}")
 
-    def _isready(self, line: str) -> None:
+    def _isready(self) -> None:
         """Answers at once during a search; otherwise after the graph is open."""
         answer = self._answer
         if self._opened.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
@@ -391,12 +396,9 @@ class Engine:
         except (OSError, ValueError) as error:
             self._writer.info(f"ERROR: LogFile: {error}")
 
-    def _ucinewgame(self, line: str) -> None:
-        self._give(self._opened.new_game)
-
-    def _position(self, line: str) -> None:
+    def _position(self, words: list[str]) -> None:
         try:
-            given = parse_position(line.split()[1:])
+            given = parse_position(words)
         except InvalidPositionError as error:
             self._refuse(f"{error}")
             return
@@ -411,9 +413,9 @@ class Engine:
         self._problem = problem
         self._writer.info(f"ERROR: {problem}; `go` has no move until a position can be read")
 
-    def _go(self, line: str) -> None:
+    def _go(self, words: list[str]) -> None:
         began = time.monotonic()
-        go = parse_go(line.split()[1:])
+        go = parse_go(words)
         for note in go.notes:
             self._writer.info(note)
         if self._answer is not None:
@@ -450,22 +452,6 @@ class Engine:
         if go.searchmoves and not listed:
             self._writer.info("go: no move of searchmoves is legal; all moves are searched")
         return [move for move in listed if move]
-
-    def _stop(self, line: str) -> None:
-        if self._answer is not None:
-            self._answer.end_soon()
-
-    def _ponderhit(self, line: str) -> None:
-        if self._answer is not None:
-            self._answer.ponderhit()
-
-    def _nothing(self, line: str) -> None:
-        """Ignores a command that needs no answer."""
-
-    def _show(self, line: str) -> None:
-        """Prints the board."""
-        board = self._board
-        self._writer.line(*str(board).splitlines(), f"Fen: {board.fen()}", f"Key: {key_of(board):016X}")
 
     def close(self) -> bool:
         """Ends the search, saves and closes.

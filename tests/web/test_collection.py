@@ -92,25 +92,6 @@ def rows(answer: Any) -> list[dict[str, str]]:
 
 
 # ------------------------------------------------------------ the list
-def test_exports_of_servers_are_listed_with_all_that_they_say(client: Client) -> None:
-    found = client.get("game-list").json
-    assert [(one["date"], one["white_elo"], one["eco"]) for one in found["games"]] == [
-        *(("2024-05-17", 2100, "C44"), ("2023-01-02", 1500, "C20"), ("2022-01-01", None, "C20"))
-    ]
-    pgn = client.get("game-list-pgn", by="number", down="false").body.decode()
-    again = io.StringIO(pgn)
-    for text in (LICHESS, CHESS_COM):
-        assert str(chess.pgn.read_game(again)) == str(chess.pgn.read_game(io.StringIO(text)))
-
-
-def test_wrong_conditions_get_one_line(client: Client) -> None:
-    for asked in ({"by": "moves"}, {"result": "x"}, {"since": "2024-13-45"}, {"most": 10**6}):
-        answer = client.get("game-list", **asked)
-        assert (answer.status, bool(answer.error)) == (400, True), asked
-    for asked in ({"player": "%"}, {"opening": "'; DROP TABLE game"}, {"first": 10**9}):
-        assert client.get("game-list", **asked).status == 200, asked
-
-
 def test_a_game_comes_with_variations_and_the_ply_of_the_position(client: Client) -> None:
     whole = client.get("game", source=1, number=1, line="e4 e5 Nf3").json
     assert whole["ply"] == 3

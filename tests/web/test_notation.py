@@ -251,21 +251,6 @@ def test_keys_go_through_variations_and_an_address_names_a_study_and_its_move(pa
     assert page.errors() == []
 
 
-def test_a_line_that_is_only_looked_at_is_added_by_hand_only(page: Page) -> None:
-    number = study_of(page.client)
-    opened(page, number)
-    before = exported(page, number)
-    page.click("#first")
-    page.has("#lines .pv .ply:nth-child(3)")
-    page.click("#lines li:nth-child(2) .pv .ply:nth-child(3)")
-    page.says("#elsewhere", "Not in")
-    assert exported(page, number) == before
-    page.click("#add-line")
-    saved(page)
-    assert exported(page, number) != before
-    assert page.text("#elsewhere") == ""
-
-
 # ------------------------------------------------------------------ two windows, and none that writes
 def test_what_another_window_changes_or_deletes_is_shown_and_nothing_is_lost(page: Page) -> None:
     number, path = study_of(page.client), page.client.server.served.path
@@ -514,19 +499,3 @@ def test_a_draft_a_note_and_a_repertoire_are_turned_back_in_their_order(page: Pa
 
 def _note(page: Page, fen: str) -> str:
     return str(page.client.get("note", root=fen).json["text"])
-
-
-def test_text_that_is_typed_is_turned_back_by_the_browser(page: Page) -> None:
-    number = study_of(page.client, LONG)
-    opened(page, number, 1)
-    write(page, "kept")
-    saved(page)
-    written(page, number, "kept")
-    page.click("#tools")
-    page.run("document.querySelector('#comment').focus()")
-    ActionChains(page.driver).key_down(CONTROL).send_keys("z").key_up(CONTROL).perform()
-    page.run("document.activeElement.blur()")
-    assert "kept" in exported(page, number)
-    turn(page)
-    told(page, "Undone")
-    assert "kept" not in exported(page, number)

@@ -6,7 +6,7 @@ import re
 from importlib.resources import files
 
 from tests.web.client import queue, until
-from tests.web.page import LEFT, LINE, MEN, Page
+from tests.web.page import LINE, MEN, Page
 
 VISITS = '[data-counter="visits"]'
 TABLE = ".moves .figure"
@@ -15,26 +15,6 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 def number(page: Page, selector: str) -> int:
     return int(page.text(selector).replace(",", "") or 0)
-
-
-def test_pieces_are_dragged_and_the_line_is_walked_by_keys(reading_page: Page) -> None:
-    page = reading_page
-    page.open()
-    page.drag("e2", "e4")
-    page.reaches("e4")
-    page.drag("e7", "e4")  # not legal: nothing happens
-    page.drag("c7", "c5")
-    page.has(LINE, 2)
-    assert page.line() == "e4 c5"
-    address = page.driver.current_url
-    page.keys(LEFT)
-    page.reaches("e4")
-    page.keys("t")
-    assert page.count("#gauge.flipped") == 1
-    page.driver.get(address)  # the link opens the same again
-    page.has(LINE, 2)
-    assert page.line() == "e4 c5"
-    assert page.errors() == []
 
 
 def test_castling_of_chess960_is_dragged_onto_the_rook_or_to_where_the_king_goes(reading_page: Page) -> None:
@@ -53,24 +33,6 @@ def test_castling_of_chess960_is_dragged_onto_the_rook_or_to_where_the_king_goes
         page.reaches(san)
         page.click("#first")
     assert page.errors() == []
-
-
-def test_a_transposition_is_drawn_once_and_leads_on(reading_page: Page) -> None:
-    page = reading_page
-    page.open()
-    page.view("graph")
-    for name, value in (("share", 10), ("most", 300), ("depth", 6)):
-        page.fill(f"#graph-{name}", value)
-    shared = ".graph-svg .node.shared"
-    page.has(shared)
-    names = page.run(
-        'return [...document.querySelectorAll(".graph-svg .node title")]'
-        '.map((e) => e.textContent.split("\\n")[1])'
-    )
-    assert len(names) == len(set(names))
-    page.run(f'document.querySelector("{shared}").dispatchEvent(new MouseEvent("click"))')
-    until(lambda: page.count(LINE) > 1, "its line")
-    page.has(".graph-svg .node.root", 1)
 
 
 def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) -> None:
@@ -108,54 +70,6 @@ def test_a_game_of_script_tags_is_shown_as_text_and_drawn_as_a_curve(page: Page)
     page.view("values")
     until(lambda: page.count(".curve .dot") >= 3, "the curve")
     until(lambda: page.count(".icicle .cell") > 3, "the icicle")
-
-
-def test_games_name_their_results_and_an_opponent_with_an_evil_name_is_prepared_for(page: Page) -> None:
-    page.open()
-    games = "".join(f'[Result "{end}"]\n\n1. e4 e5 {end}\n\n' for end in ("1-0", "0-1", "*", "*", "*"))
-    page.client.ask("POST", "/api/import/pgn?name=some.pgn", games.encode())
-    until(lambda: page.client.get("games").json.get("games") == 5, "the import")
-    page.view("games")
-    page.says(".view-games tbody", "50% of 2")
-    assert "3 without a result" in page.text(".view-games .lead")
-    text = f'[White "{EVIL}"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 2. a4 h5 1-0\n'
-    page.client.ask("POST", "/api/import/pgn?name=evil.pgn&players=1", text.encode())
-    until(lambda: page.client.get("players").status == 200, "the import")
-    page.view("prepare")
-    page.has(".answer tbody tr", 2)
-    assert EVIL in page.text(".answer")
-    assert page.count(".answer img") == 0
-    page.click(".answer button.link")
-    until(lambda: page.text(".answer th") == "Line", "his moves")
-    page.view("novelties")
-    page.has("#novelties-min_games")
-    for name in ("min_games", "min_visits", "move_visits"):
-        page.fill(f"#novelties-{name}", 1)
-    page.click(".view-novelties button.primary")
-    page.has(".answer tbody tr")
-    page.click(".answer button.link")
-    page.has(LINE, 1)
-
-
-def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:
-    page.open("/p/?line=f3,e5,g4,Qh4", moves=4)
-    page.view("review")
-    page.fill("#review-visits", 30)
-    page.click("#review-line")
-    rows = "#panel .line-table tbody tr"
-    page.has(rows, 4)
-    assert "mate" in page.text(f"{rows}:last-child")
-    assert page.count("#panel .curve .mark") > 0
-    page.click(f"{rows}:nth-child(2) button")
-    page.reaches("e5")
-    better = f"{rows}:nth-child(3) td:nth-child(4) button"
-    san = page.text(better).split()[0]
-    page.click(better)
-    page.has("#to-game")
-    assert page.at() == san
-    page.click("#to-game")
-    page.has("#to-game", 0)  # the game again
-    assert page.errors() == []
 
 
 # ------------------------------------------------------------------ who cannot see the page well reads it too
@@ -237,15 +151,6 @@ const svg = document.querySelector(arguments[0]);
 const heights = [...svg.querySelectorAll(".dot")].map((dot) => Number(dot.getAttribute("cy")));
 return (Math.max(...heights) - Math.min(...heights)) / svg.viewBox.baseVal.height;
 """
-
-
-def test_a_moment_stands_in_one_line_of_its_table(reading_page: Page) -> None:
-    page = reading_page
-    page.open()
-    page.view("runs")
-    page.has(".view-runs .when")
-    lines = "return [...document.querySelectorAll('.view-runs .when')].map((e) => e.getClientRects().length)"
-    assert set(page.run(lines)) == {1}
 
 
 def labels(page: Page, selector: str) -> list[str]:

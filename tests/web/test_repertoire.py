@@ -12,7 +12,6 @@ from ..query.handmade import LINES, graph_file
 from ..support.positions import after_line
 from .client import Client, Serve, until
 from .page import Page
-from .test_notation import go_to, opened, study_of
 
 TREE = "[...document.querySelectorAll('.repertoire .link')].map((e) => e.textContent).join(' ')"
 
@@ -67,17 +66,6 @@ def test_a_file_that_is_only_read_is_not_changed_and_says_so(serve: Serve, graph
     assert graph.read_bytes() == before
 
 
-def test_files_go_out_and_a_pgn_comes_in(client: Client, graph: Path) -> None:
-    with_lines(graph, "e4 e5 Nf3")
-    text = client.ask("GET", "/api/repertoire-file?side=white").body
-    assert b"1. e4 e5 2. Nf3" in text
-    assert b'side = "white"' in client.ask("GET", "/api/repertoire-file?side=white&form=toml").body
-    assert client.ask("GET", "/api/repertoire-file?side=black").status == 400
-    found = client.ask("POST", "/api/repertoire-import?side=black&name=x.pgn", text + b"\n1. d4 d9 *\n").json
-    assert (found["added"], found["games"]) == (4, 2)
-    assert "d9" in found["left_out"][0]
-
-
 # ------------------------------------------------------------------ the page
 def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) -> None:
     page.open("/p/?line=e4,e5", moves=2)
@@ -89,17 +77,6 @@ def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) ->
         page.run(f"{item}.click()")
         page.has('.moves [aria-label="in White\u2019s repertoire"]', count - 2)
         assert moves(graph) == count
-
-
-def test_a_line_of_the_notation_is_added_for_either_side(page: Page, graph: Path) -> None:
-    opened(page, study_of(page.client))
-    go_to(page, 5, "c5")
-    page.has("#to-repertoire")
-    page.click("#to-repertoire")
-    page.has("#line-menu button:nth-of-type(2)")
-    page.click("#line-menu button:nth-of-type(2)")
-    until(lambda: moves(graph, "black") == 2, "the line in Black's repertoire")
-    assert moves(graph, "white") == 0
 
 
 def test_the_tree_unfolds_and_names_gaps_and_weak_spots(page: Page, graph: Path) -> None:

@@ -102,14 +102,6 @@ def test_a_fen_of_one_to_three_fields_is_completed_and_a_game_opened_up_to_its_f
     assert "Qh9" in found["problems"][0]
 
 
-def test_the_other_views_are_answered(reader: Client) -> None:
-    names = "lines tree neighbourhood parents way games history books find file"
-    for path in names.split():
-        assert reader.get(path).status == 200, path
-    assert reader.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
-    assert reader.get("values").status == 400
-
-
 # ------------------------------------------------------------------ work
 def stage(client: Client) -> Any:
     """Returns the stage of the task that is running."""
@@ -201,18 +193,6 @@ def test_a_stopped_search_is_saved_and_what_waits_is_held(client: Client, small_
     client.post("queue", action="stop", number=waiting)
     client.post("queue", action="go")
     assert not queue(client)["waiting"]
-
-
-def test_a_book_is_built_and_the_position_says_so(client: Client) -> None:
-    head = '[book]\nname = "b"\nside = "white"\nmax_ply = 2\n[[root]]\nmoves = "1. e4"\n'
-    text = head + "[leaf]\nevaluations = 50\n"
-    job = client.post("build", text=text, evaluations=100, threads=1).json
-    assert done(client, job["number"])["state"] == "done"
-    (book,) = client.get("books").json["books"]
-    assert (book["name"], book["config"]) == ("b", text)
-    assert client.get("position", line="e2e4").json["books"][0]["state"] == "open"
-    assert client.get("why", line="e2e4").json["moves"][0]["reason"]
-    assert "BOOK.toml" in client.post("build", text="[book").error
 
 
 def test_games_come_in_with_their_players_and_go_out_as_files(client: Client) -> None:

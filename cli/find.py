@@ -99,7 +99,7 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20) -> No
     filters = conditions.filters()
     with progress_bar("Reading", streaming=True) as advance:
         found = find_in(store, filters, limit=lines + 1 if lines else None, on_progress=advance)
-        some = islice(found, lines or None)
+        some = list(islice(found, lines)) if lines else found
         number = _print_json(some) if is_json() else _print_found(store, some)
         more = next(found, None) is not None
     if more:
@@ -122,31 +122,39 @@ READ_AT_ONCE = 256  # of these
 
 
 def _print_found(store: Path, found: Iterable[Found]) -> int:
-    """Prints positions as they come, each with a line to it if one is found; returns their number."""
+    """Prints positions as they come, each with a line to it if one is found; returns their number.
+
+    A list of positions in which none is proven has no column for that.
+    """
     number = 0
+    is_any_proven = not isinstance(found, list) or any(_proven(row) for row in found)
     with opened(store) as source:
         finder = Finder(source, budget=WALKED_FIRST, at_once=READ_AT_ONCE)
         for number, row in enumerate(found, 1):
             if number == 1:
                 print(VIEW)
-                print(f"{'Score':>7}  {'Visits':>12}  {'Best':<7}  {'Proven':<11}  Line")
+                title = f"{'Proven':<11}  " if is_any_proven else ""
+                print(f"{'Score':>7}  {'Visits':>12}  {'Best':<7}  {title}Line")
             finder.budget += WALKED_EACH
             way = finder.way(board_of(row.position))
-            print(_found_line(row, way), flush=number % 64 == 0)
+            proven = f"{_proven(row):<11}  " if is_any_proven else ""
+            print(_found_line(row, proven, way), flush=number % 64 == 0)
     return number
 
 
-def _found_line(row: Found, way: Way | None) -> str:
-    white = is_white(row.position)
-    proven = proven_result(row.bounds, white=white)
+def _proven(row: Found) -> str:
+    return proven_result(row.bounds, white=is_white(row.position))
+
+
+def _found_line(row: Found, proven: str, way: Way | None) -> str:
     opening = ""
     if way and way.opening:  # its name does not fit on a terminal
         opening = f"  ({way.opening.eco if sys.stdout.isatty() else way.opening})"
     root = way.start if way and not way.line else None  # with its own move number
     line = way_text(way, root or row.position)
     fen = f"  {row.position}" if is_detailed() and line not in (root, row.position) else ""
-    worth = score(row.cp, None, white=white)
-    return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven:<11}  {line}{opening}{fen}"
+    worth = score(row.cp, None, white=is_white(row.position))
+    return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven}{line}{opening}{fen}"
 
 
 def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0) -> None:

@@ -544,7 +544,7 @@ def novelties(
             top=lines or options.ALL_LINES,
             on_progress=lambda met: show(met, None),
         )
-    print_answer(found, _novelties(found, games, cp))
+    print_answer(found, _novelties(found, games, cp), fits=True)
 
 
 def _novelty_cells(move: NotableMove) -> dict[str, str]:

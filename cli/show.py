@@ -153,7 +153,7 @@ def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1) ->
       graphsearch lines first.graph "1. e4 e5" --json
     """
     found = pv(store, position.board(), lines=lines or MAX_MOVES)
-    print_answer(found, _lines(found))
+    print_answer(found, _lines(found), fits=True)
 
 
 def _tree(found: Tree, store: Path) -> Iterator[Part]:

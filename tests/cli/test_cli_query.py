@@ -46,6 +46,20 @@ def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
         assert wrong[0].strip("-") in outcome.err.splitlines()[0]
 
 
+def test_only_proven_positions_have_a_column_for_that(cli: Cli, file: Path) -> None:
+    assert "Proven" not in cli("find", file, "--lines", 4).out
+    assert "Proven" in cli("find", file, "--lines", 0).out  # as they are read: one that follows may be proven
+
+
+def test_lines_fit_a_page_in_a_pipe(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "long.graph"
+    cli("analyze", path, "--visits", 300, "--evaluator", "uniform").ends(0)
+    for columns, most in (("", 100), ("70", 70)):
+        monkeypatch.setenv("COLUMNS", columns)
+        for words in (["lines", path], ["novelties", path]):
+            assert max(map(len, cli(*words).out.splitlines()), default=0) <= most
+
+
 def test_sql_prints_rows_and_refuses_what_writes(cli: Cli, file: Path) -> None:
     out = cli("lab", "sql", "SELECT 1 AS one, 'x' AS x, NULL AS none, x'01ff' AS blob", "--store", file).out
     assert rows_of(out)[0] == ["one", "x", "none", "blob"]

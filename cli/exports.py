@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,10 @@ import typer
 
 from graphsearch.base.errors import InvalidPositionError
 from graphsearch.book.why import admitted_moves
-from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.exports import SITE_VISITS, WRITERS
+from graphsearch.exchange.exports import export as export_as
 from graphsearch.exchange.output import ExportReport, new_output
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot import export_polyglot
-from graphsearch.exchange.rows_export import export_csv, export_jsonl, export_parquet
 from graphsearch.exchange.selection import Selection
-from graphsearch.exchange.site.export import MIN_VISITS, export_site
 from graphsearch.position.pgn import read_games
 
 from .options import Count, Depth, LineOptions, Natural, OfBook, Side, StoreOption, side_of
@@ -32,15 +29,6 @@ from .tables import count, is_json
 STDOUT = "-"
 ENDINGS = {".pgn": "pgn", ".epd": "epd", ".bin": "polyglot", ".jsonl": "jsonl", ".csv": "csv"}
 ROWS = ("jsonl", "csv")
-WRITERS: dict[str, Callable[..., ExportReport]] = {
-    "pgn": export_pgn,
-    "epd": export_epd,
-    "polyglot": export_polyglot,
-    "jsonl": export_jsonl,
-    "csv": export_csv,
-    "parquet": export_parquet,
-    "site": export_site,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +109,7 @@ def export(request: Request) -> int:
     mixed = request.output == STDOUT and sys.stdout.isatty()  # a bar would mix in
     progress = nullcontext() if mixed else progress_bar("Positions")
     with StopSignals(), progress as show, opened_target(request.output) as target:
-        fewest = MIN_VISITS if form == "site" and request.book is None else 0
+        fewest = SITE_VISITS if form == "site" and request.book is None else 0
         selection = Selection(
             roots=roots,
             book=request.book,
@@ -133,12 +121,15 @@ def export(request: Request) -> int:
             all_moves=request.all_moves,
             headers=_headers(request) if form == "pgn" else {},
         )
-        more: dict[str, Any] = {}
-        if form == "pgn":
-            more = {"comments": request.comments}
-        elif form == "polyglot":
-            more = {"weights": request.weights}
-        report = WRITERS[form](request.store, target, selection, on_progress=show, **more)
+        report = export_as(
+            form,
+            request.store,
+            target,
+            selection,
+            comments=request.comments,
+            weights=request.weights,
+            on_progress=show,
+        )
     return _finish(report, request)
 
 

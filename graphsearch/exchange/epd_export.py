@@ -8,9 +8,8 @@ c0    Q and the chances to win, draw and lose; c1  the proven result
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,29 +20,18 @@ from ..query.columns import cps_of, edges_by_move, ranked
 from ..query.steps import SAN_BYTES, Ints, Legal, Words, legal_codes, names_of, positions_after
 from ..store.reading import Reader
 from ..store.record import TERMINAL_MASK
-from ..store.store import Store
-from .output import ExportReport, Target
-from .rows_export import export_stream
-from .selection import Selection
-from .walk import NOTES, Growing, Met, OnProgress, Positions, records_at
+from .rows_export import write_texts
+from .selection import Export
+from .walk import NOTES, Growing, Met, Positions, Walk, records_at
 
 MAX_PV = 12
 UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # states of a link: not computed, no best move, best move stored
 
 
-def export_epd(
-    path: str | Path,
-    target: Target,
-    selection: Selection | None = None,
-    *,
-    on_progress: OnProgress | None = None,
-) -> ExportReport:
-    """Writes the positions of a graph file as EPD; arguments and errors as in `export_stream`."""
-    return export_stream(path, target, selection, "epd", _texts, on_progress=on_progress)
-
-
-def _texts(_: Store, reader: Reader) -> Callable[[Positions], list[str]]:
-    return partial(_rows, lines=Lines(reader))
+def write_epd(export: Export, out: BinaryIO) -> None:
+    """Writes the positions of a graph file as EPD."""
+    walk = Walk(export, leaves=True)
+    write_texts(export, out, walk, partial(_rows, lines=Lines(walk.reader)))
 
 
 def _rows(found: Positions, *, lines: Lines) -> list[str]:
@@ -155,7 +143,7 @@ def _first_moves(found: Positions) -> tuple[Ints, NDArray[np.uint16]]:
     edge = edges_by_move(edges)[edges.code_offsets[known] + best[known]]
     better = np.zeros(len(found), bool)  # a best move without visits mates, or all visited ones lose
     better[known] = np.append(edges.n, np.uint32(0))[edge] == 0  # -1 is the zero at the end
-    if moves.in_book is not None:  # it knows better than the record
+    if moves.value is not None:  # it knows better than the record
         better &= ~has & (np.diff(edges.edge_offsets) == 0)
     codes[better], has[better] = found.legal[1][better, best[better]], True
     return np.flatnonzero(has), codes[has]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -16,7 +15,6 @@ from typing import Any, BinaryIO, TypeVar
 from ..base.errors import ExportError, ExportTargetError
 from ..base.system import replace
 from ..store.file import real_path
-from ..store.store import Store
 
 Target = str | os.PathLike[str] | BinaryIO
 _Output = TypeVar("_Output")
@@ -198,24 +196,3 @@ class ExportReport:
             for name, words in LEFT_OUT.items()
             if self.left_out[name]
         ]
-
-
-@contextmanager
-def open_export(
-    path: str | os.PathLike[str],
-    output: Callable[..., AbstractContextManager[_Output]],
-    report: ExportReport,
-) -> Iterator[tuple[Store, _Output]]:
-    """Yields the graph file of an export, open to read, and its output; the report gets the wall time.
-
-    Args:
-      output: `new_output` or `new_folder` of the target.
-
-    Raises:
-      ExportError: if there is no place for the output.
-      StoreError: if the graph file cannot be read.
-    """
-    started = time.monotonic()
-    with Store.open(path, read_only=True) as store, output(store=store.path) as out:
-        yield store, out
-    report.seconds = time.monotonic() - started

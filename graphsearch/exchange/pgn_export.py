@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from math import isnan
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import chess
@@ -24,52 +24,37 @@ from ..position.openings import opening_of
 from ..query.columns import cps_of
 from ..store.store import Store
 from ..store.tables.studies import all_notes
-from .output import ExportReport, Target, new_output, open_export, target_name
 from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
-from .selection import ExportPlan, Selection, plan, with_one_move, without_clocks
-from .walk import NOTES, UNKNOWN, Columns, OnProgress, Positions, Tree, Walk
+from .selection import Export, without_clocks
+from .walk import NOTES, UNKNOWN, Columns, Positions, Tree, Walk
 
 DRAWN = "draw by repetition or the fifty-move rule"
 
 
-def export_pgn(
-    path: str | Path,
-    target: Target,
-    selection: Selection | None = None,
-    *,
-    comments: bool = False,
-    on_progress: OnProgress | None = None,
-) -> ExportReport:
-    """Writes the game trees of a graph file as PGN; returns a report.
+def write_pgn(export: Export, out: BinaryIO, *, comments: bool = False) -> None:
+    """Writes the game trees of a graph file as PGN.
 
-    Moves have `[%eval]`, NAGs, and the notes on the positions after them as comments.
+    Moves have `[%eval]`, NAGs, and the notes on the positions after them as comments. If the selection names
+    a side but neither a book nor a number of moves: that side's best moves against all replies.
 
     Args:
-      path: the graph file, opened read-only; a search may write it meanwhile.
-      target: the PGN file, replaced atomically; or a binary stream.
-      selection: what to export; for one side without `max_moves`, its best moves against all replies.
       comments: also write N, Q, P, what is proven, and where a line goes on that is not continued.
-      on_progress: called with positions visited and met.
 
     Raises:
-      InvalidParameterError: if there is no such book.
-      ExportError: if there is nothing to write, or the output cannot be written.
-      StoreError: if the graph file cannot be read.
+      ExportError: if there is nothing to write.
     """
-    report = ExportReport("pgn", target_name(target))
-    with open_export(path, partial(new_output, target), report) as (store, out):
-        chosen, notes = plan(store, with_one_move(selection or Selection())), _notes(store)
-        walk = Walk(store, chosen, report, leaves=False, on_progress=on_progress)
-        columns = partial(_columns, notes=notes, of_book=chosen.book is not None)
-        tree = Tree(walk.visits(), columns, len(chosen.roots), adopt=chosen.soft)
-        if tree.visited:
-            claim_main_lines(tree, len(chosen.roots))
-            text = io.TextIOWrapper(out, encoding="utf-8", newline="\n")
-            _Writer(tree, text, report, chosen, comments=comments).write(store.path.name)
-            text.detach()
-        if not report.games:
-            raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
-    return report
+    chosen = export.selection
+    if chosen.book is None and chosen.max_moves is None and chosen.side in ("white", "black"):
+        export = replace(export, selection=replace(chosen, max_moves=1))
+    columns = partial(_columns, notes=_notes(export.store), of_book=export.book is not None)
+    tree = Tree(export, Walk(export, leaves=False), columns)
+    if tree.visited:
+        claim_main_lines(tree, len(export.roots))
+        text = io.TextIOWrapper(out, encoding="utf-8", newline="\n")
+        _Writer(tree, text, export, comments=comments).write()
+        text.detach()
+    if not export.report.games:
+        raise ExportError(f"{export.store.path}: nothing to export: it has none of the roots")
 
 
 def _notes(store: Store) -> dict[str, str]:
@@ -153,35 +138,29 @@ class _Move(NamedTuple):
 
 class _Writer:
     def __init__(
-        self,
-        tree: Tree,
-        out: io.TextIOWrapper[BinaryIO],
-        report: ExportReport,
-        chosen: ExportPlan,
-        *,
-        comments: bool,
+        self, tree: Tree, out: io.TextIOWrapper[BinaryIO], export: Export, *, comments: bool
     ) -> None:
-        self._tree, self._out, self._report, self._chosen = tree, out, report, chosen
+        self._tree, self._out, self._export, self._report = tree, out, export, export.report
         self._comments = comments
         self._text = MoveText(out)
 
-    def write(self, name: str) -> None:
+    def write(self) -> None:
         """Writes a game for every visited root without a parent."""
-        positions, roots = self._tree.positions, self._chosen.roots[: len(self._tree.positions)]
+        positions, roots = self._tree.positions, self._export.roots[: len(self._tree.positions)]
         valued = (positions["parent"] == 0) & (positions["visited"] > 0) & ~np.isnan(positions["q"])
         top = np.flatnonzero(valued[: len(roots)]).tolist()
         self._games = {i + 1: game for game, i in enumerate(top, 1)}
         for game, i in enumerate(top, 1):
-            self._write_game(i, game, name)
+            self._write_game(i, game)
         self._report.games = len(top)
 
-    def _write_game(self, i: int, game: int, name: str) -> None:
-        root, positions, text = self._chosen.roots[i], self._tree.positions, self._text
-        headers = self._headers(root, game, name)
+    def _write_game(self, i: int, game: int) -> None:
+        root, positions, text = self._export.roots[i], self._tree.positions, self._text
+        headers = self._headers(root, game)
         self._out.write("".join(header(*pair).decode() for pair in headers.items()) + "\n")
         text.begin_game()
         text.force_movenumber = True
-        before = self._chosen.games.get(without_clocks(fen_of(root)))
+        before = self._export.games.get(without_clocks(fen_of(root)))
         if before is not None:
             start = before.root()
             for ply, san in enumerate(sans_of(start, before.move_stack), start.ply()):
@@ -195,11 +174,11 @@ class _Writer:
         text.visit_result(headers["Result"])
         text.end_game()
 
-    def _headers(self, root: chess.Board, game: int, name: str) -> dict[str, str]:
+    def _headers(self, root: chess.Board, game: int) -> dict[str, str]:
         """Returns the headers of a game: those of the game that leads to its root, where it is known."""
-        given = dict(self._chosen.selection.headers)
+        given = dict(self._export.selection.headers)
         found = {
-            "Event": f"graph {name}",
+            "Event": f"graph {self._export.store.path.name}",
             "Site": "?",
             "Date": datetime.now(UTC).strftime("%Y.%m.%d"),
             "Round": str(game),
@@ -208,7 +187,7 @@ class _Writer:
             "Result": "*",
         }
         found |= given | {"Annotator": "graphsearch"}
-        before = self._chosen.games.get(without_clocks(fen_of(root)))
+        before = self._export.games.get(without_clocks(fen_of(root)))
         start = root if before is None else before.root()
         opening = opening_of(root if before is None else before)
         if opening:

@@ -14,10 +14,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Literal
+from typing import BinaryIO
 
 import chess
 import chess.polyglot
@@ -34,10 +32,8 @@ from ..query.steps import CASTLING_STEP, Floats, Ints, Mask, Words, legal_codes,
 from ..store.store import Store
 from ..store.tables import games as tables
 from .importing import FileReport, GivenFile, Importing, Input, OnProgress, Problem, import_files
-from .output import ExportReport, new_output, open_export
-from .selection import ExportPlan, Selection, plan, without_clocks
+from .selection import Export, without_clocks
 from .walk import Moves, Positions, Walk
-from .walk import OnProgress as OnWalk
 
 ENTRY = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
 ENTRY_BYTES = 8 + 2 + 2 + 4
@@ -329,47 +325,28 @@ class Finder:
 # 2 ** (-loss / 25) (`q`). `n` stays unchanged if the largest weight of a position fits 16 bits, else all its
 # weights are scaled; `q` gives the best move 65,535. Moves with a weight that rounds to 0 are omitted, but
 # never the best one.
-Weights = Literal["n", "q"]
 HALVING_CP = 25.0  # loss in centipawns that halves the weight
 
 
-def export_polyglot(
-    path: str | Path,
-    target: str | Path,
-    selection: Selection | None = None,
-    *,
-    weights: Weights | None = None,
-    on_progress: OnWalk | None = None,
-) -> ExportReport:
-    """Writes a Polyglot book of a graph file; returns a report.
+def write_polyglot(export: Export, out: BinaryIO, *, weights: str | None = None) -> None:
+    """Writes a Polyglot book of a graph file; for one side, only positions with that side to move.
 
     Args:
-      path: the graph file, opened read-only; a search may write it meanwhile.
-      target: the book, replaced atomically.
-      selection: what to export; for one side, only positions with that side to move.
       weights: `n` or `q`; None: q with a book, else n.
-      on_progress: called with positions visited and met.
 
     Raises:
-      InvalidParameterError: if there are no such weights, or no such book.
-      ExportError: if there is nothing to write, or the output cannot be written.
-      StoreError: if the graph file cannot be read.
+      InvalidParameterError: if there are no such weights.
+      ExportError: if there is nothing to write.
     """
-    chosen = selection or Selection()
     if weights not in (None, "n", "q"):
         raise InvalidParameterError(f"weights must be n or q, not {weights!r}")
-    by_value = weights == "q" or (weights is None and chosen.book is not None)
-    report = ExportReport("polyglot", str(target))
-    with open_export(path, partial(new_output, target), report) as (store, out):
-        wanted = plan(store, chosen)
-        walk = Walk(store, wanted, report, leaves=False, on_progress=on_progress)
-        parts = [_part(found, steps.ids) for found, steps in walk.visits()]
-        if parts:
-            out.write(entries_of(parts, wanted, report, by_value=by_value).tobytes())
-        if not report.moves:
-            why = ", ".join(report.left_out_lines())
-            raise ExportError(f"{store.path}: nothing to export{why and f'; {why}'}")
-    return report
+    by_value = weights == "q" or (weights is None and export.book is not None)
+    parts = [_part(found, steps.ids) for found, steps in Walk(export, leaves=False).visits()]
+    if parts:
+        out.write(entries_of(parts, export, by_value=by_value).tobytes())
+    if not export.report.moves:
+        why = ", ".join(export.report.left_out_lines())
+        raise ExportError(f"{export.store.path}: nothing to export{why and f'; {why}'}")
 
 
 _Part = tuple[Ints, NDArray[np.uint64], Mask, Ints, Floats, Ints, Ints, Floats]
@@ -384,14 +361,13 @@ def _part(found: Positions, ids: Ints) -> _Part:
     return (*positions, raw, worth.n.astype(np.int64), worth.value)
 
 
-def entries_of(
-    parts: Sequence[_Part], wanted: ExportPlan, report: ExportReport, *, by_value: bool
-) -> NDArray[np.void]:
+def entries_of(parts: Sequence[_Part], export: Export, *, by_value: bool) -> NDArray[np.void]:
     """Returns the entries of a walk, sorted by key, in each position by descending weight."""
+    report = export.report
     ids, keys, own, counts, values, raw, n, value = map(np.concatenate, zip(*parts, strict=True))
     begins = np.cumsum(counts) - counts
-    report.left_out["other_side"] += int(((counts > 0) & ~own).sum())
-    rows = _without_clashes(np.flatnonzero((counts > 0) & own), keys, n, begins, report)
+    export.leave_out("other_side", ((counts > 0) & ~own).sum())
+    rows = _without_clashes(np.flatnonzero((counts > 0) & own), keys, n, begins, export)
     first, of = np.cumsum(counts[rows]) - counts[rows], np.repeat(np.arange(len(rows)), counts[rows])
     moves = begins[rows][of] + np.arange(len(of)) - first[of]
     numbers = _weights_by_value(value[moves], first, of) if by_value else n[moves].astype(np.float64)
@@ -400,20 +376,18 @@ def entries_of(
     kept = np.flatnonzero(scaled)
     kept = kept[np.lexsort((-scaled[kept], of[kept]))]
     report.scaled += 0 if by_value else int(counts[rows][largest > MAX_WEIGHT].sum())
-    report.left_out["moves_scaled_away"] += len(moves) - len(kept)
+    export.leave_out("moves_scaled_away", len(moves) - len(kept))
     found = np.zeros(len(kept), ENTRY)
     found["key"], found["move"], found["weight"] = keys[rows][of[kept]], raw[moves[kept]], scaled[kept]
-    if wanted.book is not None:
+    if export.book is not None:
         roots = dict(zip(ids.tolist(), values.tolist(), strict=True))
-        found = np.concatenate([found, _ways_to_roots(wanted, roots, set(keys[counts > 0].tolist()))])
+        found = np.concatenate([found, _ways_to_roots(export, roots, set(keys[counts > 0].tolist()))])
     report.positions += len(np.unique(found["key"]))
     report.moves += len(found)
     return found[np.argsort(found["key"], kind="stable")].astype(ENTRY)  # which numpy had made native
 
 
-def _without_clashes(
-    rows: Ints, keys: NDArray[np.uint64], n: Ints, begins: Ints, report: ExportReport
-) -> Ints:
+def _without_clashes(rows: Ints, keys: NDArray[np.uint64], n: Ints, begins: Ints, export: Export) -> Ints:
     """Returns positions sorted by key, of each key the one with the most visits, else the first.
 
     Args:
@@ -422,7 +396,7 @@ def _without_clashes(
     visits = np.add.reduceat(np.append(n, 0), begins)
     rows = rows[np.lexsort((rows, -visits[rows], keys[rows]))]
     again = np.append(np.zeros(min(1, len(rows)), bool), keys[rows][1:] == keys[rows][:-1])
-    report.left_out["clashes"] += int(again.sum())
+    export.leave_out("clashes", again.sum())
     return np.asarray(rows[~again])
 
 
@@ -448,7 +422,7 @@ def weight_of_loss(cp: int) -> float:
     return float(2.0 ** max(-cp / HALVING_CP, -1000.0))
 
 
-def _ways_to_roots(wanted: ExportPlan, roots: dict[int, float], walked: set[int]) -> NDArray[np.void]:
+def _ways_to_roots(export: Export, roots: dict[int, float], walked: set[int]) -> NDArray[np.void]:
     """Returns entries for the positions before the roots of a book, sorted by key, best move first.
 
     The moves are those that lead to the roots, by the roots' values; a position of the walk has its own.
@@ -457,13 +431,13 @@ def _ways_to_roots(wanted: ExportPlan, roots: dict[int, float], walked: set[int]
       roots: values of positions by id; the ids of roots come first. walked: keys of positions with moves.
     """
     values: dict[int, dict[int, float]] = {}
-    for i, root in enumerate(wanted.roots, 1):
-        game = wanted.games.get(without_clocks(fen_of(root)))
+    for i, root in enumerate(export.roots, 1):
+        game = export.games.get(without_clocks(fen_of(root)))
         value = roots.get(i, 0.0)
         walk = game.copy() if game else root
         while walk.move_stack:
             move, value = walk.pop(), negate(value)
-            if wanted.side in ("both", chess.COLOR_NAMES[walk.turn]):
+            if export.side in ("both", chess.COLOR_NAMES[walk.turn]):
                 found = values.setdefault(chess.polyglot.zobrist_hash(walk), {})
                 raw = raw_move(walk, move)
                 found[raw] = max(value, found.get(raw, value))

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,22 +34,13 @@ from ..position.board import (
 from ..position.board_kernel import MATE
 from ..query.columns import draws_of, places_by_prior
 from ..query.steps import SAN_BYTES, Ints, Mask, names_of, uci_names
-from ..store.reading import Reader
 from ..store.record import TERMINAL_MASK, keys_of
 from ..store.record_kernel import MAX_EVALUATOR
 from ..store.store import Store
 from ..store.tables import games
-from .output import (
-    ExportReport,
-    Target,
-    new_folder,
-    new_output,
-    open_export,
-    synced,
-    target_name,
-)
-from .selection import Selection, plan
-from .walk import TERMINALS, UNKNOWN, BookEntry, OnProgress, Positions, Walk, scanned
+from .output import synced
+from .selection import Export, Selection
+from .walk import TERMINALS, UNKNOWN, BookEntry, Positions, Walk
 
 TERMINAL_TEXTS = ("", *TERMINALS.values())
 
@@ -139,55 +130,35 @@ def moves_of(found: Positions) -> Columns:
 
 
 # ------------------------------------------------------------------ texts
-# (file, its reader) -> function that formats positions as texts, one for each
-Texts = Callable[[Store, Reader], Callable[[Positions], list[str]]]
-
-
-def export_stream(
-    path: str | Path,
-    target: Target,
-    selection: Selection | None,
-    form: str,
-    texts: Texts,
-    *,
-    head: bytes = b"",
-    on_progress: OnProgress | None = None,
-) -> ExportReport:
-    """Writes the text of every position of a selection; returns a report.
-
-    If the selection is for one side, only positions with that side to move are written.
+def write_texts(
+    export: Export, out: BinaryIO, walk: Walk, texts: Callable[[Positions], list[str]], *, head: str = ""
+) -> None:
+    """Writes a text for every position of a selection; for one side, only those with that side to move.
 
     Args:
-      head: bytes before the first position.
+      texts: returns the text of each position. head: text before the first one.
 
     Raises:
-      InvalidParameterError: if there is no such book.
-      ExportError: if there is nothing to write, or the output cannot be written.
-      StoreError: if the graph file cannot be read.
+      ExportError: if there is nothing to write.
     """
-    report, selection = ExportReport(form, target_name(target)), selection or Selection()
-    with open_export(path, partial(new_output, target), report) as (store, out):
-        walk = Walk(store, plan(store, selection), report, leaves=True, on_progress=on_progress)
-        texts_of = texts(store, walk.reader)
-        for found, _ in walk.visits():
-            if _count(found, report):
-                out.write(head + "".join(compress(texts_of(found), found.own.tolist())).encode())
-                head = b""
-        _check_some(store, report)
-    return report
+    for found, _ in walk.visits():
+        if _count(export, found):
+            out.write((head + "".join(compress(texts(found), found.own.tolist()))).encode())
+            head = ""
+    _check_some(export)
 
 
-def _check_some(store: Store, report: ExportReport) -> None:
-    if not report.positions:
-        raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
+def _check_some(export: Export) -> None:
+    if not export.report.positions:
+        raise ExportError(f"{export.store.path}: nothing to export; it has no position of this selection")
 
 
-def _count(found: Positions, report: ExportReport) -> int:
+def _count(export: Export, found: Positions) -> int:
     """Returns the number of positions of the exported side; adds them and their moves to the report."""
     own = int(found.own.sum())
-    report.left_out["other_side"] += len(found) - own
-    report.positions += own
-    report.moves += int(found.own[found.moves.of].sum())
+    export.leave_out("other_side", len(found) - own)
+    export.report.positions += own
+    export.report.moves += int(found.own[found.moves.of].sum())
     return own
 
 
@@ -200,38 +171,17 @@ MOVE = ("move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
 COLUMNS = (*(f"node_{name}" if name in MOVE else name for name in NODE), *MOVE)
 
 
-def export_jsonl(
-    path: str | Path,
-    target: Target,
-    selection: Selection | None = None,
-    *,
-    on_progress: OnProgress | None = None,
-) -> ExportReport:
-    """Writes one JSON object per position; arguments and errors as in `export_stream`."""
-
-    def texts(store: Store, _: Reader) -> Callable[[Positions], list[str]]:
-        return partial(_json_lines, store=store, has_games=_has_games(store))
-
-    return export_stream(path, target, selection, "jsonl", texts, on_progress=on_progress)
+def write_jsonl(export: Export, out: BinaryIO) -> None:
+    """Writes one JSON object per position."""
+    with export.store.reading() as connection:
+        has_games = connection.execute("SELECT 1 FROM game_move LIMIT 1").fetchone() is not None
+    texts = partial(_json_lines, store=export.store, has_games=has_games)
+    write_texts(export, out, Walk(export, leaves=True), texts)
 
 
-def export_csv(
-    path: str | Path,
-    target: Target,
-    selection: Selection | None = None,
-    *,
-    on_progress: OnProgress | None = None,
-) -> ExportReport:
-    """Writes CSV (RFC 4180): a row per move, or one per position without moves; else as `export_jsonl`."""
-    head = ",".join(COLUMNS).encode() + b"\r\n"
-    return export_stream(
-        path, target, selection, "csv", lambda *_: _csv_rows, head=head, on_progress=on_progress
-    )
-
-
-def _has_games(store: Store) -> bool:
-    with store.reading() as connection:
-        return connection.execute("SELECT 1 FROM game_move LIMIT 1").fetchone() is not None
+def write_csv(export: Export, out: BinaryIO) -> None:
+    """Writes CSV (RFC 4180): a row per move, or one per position without moves."""
+    write_texts(export, out, Walk(export, leaves=True), _csv_rows, head=",".join(COLUMNS) + "\r\n")
 
 
 def _moves_of_text(found: Positions) -> Columns:
@@ -314,59 +264,33 @@ NODES, EDGES = "nodes.parquet", "edges.parquet"
 NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB while buffered
 
 
-def export_parquet(
-    path: str | Path,
-    target: str | Path,
-    selection: Selection | None = None,
-    *,
-    on_progress: OnProgress | None = None,
-) -> ExportReport:
-    """Writes a folder with `nodes.parquet` and `edges.parquet`; returns a report.
+def write_parquet(export: Export, folder: Path) -> None:
+    """Writes `nodes.parquet` and `edges.parquet`.
 
-    Args:
-      path: the graph file, opened read-only.
-      target: the folder; made, or replaced if it has no other files than these two.
-      selection: what to export. If it limits visits at most, the export scans every record of the file,
-        reachable from a root or not; otherwise it walks over the selection.
-      on_progress: called with the positions done, and known so far.
-
-    Raises:
-      InvalidParameterError: if there is no such book.
-      ExportError: if there is nothing to write, the folder cannot be written, or pyarrow is not installed.
-      StoreError: if the graph file cannot be read.
+    If the selection limits visits at most, every record of the file is scanned, reachable from a root or not;
+    otherwise the walk goes over the selection.
     """
     try:
         importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingPackageError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
-    chosen = selection or Selection()
-    report = ExportReport("parquet", str(target))
-    with open_export(path, partial(new_folder, target, is_own=_is_export), report) as (store, folder):
-        names = {0: "rules"} | {number: one.describe() for number, one in store.evaluators().items()}
-        evaluators = [names.get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
-        with ExitStack() as files:
-            nodes = files.enter_context(Table(folder / NODES, NODES_PER_GROUP))
-            edges = files.enter_context(Table(folder / EDGES, EDGES_PER_GROUP))
-            for found in _read(store, chosen, report, on_progress):
-                if _count(found, report):
-                    nodes.add(_nodes_of_table(found, evaluators), found.own)
-                    edges.add(_moves_of_table(found), found.own[found.moves.of])
-        _check_some(store, report)
-    return report
+    names = {0: "rules"} | {number: one.describe() for number, one in export.store.evaluators().items()}
+    evaluators = [names.get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
+    chosen, walk = export.selection, Walk(export, leaves=True)
+    is_whole = chosen == Selection(min_visits=chosen.min_visits, all_moves=chosen.all_moves)
+    with ExitStack() as files:
+        nodes = files.enter_context(Table(folder / NODES, NODES_PER_GROUP))
+        edges = files.enter_context(Table(folder / EDGES, EDGES_PER_GROUP))
+        for found in walk.scan() if is_whole else (found for found, _ in walk.visits()):
+            if _count(export, found):
+                nodes.add(_nodes_of_table(found, evaluators), found.own)
+                edges.add(_moves_of_table(found), found.own[found.moves.of])
+    _check_some(export)
 
 
-def _is_export(folder: Path) -> bool:
+def is_tables(folder: Path) -> bool:
+    """Returns whether a folder has no files but those of `write_parquet`."""
     return {entry.name for entry in folder.iterdir()} <= {NODES, EDGES}
-
-
-def _read(
-    store: Store, chosen: Selection, report: ExportReport, on_progress: OnProgress | None
-) -> Iterator[Positions]:
-    """Returns the positions of a selection: from a scan if it limits visits at most, else from a walk."""
-    if chosen == Selection(min_visits=chosen.min_visits, all_moves=chosen.all_moves):
-        return scanned(store, chosen, report, on_progress)
-    walk = Walk(store, plan(store, chosen), report, leaves=True, on_progress=on_progress)
-    return (found for found, _ in walk.visits())
 
 
 def _nodes_of_table(found: Positions, evaluators: Sequence[str]) -> Columns:

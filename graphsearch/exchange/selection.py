@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -16,6 +16,7 @@ from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
 from ..store.store import Store
 from ..store.tables.books import book_named, book_roots
+from .output import ExportReport
 
 # of an open file and the name of a book: the moves of a position that its rules admit now, in UCI; None: all
 Admits = Callable[[Store, str], Callable[[chess.Board], frozenset[str] | None]]
@@ -62,50 +63,70 @@ class Selection:
             check(root)
 
 
+OnProgress = Callable[[int, int], None]  # positions visited, positions met or expected
+
+
 @dataclass(frozen=True, slots=True)
-class ExportPlan:
-    """A selection resolved against one file.
+class Export:
+    """An export from one file.
 
     Attributes:
+      store: the file, open to read. report: it counts what is left out.
       roots: at least one. soft: the user did not name them, so a root below another needs no own tree.
       side: never None. book: number of the book, None without one.
       admitted: which moves of the book to export, of a position; None: all.
       games: the game that leads to a root, where known, by the root's FEN without clocks.
     """
 
+    store: Store
     selection: Selection
+    report: ExportReport
+    on_progress: OnProgress | None
     roots: tuple[chess.Board, ...]
     soft: bool
     side: Side
     book: int | None
-    games: Mapping[str, chess.Board] = field(default_factory=dict)
-    admitted: Callable[[chess.Board], frozenset[str] | None] | None = None
+    games: Mapping[str, chess.Board]
+    admitted: Callable[[chess.Board], frozenset[str] | None] | None
+
+    def leave_out(self, reason: str, count: int) -> None:
+        """Counts what is left out for a reason, a name of `LEFT_OUT`."""
+        self.report.left_out[reason] += int(count)
 
 
-def plan(store: Store, selection: Selection) -> ExportPlan:
-    """Returns a selection resolved against a file.
+def begin(
+    store: Store, selection: Selection, report: ExportReport, on_progress: OnProgress | None = None
+) -> Export:
+    """Returns the export of a selection from a file.
 
     Raises:
       InvalidParameterError: if the file has no book of that name.
       ExportError: if the book has no roots.
     """
     book = book_named(store, selection.book) if selection.book is not None else None
-    side = selection.side or (book.side if book else "both")
-    number = book.id if book else None
     admitted = selection.admits(store, book.name) if book and selection.admits else None
     if selection.roots:
-        roots, games = _distinct(selection.roots), _games(selection.roots)
-        return ExportPlan(selection, roots, False, side, number, games, admitted)
-    if book:
-        fens = book_roots(store, book.id)
+        roots, games = selection.roots, _games(selection.roots)
+    elif book:
+        roots = tuple(board_of(fen) for fen in book_roots(store, book.id))
+        games = games_of_roots(book.config)
+        if not roots:
+            raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     else:
         searched = sorted(store.roots(), key=lambda root: (-root.visits, root.key))
-        fens = [root.position for root in searched]
-    if book and not fens:
-        raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
-    boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
-    games = games_of_roots(book.config) if book else {}
-    return ExportPlan(selection, _distinct(boards), book is None, side, number, games, admitted)
+        roots, games = tuple(board_of(root.position) for root in searched) or (chess.Board(),), {}
+    return Export(
+        store=store,
+        selection=selection,
+        report=report,
+        on_progress=on_progress,
+        roots=_distinct(roots),
+        soft=not selection.roots and book is None,
+        side=selection.side or (book.side if book else "both"),
+        book=book.id if book else None,
+        games=games,
+        admitted=admitted,
+    )
 
 
 def _games(boards: Iterable[chess.Board]) -> dict[str, chess.Board]:
@@ -143,14 +164,3 @@ def _lines(config: str) -> Iterator[chess.Board]:
 def _distinct(boards: Sequence[chess.Board]) -> tuple[chess.Board, ...]:
     """Returns boards without their move stacks, each position once."""
     return tuple({key_text(board): board.copy(stack=False) for board in reversed(boards)}.values())[::-1]
-
-
-def with_one_move(selection: Selection) -> Selection:
-    """Returns the selection limited to the best own move, if it names a side but no `max_moves` and no book.
-
-    A book has chosen its moves already, and without a side there are no own moves.
-    """
-    one_side = selection.side in ("white", "black")
-    if selection.book is None and selection.max_moves is None and one_side:
-        return replace(selection, max_moves=1)
-    return selection

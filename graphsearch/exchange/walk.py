@@ -40,8 +40,7 @@ from ..store.reading import Reader
 from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
 from ..store.store import Store
 from ..store.tables.rows import asked
-from .output import ExportReport
-from .selection import ExportPlan, Selection
+from .selection import Export
 
 BATCH = 8192  # positions visited together
 UNKNOWN = -(1 << 31)  # a number that is not known
@@ -53,8 +52,6 @@ NOTES = (
     *TERMINALS.values(),
     *(f"proven: {result} for {side}" for side in ("White", "Black") for result in RESULTS),
 )
-
-OnProgress = Callable[[int, int], None]  # positions visited, positions met or expected
 
 
 # ------------------------------------------------------------------ positions met
@@ -153,13 +150,6 @@ class BookEntry(NamedTuple):
     moves: Sequence[BookMove]
 
 
-class BookValues(NamedTuple):
-    """P and value of moves in a book, `[M]` each, NaN if unknown."""
-
-    p: Floats
-    value: Floats
-
-
 @dataclass(frozen=True, slots=True)
 class Moves:
     """Moves of visited positions, best first; those without visits by descending P, before losing ones.
@@ -167,7 +157,7 @@ class Moves:
     Attributes:
       of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.
       code: the move. chosen: True if the move is part of the export, False if it is listed without visits.
-      in_book: what the book knows about the moves; None if they come from a search.
+      p, value: of a book, what it knows about the moves, NaN if unknown; None if they come from a search.
     """
 
     of: Ints
@@ -175,7 +165,8 @@ class Moves:
     index: NDArray[np.int16]
     code: NDArray[np.uint16]
     chosen: Mask
-    in_book: BookValues | None = None
+    p: Floats | None = None
+    value: Floats | None = None
 
     def by_edge(self, values: NDArray[Any]) -> NDArray[Any]:
         """Returns the value of each move's edge, 0 for a move without one."""
@@ -294,7 +285,7 @@ class Positions:
         n, q, draw, mates = (moves.by_edge(values) for values in of_edges)
         visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
         cp[visited] = cps_of(q[visited])
-        return MoveWorth(n, q, draw, mates, cp, q if moves.in_book is None else moves.in_book.value)
+        return MoveWorth(n, q, draw, mates, cp, q if moves.value is None else moves.value)
 
     @property
     def priors(self) -> Floats:
@@ -308,33 +299,29 @@ class Positions:
     @property
     def any_priors(self) -> Floats:
         """P of the moves from the records, else from the book."""
-        p, there = self.priors, self.moves.in_book
-        return p if there is None else np.where(np.isnan(p), there.p, p)
+        p, in_book = self.priors, self.moves.p
+        return p if in_book is None else np.where(np.isnan(p), in_book, p)
 
 
 # ------------------------------------------------------------------ the choice of moves
-def _limited(of: Ints, own: Mask, limits: Selection, report: ExportReport) -> Mask:
+def _limited(export: Export, of: Ints, own: Mask) -> Mask:
     """Returns which moves a selection exports, given the position of each, best first.
 
     Args:
       own: `[R]` positions with limited moves.
     """
-    if limits.max_moves is None:
+    most = export.selection.max_moves
+    if most is None:
         return np.ones(len(of), bool)
     sizes = np.bincount(of, minlength=len(own))
     places = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    kept: Mask = ~own[of] | (places < limits.max_moves)
-    report.left_out["moves_beyond"] += int((~kept).sum())
+    kept: Mask = ~own[of] | (places < most)
+    export.leave_out("moves_beyond", (~kept).sum())
     return kept
 
 
-def listed(
-    batch: RecordBatch,
-    order: Ranked,
-    legal: NDArray[np.uint16],
-    own: Mask,
-    limits: Selection,
-    report: ExportReport,
+def searched_moves(
+    export: Export, batch: RecordBatch, order: Ranked, legal: NDArray[np.uint16], own: Mask
 ) -> Moves:
     """Returns the moves visited by a search, and those without visits if the selection asks for them.
 
@@ -342,12 +329,12 @@ def listed(
       batch: the records with their known edges. legal: `[R, MAX_MOVES]` the legal moves.
       own: `[R]` positions with limited moves.
     """
-    n, left_out = batch.n[order.edges], report.left_out
+    limits, n = export.selection, batch.n[order.edges]
     kept = (n > 0) & (n >= limits.min_visits)
-    left_out["moves_few_visits"] += int(((n > 0) & ~kept).sum())
+    export.leave_out("moves_few_visits", ((n > 0) & ~kept).sum())
     edges, ranks = order.edges[kept], order.ranks[kept]
     of = record_of_edges(batch)[edges]
-    kept = _limited(of, own, limits, report)
+    kept = _limited(export, of, own)
     of, edges, ranks = of[kept], edges[kept], ranks[kept]
     moves = moves_of_edges(batch)[edges]
     if limits.all_moves and limits.min_visits == 0:
@@ -363,69 +350,38 @@ def listed(
     return Moves(of, edges, place, legal[of, place], edges >= 0)
 
 
-class Book:
-    """The positions and moves of a book that its rules admit; counts the others in `report`."""
-
-    def __init__(self, store: Store, plan: ExportPlan, report: ExportReport) -> None:
-        self._store, self._plan, self._report = store, plan, report
-
-    def look_up(self, words: Words) -> list[BookEntry | None]:
-        """Returns positions, `[R, 10]`, as the book has them, None for one that it lacks.
-
-        Raises:
-          StoreError: if the tables cannot be read.
-        """
-        assert self._plan.book is not None
-        keys = key_texts(words)
-        there = book_entries(self._store, self._plan.book, keys)
-        return [
-            self._admitted(there[key], row) if key in there else None
-            for key, row in zip(keys, words, strict=True)
-        ]
-
-    def _admitted(self, entry: BookEntry, words: Words) -> BookEntry:
-        """Returns an entry with the moves that the book's rules admit now."""
-        if not self._plan.admitted or not entry.moves:
-            return entry
-        admitted = self._plan.admitted(unpack(words.tolist()))
-        kept = [move for move in entry.moves if admitted is None or move.move in admitted]
-        self._report.left_out["moves_not_admitted"] += len(entry.moves) - len(kept)
-        return entry._replace(moves=kept)
-
-    def moves(
-        self,
-        entries: Sequence[BookEntry],
-        batch: RecordBatch,
-        legal: NDArray[np.uint16],
-        known: Mask,
-        own: Mask,
-    ) -> Moves:
-        """Returns the moves with enough visits, best first; the arguments are as those of `listed`."""
-        limits, report = self._plan.selection, self._report
-        of = np.repeat(np.arange(len(entries)), [len(entry.moves) for entry in entries])
-        rows = [move for entry in entries for move in entry.moves]
-        code = np.array([code_of(move.move) for move in rows], np.uint16)
-        hits = (legal[of] == code[:, None]) & (code > 0)[:, None]
-        found = np.flatnonzero(hits.any(1))
-        report.left_out["moves_illegal"] += len(of) - len(found)
-        of, code, index = of[found], code[found], hits[found].argmax(1)
-        edge = np.full(len(of), -1)
-        has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
-        edge[has] = edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
-        n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
-        of_child = [None if move.child_value is None else negate(move.child_value) for move in rows]
-        columns = np.array([(m.p, q, m.value) for m, q in zip(rows, of_child, strict=True)], np.float64)
-        p, value, of_move = columns.reshape(-1, 3)[found].T
-        edge_value = np.append(worth_of_edges(batch).q, 0.0)[edge]
-        value = np.where(np.isnan(value), np.where(n > 0, edge_value, of_move), value)
-        order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
-        enough = n[order] >= limits.min_visits
-        report.left_out["moves_few_visits"] += int((~enough).sum())
-        order = order[enough]
-        order = order[_limited(of[order], own, limits, report)]
-        places, chosen = index[order].astype(np.int16), np.ones(len(order), bool)
-        in_book = BookValues(p[order], value[order])
-        return Moves(of[order], edge[order], places, code[order], chosen, in_book)
+def book_moves(
+    export: Export,
+    entries: Sequence[BookEntry],
+    batch: RecordBatch,
+    legal: NDArray[np.uint16],
+    known: Mask,
+    own: Mask,
+) -> Moves:
+    """Returns the moves of a book with enough visits, best first; arguments as those of `searched_moves`."""
+    of = np.repeat(np.arange(len(entries)), [len(entry.moves) for entry in entries])
+    rows = [move for entry in entries for move in entry.moves]
+    code = np.array([code_of(move.move) for move in rows], np.uint16)
+    hits = (legal[of] == code[:, None]) & (code > 0)[:, None]
+    found = np.flatnonzero(hits.any(1))
+    export.leave_out("moves_illegal", len(of) - len(found))
+    of, code, index = of[found], code[found], hits[found].argmax(1)
+    edge = np.full(len(of), -1)
+    has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
+    edge[has] = edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
+    n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
+    of_child = [None if move.child_value is None else negate(move.child_value) for move in rows]
+    columns = np.array([(m.p, q, m.value) for m, q in zip(rows, of_child, strict=True)], np.float64)
+    p, value, of_move = columns.reshape(-1, 3)[found].T
+    edge_value = np.append(worth_of_edges(batch).q, 0.0)[edge]
+    value = np.where(np.isnan(value), np.where(n > 0, edge_value, of_move), value)
+    order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
+    enough = n[order] >= export.selection.min_visits
+    export.leave_out("moves_few_visits", (~enough).sum())
+    order = order[enough]
+    order = order[_limited(export, of[order], own)]
+    places, chosen = index[order].astype(np.int16), np.ones(len(order), bool)
+    return Moves(of[order], edge[order], places, code[order], chosen, p[order], value[order])
 
 
 KEYS_AT_ONCE = 500  # of one statement
@@ -463,6 +419,27 @@ def _of_keys(
         yield from asked(store, statement, (number, *some), *columns)
 
 
+def _look_up(export: Export, words: Words) -> list[BookEntry | None]:
+    """Returns positions, `[R, 10]`, as the book of an export has them, None for one that it lacks."""
+    assert export.book is not None
+    keys = key_texts(words)
+    there = book_entries(export.store, export.book, keys)
+    return [
+        _admitted(export, there[key], row) if key in there else None
+        for key, row in zip(keys, words, strict=True)
+    ]
+
+
+def _admitted(export: Export, entry: BookEntry, words: Words) -> BookEntry:
+    """Returns an entry with the moves that the book's rules admit now."""
+    if not export.admitted or not entry.moves:
+        return entry
+    admitted = export.admitted(unpack(words.tolist()))
+    kept = [move for move in entry.moves if admitted is None or move.move in admitted]
+    export.leave_out("moves_not_admitted", len(entry.moves) - len(kept))
+    return entry._replace(moves=kept)
+
+
 def _with_moves(batch: RecordBatch, known: Mask) -> RecordBatch:
     """Returns records with all legal moves, including positions without a record in the file."""
     if known.all():
@@ -474,35 +451,7 @@ def _with_moves(batch: RecordBatch, known: Mask) -> RecordBatch:
     return batch.replace(codes=codes, code_offsets=np.concatenate([[0], np.cumsum(sizes)]))
 
 
-# ------------------------------------------------------------------ a scan of the file
-def scanned(
-    store: Store, limits: Selection, report: ExportReport, on_progress: OnProgress | None
-) -> Iterator[Positions]:
-    """Yields every record of a file that has enough visits, in the order of the file, from one snapshot.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
-    apart, done = ApartMoves.of(store), 0
-    for whole in store.scan(on_corrupt=lambda error: report.problems.append(str(error))):
-        for begin in range(0, len(whole), BATCH):
-            batch = whole.part(begin, min(begin + BATCH, len(whole)))
-            enough = np.flatnonzero(visits_of(batch) >= limits.min_visits)
-            report.left_out["few_visits"] += len(batch) - len(enough)
-            if len(enough):
-                batch, clocks = take(batch, enough), clocks_of(batch.words[enough])
-                every = np.ones(len(batch), bool)
-                completed = apart.completed_in(batch, store.read)
-                batch, edges = known_edges_of(batch, completed)
-                legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
-                moves = listed(edges, order, legal[1], every, limits, report)
-                yield Positions(batch, edges, clocks, every, every, None, None, legal, order, moves)
-        done += len(whole)
-        if on_progress:
-            on_progress(done, max(done, store.node_count))
-
-
-# ------------------------------------------------------------------ a walk over a selection
+# ------------------------------------------------------------------ positions of a scan and of a walk
 class Steps(NamedTuple):
     """Where the chosen moves of some visited positions lead.
 
@@ -519,31 +468,19 @@ class Steps(NamedTuple):
 
 
 class Walk:
-    """A walk over one plan; counts omitted positions and moves in `report`.
+    """A walk over the selection of an export, or a scan of its file.
 
     Args:
       leaves: visit positions at the depth limit, without following their moves.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        plan: ExportPlan,
-        report: ExportReport,
-        *,
-        leaves: bool,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._plan, self._limits, self._report = plan, plan.selection, report
-        self._leaves, self._on_progress = leaves, on_progress
-        self._book = None if plan.book is None else Book(store, plan, report)
-        self._apart, self._read = ApartMoves.of(store), store.read
-        limits = plan.selection
-        whole = plan.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
-        self._expected = store.node_count if whole else 0
+    def __init__(self, export: Export, *, leaves: bool) -> None:
+        self.export, self.reader, self._leaves = export, export.store.reader(), leaves
+        self._apart, limits = ApartMoves.of(export.store), export.selection
+        whole = export.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
+        self._expected = export.store.node_count if whole else 0
         self._met = Met()
         self._depths, self._plies = Growing(np.int32), Growing(np.int32)
-        self.reader = store.reader()
 
     @property
     def words(self) -> Words:
@@ -566,28 +503,68 @@ class Walk:
         Raises:
           StoreError: if the file cannot be read.
         """
-        roots = self._plan.roots
+        export, roots, done = self.export, self.export.roots, 0
         _, new = self._met.meet(np.array([pack(board) for board in roots], np.uint64))
         self._depths.extend_to(len(new))
         self._plies.add(np.array([board.ply() for board in roots], np.int32)[new])
-        done = 0
         while done < len(self._met):
             rows = np.arange(done, min(done + BATCH, len(self._met)))
             done += len(rows)
             yield from self._visit(self._within(rows))
-            self._report.problems = list(self.reader.problems)
-            if self._on_progress:
+            export.report.problems = list(self.reader.problems)
+            if export.on_progress:
                 met = len(self._met)
-                self._on_progress(done, max(met, self._expected) if done < met else done)
+                export.on_progress(done, max(met, self._expected) if done < met else done)
+
+    def positions(
+        self,
+        batch: RecordBatch,
+        clocks: Ints,
+        known: Mask,
+        places: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None,
+        entries: Sequence[BookEntry] = (),
+    ) -> Positions:
+        """Returns the positions of records; `places`: their depths and plies; other arguments as there."""
+        side = self.export.side
+        black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
+        own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
+        completed = self._apart.completed_in(batch, self.export.store.read)
+        batch, edges = known_edges_of(batch, completed)
+        legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
+        if self.export.book is None:
+            moves = searched_moves(self.export, edges, order, legal[1], own)
+        else:
+            moves = book_moves(self.export, entries, edges, legal[1], known, own)
+        depth, ply = places or (None, None)
+        return Positions(batch, edges, clocks, known, own, depth, ply, legal, order, moves, entries)
+
+    def scan(self) -> Iterator[Positions]:
+        """Yields every record with enough visits, in the order of the file, from one snapshot.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        export, done = self.export, 0
+        for whole in export.store.scan(on_corrupt=lambda error: export.report.problems.append(str(error))):
+            for begin in range(0, len(whole), BATCH):
+                batch = whole.part(begin, min(begin + BATCH, len(whole)))
+                enough = np.flatnonzero(visits_of(batch) >= export.selection.min_visits)
+                export.leave_out("few_visits", len(batch) - len(enough))
+                if len(enough):
+                    batch = take(batch, enough)
+                    yield self.positions(batch, clocks_of(batch.words), np.ones(len(batch), bool))
+            done += len(whole)
+            if export.on_progress:
+                export.on_progress(done, max(done, export.store.node_count))
 
     # -------------------------------------------------------------- one batch
     def _within(self, rows: Ints) -> Ints:
         """Returns the positions above the depth limit, or all if leaves are visited."""
-        limit = self._limits.depth
+        limit = self.export.selection.depth
         if limit is None or self._leaves:
             return rows
         inside = rows[self.depths[rows] < limit]
-        self._report.left_out["at_depth"] += len(rows) - len(inside)
+        self.export.leave_out("at_depth", len(rows) - len(inside))
         return inside
 
     def _visit(self, rows: Ints) -> Iterator[tuple[Positions, Steps]]:
@@ -595,7 +572,7 @@ class Walk:
         batch, known = records_at(self.reader, self.words[rows])
         clocks = clocks_of(batch.words)
         batch.words[:, META] = self.words[rows, META]
-        entries = self._book.look_up(batch.words) if self._book else None
+        entries = None if self.export.book is None else _look_up(self.export, batch.words)
         held = known if entries is None else np.array([entry is not None for entry in entries], bool)
         kept = np.flatnonzero(self._held(rows, batch, known, held))
         if not len(kept):
@@ -604,45 +581,18 @@ class Walk:
             rows, clocks, known = rows[kept], clocks[kept], known[kept]
             batch = take(batch, kept)
         there = [entry for i in kept.tolist() if (entry := entries[i])] if entries else []
-        found = self._positions(rows, _with_moves(batch, known), clocks, known, there)
+        places = self.depths[rows], self.plies[rows]
+        found = self.positions(_with_moves(batch, known), clocks, known, places, there)
         yield found, self._follow(found, rows)
 
     def _held(self, rows: Ints, batch: RecordBatch, known: Mask, held: Mask) -> Mask:
         """Returns which of the positions that the file or the book has are exported; counts the others."""
-        left_out = self._report.left_out
-        roots = int((~held & (self.depths[rows] == 0)).sum())
-        left_out["roots"] += roots
-        left_out["missing"] += int((~held).sum()) - roots
-        few = held & known & (visits_of(batch) < self._limits.min_visits)
-        left_out["few_visits"] += int(few.sum())
+        export, roots = self.export, int((~held & (self.depths[rows] == 0)).sum())
+        export.leave_out("roots", roots)
+        export.leave_out("missing", int((~held).sum()) - roots)
+        few = held & known & (visits_of(batch) < export.selection.min_visits)
+        export.leave_out("few_visits", few.sum())
         return held & ~few
-
-    def _positions(
-        self, rows: Ints, batch: RecordBatch, clocks: Ints, known: Mask, entries: Sequence[BookEntry]
-    ) -> Positions:
-        black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
-        side = self._plan.side
-        own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
-        completed = self._apart.completed_in(batch, self._read)
-        batch, edges = known_edges_of(batch, completed)
-        legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
-        if self._book is None:
-            moves = listed(edges, order, legal[1], own, self._limits, self._report)
-        else:
-            moves = self._book.moves(entries, edges, legal[1], known, own)
-        return Positions(
-            batch=batch,
-            edges=edges,
-            clocks=clocks,
-            known=known,
-            own=own,
-            depth=self.depths[rows],
-            ply=self.plies[rows],
-            legal=legal,
-            ranked=order,
-            moves=moves,
-            entries=entries,
-        )
 
     def _follow(self, found: Positions, rows: Ints) -> Steps:
         """Meets the positions after the chosen moves, except after moves at the depth limit."""
@@ -651,14 +601,14 @@ class Walk:
         chosen = np.flatnonzero(found.moves.chosen)
         of, edge, edges = found.moves.of[chosen], found.moves.edge[chosen], found.edges
         followed = np.ones(len(of), bool)
-        if self._book is None:
+        if self.export.book is None:
             followed = edges.n[edge] > edges.r[edge]
-        limit = self._limits.depth
+        limit = self.export.selection.depth
         children, steps = np.zeros(len(of), np.int64), np.arange(len(of))
         if limit is not None:
             steps = np.flatnonzero(found.depth[of] < limit)
             if self._leaves:
-                self._report.left_out["at_depth"] += len(np.unique(of[found.depth[of] == limit]))
+                self.export.leave_out("at_depth", len(np.unique(of[found.depth[of] == limit])))
         children[steps], new = self._met.meet(found.children[0][chosen[steps]], followed[steps])
         before = of[steps[new]]
         self._depths.add(found.depth[before] + np.int32(1))
@@ -691,21 +641,18 @@ class Tree:
       positions, moves: the columns; none if the walk visited no position.
       visited: number of positions visited. owner: of each move, the id of its position.
 
+    A root that the user did not name joins another tree if a move leads there.
+
     Args:
-      visits: of the walk. columns: returns the extra columns of positions and of chosen moves.
-      roots: their number. adopt: whether a root joins another tree if a move leads there.
+      columns: returns the extra columns of positions and of chosen moves.
     """
 
     def __init__(
-        self,
-        visits: Iterator[tuple[Positions, Steps]],
-        columns: Callable[[Positions], tuple[Columns, Columns]],
-        roots: int,
-        *,
-        adopt: bool,
+        self, export: Export, walk: Walk, columns: Callable[[Positions], tuple[Columns, Columns]]
     ) -> None:
         of_positions, of_moves, followed = list[Columns](), list[Columns](), [np.zeros(0, bool)]
-        for found, steps in visits:
+        roots = len(export.roots)
+        for found, steps in walk.visits():
             positions, moves = columns(found)
             size = np.bincount(found.moves.of[found.moves.chosen], minlength=len(found))
             of_positions.append({"id": steps.ids, "own": found.own, "size": size, **positions})
@@ -729,7 +676,7 @@ class Tree:
         below = np.flatnonzero(is_followed & (children > roots))
         new, first = np.unique(children[below], return_index=True)
         parent[new - 1], way[new - 1] = self.owner[below[first]], below[first]
-        for k in np.flatnonzero(is_followed & (children > 0) & (children <= roots) & adopt).tolist():
+        for k in np.flatnonzero(is_followed & (children > 0) & (children <= roots) & export.soft).tolist():
             root, node = int(children[k]), int(self.owner[k])
             if parent[root - 1] == 0 and root not in self.above(node):  # else it would make a cycle
                 parent[root - 1], way[root - 1] = node, k

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -631,20 +630,17 @@ class ExportTask(Rooted, Task):
 
     def run(self, work: Work) -> dict[str, Any]:
         """Writes the file."""
-        from ..exchange.epd_export import export_epd
-        from ..exchange.pgn_export import export_pgn
-        from ..exchange.polyglot import export_polyglot
-        from ..exchange.rows_export import export_csv, export_jsonl
+        from ..exchange.exports import export
 
-        exporters: dict[str, Any] = {
-            "pgn": export_pgn,
-            "polyglot": partial(export_polyglot, weights=self.weights),
-            "epd": export_epd,
-            "jsonl": export_jsonl,
-            "csv": export_csv,
-        }
         (file,) = work.written()
-        report = exporters[self.form](work.place.path, file, self.selection(), on_progress=work.progress)
+        report = export(
+            self.form,
+            work.place.path,
+            file,
+            self.selection(),
+            weights=self.weights,
+            on_progress=work.progress,
+        )
         return {"stage": "done", **report.as_dict(), "path": file.name}
 
 

@@ -13,8 +13,7 @@ import pytest
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.book.why import admitted_moves, why
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot import export_polyglot
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
 
 from ..conftest import Cli
@@ -79,8 +78,8 @@ def exported(target: Path, board: chess.Board) -> set[str]:
 
 def test_a_book_in_polyglot_has_the_moves_that_its_rules_admit(book: Path, tmp_path: Path) -> None:
     target, whole = tmp_path / "b.bin", tmp_path / "all.bin"
-    report = export_polyglot(book, target, Selection(book="white", admits=admitted_moves))
-    export_polyglot(book, whole, Selection(book="white"))
+    report = export("polyglot", book, target, Selection(book="white", admits=admitted_moves))
+    export("polyglot", book, whole, Selection(book="white"))
     root = after_line(LINE)
     admitted, kept = walked(book, root, keeps_all=False), walked(book, root, keeps_all=True)
     assert all(len(moves) == 1 for _, moves in admitted)  # own_moves = 1
@@ -116,7 +115,7 @@ def test_the_command_exports_what_the_rules_admit_and_with_all_the_rest(
 
 def test_a_book_in_pgn_has_the_same_moves(book: Path) -> None:
     out = io.BytesIO()
-    export_pgn(book, out, Selection(book="white", admits=admitted_moves))
+    export("pgn", book, out, Selection(book="white", admits=admitted_moves))
     game = chess.pgn.read_game(io.StringIO(out.getvalue().decode()))
     assert game is not None
     written = {

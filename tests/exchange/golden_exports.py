@@ -9,16 +9,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import chess
 
-from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.output import ExportReport
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot import export_polyglot
-from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
 
 from .exported import CASTLES, CHESS960, ENDGAME, LINES, PROMOTES, add_book, add_games, searched
@@ -58,16 +56,8 @@ GAMES = {
     "b4 b5 a3": (70_000, 3, 0),
 }
 EXPORTS: dict[str, Callable[..., ExportReport]] = {
-    "epd": export_epd,
-    "jsonl": export_jsonl,
-    "csv": export_csv,
-    "pgn": export_pgn,
-    **{
-        f"polyglot {weights}": lambda *args, weights=weights, **more: export_polyglot(
-            *args, weights=weights, **more
-        )
-        for weights in ("n", "q")
-    },
+    **{form: partial(export, form) for form in ("epd", "jsonl", "csv", "pgn")},
+    **{f"polyglot {weights}": partial(export, "polyglot", weights=weights) for weights in ("n", "q")},
 }
 
 

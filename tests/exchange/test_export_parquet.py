@@ -14,7 +14,8 @@ import chess
 import pytest
 
 from graphsearch.base.errors import ExportError
-from graphsearch.exchange.rows_export import EDGES, NODES, Table, export_jsonl, export_parquet
+from graphsearch.exchange.exports import export
+from graphsearch.exchange.rows_export import EDGES, NODES, Table
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of, key_text, legal_moves, unpack
 from graphsearch.position.values import wdl_from_q
@@ -136,7 +137,7 @@ def check_rows(found: Rows, expected: Rows) -> None:
 @pytest.mark.parametrize("fen", [ENDGAME, CASTLES, PROMOTES, MATES, LATE])
 def test_every_row_is_what_the_record_says(fen: str, tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", fen, visits=200 if fen == MATES else 30)
-    report = export_parquet(path, tmp_path / "tables", Selection(all_moves=True))
+    report = export("parquet", path, tmp_path / "tables", Selection(all_moves=True))
     nodes, edges = read(tmp_path / "tables")
     known = records(path)
     with Store.open(path, read_only=True) as store:
@@ -158,8 +159,8 @@ def test_a_walk_takes_what_the_other_exports_take(tmp_path: Path) -> None:
         Selection(side="white", max_moves=2),
         Selection(roots=(chess.Board(),), min_visits=3),
     ):
-        export_jsonl(path, tmp_path / "rows.jsonl", selection)
-        report = export_parquet(path, tmp_path / "tables", selection)
+        export("jsonl", path, tmp_path / "rows.jsonl", selection)
+        report = export("parquet", path, tmp_path / "tables", selection)
         nodes, edges = read(tmp_path / "tables")
         wanted = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
         assert [(row["key_hex"], row["fen"], row["ply"], row["depth"], row["n"]) for row in nodes] == [
@@ -173,7 +174,7 @@ def test_a_walk_takes_what_the_other_exports_take(tmp_path: Path) -> None:
 
 def test_visits_choose_rows_of_a_whole_file(tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=70)
-    report = export_parquet(path, tmp_path / "tables", Selection(min_visits=3))
+    report = export("parquet", path, tmp_path / "tables", Selection(min_visits=3))
     nodes, edges = read(tmp_path / "tables")
     known = [(board, record) for board, record in records(path) if record.visits >= 3]
     assert [row["key"] for row in nodes] == [key_of(board) for board, _ in known]
@@ -186,7 +187,7 @@ def test_visits_choose_rows_of_a_whole_file(tmp_path: Path) -> None:
 def test_a_position_of_a_book_that_the_graph_lacks_has_a_key_and_nothing_else(tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=40)
     add_book(path, "mine", "white", [chess.STARTING_FEN], {"e4": 0.1, "e4 a5 h4 Na6": 0.2})
-    export_parquet(path, tmp_path / "tables", Selection(book="mine", side="both"))
+    export("parquet", path, tmp_path / "tables", Selection(book="mine", side="both"))
     nodes, edges = read(tmp_path / "tables")
     assert {row["move"] for row in edges if row["key"] == key_of(chess.Board())} == {"e2e4"}
     unknown = [row for row in nodes if row["n"] is None]
@@ -198,17 +199,17 @@ def test_a_position_of_a_book_that_the_graph_lacks_has_a_key_and_nothing_else(tm
 
 def test_rows_are_written_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = searched(tmp_path / "some.graph", visits=60)
-    export_parquet(path, tmp_path / "one")
+    export("parquet", path, tmp_path / "one")
     for name in ("walk.BATCH", "rows_export.NODES_PER_GROUP", "rows_export.EDGES_PER_GROUP"):
         monkeypatch.setattr(f"graphsearch.exchange.{name}", 16)
-    export_parquet(path, tmp_path / "many")
+    export("parquet", path, tmp_path / "many")
     assert parquet.ParquetFile(tmp_path / "many" / NODES).num_row_groups > 2
     assert read(tmp_path / "one") == read(tmp_path / "many")
 
 
 def test_columns_are_typed_and_documented_as_they_are(tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=20)
-    export_parquet(path, tmp_path / "tables")
+    export("parquet", path, tmp_path / "tables")
     page = (ROOT / "schema" / "exports.md").read_text(encoding="utf-8")
     for file in (NODES, EDGES):
         schema = parquet.read_schema(tmp_path / "tables" / file)
@@ -245,7 +246,7 @@ def test_only_tables_of_before_are_replaced(cli: Cli, tmp_path: Path) -> None:
 
 def test_damage_is_told_and_the_rest_is_written(cli: Cli, tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", visits=400)
-    whole = export_parquet(path, tmp_path / "whole")
+    whole = export("parquet", path, tmp_path / "whole")
     flip(path, "block", "data", 3, 50)
     done = cli("export", "--format", "parquet", "--store", path, "-o", tmp_path / "tables", "--json")
     assert (done.code, "block 3: checksum" in done.err) == (1, True)
@@ -259,17 +260,17 @@ def test_a_missing_package_is_named_with_what_installs_it(
     path = searched(tmp_path / "some.graph", visits=4)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ExportError, match=r"pyarrow .*pip install '\.\[parquet\]'"):
-        export_parquet(path, tmp_path / "tables")
+        export("parquet", path, tmp_path / "tables")
     assert not (tmp_path / "tables").exists()
 
 
 @needs_fork
 def test_a_killed_export_leaves_the_tables_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = searched(tmp_path / "some.graph", visits=60)
-    export_parquet(path, tmp_path / "tables", Selection(min_visits=9))
+    export("parquet", path, tmp_path / "tables", Selection(min_visits=9))
     before = read(tmp_path / "tables")
     monkeypatch.setattr(Table, "_flush", lambda table: os.kill(os.getpid(), signal.SIGKILL))
-    with Fork(lambda _: export_parquet(path, tmp_path / "tables")) as fork:
+    with Fork(lambda _: export("parquet", path, tmp_path / "tables")) as fork:
         fork.rest()
     assert fork.status == signal.SIGKILL
     assert read(tmp_path / "tables") == before

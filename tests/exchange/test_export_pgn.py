@@ -14,7 +14,7 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.exchange.pgn_export import export_pgn
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.pgn_writing import COLUMNS
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, key_of, legal_moves
@@ -72,7 +72,7 @@ def read_games(text: str) -> list[chess.pgn.Game]:
 def exported(
     path: Path, out: Path, selection: Selection | None = None, *, comments: bool = True
 ) -> list[chess.pgn.Game]:
-    report = export_pgn(path, out, selection or Selection(roots=(chess.Board(),)), comments=comments)
+    report = export("pgn", path, out, selection or Selection(roots=(chess.Board(),)), comments=comments)
     text = out.read_text()
     assert comments or max(len(line) for line in text.splitlines()) <= COLUMNS
     games = read_games(text)
@@ -295,7 +295,7 @@ def test_a_line_may_be_longer_than_pythons_stack(tmp_path: Path) -> None:
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 250)
     try:
-        report = export_pgn(path, tmp_path / "out.pgn", Selection(roots=(boards[0],)))
+        report = export("pgn", path, tmp_path / "out.pgn", Selection(roots=(boards[0],)))
     finally:
         sys.setrecursionlimit(usual)
     assert report.moves == 399

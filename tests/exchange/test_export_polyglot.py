@@ -18,7 +18,8 @@ import pytest
 
 from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.exchange import polyglot
-from graphsearch.exchange.polyglot import MAX_WEIGHT, export_polyglot, fitted, weight_of_loss
+from graphsearch.exchange.exports import export
+from graphsearch.exchange.polyglot import MAX_WEIGHT, fitted, weight_of_loss
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_of
 from graphsearch.position.values import cp_of
@@ -99,7 +100,7 @@ def visits_of(known: Known) -> dict[int, dict[chess.Move, float]]:
 def test_python_chess_finds_the_visited_moves_of_every_position(tmp_path: Path, fen: str) -> None:
     path = searched(tmp_path / "some.graph", fen, visits=80)
     out = tmp_path / "book.bin"
-    report = export_polyglot(path, out)
+    report = export("polyglot", path, out)
     known = known_below(path, fen)
     wanted = expected(known, visits_of(known), fill=False)
     assert same_book(read_book(out, boards_of(known)), wanted)
@@ -111,7 +112,7 @@ def test_python_chess_finds_the_visited_moves_of_every_position(tmp_path: Path, 
 
 def test_a_move_weighs_half_for_every_25_centipawns_that_it_loses(graph: Path, tmp_path: Path) -> None:
     out = tmp_path / "book.bin"
-    export_polyglot(graph, out, weights="q")
+    export("polyglot", graph, out, weights="q")
     known = known_below(graph)
     numbers: dict[int, dict[chess.Move, float]] = {}
     for key, pair in known.items():
@@ -128,7 +129,7 @@ def test_weights_are_scaled_by_position_and_the_best_is_never_0(tmp_path: Path) 
     board = chess.Board()
     visits = {"e4": (4_000_000_000, 0.1), "d4": (65_536, 0.0), "c4": (1, -0.5)}
     path = filled(tmp_path / "big.graph", [made_record(board, visits)])
-    report = export_polyglot(path, tmp_path / "book.bin", Selection(depth=1))
+    report = export("polyglot", path, tmp_path / "book.bin", Selection(depth=1))
     assert read_book(tmp_path / "book.bin", [board])[key_of(board)] == [("e2e4", MAX_WEIGHT), ("d2d4", 1)]
     assert (report.scaled, report.left_out["moves_scaled_away"]) == (3, 1)
     assert report.as_dict()["left_out"] == {"moves_scaled_away": 1, "at_depth": 3}
@@ -139,7 +140,7 @@ def test_of_two_positions_with_one_polyglot_key_the_more_visited_one_is_written(
     first, second = (chess.Board(fen) for fen in fens)
     records = [made_record(first, {"Ra6+": (5, 0.0)}), made_record(second, {"Rxh1": (7, 0.9)})]
     path = filled(tmp_path / "clock.graph", records)
-    report = export_polyglot(path, tmp_path / "book.bin", Selection(roots=(first, second)))
+    report = export("polyglot", path, tmp_path / "book.bin", Selection(roots=(first, second)))
     assert report.left_out["clashes"] == 1
     assert [
         (m.move.uci(), m.weight) for m in chess.polyglot.open_reader(tmp_path / "book.bin").find_all(first)
@@ -154,21 +155,21 @@ def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
     add_book(path, "mine", "white", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2, "e4 e5": 0.3})
     board, out = chess.Board(), tmp_path / "book.bin"
-    export_polyglot(path, out, Selection(book="mine"), weights="n")
+    export("polyglot", path, out, Selection(book="mine"), weights="n")
     assert read_book(out, [board])[key_of(board)] == [("e2e4", 90), ("d2d4", 5)]
-    report = export_polyglot(path, out, Selection(book="mine"), weights="q")
+    report = export("polyglot", path, out, Selection(book="mine"), weights="q")
     weights = scaled([1.0, loss_weight(0.2, -0.2)], fill=True)
     assert read_book(out, [board])[key_of(board)] == [("d2d4", 65535), ("e2e4", weights[1])]
     assert report.left_out["other_side"] == 1  # e4 e5
     with pytest.raises(InvalidParameterError, match="has no book 'yours'; it has 'mine'"):
-        export_polyglot(path, out, Selection(book="yours"))
+        export("polyglot", path, out, Selection(book="yours"))
 
 
 # ------------------------------------------------------------------ Debian's tool
 
 
 def test_the_polyglot_tool_lists_the_lines_of_the_book(graph: Path, tmp_path: Path) -> None:
-    export_polyglot(graph, tmp_path / "book.bin")
+    export("polyglot", graph, tmp_path / "book.bin")
     for colour, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
         run_polyglot(tmp_path, "dump-book", "-bin", "book.bin", "-color", colour, "-out", "lines.txt")
         seen: dict[int, dict[str, int]] = defaultdict(dict)
@@ -199,6 +200,6 @@ def test_a_disk_that_fills_up_is_one_error_that_names_the_book(
 
     monkeypatch.setattr(polyglot, "entries_of", full)
     with pytest.raises(ExportError, match=r"full\.bin cannot be written: No space left on device"):
-        export_polyglot(graph, tmp_path / "full.bin")
+        export("polyglot", graph, tmp_path / "full.bin")
     gc.collect()
     assert not list(tmp_path.iterdir())

@@ -10,11 +10,9 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.exchange.epd_export import export_epd
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
+from graphsearch.exchange.exports import export
+from graphsearch.exchange.rows_export import COLUMNS
 from graphsearch.exchange.selection import Selection
-from graphsearch.exchange.site.export import export_site
 from graphsearch.position.board import key_of, legal_moves, terminal_kind
 from graphsearch.position.values import cp_of
 from graphsearch.store.ranking import edge_of, has_best_move, node_mean, ranking
@@ -66,7 +64,7 @@ def check_node(record: NodeRecord, node: dict[str, Any], moves: list[dict[str, A
 
 def test_json_lines_hold_every_record(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
-    report = export_jsonl(path, tmp_path / "out.jsonl", Selection(all_moves=True))
+    report = export("jsonl", path, tmp_path / "out.jsonl", Selection(all_moves=True))
     known = known_below(path, fen)
     rows = json_lines(tmp_path / "out.jsonl")
     assert report.positions == len(rows) == len(known)
@@ -84,7 +82,7 @@ def test_json_lines_hold_every_record(graph: tuple[Path, str], tmp_path: Path) -
 
 def test_csv_holds_every_record(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
-    report = export_csv(path, tmp_path / "out.csv", Selection(all_moves=True))
+    report = export("csv", path, tmp_path / "out.csv", Selection(all_moves=True))
     data = (tmp_path / "out.csv").read_bytes()
     assert data.count(b"\r\n") == data.count(b"\n")
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as handle:
@@ -116,15 +114,15 @@ def test_moves_without_visits_are_written_if_asked_for(
     graph: tuple[Path, str], tmp_path: Path, cli: Cli
 ) -> None:
     path, _ = graph
-    visited = export_jsonl(path, tmp_path / "visited.jsonl")
-    every = export_jsonl(path, tmp_path / "every.jsonl", Selection(all_moves=True))
+    visited = export("jsonl", path, tmp_path / "visited.jsonl")
+    every = export("jsonl", path, tmp_path / "every.jsonl", Selection(all_moves=True))
     assert visited.positions == every.positions
     assert visited.moves < every.moves
     for some, all_ in zip(
         *(json_lines(tmp_path / f"{name}.jsonl") for name in ("visited", "every")), strict=True
     ):
         assert some == all_ | {"moves": [move for move in all_["moves"] if move["n"]]}
-    assert export_csv(path, tmp_path / "visited.csv").moves == visited.moves
+    assert export("csv", path, tmp_path / "visited.csv").moves == visited.moves
     cli("export", path, "-o", tmp_path / "x.pgn", "--all-moves").ends(2, "--all-moves does not apply to pgn")
     cli("export", path, "-o", tmp_path / "x.csv", "--all-moves", "--min-visits", 1).ends(
         2, "exclude each other"
@@ -133,7 +131,7 @@ def test_moves_without_visits_are_written_if_asked_for(
 
 def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
-    export_epd(path, tmp_path / "out.epd")
+    export("epd", path, tmp_path / "out.epd")
     known = known_below(path, fen)
     lines = (tmp_path / "out.epd").read_text().splitlines()
     assert len(lines) == len(known)
@@ -160,7 +158,7 @@ def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path:
 def test_games_stand_beside_the_moves(tmp_path: Path) -> None:
     path = filled(tmp_path / "games.graph", [made_record(chess.Board(), {"e4": (9, 0.1)})])
     add_games(path, {"e4": (3, 1, 0), "d4": (0, 0, 2)})
-    export_jsonl(path, tmp_path / "out.jsonl")
+    export("jsonl", path, tmp_path / "out.jsonl")
     (row,) = json_lines(tmp_path / "out.jsonl")
     assert [(g["move"], g["white"], g["draws"], g["black"]) for g in row["games"]] == [
         ("e2e4", 3, 1, 0),
@@ -173,7 +171,7 @@ def test_a_book_has_its_moves_and_values(tmp_path: Path) -> None:
     visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
     add_book(path, "mine", "both", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2, "e4 e5": 0.3})
-    report = export_jsonl(path, tmp_path / "out.jsonl", Selection(book="mine"))
+    report = export("jsonl", path, tmp_path / "out.jsonl", Selection(book="mine"))
     rows = json_lines(tmp_path / "out.jsonl")
     assert report.positions == len(rows) == 4
     assert [(row["ply"], row["n"], row["book"]["value"]) for row in rows] == [
@@ -183,7 +181,7 @@ def test_a_book_has_its_moves_and_values(tmp_path: Path) -> None:
         (2, None, 0.3),
     ]
     assert [move["move"] for move in rows[0]["moves"]] == ["d2d4", "e2e4"]
-    export_epd(path, tmp_path / "out.epd", Selection(book="mine", side="black"))
+    export("epd", path, tmp_path / "out.epd", Selection(book="mine", side="black"))
     found = [chess.Board.from_epd(line)[1] for line in (tmp_path / "out.epd").read_text().splitlines()]
     assert [row.get("ce") for row in found] == [cp_of(-0.2), cp_of(0.2)]
     assert [row.get("bm") for row in found] == [None, [chess.Move.from_uci("e7e5")]]
@@ -194,11 +192,11 @@ def test_all_exports_of_a_book_have_the_same_centipawns(tmp_path: Path) -> None:
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
     add_book(path, "mine", "both", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2})
     of_book = Selection(book="mine")
-    export_jsonl(path, tmp_path / "out.jsonl", of_book)
-    export_csv(path, tmp_path / "out.csv", of_book)
-    export_epd(path, tmp_path / "out.epd", of_book)
-    export_pgn(path, tmp_path / "out.pgn", of_book)
-    export_site(path, tmp_path / "site", of_book)
+    export("jsonl", path, tmp_path / "out.jsonl", of_book)
+    export("csv", path, tmp_path / "out.csv", of_book)
+    export("epd", path, tmp_path / "out.epd", of_book)
+    export("pgn", path, tmp_path / "out.pgn", of_book)
+    export("site", path, tmp_path / "site", of_book)
     rows = json_lines(tmp_path / "out.jsonl")
     head = next(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     epd = [chess.Board.from_epd(line)[1] for line in (tmp_path / "out.epd").read_text().splitlines()]
@@ -213,14 +211,14 @@ def test_all_exports_of_a_book_have_the_same_centipawns(tmp_path: Path) -> None:
 def test_limits_leave_out_moves_and_the_report_counts_them(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
     known = known_below(path, fen)
-    report = export_jsonl(path, tmp_path / "out.jsonl", Selection(min_visits=3))
+    report = export("jsonl", path, tmp_path / "out.jsonl", Selection(min_visits=3))
     rows = json_lines(tmp_path / "out.jsonl")
     assert min(row["n"] for row in rows) >= 3
     assert all(move["n"] >= 3 for row in rows for move in row["moves"])
     few = sum(0 < edge.n < 3 for row in rows for edge in known[int(row["key"], 16)][1].edges)
     assert report.left_out["moves_few_visits"] == few
-    one = export_jsonl(
-        path, tmp_path / "one.jsonl", Selection(roots=(chess.Board(fen),), max_moves=1, depth=2)
+    one = export(
+        "jsonl", path, tmp_path / "one.jsonl", Selection(roots=(chess.Board(fen),), max_moves=1, depth=2)
     )
     rows = json_lines(tmp_path / "one.jsonl")
     assert [row["depth"] for row in rows] == list(range(len(rows)))

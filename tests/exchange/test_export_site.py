@@ -14,8 +14,9 @@ import chess
 import pytest
 
 from graphsearch.base.errors import ExportError
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
-from graphsearch.exchange.site.export import PART, export_site, script
+from graphsearch.exchange.site.export import PART, script
 from graphsearch.position.board import key_of
 from graphsearch.query.neighbourhood import neighbourhood
 
@@ -62,7 +63,7 @@ def site_of(folder: Path) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ the data
 def test_every_position_is_a_row_with_its_moves_and_ways_in(small_graph: Path, tmp_path: Path) -> None:
-    report = export_site(small_graph, tmp_path / "site", Selection(min_visits=0))
+    report = export("site", small_graph, tmp_path / "site", Selection(min_visits=0))
     known = known_below(small_graph)
     rows = rows_of(tmp_path / "site")
     assert report.positions == len(rows) == len(known)
@@ -85,7 +86,7 @@ def test_every_position_is_a_row_with_its_moves_and_ways_in(small_graph: Path, t
 
 def test_a_book_has_its_own_positions_values_and_reasons(file: Path, tmp_path: Path) -> None:
     add_book(file, EVIL, "black", [chess.STARTING_FEN], {"e4": -0.3, "e4 e5": 0.2})
-    report = export_site(file, tmp_path / "site", Selection(book=EVIL))
+    report = export("site", file, tmp_path / "site", Selection(book=EVIL))
     rows = rows_of(tmp_path / "site")
     assert report.positions == len(rows) == 3
     assert [row[2] for row in rows[1:]] == [-3000, 2000]
@@ -95,7 +96,7 @@ def test_a_book_has_its_own_positions_values_and_reasons(file: Path, tmp_path: P
 
 
 def test_depth_visits_and_position_choose_what_is_in_it(file: Path, tmp_path: Path) -> None:
-    export_site(file, tmp_path / "site", Selection(roots=(after_line("e4"),), depth=1, min_visits=30))
+    export("site", file, tmp_path / "site", Selection(roots=(after_line("e4"),), depth=1, min_visits=30))
     rows = rows_of(tmp_path / "site")
     assert [key_of(chess.Board(row[0])) for row in rows] == [
         key_of(after_line(line)) for line in ("e4", "e4 e5")
@@ -107,7 +108,7 @@ def test_parts_are_small_and_whole(
     tmp_path: Path, small_graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphsearch.exchange.site.export.PART", 7)
-    report = export_site(small_graph, tmp_path / "site", Selection(min_visits=0))
+    report = export("site", small_graph, tmp_path / "site", Selection(min_visits=0))
     assert len(rows_of(tmp_path / "site")) == report.positions > 100
     assert site_of(tmp_path / "site")["partSize"] == 7 < PART
     assert len(list((tmp_path / "site" / "data").iterdir())) == -(-report.positions // 7) + 1
@@ -116,14 +117,14 @@ def test_parts_are_small_and_whole(
 # ------------------------------------------------------------------ the folder
 def test_what_comes_from_the_file_is_escaped(file: Path, tmp_path: Path) -> None:
     add_book(file, EVIL, "white", [chess.STARTING_FEN], {"e4": -0.3})
-    export_site(file, tmp_path / "site", Selection(book=EVIL))
+    export("site", file, tmp_path / "site", Selection(book=EVIL))
     html = (tmp_path / "site" / "index.html").read_text("utf-8")
     assert "&lt;script&gt;document.title" in html
     assert "<b>" not in html
 
 
 def test_the_page_names_nothing_outside_its_folder(file: Path, tmp_path: Path) -> None:
-    export_site(file, tmp_path / "site")
+    export("site", file, tmp_path / "site")
     assert {path.name for path in (tmp_path / "site").iterdir()} == {*PAGE, "data"}
     texts = {name: (tmp_path / "site" / name).read_text("utf-8") for name in PAGE}
     addresses = {found for text in texts.values() for found in re.findall(r"https?://[^\"'\s)]+", text)}
@@ -138,9 +139,9 @@ def test_the_page_names_nothing_outside_its_folder(file: Path, tmp_path: Path) -
 
 def test_a_folder_of_others_is_let_be_and_an_older_site_replaced(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "site"
-    export_site(file, target, Selection(depth=0, min_visits=10))
+    export("site", file, target, Selection(depth=0, min_visits=10))
     (target / "data" / "77.js").write_text("old")
-    export_site(file, target)
+    export("site", file, target)
     assert not (target / "data" / "77.js").exists()
     other = tmp_path / "other"
     other.mkdir()
@@ -151,13 +152,13 @@ def test_a_folder_of_others_is_let_be_and_an_older_site_replaced(file: Path, tmp
         (tmp_path / "a" / "b", "does not exist"),
     ):
         with pytest.raises(ExportError, match=what):
-            export_site(file, wrong)
+            export("site", file, wrong)
     with pytest.raises(ExportError, match="nothing to export"):
-        export_site(file, target, Selection(roots=(after_line("a4"),), min_visits=10))
+        export("site", file, target, Selection(roots=(after_line("a4"),), min_visits=10))
     assert (target / "index.html").exists(), "the older site stays"
     shutil.copy(file, target / "own.graph")
     with pytest.raises(ExportError, match="holds other files"):
-        export_site(target / "own.graph", target)
+        export("site", target / "own.graph", target)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hand.graph", "other", "site"]
 
 
@@ -216,7 +217,7 @@ def click(browser: Any, selector: str) -> None:
 
 
 def test_a_site_on_disk_shows_moves_plays_them_and_finds_back(page: Page, file: Path, tmp_path: Path) -> None:
-    export_site(file, tmp_path / "site")
+    export("site", file, tmp_path / "site")
     browser = page(tmp_path / "site", "")
     until(browser, "tbody td:first-child", ["e4", "d4", "Nf3"])
     assert texts(browser, "tbody tr:first-child td")[1:3] == ["+0.14", "60"]
@@ -237,7 +238,7 @@ def test_a_site_on_disk_shows_moves_plays_them_and_finds_back(page: Page, file: 
 def test_moves_are_made_on_the_board(page: Page, file: Path, tmp_path: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
-    export_site(file, tmp_path / "site")
+    export("site", file, tmp_path / "site")
     browser = page(tmp_path / "site", "")
     board = browser.find_element("css selector", "svg.board")
     square = board.size["width"] / 8
@@ -249,7 +250,7 @@ def test_moves_are_made_on_the_board(page: Page, file: Path, tmp_path: Path) -> 
 def test_the_graph_and_its_colours_are_those_of_the_query(
     page: Page, small_graph: Path, tmp_path: Path
 ) -> None:
-    export_site(small_graph, tmp_path / "site", Selection(min_visits=0))
+    export("site", small_graph, tmp_path / "site", Selection(min_visits=0))
     browser = page(tmp_path / "site", "")
     click(browser, "[data-view=graph]")
     from selenium.webdriver.support.wait import WebDriverWait
@@ -293,7 +294,7 @@ def check_layers(browser: Any, path: Path) -> None:
 def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -> None:
     add_book(file, EVIL, "white", [chess.STARTING_FEN], {"e4": -0.3, "e4 e5": 0.2})
     sql(file, "UPDATE book_move SET rule = ?", EVIL)
-    export_site(file, tmp_path / "site", Selection(book=EVIL))
+    export("site", file, tmp_path / "site", Selection(book=EVIL))
     browser = page(tmp_path / "site", "")
     assert browser.title.startswith("<script>")
     assert texts(browser, "h1") == [EVIL]
@@ -302,7 +303,7 @@ def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -
 
 
 def test_a_missing_part_is_said(driver: Any, file: Path, tmp_path: Path) -> None:
-    export_site(file, tmp_path / "site")
+    export("site", file, tmp_path / "site")
     (tmp_path / "site" / "data" / "0.js").unlink()
     driver.get((tmp_path / "site" / "index.html").as_uri())
     until(driver, "#facts", ["data/0.js is missing"])

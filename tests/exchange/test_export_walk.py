@@ -15,8 +15,7 @@ import pytest
 
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.exchange import rows_export
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.rows_export import export_jsonl
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of
 
@@ -93,7 +92,7 @@ def test_positions_that_the_file_has_lost_are_counted(tmp_path: Path) -> None:
     child = after(board, chess.Move.from_uci("e2e4"))
     records = [made_record(board, {"e4": (5, 0.1), "d4": (4, 0.1)}), made_record(child, {})]
     path = filled(tmp_path / "lost.graph", records)
-    report = export_jsonl(path, tmp_path / "out", Selection())
+    report = export("jsonl", path, tmp_path / "out", Selection())
     assert (report.positions, report.left_out["missing"]) == (2, 1)
 
 
@@ -138,7 +137,7 @@ def test_a_selection_that_selects_nothing_is_refused(wrong: dict[str, Any]) -> N
 
 def test_files_that_a_kill_left_are_no_trouble(small_graph: Path, tmp_path: Path) -> None:
     (tmp_path / "out.pgn.part").write_text("left by a kill")
-    assert export_pgn(small_graph, tmp_path / "out.pgn").positions > 100
+    assert export("pgn", small_graph, tmp_path / "out.pgn").positions > 100
     assert "out.pgn.part" not in left_in(tmp_path)
 
 
@@ -146,7 +145,7 @@ def test_a_walk_from_one_root_keeps_its_halfmove_clock(tmp_path: Path) -> None:
     root = "8/8/8/2k5/4r3/3R4/3K4/8 w - - 72 80"
     path = searched(tmp_path / "late.graph", root, visits=150)
     out = tmp_path / "late.jsonl"
-    report = export_jsonl(path, out, Selection(roots=(board_of(root),)))
+    report = export("jsonl", path, out, Selection(roots=(board_of(root),)))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert rows[0]["fen"] == root
     assert {row["key"] for row in rows} == {f"{key:016x}" for key in known_below(path, root)}

@@ -11,8 +11,7 @@ import chess.polyglot
 import pytest
 
 from graphsearch import Graph, Limits, analyze, show
-from graphsearch.exchange.pgn_export import export_pgn
-from graphsearch.exchange.polyglot import export_polyglot
+from graphsearch.exchange.exports import export
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.graph.view import MoveView, NodeView
 from graphsearch.position.board import fen_of
@@ -101,13 +100,13 @@ def test_every_view_follows_the_better_move(files: tuple[Path, Path, chess.Move]
     assert point.loss is not None
     assert point.loss > 0
     target = tmp_path / "out.pgn"
-    export_pgn(after, target)
+    export("pgn", after, target)
     with target.open() as text:
         read = chess.pgn.read_game(text)
     assert read is not None
     assert read.variations[0].move == better
     book = tmp_path / "out.bin"
-    export_polyglot(after, book)
+    export("polyglot", after, book)
     with chess.polyglot.open_reader(book) as entries:
         heaviest = max(entries.find_all(BOARD), key=lambda entry: entry.weight)
     assert heaviest.weight == row(view_of(after), heaviest.move).n

@@ -9,10 +9,9 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.exchange.epd_export import export_epd
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.rows_export import export_csv, export_jsonl
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import board_of, key_text
 from graphsearch.query.find import Filters, find
@@ -86,14 +85,14 @@ def test_a_file_of_both_is_sound_and_stays_so_when_refreshed_and_salvaged(path: 
 
 
 def test_exports_tell_them_apart(path: Path, tmp_path: Path) -> None:
-    export_jsonl(path, tmp_path / "all.jsonl")
+    export("jsonl", path, tmp_path / "all.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     by_key = {row["key"]: row for row in rows}
     assert len(by_key) == len(rows)
     assert [by_key[key]["fen"] for key in KEYS] == [board.fen() for board in BOARDS]
     children = {move["child"] for row in rows for move in row["moves"] if move["n"]}
     assert children <= set(by_key)
-    export_csv(path, tmp_path / "all.csv")
+    export("csv", path, tmp_path / "all.csv")
     assert set(KEYS) <= {line.split(",")[0] for line in (tmp_path / "all.csv").read_text().splitlines()}
-    export_epd(path, tmp_path / "all.epd")
+    export("epd", path, tmp_path / "all.epd")
     assert all(f'id "{key}";' in (tmp_path / "all.epd").read_text() for key in KEYS)

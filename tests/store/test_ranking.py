@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch.exchange.output import ExportReport
-from graphsearch.exchange.selection import Selection, plan
+from graphsearch.exchange.selection import Selection, begin
 from graphsearch.exchange.walk import Walk
 from graphsearch.position.board import legal_moves
 from graphsearch.query.diff import values_of
@@ -85,6 +85,6 @@ def test_one_record_many_at_once_and_exports_rank_alike(edges: Edges, tmp_path: 
     assert legal_moves(board)[int(values_of(batch_of([record])).best[0])] == first
     path = graph_file(tmp_path / "a.graph", {"": edges})
     with Store.open(path, read_only=True) as store:
-        ((found, _),) = Walk(store, plan(store, Selection()), ExportReport("", ""), leaves=True).visits()
+        ((found, _),) = Walk(begin(store, Selection(), ExportReport("", "")), leaves=True).visits()
         visited = [k for k in ranking(found.batch.record(0)) if k < len(edges)]
         assert found.moves.edge.tolist() == visited

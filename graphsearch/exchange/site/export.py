@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -33,21 +33,9 @@ from ...base.errors import ExportError
 from ...base.version import __version__
 from ...position.board import fens, key_texts
 from ...query.steps import code_of, uci_of
-from ...store.store import Store
-from ..output import ExportReport, new_folder, open_export
 from ..pieces import sprite
-from ..selection import ExportPlan, Selection, plan
-from ..walk import (
-    NOTES,
-    UNKNOWN,
-    BookEntry,
-    Columns,
-    OnProgress,
-    Positions,
-    Tree,
-    Walk,
-    book_entries,
-)
+from ..selection import Export
+from ..walk import NOTES, UNKNOWN, BookEntry, Columns, Positions, Tree, Walk, book_entries
 
 SCALE = 10_000
 MOST_WAYS = 50  # listed per position
@@ -89,9 +77,9 @@ def _columns(found: Positions) -> tuple[Columns, Columns]:
 class Pages:
     """The visited positions of a walk, numbered in the order in which it met them, and the ways to each."""
 
-    def __init__(self, store: Store, chosen: ExportPlan, walk: Walk, tree: Tree) -> None:
-        self._store, self._book, self._walk = store, chosen.book, walk
-        self._limit, self._roots = chosen.selection.depth, len(chosen.roots)
+    def __init__(self, export: Export, walk: Walk, tree: Tree) -> None:
+        self._store, self._book, self._walk = export.store, export.book, walk
+        self._limit, self._roots = export.selection.depth, len(export.roots)
         self.positions, self.moves, self._owner = tree.positions, tree.moves, tree.owner - 1
         visited = self.positions["visited"]
         self._ids = np.flatnonzero(visited)
@@ -217,45 +205,21 @@ def _page(site: Mapping[str, Any], roots: Iterable[tuple[int, str]]) -> str:
 
 MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
 PART = 400  # positions in a script: some 300 kB
-MIN_VISITS = 10  # by default, but for a book
 
 
-def export_site(
-    path: str | Path,
-    target: str | Path,
-    selection: Selection | None = None,
-    *,
-    on_progress: OnProgress | None = None,
-) -> ExportReport:
-    """Writes a folder with a page that shows a book, or the graph below a position; it needs no server.
-
-    Args:
-      path: the graph file, opened read-only.
-      target: the folder; made, or replaced if it is an earlier site export.
-      selection: what to export; None: the positions and moves with `MIN_VISITS` or more visits.
-      on_progress: called with the positions visited, and met.
+def write_site(export: Export, folder: Path) -> None:
+    """Writes a page that shows a book, or the graph below a position; it needs no server.
 
     Raises:
-      InvalidParameterError: if there is no such book.
-      ExportError: if there is nothing to export, or the folder cannot be written.
-      StoreError: if the graph file cannot be read.
+      ExportError: if there is nothing to export.
     """
-    selection = selection or Selection(min_visits=MIN_VISITS)
-    report = ExportReport("site", str(target))
-    output = partial(new_folder, target, is_own=_is_site)
-    with open_export(path, output, report) as (store, folder):
-        chosen = plan(store, selection)
-        walk = Walk(store, chosen, report, leaves=True, on_progress=on_progress)
-        tree = Tree(walk.visits(), _columns, len(chosen.roots), adopt=chosen.soft)
-        report.positions = tree.visited
-        if not report.positions:
-            least = f"no position of this selection has {selection.min_visits} or more visits"
-            raise ExportError(f"{store.path}: nothing to export; {least}")
-        _write(folder, Pages(store, chosen, walk, tree), chosen, report)
-    return report
-
-
-def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport) -> None:
+    walk, report = Walk(export, leaves=True), export.report
+    tree = Tree(export, walk, _columns)
+    report.positions = tree.visited
+    if not report.positions:
+        least = f"no position of this selection has {export.selection.min_visits} or more visits"
+        raise ExportError(f"{export.store.path}: nothing to export; {least}")
+    pages = Pages(export, walk, tree)
     data = folder / "data"
     data.mkdir()
     for number, part in enumerate(pages.parts(PART)):
@@ -263,12 +227,12 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
         rows = ",\n".join(json.dumps(row, separators=(",", ":"), allow_nan=False) for row in part)
         text = f"graphsearchPart({number},[\n{rows}\n]);\n"
         (data / f"{number}.js").write_bytes(text.encode())
-    is_start = chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN
+    is_start = export.roots[0].board_fen() == chess.STARTING_BOARD_FEN
     roots = list(pages.roots())
     site = {
-        "title": chosen.selection.book or ("Start position" if is_start else "Position"),
-        "book": chosen.selection.book,
-        "black": chosen.side == "black",  # shows the board from Black's side
+        "title": export.selection.book or ("Start position" if is_start else "Position"),
+        "book": export.selection.book,
+        "black": export.side == "black",  # shows the board from Black's side
         "partSize": PART,
         "positions": report.positions,
         "roots": [number for number, _ in roots],
@@ -283,5 +247,6 @@ def _write(folder: Path, pages: Pages, chosen: ExportPlan, report: ExportReport)
         (folder / name).write_bytes(text.encode())
 
 
-def _is_site(folder: Path) -> bool:
+def is_site(folder: Path) -> bool:
+    """Returns whether a folder is an earlier export."""
     return (folder / MARK).is_file() and (folder / "index.html").is_file()

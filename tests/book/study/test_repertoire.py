@@ -16,8 +16,8 @@ from graphsearch.book.config import parse_config
 from graphsearch.book.study.repertoire import add_line, import_file, load, remove_move
 from graphsearch.book.study.survey import Survey, pgn_of_repertoire, survey, toml_of_repertoire
 from graphsearch.book.why import why
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.importing import GivenFile
-from graphsearch.exchange.polyglot import export_polyglot
 from graphsearch.exchange.selection import Selection
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.position.board import chess960_start, key_text
@@ -125,7 +125,7 @@ def test_a_repertoire_is_a_book_by_its_name_alone(graph: Path, tmp_path: Path) -
     assert (own.reason, own.candidate.value) == ("chosen by a person", own.candidate.q)
     assert own.candidate.q is not None
     target = tmp_path / "book.bin"
-    export_polyglot(graph, target, Selection(book="white repertoire"))
+    export("polyglot", graph, target, Selection(book="white repertoire"))
     with chess.polyglot.open_reader(target) as entries:
         assert [entry.move.uci() for entry in entries.find_all(chess.Board())] == ["e2e4"]
     head = '[book]\nname = "white repertoire"\nside = "white"\nmax_ply = 4\n'

@@ -27,7 +27,7 @@ from . import block_layout_kernel as layout
 from .block_layout_kernel import BLOCK, HEADER, LOW, PADDING, room_for
 from .bounds_kernel import bounds_of, share_of
 from .ordered_work import shared_out, thread_count
-from .record import NodeRecord, RecordBatch, board_tables, owned, take
+from .record import NodeRecord, RecordBatch, board_tables, owned
 from .record_kernel import LOWER_SHIFT, UPPER_SHIFT
 
 _Item = TypeVar("_Item")
@@ -487,11 +487,6 @@ def sound_places(
     for i, what in bad:
         refuse(CorruptRecordError(f"{name}: {fault_message(batch, i, what)}"))
     return places[~np.isin(places, [i for i, _ in bad])] if bad else places
-
-
-def sound_part(batch: RecordBatch, refuse: Callable[[CorruptRecordError], object], name: str) -> RecordBatch:
-    """Returns the sound records of a batch; the arguments are those of `sound_places`."""
-    return take(batch, sound_places(batch, np.arange(len(batch)), refuse, name))
 
 
 def fault_message(batch: RecordBatch, i: int, what: str) -> str:

@@ -14,8 +14,16 @@ from math import log
 
 from .block_layout_kernel import BLOCK
 from .index import SIZES, Catalog, Segment, Sizes, signed
-from .record import take
-from .segment import SegmentCursor, choose_pivot, fetch_portion, first_chunks, write_chunks
+from .record import RecordBatch, take
+from .segment import (
+    Portion,
+    SegmentCursor,
+    choose_pivot,
+    cursors_from,
+    fetch_portion,
+    fetch_spans,
+    write_chunks,
+)
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
 WASTE = 1.75  # records in all segments per live record; a lower limit would rewrite the file too often
@@ -111,19 +119,22 @@ def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:
     return next(segment for segment in catalog.segments if segment.id == inputs[0].merged_into), inputs
 
 
-def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
+def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> int:
     """Starts a merge: creates the output segment, with the age of its newest input and a greater id.
 
-    The id ranks it just above that input.
+    The id ranks it just above that input. Returns it.
 
     Args:
       segments: the inputs: newest first, neighbours in age, none of them in a merge.
     """
-    cursor = connection.execute("INSERT INTO segment (age) VALUES (?)", (segments[0].age,))
+    age = segments[0].age if segments else 1
+    output = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
+    assert output is not None
     connection.executemany(
         "UPDATE segment SET merged_into = ? WHERE id = ?",
-        [(cursor.lastrowid, segment.id) for segment in segments],
+        [(output, segment.id) for segment in segments],
     )
+    return output
 
 
 def end(connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segment]) -> None:
@@ -134,32 +145,71 @@ def end(connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segmen
     connection.execute("UPDATE segment SET frontier = NULL WHERE id = ?", (output.id,))
 
 
-def advance(
-    connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment], blocks: int
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next records of a merge.
+
+    Attributes:
+      portion: the blocks of the inputs that hold them, and their range of sort keys.
+      moved: for each input the number of its first blocks that hold no later records.
+    """
+
+    portion: Portion
+    moved: list[tuple[SegmentCursor, int]]
+    pivot: int | None
+
+    def stored(self) -> RecordBatch:
+        """Returns the newest version of each record, unsound ones included."""
+        return take(*self.portion.versions(None))
+
+
+def next_step(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    inputs: Sequence[Segment],
+    low: int | None,
+    blocks: int,
+    others: Sequence[Catalog] = (),
+) -> Step:
+    """Returns the records of about so many blocks of the inputs, from the sort key `low` on (None: any).
+
+    A single input gives whole blocks: if some of its records are dropped, none is left over in a block.
+
+    Args:
+      others: of other files, whose records of the same range a caller adds; their blocks count, too.
+    """
+    cursors = cursors_from(catalog, inputs, low, blocks)
+    if len(cursors) == 1 and not others:
+        (cursor,) = cursors
+        end = min(blocks, len(cursor.keys))
+        pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
+        fetched = fetch_spans(connection, catalog, cursor.spans(0, end))
+        return Step(Portion(str(catalog.path), low or 0, None, fetched), [(cursor, end)], pivot)
+    beside = [cursor for other in others for cursor in cursors_from(other, other.segments, low, blocks)]
+    pivot = choose_pivot([*cursors, *beside], blocks, low)
+    # the last block may reach beyond the pivot
+    moved = [(cursor, cursor.blocks_below(pivot) - (pivot is not None)) for cursor in cursors]
+    return Step(fetch_portion(connection, catalog, cursors, low or 0, pivot), moved, pivot)
+
+
+def finish_step(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    output: Segment,
+    inputs: Sequence[Segment],
+    step: Step,
+    records: RecordBatch,
 ) -> None:
-    """Moves the records of about so many blocks from the inputs of a merge to its output."""
-    low = output.frontier
-    cursors = [SegmentCursor(catalog, first_chunks(catalog, segment, low, blocks)) for segment in inputs]
-    pivot = choose_pivot(cursors, blocks, low)
-    merged = take(*fetch_portion(connection, catalog, cursors, low or 0, pivot).versions(None))
-    for cursor in cursors:
-        end = cursor.blocks_below(pivot)
-        drop(connection, cursor, end if pivot is None else end - 1)  # the last one may reach beyond the pivot
+    """Writes the records of a step to the output, drops their blocks, and notes where the next one begins."""
+    for cursor, end in step.moved:
+        drop(connection, cursor, end)
     # the dictionaries of the output's last chunk, or none if new ones should be trained
     dictionary = catalog.index(output.chunks[-1]).dictionary if len(output.chunks) % CHUNKS_ALIKE else b""
-    write_chunks(connection, catalog, output.id, [merged], dictionary=dictionary)
-    set_frontier(connection, output, inputs, pivot)
-
-
-def set_frontier(
-    connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segment], pivot: int | None
-) -> None:
-    """Records that the output holds all records below the pivot; None (no limit) ends the merge."""
-    if pivot is None:
+    write_chunks(connection, catalog, output.id, [records], dictionary=dictionary)
+    if step.pivot is None:  # the output has everything
         connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in inputs])
-    connection.execute(
-        "UPDATE segment SET frontier = ? WHERE id = ?", (None if pivot is None else signed(pivot), output.id)
-    )
+    frontier = signed(step.pivot) if step.pivot is not None and inputs else None
+    connection.execute("UPDATE segment SET frontier = ? WHERE id = ?", (frontier, output.id))
 
 
 def drop(connection: sqlite3.Connection, cursor: SegmentCursor, end: int) -> None:

@@ -1,37 +1,37 @@
-"""Whole-file passes: new versions of records (`rewrite`), merges of all segments (`merge_all`), and pruning.
+"""The pass over a whole file that rewrites its records, and what compacts and prunes a file with it.
 
-A pass that changes records reads them in segment order, and writes those that change as one new segment:
+    rewrite(store, change)   reads all records in segment order, and writes `change(records)` as one segment
 
-    rewrite(store, (changed(batch) for batch in store.all_records()))
+`compact` changes nothing, `prune` drops records, and the merge of files adds those of other files. Each step
+is one transaction that leaves a sound file. After an interruption any merge of segments, or the next pass,
+copies the records that are left; then the same command starts again.
 
-`refresh`, `reevaluate` and the merge of files are such passes. Each step is one transaction that leaves a
-sound file. After an interruption the same pass, from the beginning, writes what is still missing.
+A function that changes few records (`refresh`), or slowly (`reevaluate`), appends their new versions instead,
+as a search saves them.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.answer import Answer
 from ..base.errors import CorruptRecordError, InvalidParameterError
 from ..position.board import key_of_text
 from . import entries, merging, provenance
-from .block import sound_part
+from .block import sound_places
 from .block_layout_kernel import BLOCK
 from .file import file_bytes, sql_errors
 from .ranking import visits_of
-from .record import RecordBatch, keys_of, sort_keys, take
-from .segment import NewSegment, SegmentCursor, dictionary_for, first_chunks, passed_over, write_chunks
+from .record import RecordBatch, keys_of, take
+from .segment import OnCorrupt, passed_over
 from .store import Store
 
 STEP_SECONDS = 3.0  # a killed process loses at most these
-MERGE_STEPS = 4  # most merge steps after a small step
 MERGING, PRUNING, FREEING = "merging", "pruning", "freeing pages"  # stages
 
 
@@ -67,111 +67,115 @@ class Advance:
             self._on_progress(Progress(self._stage, self._done, self._total))
 
 
-# ------------------------------------------------------------------ new versions
-class Rewrite:
-    """Writes new versions of records that come in segment order, in steps of one transaction each.
-
-    Full steps make one segment, and a new one begins where the order does. A step that is due by time is a
-    small segment of its own, and some ordinary merges follow it.
-    """
-
-    def __init__(self, store: Store, in_step: Callable[[], object] = lambda: None) -> None:
-        """Writes nothing yet; `in_step` is called in the transaction of every step."""
-        self._store, self._in_step = store, in_step
-        self._waiting: list[RecordBatch] = []
-        self._fresh = self._chunks = 0
-        self._at_once = store.sizes.step_blocks * BLOCK  # as in a step of a merge of segments
-        self._segment: NewSegment | None = None
-        self._last = -1  # sort key of the last record
-        self._written_at = time.monotonic()
-
-    def add(self, batch: RecordBatch, fresh: int = 0) -> None:
-        """Adds records, `fresh` of them not in the file yet; writes all that wait if a step is due.
-
-        Raises:
-          StoreError: if the file cannot be written; it stays consistent.
-        """
-        if len(batch):
-            keys = sort_keys(batch.words)
-            if int(keys.min()) <= self._last:
-                self.flush()
-                self._segment = None
-            self._last = int(keys.max())
-            self._waiting.append(batch)
-            self._fresh += fresh
-        is_late = time.monotonic() - self._written_at >= STEP_SECONDS
-        if is_late or sum(map(len, self._waiting)) >= self._at_once:
-            self.flush()
-
-    def flush(self) -> None:
-        """Writes all waiting records."""
-        batch, fresh = RecordBatch.concat(self._waiting), self._fresh
-        self._waiting, self._fresh = [], 0
-        self._written_at = time.monotonic()
-        if not len(batch):
-            return
-        store, is_small = self._store, len(batch) < self._at_once
-        with store.rearranging():
-            self._in_step()
-            self._place(batch).append(batch)
-            provenance.add_nodes(store.connection, fresh)
-            store.records_changed(batch.words, batch)
-        store.shorten_log()
-        if is_small:
-            self._segment = None
-            for _ in range(MERGE_STEPS):
-                if not store.merge_step():
-                    break
-
-    def _place(self, batch: RecordBatch) -> NewSegment:
-        """Returns the segment to append a step to."""
-        store, is_small = self._store, len(batch) < self._at_once
-        if self._segment is None or is_small:
-            dictionary = dictionary_for(store.catalog, len(batch)) if is_small else b""
-            self._segment, self._chunks = NewSegment(store.connection, store.catalog, dictionary), 0
-        elif self._chunks % merging.CHUNKS_ALIKE == 0:
-            self._segment.dictionary = b""
-        self._chunks += 1
-        return self._segment
+# ------------------------------------------------------------------ the pass
+# the records of a step, and its range of sort keys (None: no end) -> the records to write
+Change = Callable[[RecordBatch, int, int | None], RecordBatch]
 
 
-def rewrite(store: Store, versions: Iterable[RecordBatch]) -> None:
-    """Writes new versions of records of a file, which come in segment order.
+def rewrite(
+    store: Store,
+    change: Change | None = None,
+    *,
+    others: Sequence[Store] = (),
+    advance: Callable[[int], object] = lambda records: None,
+    on_unsound: OnCorrupt = passed_over,
+) -> None:
+    """Rewrites all records of a file as one segment, in bounded steps.
+
+    It first finishes the merge of segments that is under way.
+
+    Args:
+      change: returns the records to write in place of some, all in segment order; without it all stay. It may
+        drop records only if the file has one segment: of several, a step leaves blocks that the next needs.
+      others: files whose records it adds.
+      advance: called with the number of records of this file that a step has moved.
+      on_unsound: called for each unsound record, which is dropped if there is a `change`.
 
     Raises:
-      StoreError: if the file cannot be written; it stays consistent, and all steps so far are complete.
+      CorruptRecordError: naming a damaged block; everything before it is done.
+      StoreError: if the file cannot be written; it stays consistent.
     """
-    work = Rewrite(store)
-    for batch in versions:
-        work.add(batch)
-    work.flush()
-
-
-# ------------------------------------------------------------------ merging all segments
-def _has_many(store: Store) -> bool:
-    return len(store.catalog.segments) > 1
-
-
-def merge_all(store: Store, advance: Advance) -> None:
-    """Merges all segments into one, in bounded steps; finishes a merge that is under way first."""
-    _finish_merge(store, advance)
-    if _has_many(store):
-        with store.rearranging():
-            merging.start(store.connection, store.catalog.segments)
-        _finish_merge(store, advance)
-
-
-def _finish_merge(store: Store, advance: Advance) -> None:
-    while merging.under_way(store.catalog):
+    catalog, connection = store.catalog, store.connection
+    if not catalog.segments and not others:
+        return
+    while merging.under_way(catalog):
         before = _left(store)
         store.merge_step()
         store.shorten_log()
         advance(before - _left(store))
+    with store.rearranging():
+        number = merging.start(connection, catalog.segments)
+    low: int | None = None
+    while True:
+        before, blocks = _left(store), catalog.sizes.step_blocks
+        output = next(segment for segment in catalog.segments if segment.id == number)
+        inputs = [segment for segment in catalog.segments if segment.merged_into == number]
+        with store.reading():
+            step = merging.next_step(connection, catalog, inputs, low, blocks, [o.catalog for o in others])
+            stored, places = step.portion.versions(None)
+        records = take(stored, places)
+        if change:
+            sound = sound_places(stored, places, on_unsound, str(store.path))
+            records = change(take(stored, sound), low or 0, step.pivot)
+        with store.rearranging():
+            merging.finish_step(connection, catalog, output, inputs, step, records)
+            provenance.add_nodes(connection, len(records) - len(places))
+            if change:
+                dropped = len(records) < len(places)
+                store.records_changed((stored if dropped else records).words, None if dropped else records)
+        store.shorten_log()
+        advance(before - _left(store))
+        if (low := step.pivot) is None:
+            return
 
 
 def _left(store: Store) -> int:
     """Returns the number of records in the inputs of the merge under way."""
     return sum(segment.records for segment in store.catalog.segments if segment.merged_into)
+
+
+def merge_all(store: Store, on_progress: OnProgress | None, stage: str = MERGING) -> None:
+    """Merges all segments into one."""
+    if len(store.catalog.segments) > 1:
+        rewrite(store, advance=Advance(on_progress, stage, store.catalog.records))
+
+
+def append_versions(
+    store: Store, versions: Iterable[RecordBatch], in_step: Callable[[], object] = lambda: None
+) -> None:
+    """Writes new versions of records, as a search saves them, in steps of a segment each.
+
+    After an error of `versions` it writes the versions that it got before.
+
+    Args:
+      in_step: called in the transaction of every step.
+
+    Raises:
+      StoreError: if the file cannot be written; it stays consistent.
+    """
+    waiting: list[RecordBatch] = []
+    started = time.monotonic()
+
+    def write() -> None:
+        nonlocal started
+        batch = RecordBatch.concat(waiting)
+        waiting.clear()
+        if len(batch):
+            with store.rearranging():
+                in_step()
+                store.append(batch, fresh=0)
+            store.shorten_log()
+            store.merge_step()
+        started = time.monotonic()
+
+    try:
+        for batch in versions:
+            waiting.append(batch)
+            is_late = time.monotonic() - started >= STEP_SECONDS
+            if is_late or sum(map(len, waiting)) >= store.sizes.step_blocks * BLOCK:
+                write()
+    finally:
+        write()
 
 
 # ------------------------------------------------------------------ compacting
@@ -214,7 +218,7 @@ def compact(path: str | os.PathLike[str], on_progress: OnProgress | None = None)
     with Store.open(path) as store:
         before, segments = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
-        merge_all(store, Advance(on_progress, MERGING, store.catalog.records))
+        merge_all(store, on_progress)
         with store.transaction():
             damaged = entries.rewrite(store)
         shrink(store, on_progress)
@@ -263,57 +267,6 @@ def shrink(store: Store, on_progress: OnProgress | None = None) -> None:
 
 
 # ------------------------------------------------------------------ pruning
-def keep_only(
-    store: Store, keep: Callable[[RecordBatch], NDArray[np.bool_]], on_progress: OnProgress | None = None
-) -> None:
-    """Drops the records that a function does not keep; all segments become one.
-
-    There are two passes, unless the file has only one segment. The first is an ordinary merge. The second
-    reads the merged segment in steps of whole blocks. So no block with records from below the frontier is
-    left over: those that were dropped would reappear. After an interruption an ordinary merge copies the
-    rest unchanged.
-
-    Args:
-      keep: returns a mask of the records to keep among some 32,000, the newest versions in segment order.
-        Unsound records are dropped and reported.
-      on_progress: called with records; with several segments each counts twice.
-
-    Raises:
-      CorruptRecordError: naming a damaged block; everything before it is done.
-      StoreError: if the file cannot be written; it stays consistent.
-    """
-    first = store.catalog.records if _has_many(store) else 0
-    advance = Advance(on_progress, PRUNING, first + store.node_count)
-    merge_all(store, advance)
-    if not store.catalog.segments:
-        return
-    with store.rearranging():
-        merging.start(store.connection, store.catalog.segments)
-    while merging.under_way(store.catalog):
-        with store.rearranging():
-            moved = _keep_step(store, keep)
-        store.shorten_log()
-        advance(moved)
-
-
-def _keep_step(store: Store, keep: Callable[[RecordBatch], NDArray[np.bool_]]) -> int:
-    """Writes the kept ones of the first records of the input to the output; returns the number read."""
-    output, inputs = merging.parts_of_merge(store.catalog)
-    blocks = store.catalog.sizes.step_blocks
-    cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
-    end = min(blocks, len(cursor.keys))
-    stored = cursor.read(store.connection, end)
-    batch = sound_part(stored, passed_over, str(store.path))
-    kept = take(batch, np.nonzero(keep(batch))[0])
-    merging.drop(store.connection, cursor, end)
-    write_chunks(store.connection, store.catalog, output.id, [kept])
-    pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
-    merging.set_frontier(store.connection, output, inputs, pivot)
-    provenance.add_nodes(store.connection, len(kept) - len(stored))
-    store.records_changed(stored.words, kept if len(kept) == len(stored) else None)
-    return len(stored)
-
-
 @dataclass(frozen=True, slots=True)
 class PruneReport(Answer):
     """The result of pruning; bytes are those of the file with its write-ahead log."""
@@ -349,9 +302,11 @@ def prune(
         nodes, size = store.node_count, file_bytes(store.path)
         stays = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
 
-        def kept(batch: RecordBatch) -> NDArray[np.bool_]:
-            return np.asarray((visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays))
+        def kept(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+            stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)
+            return take(batch, np.nonzero(stay)[0])
 
-        keep_only(store, kept, on_progress)
+        merge_all(store, on_progress, PRUNING)
+        rewrite(store, kept, advance=Advance(on_progress, PRUNING, store.catalog.records))
         shrink(store, on_progress)
         return PruneReport(nodes, store.node_count, size, file_bytes(store.path))

@@ -28,7 +28,7 @@ from .index import bloom_of, checksum_of
 from .provenance import EvaluatorIdentity
 from .record import RecordBatch, keys_of, sort_keys, take
 from .record_kernel import MAX_EVALUATOR
-from .rewrite import MERGING, Advance, OnProgress, Progress, Rewrite, merge_all, shrink
+from .rewrite import Advance, OnProgress, Progress, append_versions, merge_all, shrink
 from .segment import CHUNK_BLOCKS
 from .store import Store
 from .tables.rows import MAX_INTEGER, TABLES, fault_of_row, insert
@@ -116,7 +116,7 @@ def salvage(
                     store.bind_evaluator(bound)
                 _copy_table(damaged, store.connection, "run", report)
             _save_records(damaged, store, report, on_progress)
-            merge_all(store, Advance(on_progress, MERGING, store.catalog.records))
+            merge_all(store, on_progress)
             _save_tables(damaged, store, report)
             shrink(store)
             report.records = store.node_count
@@ -399,15 +399,19 @@ def _save_records(
     listed = [row[0] for row in store.connection.execute("SELECT id FROM run")]
     known, forgotten = np.array(listed, np.int64), 0
     nameless = np.zeros(256, np.int64)
-    advance, work = Advance(on_progress, READING, report.blocks), Rewrite(store)
-    for chunk in chunks:
-        batch = _sound_records(damaged, chunk, report)
-        strays = (batch.run > 0) & ~np.isin(batch.run, known)
-        forgotten += int(strays.sum())
-        nameless += np.bincount(batch.evaluator, minlength=256)
-        work.add(batch.replace(run=np.where(strays, np.uint32(0), batch.run)))
-        advance(len(chunk.left))
-    work.flush()
+    advance = Advance(on_progress, READING, report.blocks)
+
+    def batches() -> Iterator[RecordBatch]:
+        nonlocal forgotten, nameless
+        for chunk in chunks:
+            batch = _sound_records(damaged, chunk, report)
+            strays = (batch.run > 0) & ~np.isin(batch.run, known)
+            forgotten += int(strays.sum())
+            nameless += np.bincount(batch.evaluator, minlength=256)
+            yield batch.replace(run=np.where(strays, np.uint32(0), batch.run))
+            advance(len(chunk.left))
+
+    append_versions(store, batches())
     with store.transaction():
         for number in np.nonzero(nameless)[0].tolist():
             if number and number not in store.evaluators():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -213,14 +214,6 @@ class SegmentCursor:
             first, at = end, at + 1
         return found
 
-    def read(self, connection: sqlite3.Connection, count: int) -> RecordBatch:
-        """Returns the records of the first `count` blocks.
-
-        Raises:
-          CorruptRecordError: naming segment and block.
-        """
-        return fetch_spans(connection, self._catalog, self.spans(0, count)).decode()
-
 
 def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Span]) -> FetchedBlocks:
     """Returns the blocks of spans as they are stored."""
@@ -245,20 +238,25 @@ def fetch_portion(
     return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
 
 
-def first_chunks(
-    catalog: Catalog, segment: Segment, low: int | None, blocks: int, *, first: int = 0
-) -> Segment:
-    """Returns a segment with only those chunks from `first` on that a step needs.
+def cursors_from(
+    catalog: Catalog, segments: Sequence[Segment], low: int | None, blocks: int
+) -> list[SegmentCursor]:
+    """Returns the blocks of segments that a step from the sort key `low` on (None: any) needs.
 
-    These hold more than `blocks` blocks above the sort key `low` (None: any), or all the remaining ones.
+    Each has the chunk in which it begins, and more than `blocks` blocks above `low`, or all the others.
     """
-    last, found = first, 0
-    while last < len(segment.chunks) and found <= blocks:
-        chunk = segment.chunks[last]
-        keys = catalog.index(chunk).keys[chunk.gone :]
+    return [SegmentCursor(catalog, _chunks_from(catalog, segment, low, blocks)) for segment in segments]
+
+
+def _chunks_from(catalog: Catalog, segment: Segment, low: int | None, blocks: int) -> Segment:
+    chunks = segment.chunks
+    first = last = max(0, bisect_left(chunks, low or 0, key=lambda chunk: chunk.first_key) - 1)
+    found = 0
+    while last < len(chunks) and found <= blocks:
+        keys = catalog.index(chunks[last]).keys[chunks[last].gone :]
         found += len(keys) if low is None else int((keys > np.uint64(low)).sum())
         last += 1
-    return replace(segment, chunks=segment.chunks[first:last])
+    return replace(segment, chunks=chunks[first:last])
 
 
 def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None) -> int | None:
@@ -271,7 +269,7 @@ def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None)
     for cursor in cursors:
         first = 0 if low is None else int(np.searchsorted(cursor.keys, np.uint64(low), "right"))
         nexts.append(cursor.keys[first : first + blocks + 1])
-    keys = np.concatenate(nexts)
+    keys = np.concatenate([*nexts, np.zeros(0, np.uint64)])
     return int(np.partition(keys, blocks)[blocks]) if len(keys) > blocks else None
 
 
@@ -291,34 +289,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
-class NewSegment:
-    """A new segment, the newest of all, to append records to; use it within transactions.
+def write_segment(connection: sqlite3.Connection, catalog: Catalog, batches: Sequence[RecordBatch]) -> None:
+    """Writes batches of records, each in any order, as the newest segment; call it within a transaction.
 
-    Attributes:
-      id: its row. dictionary: dictionaries of its last chunk as stored, which the next one shares; empty: new
-        ones are trained.
+    Each batch must sort after all earlier ones. Of two records with one position the later one counts.
+
+    Raises:
+      UnfitRecordError: if a record does not fit the format.
     """
-
-    def __init__(self, connection: sqlite3.Connection, catalog: Catalog, dictionary: bytes = b"") -> None:
-        """Inserts the segment; its first chunk uses the given dictionaries."""
-        self._connection = connection
-        self._catalog = catalog
-        age = max((segment.age for segment in catalog.segments), default=0) + 1
-        self.id = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
-        self.dictionary = dictionary
-
-    def append(self, *batches: RecordBatch) -> None:
-        """Writes batches of records, each in any order; each batch must sort after all earlier ones.
-
-        Of two records with one position the later one counts.
-
-        Raises:
-          UnfitRecordError: if a record does not fit the format.
-        """
-        assert self.id is not None
-        self.dictionary = write_chunks(
-            self._connection, self._catalog, self.id, map(in_order, batches), dictionary=self.dictionary
-        )
+    age = max((segment.age for segment in catalog.segments), default=0) + 1
+    segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
+    assert segment is not None
+    dictionary = dictionary_for(catalog, sum(map(len, batches)))
+    write_chunks(connection, catalog, segment, map(in_order, batches), dictionary=dictionary)
 
 
 def in_order(batch: RecordBatch) -> RecordBatch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
@@ -34,7 +33,7 @@ from .file import (
     real_path,
     sql_errors,
 )
-from .index import KEPT, KEPT_WRITING, SIZES, Catalog, Segment, Sizes
+from .index import KEPT, KEPT_WRITING, SIZES, Catalog, Sizes
 from .index_kernel import find_stored
 from .ordered_work import in_order, thread_count
 from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinished
@@ -42,15 +41,13 @@ from .reading import Reader, read_one
 from .record import NodeRecord, RecordBatch, keys_of, owned, sort_keys, take
 from .record_kernel import MAX_EVALUATOR, MAX_RUN
 from .segment import (
-    NewSegment,
     OnCorrupt,
     Portion,
-    SegmentCursor,
     choose_pivot,
-    dictionary_for,
+    cursors_from,
     fetch_portion,
-    first_chunks,
     passed_over,
+    write_segment,
 )
 from .tables.rows import read_rows, rows, update_row, write_row
 from .tables.top import Shown, TopTables
@@ -280,9 +277,8 @@ class Store:
                 part, unknown = self._fitting(batch)
                 fitting.append(part)
                 fresh = max(0, fresh - unknown)
-            if count := sum(map(len, fitting)):
-                dictionary = dictionary_for(self._catalog, count)
-                NewSegment(connection, self._catalog, dictionary).append(*fitting)
+            if any(map(len, fitting)):
+                write_segment(connection, self._catalog, fitting)
             provenance.add_nodes(connection, fresh)
             self._follow()
             for part in fitting:
@@ -382,10 +378,9 @@ class Store:
         """
         with self.reading() as connection, self.snapshot():
             catalog = self.catalog
-            cursors = [
-                SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments
-            ]
-            pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start) if cursors else None
+            blocks = catalog.sizes.scan_blocks
+            cursors = cursors_from(catalog, catalog.segments, start, blocks)
+            pivot = choose_pivot(cursors, blocks, start)
             return fetch_portion(connection, catalog, cursors, start, pivot)
 
     def portions(
@@ -626,10 +621,10 @@ class Store:
                     merging.choose_segments(catalog.segments, self.node_count, rules, sizes=catalog.sizes),
                 )
                 catalog.load()
+            blocks = rules.blocks or catalog.sizes.step_blocks
             output, inputs = merging.parts_of_merge(catalog)
-            merging.advance(
-                self.connection, catalog, output, inputs, rules.blocks or catalog.sizes.step_blocks
-            )
+            step = merging.next_step(self.connection, catalog, inputs, output.frontier, blocks)
+            merging.finish_step(self.connection, catalog, output, inputs, step, step.stored())
         return merging.is_due(catalog, self.node_count, rules)
 
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
@@ -738,9 +733,3 @@ class Store:
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
-
-
-def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
-    """Returns a segment with only the chunks that may hold the first `scan_blocks` blocks after a key."""
-    first = max(0, bisect_left(segment.chunks, start, key=lambda chunk: chunk.first_key) - 1)
-    return first_chunks(catalog, segment, start, catalog.sizes.scan_blocks, first=first)

@@ -23,6 +23,7 @@ from ..jit.pointers import adv, as_u32, zeros
 from ..jit.types import Pointer, float32, int64, uint8, uint16, uint32
 from ..position.board_kernel import PW, clock_of
 from .bounds_kernel import DRAWN, bounds_of, is_special, mate_kept, merged, no_tally, tallied, tightened
+from .index_kernel import compared, sort_key
 from .record_kernel import (
     BOUND_BITS,
     LOWER_SHIFT,
@@ -40,8 +41,8 @@ Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 # indices of the counts of `unite`
-FRESH, CHANGED, BOTH, DIFFERENT, CONTRADICTIONS = range(5)
-COUNTS = 5
+FRESH, CHANGED, DIFFERENT, CONTRADICTIONS = range(4)
+COUNTS = 4
 NO_MATE = 1 << 20
 MOST_MOVES = 256
 
@@ -294,53 +295,51 @@ def _is_same(a: Columns, i: int64, c: Columns, k: int64) -> bool:
     return True
 
 
-@kernel
-def unite(
-    old: Columns,
-    new: Columns,
-    places: Ints,
-    bound: int64,
-    out: Columns,
-    whence: Ints,
-    clashing: Flags,
-    counts: Ints,
-) -> int64:
-    """Writes the new and changed records of a union, in the order of `new`; returns their number.
+@inner
+def _order(a: Columns, i: int64, b: Columns, j: int64) -> int64:
+    """Returns -1, 0 or 1: which of two records comes first in a segment; 0 if they have the same position."""
+    s, other = adv(a.packed, PW * i), adv(b.packed, PW * j)
+    x, y = sort_key(s), sort_key(other)
+    if x != y:
+        return int64(-1) if x < y else int64(1)
+    return compared(s, other)
 
-    A record of `new` that `old` lacks is copied. One that both have is written if the union differs from the
-    record in `old`.
+
+@kernel
+def unite(old: Columns, new: Columns, bound: int64, out: Columns, clashing: Flags, counts: Ints) -> int64:
+    """Writes the union of records, each in the order of a segment; returns their number.
 
     Args:
-      old, new: `Columns`. places: for each of `new` the index of its position in `old`, -1 for none (`pair`).
       bound: number of the evaluator that the file is bound to.
-      out: `Columns` with room for the records and codes of `new`, and as many edges as codes.
-      whence: int64 of the length of `places`, filled with the index in `new` of each record of `out`.
+      out: room for all records, codes, and as many edges as codes.
       clashing: bool, one for each of `new`: set where proofs contradict each other.
       counts: `[COUNTS]` int64, added to.
     """
     a, b, c = old, new, out
     scratch = zeros(int64, 3 * MOST_MOVES)
-    k = int64(0)
-    for j in range(len(places)):
-        i = places[j]
-        if i < 0:
-            copy_whole(c, k, b, int64(j))
-            whence[k] = j
+    i, j, k = int64(0), int64(0), int64(0)
+    while i < a.v_size or j < b.v_size:
+        how = int64(1) if i >= a.v_size else int64(-1)
+        if i < a.v_size and j < b.v_size:
+            how = _order(a, i, b, j)
+        if how < 0:
+            copy_whole(c, k, a, i)
+            i += 1
+        elif how > 0:
+            copy_whole(c, k, b, j)
             counts[FRESH] += 1
-            k += 1
-            continue
-        counts[BOTH] += 1
-        if a.code_offsets[i + 1] - a.code_offsets[i] != b.code_offsets[j + 1] - b.code_offsets[j]:
-            clashing[j] = True  # one of them is not a record of this position
-            counts[CONTRADICTIONS] += 1
-            continue
-        how, clashes = _unite(a, i, b, int64(j), bound, c, k, scratch)
-        counts[DIFFERENT] += how != 0
-        if clashes:
-            clashing[j] = True
-            counts[CONTRADICTIONS] += 1
-        if not _is_same(a, i, c, k):
-            counts[CHANGED] += 1
-            whence[k] = j
-            k += 1
+            j += 1
+        else:
+            clashes = int64(1)
+            if a.code_offsets[i + 1] - a.code_offsets[i] == b.code_offsets[j + 1] - b.code_offsets[j]:
+                better, clashes = _unite(a, i, b, j, bound, c, k, scratch)
+                counts[DIFFERENT] += better != 0
+                counts[CHANGED] += not _is_same(a, i, c, k)
+            else:  # one of them is not a record of this position
+                copy_whole(c, k, a, i)
+            if clashes:
+                clashing[j] = True
+                counts[CONTRADICTIONS] += 1
+            i, j = i + 1, j + 1
+        k += 1
     return k

@@ -42,7 +42,7 @@ def append(store: Store, k: int) -> None:
         store.record_root(f"{k:016x}", chess.STARTING_FEN, k)
 
 
-def marked(batch: RecordBatch) -> RecordBatch:
+def marked(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
     return batch.replace(evaluator=np.full(len(batch), MARK, np.uint8))
 
 
@@ -60,7 +60,7 @@ def work_for_ever(work: str, path: Path, say: Say) -> None:
                 merge_all(store)
             if work == "rewrite":
                 assert store.add_evaluator(EvaluatorIdentity("other")) == MARK
-                rewrite(store, map(marked, store.all_records()))
+                rewrite(store, marked)
         if work == "compact":
             sized(SMALL, compact, path)
         if work == "prune":

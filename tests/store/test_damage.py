@@ -115,7 +115,7 @@ def test_a_damaged_block_stops_a_merge_and_a_rewrite_with_its_name(path: Path) -
         with pytest.raises(CorruptRecordError, match="block 3"):
             store.merge_step()
         with pytest.raises(CorruptRecordError, match="block 3"):
-            rewrite(store, store.all_records())
+            rewrite(store)
         store.append(batch_of(random_records(32, 5)), fresh=5)  # the store stays usable
         assert store.node_count == 205
 

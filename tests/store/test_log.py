@@ -79,16 +79,6 @@ def test_upkeep_stops_before_a_reader_s_log_grows(many_runs: Path, monkeypatch: 
         assert len(store.catalog.segments) == 1
 
 
-def test_salvage_writes_one_run_for_one_and_merges_nothing(many_runs: Path) -> None:
-    sized(SMALL, compact, many_runs)
-    _salvage(many_runs, lambda now: None)
-    with Store.open(many_runs.with_name("new.graph"), read_only=True) as store:
-        (segment,) = store.catalog.segments
-        assert len(segment.chunks) > 5
-        assert segment.id == 1  # the first one that was begun
-        assert segment.records == len(RECORDS)
-
-
 def append(store: Store, first: int, last: int) -> None:
     store.append(batch_of(RECORDS[first:last]), fresh=last - first)
 

@@ -1,21 +1,21 @@
-"""Passes over whole files: new versions of records, and pruning, in steps that may stop anywhere."""
+"""The pass over a whole file that rewrites its records, in steps that may stop anywhere."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from graphsearch.store import merging
 from graphsearch.store.index import Sizes
-from graphsearch.store.record import NodeRecord, RecordBatch
-from graphsearch.store.rewrite import keep_only, rewrite
+from graphsearch.store.record import NodeRecord, RecordBatch, take
+from graphsearch.store.rewrite import Advance, Change, append_versions, rewrite
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 
@@ -48,72 +48,68 @@ def expected(change: Callable[[NodeRecord], NodeRecord | None]) -> dict[tuple[in
     return {identity(r): c for r in newest if (c := change(r)) is not None}
 
 
-def mirrored(store: Store) -> Iterator[RecordBatch]:
-    return (batch.replace(v=-batch.v) for batch in store.all_records())
+def mirrored(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+    return batch.replace(v=-batch.v)
 
 
-def has_edges(batch: RecordBatch) -> NDArray[np.bool_]:
-    return np.asarray(np.diff(batch.edge_offsets) > 0)
+def with_edges(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+    return take(batch, np.flatnonzero(np.diff(batch.edge_offsets) > 0))
 
 
-def test_new_versions_of_all_records_are_one_segment(path: Path) -> None:
+def stopping(change: Change, steps: int, seen: set[tuple[int, ...]]) -> Change:
+    """Returns a change that stops after some steps; `seen`: gets the records of these."""
+    left_to_go = iter(range(steps))
+
+    def changed(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+        if next(left_to_go, None) is None:
+            raise Stop
+        seen.update(identity(batch.record(i)) for i in range(len(batch)))
+        return change(batch, low, pivot)
+
+    return changed
+
+
+def test_every_newest_version_is_changed_once_and_all_are_one_segment(path: Path) -> None:
+    seen: list[tuple[int, ...]] = []
+    calls: list[tuple[int, int]] = []
+
+    def change(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+        seen.extend(identity(batch.record(i)) for i in range(len(batch)))
+        return mirrored(batch, low, pivot)
+
     with Store.open(path, sizes=SMALL) as store:
-        segments = len(store.catalog.segments)
-        rewrite(store, mirrored(store))
+        advance = Advance(lambda now: calls.append((now.done, now.total)), "", store.catalog.records)
+        rewrite(store, change, advance=advance)
         assert contents(store) == expected(lambda r: replace(r, v=-r.v))
-        assert len(store.catalog.segments) <= segments + 2, "the last step is small"
+        assert len(store.catalog.segments) == 1
         assert store.node_count == len(RECORDS)
+    assert sorted(seen) == sorted(expected(lambda r: r))
+    assert calls == sorted(calls)
+    assert calls[-1] == (600, 600)
     assert verify(path).problems == []
 
 
 @pytest.mark.parametrize("steps", [0, 2, 5])
 def test_a_pass_that_is_interrupted_leaves_a_sound_file_and_is_repeated(path: Path, steps: int) -> None:
+    seen: set[tuple[int, ...]] = set()
     with Store.open(path, sizes=SMALL) as store:
         with pytest.raises(Stop):
-            rewrite(store, stopping(mirrored(store), steps))
-        both = expected(lambda r: r), expected(lambda r: replace(r, v=-r.v))
-        assert all(record in (both[0][key], both[1][key]) for key, record in contents(store).items())
+            rewrite(store, stopping(mirrored, steps, seen))
+        half = expected(lambda r: replace(r, v=-r.v) if identity(r) in seen else r)
+        assert contents(store) == half
     assert verify(path).problems == []
     with Store.open(path, sizes=SMALL) as store:
-        rewrite(store, (batch.replace(v=np.abs(batch.v)) for batch in store.all_records()))
+        rewrite(store, lambda batch, low, pivot: batch.replace(v=np.abs(batch.v)))
         assert contents(store) == expected(lambda r: replace(r, v=abs(r.v)))
-
-
-def stopping(batches: Iterator[RecordBatch], steps: int) -> Iterator[RecordBatch]:
-    yield from islice(batches, steps)
-    raise Stop
-
-
-def test_every_newest_version_is_asked_for_once(path: Path) -> None:
-    calls: list[tuple[int, int]] = []
-    seen: list[tuple[int, ...]] = []
-
-    def keep(batch: RecordBatch) -> NDArray[np.bool_]:
-        seen.extend(identity(batch.record(i)) for i in range(len(batch)))
-        return np.ones(len(batch), bool)
-
-    with Store.open(path, sizes=SMALL) as store:
-        keep_only(store, keep, lambda now: calls.append((now.done, now.total)))
-        assert contents(store) == expected(lambda r: r)
-        assert len(store.catalog.segments) == 1
-    assert sorted(seen) == sorted(expected(lambda r: r))
-    assert calls == sorted(calls)
-    assert calls[-1] == (600 + 500, 600 + 500)
 
 
 @pytest.mark.parametrize("steps", [0, 2, 5])
 def test_an_interrupted_pruning_leaves_a_whole_file_that_any_merge_finishes(path: Path, steps: int) -> None:
     seen: set[tuple[int, ...]] = set()
-    left_to_go = iter(range(steps))
-
-    def stopping(batch: RecordBatch) -> NDArray[np.bool_]:
-        if next(left_to_go, None) is None:
-            raise Stop
-        seen.update(identity(batch.record(i)) for i in range(len(batch)))
-        return has_edges(batch)
-
-    with Store.open(path, sizes=SMALL) as store, pytest.raises(Stop):
-        keep_only(store, stopping)
+    with Store.open(path, sizes=SMALL) as store:
+        rewrite(store)
+        with pytest.raises(Stop):
+            rewrite(store, stopping(with_edges, steps, seen))
     left = expected(lambda r: r if r.edges or identity(r) not in seen else None)
     assert verify(path).problems == []
     with Store.open(path, sizes=SMALL) as store:
@@ -122,6 +118,24 @@ def test_an_interrupted_pruning_leaves_a_whole_file_that_any_merge_finishes(path
             assert contents(store) == left
         assert contents(store) == left
         assert store.node_count == len(left)
+    assert verify(path).problems == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_versions_are_appended_in_steps_up_to_an_error(path: Path, fails: bool) -> None:
+    def versions(store: Store) -> Iterator[RecordBatch]:
+        yield from (mirrored(batch, 0, None) for batch in islice(store.all_records(), 2 if fails else None))
+        if fails:
+            raise Stop
+
+    with Store.open(path, sizes=SMALL) as store:
+        with pytest.raises(Stop) if fails else nullcontext():
+            append_versions(store, versions(store))
+        new, old = expected(lambda r: replace(r, v=-r.v)), expected(lambda r: r)
+        found = contents(store)
+        assert sum(found[key] == new[key] != old[key] for key in found) > 50
+        assert all(record in (new[key], old[key]) for key, record in found.items())
+        assert fails or found == new
     assert verify(path).problems == []
 
 
@@ -135,23 +149,11 @@ def test_equal_sort_keys_on_both_sides_of_a_step_are_kept_apart(tmp_path: Path) 
     ]
     path = filled(tmp_path / "twins.graph", [*versions, *RECORDS[:50]])
     with Store.open(path, sizes=SMALL) as store:
+        rewrite(store)
         with pytest.raises(Stop):
-            keep_only(store, drop_and_stop())
+            rewrite(store, stopping(lambda batch, low, pivot: take(batch, np.zeros(0, np.int64)), 2, set()))
         assert sum(len(batch) for batch in store.scan()) == store.node_count < 950
     assert verify(path).problems == []
-
-
-def drop_and_stop() -> Callable[[RecordBatch], NDArray[np.bool_]]:
-    """Returns a function that drops all of the first two batches and stops at the third."""
-    batches: list[RecordBatch] = []
-
-    def drop(batch: RecordBatch) -> NDArray[np.bool_]:
-        batches.append(batch)
-        if len(batches) > 2:
-            raise Stop
-        return np.zeros(len(batch), bool)
-
-    return drop
 
 
 def test_a_merge_under_way_is_finished_first(path: Path) -> None:
@@ -159,5 +161,5 @@ def test_a_merge_under_way_is_finished_first(path: Path) -> None:
         with store.rearranging():
             merging.start(store.connection, store.catalog.segments[:3])
         store.merge_step()
-        keep_only(store, has_edges)
-    assert held(path) == expected(lambda r: r if r.edges else None)
+        rewrite(store, mirrored)
+    assert held(path) == expected(lambda r: replace(r, v=-r.v))

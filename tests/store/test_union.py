@@ -6,28 +6,24 @@ import random
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.position.board import clock_of_words
-from graphsearch.store import union_kernel as kernel
 from graphsearch.store.bounds_kernel import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, share_of
-from graphsearch.store.index_kernel import pair
 from graphsearch.store.record import (
     Edge,
     NodeRecord,
-    RecordBatch,
     newest_in_order,
-    owned,
     sort_keys,
 )
 from graphsearch.store.record_kernel import flags_with
 from graphsearch.store.tables.rows import TABLES
 from graphsearch.store.union import KEYED, LEFT, NUMBERED, OWN
+from graphsearch.store.union_records import RecordCounts
 from tests.store.records import faults_of
 
-from .records import batch_of, float32, identity, random_records
+from .records import batch_of, by_identity, float32, random_records
 
 BOUND, OTHER = 1, 2  # evaluators
 INTERVALS = [(-1, -1), (0, 0), (1, 1), (-1, 0), (0, 1), (-1, 1)]
@@ -173,34 +169,27 @@ def ordered(records: list[NodeRecord]) -> list[NodeRecord]:
     return [records[i] for i in newest_in_order(batch.words, sort_keys(batch.words)).tolist()]
 
 
-def unite(old: list[NodeRecord], new: list[NodeRecord]) -> tuple[list[NodeRecord], list[int], list[bool]]:
-    """Returns what the kernels write, the counts and the contradictions; both lists in order."""
-    ours, theirs = batch_of(old), batch_of(new)
-    places = np.empty(len(new), np.int64)
-    flat = [owned(batch.words, np.uint64).reshape(-1) for batch in (ours, theirs)]
-    keys = [sort_keys(batch.words) for batch in (ours, theirs)]
-    pair(flat[0], keys[0], flat[1], keys[1], places)
-    codes = sum(len(record.codes) for record in new)
-    out, clashing = RecordBatch.room(len(new), codes, codes), np.zeros(len(new), bool)
-    counts, whence = np.zeros(kernel.COUNTS, np.int64), np.empty(len(new), np.int64)
-    found = kernel.unite(ours, theirs, places, BOUND, out, whence, clashing, counts)
-    return [out.record(i) for i in range(found)], counts.tolist(), clashing.tolist()
+def unite(old: list[NodeRecord], new: list[NodeRecord]) -> tuple[list[NodeRecord], RecordCounts, list[int]]:
+    """Returns the union that the kernel writes, the counts and the contradictions; both lists in order."""
+    counts, clashes = RecordCounts(), list[int]()
+    out = counts.unite(batch_of(old), batch_of(new), BOUND, clashes.append)
+    return [out.record(i) for i in range(len(out))], counts, clashes
 
 
 def one(old: NodeRecord, new: NodeRecord) -> NodeRecord:
     """Returns the union of two versions as the kernel has it."""
-    found, _, _ = unite([old], [new])
-    return found[0] if found else old
+    (found,) = unite([old], [new])[0]
+    return found
 
 
 @given(versions())
 def test_the_kernel_unites_two_versions_by_the_rules(pair: list[NodeRecord]) -> None:
     old, new = pair
     expected, clash = united(old, new)
-    found, counts, clashing = unite([old], [new])
-    assert (found or [old]) == [expected]
-    assert clashing == [clash]
-    assert counts[kernel.CONTRADICTIONS] == clash
+    found, counts, clashes = unite([old], [new])
+    assert found == [expected]
+    assert counts.changed == (expected != old)
+    assert len(clashes) == counts.contradictions == clash
     assert faults_of(expected) == []
 
 
@@ -247,15 +236,15 @@ def settled(record: NodeRecord) -> NodeRecord:
 
 def test_records_meet_by_position_and_the_others_are_copied() -> None:
     rng = random.Random(3)
-    known = random_records(71, 400)
-    old = ordered(known[:250])
-    new = ordered([version(r, rng) if r.codes else r for r in known[150:250]] + known[250:])
+    some = random_records(71, 400)
+    old = ordered(some[:250])
+    new = ordered([version(r, rng) if r.codes else r for r in some[150:250]] + some[250:])
     found, counts, _ = unite(old, new)
-    by_position = {identity(record): record for record in old}
-    expected = [united(by_position[identity(r)], r)[0] if identity(r) in by_position else r for r in new]
-    changed = [r for r in expected if by_position.get(identity(r)) != r]
-    assert found == changed
-    assert (counts[kernel.FRESH], counts[kernel.BOTH]) == (150, 100)
+    known, newer = by_identity(old), by_identity(new)
+    both = {key: united(known[key], newer[key])[0] for key in known.keys() & newer}
+    assert found == ordered(list((known | newer | both).values()))
+    assert (counts.records, counts.fresh) == (250, 150)
+    assert counts.changed == sum(known[key] != record for key, record in both.items())
 
 
 def test_every_table_has_a_rule() -> None:

@@ -5,7 +5,7 @@
 The steps in order:
 
     numbers    evaluators, runs, books and others get the numbers of the output file
-    records    one input after the other, as new versions
+    records    of all files in step, in one pass over the output file
     tables     the content of plain tables, imports, books and transposition entries
     values     `refresh`, and the tables that follow from the records
 
@@ -19,25 +19,28 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...base.answer import picked
 from ...base.errors import (
     EvaluatorMismatchError,
     InvalidParameterError,
+    MissingStoreError,
     SchemaVersionError,
     StoreError,
     StoreLockedError,
     StoreMovedError,
+    StoreTargetError,
     UnfinishedError,
 )
 from ...store.backup import new_file
-from ...store.file import check_is_file, file_bytes, real_path, remove_side_files
+from ...store.file import check_is_file, file_bytes, real_path
 from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, differences
-from ...store.rewrite import Advance, OnProgress, Progress, merge_all, shrink
+from ...store.rewrite import MERGING, Advance, OnProgress, Progress, merge_all, shrink
 from ...store.salvage import salvage
 from ...store.store import Store
 from ...store.union import (
@@ -52,11 +55,14 @@ from ...store.union import (
 )
 from ...store.union_records import RecordCounts, unite_records
 from ...store.verify import Problems, verify
-from .refresh import WRITING, lacks_memory, settle, write_root_tables
+from .refresh import lacks_memory, settle, write_root_tables
 
-MERGING, TABLES = "merging", "tables of"  # stages; then those of `refresh`
+TABLES = "tables of"  # the stage after that of the records; then those of `refresh`
 AnyPath = str | os.PathLike[str]
-_NO_DAMAGE = (EvaluatorMismatchError, SchemaVersionError, StoreLockedError, StoreMovedError, UnfinishedError)
+_NO_DAMAGE = (
+    *(EvaluatorMismatchError, MissingStoreError, SchemaVersionError),
+    *(StoreLockedError, StoreMovedError, StoreTargetError, UnfinishedError),
+)
 
 
 @dataclass(slots=True)
@@ -123,23 +129,17 @@ class MergeReport(Problems):
         }
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Source:
-    """An input: its name as the user gave it, its real path, and its salvaged copy if it is damaged.
+    """An input: its name as the user gave it, and the file to read.
 
     Attributes:
-      problems: one line for each loss in that copy.
+      problems: one line for each loss, if the file is a salvaged copy; None if it is the user's.
     """
 
     name: str
-    path: Path
-    rescued: Path | None = None
-    problems: tuple[str, ...] = ()
-
-    @property
-    def readable(self) -> Path:
-        """The file to read."""
-        return self.rescued or self.path
+    file: Path
+    problems: tuple[str, ...] | None = None
 
 
 def merge(
@@ -177,14 +177,22 @@ def merge(
         raise InvalidParameterError("name the new file with -o, or the one to merge into with --into")
     target, started = real_path(place), time.monotonic()
     found = _sources(paths, target, is_new=into is None)
-    work = _Merge(target, found, into is None, on_progress or (lambda _: None), force, ram_bytes)
+    work = _Merge(target, into is None, on_progress or (lambda _: None), force, ram_bytes)
     try:
-        report = work.run()
-    finally:
-        for rescued in filter(None, (source.rescued for source in found)):
-            with suppress(OSError):
-                rescued.unlink(missing_ok=True)
-                remove_side_files(rescued, lock=True)
+        report = work.run(found)
+    except _NO_DAMAGE:
+        raise
+    except StoreError:
+        damaged = [not verify(source.file, on_progress).ok for source in found]
+        if not any(damaged):
+            raise
+        with TemporaryDirectory(prefix=f"{target.name}.rescued-", dir=target.parent) as folder:
+            for k, source in enumerate(found):
+                if damaged[k]:
+                    copy = Path(folder, f"{k}.graph")
+                    losses = salvage(source.file, copy, on_progress=on_progress).problems
+                    found[k] = _Source(source.name, copy, tuple(f"{source.name}: {line}" for line in losses))
+            report = work.run(found)
     report.seconds = time.monotonic() - started
     return report
 
@@ -197,12 +205,11 @@ def _sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[_S
       StoreError: if one does not exist.
     """
     found = [_Source(os.fspath(path), real_path(path)) for path in paths]
-    for source in found:
-        check_is_file(source.path, create=False)
+    for file in [source.file for source in found] + ([] if is_new else [target]):
+        check_is_file(file, create=False)
     if not is_new:
-        check_is_file(target, create=False)
-        found = [source for source in found if not source.path.samefile(target)]
-    elif any(target.exists() and source.path.samefile(target) for source in found):
+        found = [source for source in found if not source.file.samefile(target)]
+    elif any(target.exists() and source.file.samefile(target) for source in found):
         raise InvalidParameterError(f"{target} is one of the inputs; name a new file, or use --into")
     if len(paths) < 1 + is_new:
         raise InvalidParameterError(
@@ -211,137 +218,89 @@ def _sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[_S
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Merge:
-    def __init__(
-        self,
-        target: Path,
-        found: Sequence[_Source],
-        is_new: bool,
-        on_progress: OnProgress,
-        force: bool,
-        ram_bytes: int | None,
-    ) -> None:
-        self._target, self._sources, self._is_new = target, found, is_new
-        self._on_progress, self._force, self._ram_bytes = on_progress, force, ram_bytes
+    """The output file of a merge, and how to write it; the fields are as for `merge`."""
 
-    def run(self) -> MergeReport:
-        """Runs the merge; if an input turns out to be damaged, again with its rescued part."""
-        try:
-            return self._once()
-        except _NO_DAMAGE:
-            raise
-        except StoreError:
-            if not self._rescue():
-                raise
-        return self._once()
+    target: Path
+    is_new: bool
+    on_progress: OnProgress
+    force: bool
+    ram_bytes: int | None
 
-    def _rescue(self) -> bool:
-        """Salvages the damaged inputs, beside the target; returns whether there were any."""
-        damaged = 0
-        for source in self._sources:
-            if source.rescued is None and not verify(source.path, self._on_progress).ok:
-                place = self._target.with_name(f"{self._target.name}.rescued{damaged}")
-                report = salvage(source.path, place, force=True, on_progress=self._on_progress)
-                source.rescued = place
-                source.problems = tuple(f"{source.name}: {line}" for line in report.problems)
-                damaged += 1
-        return bool(damaged)
-
-    def _once(self) -> MergeReport:
-        report = MergeReport(path=str(self._target))
-        report.inputs = [InputReport(source.name, source.rescued is not None) for source in self._sources]
-        for problem in (problem for source in self._sources for problem in source.problems):
+    def run(self, sources: Sequence[_Source]) -> MergeReport:
+        """Merges the sources into the target."""
+        report = MergeReport(path=str(self.target))
+        report.inputs = [InputReport(source.name, source.problems is not None) for source in sources]
+        for problem in (problem for source in sources for problem in source.problems or ()):
             report.add(problem)
-        with ExitStack() as stack:
-            inputs = [stack.enter_context(open_input(one.readable, one.name)) for one in self._sources]
-            if not self._force:
-                self._check_room()
-            if self._is_new:
-                self._make(inputs, report)
-            else:
-                self._add(inputs, report)
-            report.bytes = file_bytes(self._target)
-        return report
-
-    def _check_room(self) -> None:
-        """Raises StoreError if the disk has less room than a merge may take."""
-        most = sum(file_bytes(source.readable) for source in self._sources)
-        free = shutil.disk_usage(self._target.parent).free
-        if free < most:
+        most, free = sum(file_bytes(one.file) for one in sources), shutil.disk_usage(self.target.parent).free
+        if free < most and not self.force:
             raise StoreError(
-                f"{self._target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB;"
+                f"{self.target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB;"
                 " free some space, name a file on another disk, or merge all the same with --force"
             )
+        with ExitStack() as stack:
+            inputs = [stack.enter_context(open_input(one.file, one.name)) for one in sources]
+            # by the paths that the user gave: a salvaged copy has another one
+            stores = {real_path(one.name): one.store for one in inputs}
+            if self.is_new:
+                identity = _identity_of(stores)
+                part = stack.enter_context(new_file(self.target, force=self.force))
+                given = None if identity == UNBOUND else identity
+                with Store.open(part, create=True, identity=given, unbound=True) as store:
+                    self._unite(store, inputs, report)
+                    merge_all(store, self.on_progress)
+                    shrink(store)
+            else:
+                store = stack.enter_context(Store.open(self.target))
+                identity = _identity_of({self.target: store} | stores)
+                if not store.is_bound and identity != UNBOUND:
+                    with store.transaction():
+                        store.bind_evaluator(store.add_evaluator(identity))
+                self._unite(store, inputs, report)
+                while store.merge_step():
+                    self.on_progress(Progress(MERGING, 0, store.catalog.records))
+        report.bytes = file_bytes(self.target)
+        return report
 
-    # ------------------------------------------------------------------ the output file
-    def _make(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        identity = _identity_of(self._stores(inputs))
-        given = None if identity == UNBOUND else identity
-        with (
-            new_file(self._target, force=self._force) as part,
-            Store.open(part, create=True, identity=given, unbound=True) as store,
-        ):
-            self._unite(store, inputs, report)
-            merge_all(store, Advance(self._on_progress, WRITING, store.catalog.records))
-            shrink(store)
-
-    def _add(self, inputs: Sequence[Input], report: MergeReport) -> None:
-        with Store.open(self._target) as store:
-            identity = _identity_of({self._target: store} | self._stores(inputs))
-            if not store.is_bound and identity != UNBOUND:
-                with store.transaction():
-                    store.bind_evaluator(store.add_evaluator(identity))
-            self._unite(store, inputs, report)
-            while store.merge_step():
-                self._say(WRITING, "", 0, store.catalog.records)
-
-    def _stores(self, inputs: Sequence[Input]) -> dict[Path, Store]:
-        """Returns the inputs by the paths that the user gave."""
-        return {source.path: one.store for source, one in zip(self._sources, inputs, strict=True)}
-
-    # ------------------------------------------------------------------ its content
     def _unite(self, store: Store, inputs: Sequence[Input], report: MergeReport) -> None:
         """Writes the content of the inputs, then everything computed from it."""
         report.evaluator = store.identity.describe() if store.is_bound else ""
-
-        def in_step() -> None:
-            store.write_fact(UNSETTLED, "1")
-
+        was_settled = store.read_fact(UNSETTLED) is None
         with store.transaction():
             report.numbered = unite_numbered(store, inputs, report.add)
+        if records := sum(one.store.node_count for one in inputs):
+            store.write_fact(UNSETTLED, "1")
+            advance = Advance(self.on_progress, MERGING, records + store.catalog.records)
+            counts = unite_records(store, inputs, on_records=advance, leave_out=report.add)
+            for its, counted in zip(report.inputs, counts, strict=True):
+                its.counts = counted
         for one, its in zip(inputs, report.inputs, strict=True):
-
-            def show(done: int, one: Input = one) -> None:
-                self._say(MERGING, one.name, done, max(done, one.store.node_count))
-
-            show(0)
-            its.counts = unite_records(store, one, on_records=show, leave_out=report.add, in_step=in_step)
-        for one, its in zip(inputs, report.inputs, strict=True):
-            self._say(TABLES, one.name, 0, 1)
+            self.on_progress(Progress(TABLES, 0, 1, f" {Path(one.name).name}"))
             with store.transaction():
                 its.rows = unite_imports(store, one, report.add)
                 its.rows |= unite_keyed(store, one, report.add)
                 its.rows |= unite_books(store, one, report.add)
                 its.rows |= unite_entries(store, one, report.add)
                 its.rows |= unite_studies(store, one)
-        if store.read_fact(UNSETTLED) is not None:
+        if report.written or not was_settled:
             self._settle(store, report)
+        elif records:
+            store.write_fact(UNSETTLED, None)
         report.nodes = store.node_count
 
     def _settle(self, store: Store, report: MergeReport) -> None:
         """Brings values up to date, and the tables computed from the records."""
-        report.unsettled = lacks_memory(store.node_count, self._ram_bytes, "refreshing")
+        report.unsettled = lacks_memory(store.node_count, self.ram_bytes, "refreshing")
         if not report.unsettled:
-            settled = settle(store, ram_bytes=self._ram_bytes, on_progress=self._on_progress)
+            settled = settle(store, ram_bytes=self.ram_bytes, on_progress=self.on_progress)
             report.refreshed = settled.as_dict()
         with store.transaction():
             for root in write_root_tables(store):
                 store.raise_root(root["key"], root["n"])
             if not report.unsettled:
                 store.write_fact(UNSETTLED, None)
-
-    def _say(self, stage: str, name: str, done: int, total: int) -> None:
-        self._on_progress(Progress(stage, done, total, f" {Path(name).name}" if name else ""))
 
 
 def _identity_of(stores: Mapping[Path, Store]) -> EvaluatorIdentity:

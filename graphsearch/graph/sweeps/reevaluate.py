@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,13 +32,11 @@ from ...position.board_kernel import ROOM, list_all
 from ...position.values import D_SCALE
 from ...store.provenance import BY_RULE, UNSETTLED, Unfinished
 from ...store.record import UNPROVEN, RecordBatch, board_tables, flags_of, owned, prior_codes, take
-from ...store.rewrite import Advance, OnProgress, Progress, Rewrite, merge_all, tidy
+from ...store.rewrite import OnProgress, Progress, append_versions, merge_all, tidy
 from ...store.store import Store
-from ...store.union_records import united
+from ...store.union_records import RecordCounts
 from .refresh import (
-    TOLERANCE,
     WRITING,
-    RefreshReport,
     lacks_memory,
     note_roots,
     settle,
@@ -109,7 +108,7 @@ def reevaluate(
         if lack := lacks_memory(store.node_count, ram_bytes, "updating"):  # reported before any evaluation
             raise CapacityError(lack)
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress or (lambda now: None))
-        return work.reevaluate(ram_bytes, command)
+        return work.run(ram_bytes, command)
 
 
 class _Stopped(Exception):  # noqa: N818  (never leaves the module)
@@ -124,81 +123,76 @@ class _Reevaluation:
     ) -> None:
         self._store, self._evaluator, self._stop, self._on_progress = store, evaluator, stop, on_progress
         self._started = time.monotonic()
-        self._total = store.node_count
-        self._batch = BATCH if inside(evaluator) else evaluator.batch_size
         self._run = self._number = self._evaluated = 0
-        self._mark = Unfinished(0, self._total)  # before this call
+        self._mark = Unfinished(0)  # what earlier calls have done, and the records passed by this one
 
-    def reevaluate(self, ram_bytes: int | None, command: str) -> ReevaluateReport:
+    def run(self, ram_bytes: int | None, command: str) -> ReevaluateReport:
         """Does the remaining work; saves all evaluations even after an error."""
-        mark = self._store.unfinished
-        self._begin(mark, command)
-        rewriting = Rewrite(self._store, self._note)
+        store, mark, settled = self._store, self._store.unfinished, None
+        with store.transaction():
+            self._number = store.add_evaluator(self._evaluator.identity)
+            if mark is None or mark.evaluator != self._number:
+                mark = Unfinished(self._number)
+            self._mark = replace(mark, done=0, command=command or mark.command, total=store.node_count)
+            store.mark_unfinished(replace(self._mark, done=mark.done))
+            store.bind_evaluator(self._number)
+            self._run = store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
         try:
-            for batch in self._versions():
-                rewriting.add(batch)
+            append_versions(store, self._versions(), self._note)
         finally:
-            rewriting.flush()
-            with self._store.transaction():
+            with store.transaction():
                 self._note()
-        settled = None if self._stop.is_set() else self._settle(ram_bytes)
-        with self._store.transaction():
-            self._store.finish_run(self._run, 0, self._evaluated)
+        if not self._stop.is_set():
+            with suppress(_Stopped):
+                merge_all(store, self._say_settling, WRITING)
+                settled = settle(store, ram_bytes=ram_bytes, on_progress=self._say_settling)
+        with store.transaction():
+            store.finish_run(self._run, 0, self._evaluated)
             if settled:
-                self._finish()
+                write_root_tables(store)
+                note_roots(store, self._run)
+                store.mark_unfinished(None)
+                store.write_fact(UNSETTLED, None)
         if settled:
-            tidy(self._store)
-        return self._report(settled)
+            tidy(store)
+        mark = self._progress()
+        return ReevaluateReport(
+            finished=settled is not None,
+            records=mark.total,
+            done=mark.done,
+            evaluated=mark.evaluated,
+            evaluated_now=self._evaluated,
+            seconds=mark.seconds,
+            settled=settled is None or settled.settled,
+            kept=settled.lost + settled.missing if settled else 0,
+        )
 
-    # ---------------------------------------------------------- beginning
+    def _versions(self) -> Iterator[RecordBatch]:
+        """Yields the records with new evaluations, in file order."""
+        size = BATCH if inside(self._evaluator) else self._evaluator.batch_size
+        for batch in self._store.all_records():
+            left = take(batch, np.nonzero(~self._is_done(batch))[0])
+            self._say_evaluating(len(batch) - len(left), 0)
+            for first in range(0, len(left), size):
+                if self._stop.is_set():
+                    return
+                old = left.part(first, min(len(left), first + size))
+                answers = answer(self._evaluator, positions_of(old))
+                self._say_evaluating(len(old), len(old))
+                new = evaluated(old, answers, self._number, self._run)
+                yield RecordCounts().unite(old, new, self._number)
+
     def _is_done(self, batch: RecordBatch) -> NDArray[np.bool_]:
         """Returns a mask of the records with values of the evaluator or of the rules.
 
         It excludes records without a proof if the evaluator's tablebases know the result.
         """
-        done = done_of(batch, self._number)
+        has_moves = np.diff(batch.code_offsets) > 0
+        done = np.isin(batch.evaluator, (self._number, BY_RULE)) | ~has_moves
         if isinstance(self._evaluator, TablebaseEvaluator):
-            has_moves = np.diff(batch.code_offsets) > 0
             unproven = np.nonzero(done & has_moves & (batch.flags == UNPROVEN))[0]
             done[unproven[self._evaluator.knows(batch.words[unproven])]] = False
         return done
-
-    def _begin(self, mark: Unfinished | None, command: str) -> None:
-        """Binds the file to the evaluator and marks it, in one transaction."""
-        with self._store.transaction():
-            self._number = self._store.add_evaluator(self._evaluator.identity)
-            if mark is None or mark.evaluator != self._number:
-                mark = Unfinished(self._number)
-            self._mark = replace(mark, done=0, command=command or mark.command, total=self._total)
-            self._store.mark_unfinished(replace(self._mark, done=mark.done))
-            self._store.bind_evaluator(self._number)
-            self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
-
-    # ---------------------------------------------------------- evaluating
-    def _versions(self) -> Iterator[RecordBatch]:
-        """Yields the records with new evaluations, in file order."""
-        for old in self._left():
-            answers = answer(self._evaluator, positions_of(old))
-            new = evaluated(old, answers, self._number, self._run)
-            self._mark = replace(self._mark, done=self._mark.done + len(old))
-            self._evaluated += len(old)
-            self._say_evaluating()
-            yield united(old, new, np.arange(len(old)), self._number).out
-
-    def _left(self) -> Iterator[RecordBatch]:
-        """Yields the records with another evaluator's values, in file order, in batches to evaluate."""
-        start: int | None = 0
-        while start is not None:
-            portion = self._store.fetch_portion(start)
-            batch, start = portion.records(), portion.following
-            done = self._is_done(batch)
-            self._mark = replace(self._mark, done=self._mark.done + int(done.sum()))
-            self._say_evaluating()
-            left = take(batch, np.nonzero(~done)[0])
-            for first in range(0, len(left), self._batch):
-                if self._stop.is_set():
-                    return
-                yield left.part(first, min(len(left), first + self._batch))
 
     def _note(self) -> None:
         """Records the progress, in the transaction of a step."""
@@ -213,51 +207,18 @@ class _Reevaluation:
             seconds=self._mark.seconds + time.monotonic() - self._started,
         )
 
-    # ---------------------------------------------------------- settling
-    def _settle(self, ram_bytes: int | None) -> RefreshReport | None:
-        """Brings all values up to date; returns None if it was stopped."""
-        try:
-            merge_all(self._store, Advance(self._say_settling, WRITING, self._store.catalog.records))
-            return settle(self._store, TOLERANCE, ram_bytes=ram_bytes, on_progress=self._say_settling)
-        except _Stopped:
-            return None
-
-    def _finish(self) -> None:
-        """Removes the mark, and updates the plain tables; in a transaction."""
-        write_root_tables(self._store)
-        note_roots(self._store, self._run)
-        self._store.mark_unfinished(None)
-        self._store.write_fact(UNSETTLED, None)
-
-    # ---------------------------------------------------------- report
     def _say_settling(self, progress: Progress) -> None:
         if self._stop.is_set():
             raise _Stopped
         self._on_progress(progress)
 
-    def _say_evaluating(self) -> None:
+    def _say_evaluating(self, done: int, evaluated: int) -> None:
+        """Counts and reports records that are done, and how many of them were evaluated."""
+        self._mark = replace(self._mark, done=self._mark.done + done)
+        self._evaluated += evaluated
         rate = self._evaluated / max(time.monotonic() - self._started, 1e-3)
         note = f", {rate:,.0f}/s" if self._evaluated else ""
-        self._on_progress(Progress(EVALUATING, self._mark.done, self._total, note))
-
-    def _report(self, settled: RefreshReport | None) -> ReevaluateReport:
-        mark = self._progress()
-        return ReevaluateReport(
-            finished=settled is not None,
-            records=self._total,
-            done=mark.done,
-            evaluated=mark.evaluated,
-            evaluated_now=self._evaluated,
-            seconds=mark.seconds,
-            settled=settled is None or settled.settled,
-            kept=settled.lost + settled.missing if settled else 0,
-        )
-
-
-def done_of(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
-    """Returns a mask of the records that already come from an evaluator, or from the rules, `[R]`."""
-    ends = np.diff(batch.code_offsets) == 0
-    return np.asarray((batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends)
+        self._on_progress(Progress(EVALUATING, self._mark.done, self._mark.total, note))
 
 
 def positions_of(records: RecordBatch) -> PositionBatch:

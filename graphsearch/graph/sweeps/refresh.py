@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...base.answer import Answer
 from ...base.errors import CapacityError, InvalidParameterError, StoreError
 from ...position.board import board_of
-from ...position.tables import load_tables
 from ...store.apart import completed_reader
 from ...store.provenance import UNSETTLED
-from ...store.record import RecordBatch, owned, take
-from ...store.rewrite import OnProgress, Progress, rewrite, tidy
+from ...store.record import RecordBatch, board_tables, take
+from ...store.rewrite import OnProgress, Progress, append_versions, tidy
 from ...store.store import Store
 from ...store.tables import games, history
 from ...store.tables.top import Row
@@ -161,6 +161,26 @@ def note_roots(store: Store, run: int) -> None:
             history.write(store, run, values)
 
 
+LOAD = 0.8  # of the table
+KEPT_BYTES = 80  # of the records that have edges, and of these, for each node of a file
+NODE_BYTES = 8 * sweep.PLACE_WORDS / LOAD + KEPT_BYTES
+
+
+def lacks_memory(records: int, ram_bytes: int | None, what: str) -> str:
+    """Returns a message if refreshing `records` nodes takes more memory than allowed, else an empty text.
+
+    Args:
+      ram_bytes: by default 80 % of the machine's memory. what: the operation, for the message.
+    """
+    limit, need = default_budget() if ram_bytes is None else ram_bytes, int(NODE_BYTES * records)
+    if need <= limit:
+        return ""
+    return (
+        f"{what} {records} nodes takes {need / 1e6:,.2f} MB of memory, more than the"
+        f" {limit / 1e6:,.2f} MB allowed; allow more"
+    )
+
+
 def settle(
     store: Store,
     tolerance: float = TOLERANCE,
@@ -171,120 +191,65 @@ def settle(
     """Brings every q in the records of an open store up to date, as `refresh` does, but no plain tables."""
     if lack := lacks_memory(store.node_count, ram_bytes, "refreshing"):
         raise CapacityError(lack)
-    work = _Refresh(store, tolerance, on_progress or (lambda progress: None))
-    return work.refresh()
+    started, total = time.monotonic(), store.node_count
+    counts, changes = np.zeros(sweep.COUNTS, np.int64), list[float]()
+    table = np.zeros(sweep.PLACE_WORDS * (int(total / LOAD) + 16), np.uint64)
 
+    def say(stage: str, done: int, note: str = "") -> None:
+        if on_progress:
+            on_progress(Progress(stage, done, total, note))
 
-LOAD = 0.8  # of the table
-KEPT_BYTES = 80  # of the records that have edges, and of these, for each node of a file
-NODE_BYTES = 8 * sweep.PLACE_WORDS / LOAD + KEPT_BYTES
+    unchanged = np.zeros(0, np.uint8)
+    parts = _read(store, table, lambda done: say(READING, done))
+    for batch, links in parts:
+        sweep.link(table, batch, links, counts)
+    while total and len(changes) < MAX_SWEEPS and (not changes or changes[-1] >= tolerance / 2):
+        counts[sweep.STALE_EDGES], largest = 0, 0.0
+        note = f" {len(changes) + 1}" + (f", largest change {changes[-1]:.5f}" if changes else "")
+        for done, (batch, links) in enumerate(parts, 1):
+            largest = max(largest, float(sweep.sweep(table, batch, links, tolerance, counts, unchanged)))
+            say(SWEEPING, done * total // len(parts), note)
+        changes.append(largest)
 
+    def changed() -> Iterator[RecordBatch]:
+        """Yields the records that have other values now, in the order of the file."""
+        for done, (batch, links) in enumerate(parts, 1):
+            is_changed = np.zeros(len(batch), np.uint8)
+            sweep.sweep(table, batch, links, 0.0, counts, is_changed)
+            yield take(batch, np.nonzero(is_changed)[0])
+            say(WRITING, done * total // len(parts))
 
-def memory_of(records: int) -> int:
-    """Returns the bytes that refreshing `records` nodes takes.
-
-    >>> memory_of(1_000_000)
-    100000000
-    """
-    return int(NODE_BYTES * records)
-
-
-def lacks_memory(records: int, ram_bytes: int | None, what: str) -> str:
-    """Returns a message if refreshing `records` nodes takes more memory than allowed, else an empty text.
-
-    Args:
-      ram_bytes: by default 80 % of the machine's memory. what: the operation, for the message.
-    """
-    limit, need = default_budget() if ram_bytes is None else ram_bytes, memory_of(records)
-    if need <= limit:
-        return ""
-    return (
-        f"{what} {records} nodes takes {need / 1e6:,.2f} MB of memory, more than the"
-        f" {limit / 1e6:,.2f} MB allowed; allow more"
+    if counts[sweep.STALE_EDGES]:
+        append_versions(store, changed())
+    first, last = (changes[0], changes[-1]) if changes else (0.0, 0.0)
+    stale, lost, missing, records, edges = counts.tolist()
+    settled, seconds = not total or last < tolerance / 2, time.monotonic() - started
+    return RefreshReport(
+        total, len(changes), settled, first, last, stale, lost, missing, records, edges, seconds
     )
 
 
-class _Refresh:
-    """One refresh of an open store."""
-
-    def __init__(self, store: Store, tolerance: float, on_progress: OnProgress) -> None:
-        self._started = time.monotonic()
-        self._store, self._tolerance, self._on_progress = store, tolerance, on_progress
-        self._total = store.node_count
-        self._counts = np.zeros(sweep.COUNTS, np.int64)
-        self._changes: list[float] = []
-        self._parts: list[tuple[RecordBatch, Links]] = []  # the records that have edges
-        self._table = np.zeros(sweep.PLACE_WORDS * (int(self._total / LOAD) + 16), np.uint64)
-
-    def refresh(self) -> RefreshReport:
-        """Reads, sweeps and, if anything is stale, writes."""
-        self._read()
-        settled = self._total == 0
-        while not settled and len(self._changes) < MAX_SWEEPS:
-            self._changes.append(self._sweep())
-            settled = self._changes[-1] < self._tolerance / 2
-        if self._counts[sweep.STALE_EDGES]:
-            rewrite(self._store, self._changed())
-        stale, lost, missing, edges, records = self._counts.tolist()
-        return RefreshReport(
-            records=self._total,
-            sweeps=len(self._changes),
-            settled=settled,
-            first_change=self._changes[0] if self._changes else 0.0,
-            last_change=self._changes[-1] if self._changes else 0.0,
-            stale=stale,
-            lost=lost,
-            missing=missing,
-            changed_records=records,
-            changed_edges=edges,
-            seconds=time.monotonic() - self._started,
-        )
-
-    def _read(self) -> None:
-        """Enters all records into the table, and keeps those with edges, in the order of the file."""
-        tables, done = owned(load_tables(), np.uint64), 0
-        for batch in self._store.all_records():
-            done += len(batch)
-            if done > self._total:
-                raise StoreError(
-                    f"{self._store.path} holds more records than it counts ({self._total});"
-                    " `graphsearch store verify` shows where"
-                )
-            edges = len(batch.n)
-            links = Links(
-                place=np.empty(len(batch), np.int64),
-                child=np.zeros(edges, np.uint64),
-                check=np.zeros(edges, np.uint32),
-                resets=np.zeros(edges, np.uint8),
+def _read(
+    store: Store, table: NDArray[np.uint64], say: Callable[[int], object]
+) -> list[tuple[RecordBatch, Links]]:
+    """Enters all records into the table; returns those with edges, in the order of the file."""
+    done, total, parts = 0, store.node_count, list[tuple[RecordBatch, Links]]()
+    for batch in store.all_records():
+        done += len(batch)
+        if done > total:
+            raise StoreError(
+                f"{store.path} holds more records than it counts ({total});"
+                " `graphsearch store verify` shows where"
             )
-            sweep.enter(tables, self._table, batch, links)
-            inner = np.nonzero(np.diff(batch.edge_offsets))[0]
-            kept = take(batch, inner).copied()
-            self._parts.append((kept, links._replace(place=links.place[inner])))
-            self._say(READING, done)
-        for batch, links in self._parts:
-            sweep.link(self._table, batch, links, self._counts)
-
-    def _sweep(self) -> float:
-        """Sweeps once over all records; returns the largest change of a node Q."""
-        self._counts[sweep.STALE_EDGES] = 0
-        note = f" {len(self._changes) + 1}"
-        if self._changes:
-            note += f", largest change {self._changes[-1]:.5f}"
-        largest = 0.0
-        for done, (batch, links) in enumerate(self._parts, 1):
-            change = sweep.sweep(self._table, batch, links, self._tolerance, self._counts)
-            largest = max(largest, float(change))
-            self._say(SWEEPING, done * self._total // len(self._parts), note)
-        return largest
-
-    def _changed(self) -> Iterator[RecordBatch]:
-        """Yields the records that have other values now, in the order of the file."""
-        for done, (batch, links) in enumerate(self._parts, 1):
-            changed = np.zeros(len(batch), np.uint8)
-            sweep.freshen(self._table, batch, links, changed, self._counts)
-            yield take(batch, np.nonzero(changed)[0])
-            self._say(WRITING, done * self._total // len(self._parts))
-
-    def _say(self, stage: str, done: int, note: str = "") -> None:
-        self._on_progress(Progress(stage, done, self._total, note))
+        edges = len(batch.n)
+        links = Links(
+            place=np.empty(len(batch), np.int64),
+            child=np.zeros(edges, np.uint64),
+            check=np.zeros(edges, np.uint32),
+            resets=np.zeros(edges, np.uint8),
+        )
+        sweep.enter(board_tables(), table, batch, links)
+        inner = np.nonzero(np.diff(batch.edge_offsets))[0]
+        parts.append((take(batch, inner).copied(), links._replace(place=links.place[inner])))
+        say(done)
+    return parts

@@ -45,8 +45,8 @@ CODE_BITS = U(1023)  # of the first word
 KEY_BITS = U((1 << 22) - 1)
 
 # `counts`: edges that differ from their child by more than the tolerance | edges whose child has fewer visits
-# than they count | edges whose child is missing | changed edges | changed records
-STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_EDGES, CHANGED_RECORDS = range(5)
+# than they count | edges whose child is missing | changed records | changed edges
+STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_RECORDS, CHANGED_EDGES = range(5)
 COUNTS = 5
 
 
@@ -243,52 +243,57 @@ def link(table: NDArray[np.uint64], c: Columns, x: Links, counts: NDArray[np.int
 # ------------------------------------------------------------------ sweeping
 @kernel
 def sweep(
-    table: NDArray[np.uint64], c: Columns, x: Links, tolerance: float64, counts: NDArray[np.int64]
+    table: NDArray[np.uint64],
+    c: Columns,
+    x: Links,
+    tolerance: float64,
+    counts: NDArray[np.int64],
+    changed: NDArray[np.uint8],
 ) -> float64:
     """Recomputes records from their children, and updates the table; returns the largest change of a Q.
 
     Later records of the sweep already use the new values.
 
     Args:
-      table: as for `enter`. c: the records, only read. x: of the same records, linked.
-      tolerance: an edge is stale if it differs from its child by more. counts: `[COUNTS]` int64, added to.
+      table: as for `enter`. c: the records. x: of the same records, linked.
+      tolerance: an edge is stale if it differs from its child by more.
+      counts: `[COUNTS]` int64, added to.
+      changed: `[R]`, set to 1 for each record that changes: the values are written to edges and bounds, and
+        the table stays as it is; or empty: the records are only read.
     """
     t = _table_of(table)
     q, draws = zeros(float32, 256), zeros(uint16, 256)
     largest = 0.0
     for i in range(c.v_size):
-        counts[STALE_EDGES] += _take_from_children(t, c, x, int64(i), q, draws, tolerance)
-        now, code, _, _ = _mean_of(c, int64(i), q, draws)
-        place = x.place[i]
-        largest = max(largest, abs(float64(now) - float64(t.values[4 * place + 2])))
-        _set_worth(t, place, t.words[PLACE_WORDS * place] & ~CODE_BITS, now, code)
+        stale = _take_from_children(t, c, x, int64(i), q, draws, tolerance)
+        now, code, _, flags = _mean_of(c, int64(i), q, draws)
+        if len(changed):
+            changed[i] = _write(c, int64(i), q, draws, flags, counts)
+        else:
+            counts[STALE_EDGES] += stale
+            place = x.place[i]
+            largest = max(largest, abs(float64(now) - float64(t.values[4 * place + 2])))
+            _set_worth(t, place, t.words[PLACE_WORDS * place] & ~CODE_BITS, now, code)
     return largest
 
 
-@kernel
-def freshen(
-    table: NDArray[np.uint64],
+@inner
+def _write(
     c: Columns,
-    x: Links,
-    changed: NDArray[np.uint8],
+    i: int64,
+    q: Pointer[float32],
+    draws: Pointer[uint16],
+    flags: int64,
     counts: NDArray[np.int64],
-) -> None:
-    """Writes the children's values to the edges and bounds of records, in place; counts the changes.
-
-    Args: as for `sweep`; changed: `[R]`, set to 1 for each record that changes.
-    """
-    t = _table_of(table)
-    q, draws = zeros(float32, 256), zeros(uint16, 256)
-    for i in range(c.v_size):
-        _take_from_children(t, c, x, int64(i), q, draws, 0.0)
-        flags = uint8(_mean_of(c, int64(i), q, draws)[3])
-        is_new = flags != c.flags[i]
-        for k in range(c.edge_offsets[i + 1] - c.edge_offsets[i]):
-            e = c.edge_offsets[i] + k
-            if c.q[e] != q[k] or c.edge_d[e] != draws[k]:
-                c.q[e], c.edge_d[e] = q[k], draws[k]
-                counts[CHANGED_EDGES] += 1
-                is_new = True
-        c.flags[i] = flags
-        changed[i] = uint8(is_new)
-        counts[CHANGED_RECORDS] += is_new
+) -> bool:
+    """Writes values to the edges and bounds of a record; returns whether it changes, and counts that."""
+    is_new = uint8(flags) != c.flags[i]
+    for k in range(c.edge_offsets[i + 1] - c.edge_offsets[i]):
+        e = c.edge_offsets[i] + k
+        if c.q[e] != q[k] or c.edge_d[e] != draws[k]:
+            c.q[e], c.edge_d[e] = q[k], draws[k]
+            counts[CHANGED_EDGES] += 1
+            is_new = True
+    c.flags[i] = uint8(flags)
+    counts[CHANGED_RECORDS] += is_new
+    return is_new

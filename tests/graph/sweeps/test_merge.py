@@ -124,9 +124,11 @@ def test_an_input_that_is_being_written_is_read_in_one_state(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     a, b = files
+    written: list[Progress] = []
 
     def write(now: Progress) -> None:
-        if now.done == 0 and now.note.endswith(b.name):  # after the inputs were opened
+        if not written:  # the inputs are open
+            written.append(now)
             writer.append(batch_of([replace(r, v=0.0, d=0, edges=()) for r in theirs()[75:]]), fresh=0)
 
     with Store.open(b) as writer:

@@ -14,16 +14,16 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import CapacityError
 from graphsearch.graph.sweeps.refresh import (
+    NODE_BYTES,
     SWEEPING,
     WRITING,
-    memory_of,
     refresh,
 )
 from graphsearch.position.board import key_of, unpack
 from graphsearch.store.index import Sizes
-from graphsearch.store.record import NodeRecord
+from graphsearch.store.record import NodeRecord, take
 from graphsearch.store.record_kernel import flags_with
-from graphsearch.store.rewrite import Progress, keep_only
+from graphsearch.store.rewrite import Progress, rewrite
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 
@@ -242,7 +242,8 @@ def lose(store: Store, record: NodeRecord) -> None:
 
 def remove(store: Store, record: NodeRecord) -> None:
     words = np.array(record.words, np.uint64)
-    keep_only(store, lambda batch: (batch.words != words).any(1))
+    rewrite(store)
+    rewrite(store, lambda batch, low, pivot: take(batch, np.flatnonzero((batch.words != words).any(1))))
 
 
 @pytest.mark.parametrize(("spoil", "counted"), [(lose, "lost"), (remove, "missing")])
@@ -293,7 +294,7 @@ def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Pat
 
 
 def test_a_table_that_does_not_fit_is_refused_and_nothing_is_written(stale: Path) -> None:
-    before, least = digest(stale), memory_of(len(records_of(stale)))
+    before, least = digest(stale), int(NODE_BYTES * len(records_of(stale)))
     with pytest.raises(CapacityError, match=r"more than the \d\.\d\d MB allowed; allow more"):
         refresh(stale, ram_bytes=least - 1)
     assert digest(stale) == before

@@ -56,9 +56,9 @@ ALWAYS = (1 << WING_SHIFT + 2) - 1 & ~FILE & ~RANK  # given by each text of a mo
 CASTLING = 3 << WING_SHIFT
 
 _COMMENT = re.compile(r"\{[^}]*\}")
-_NUMBER = re.compile(r"\d+\.+|\.\.+")
+_NUMBER = re.compile(r"[1-9]\d{0,3}\.+|\.\.+")  # 0000 is a null move, also in a longer number
 _MOVE = re.compile(
-    r"(?:\d+\.+)?(?:([NBRQK])([a-h]?)([1-8]?)x?([a-h][1-8])|(?:([a-h])x)?([a-h][1-8])(?:=?([NBRQ]))?"
+    r"(?:[1-9]\d{0,3}\.+)?(?:([NBRQK])([a-h]?)([1-8]?)x?([a-h][1-8])|(?:([a-h])x)?([a-h][1-8])(?:=?([NBRQ]))?"
     r"|(O-O(?:-O)?))[+#]?[!?]{0,2}"
 )
 _LETTERS = " NBRQK"  # by kind; a pawn has none

@@ -55,6 +55,8 @@ ODD = (
     '[Event "R"]\n\n1. e4 e5 2. Pd4 *\n\n',
     '[Event "S"]\n\n*\n\n',
     '[Event "T"]\n[Result "1-0"]\n\n1. e4 0-1\n\n',
+    '[Event "U"]\n\n1. e4 e5 20000. Nf3 *\n\n',
+    '[Event "V"]\n\n00001.e4 e5 *\n\n',
 )
 SOUND = (LICHESS, CHESS_COM, LONG, KNIGHTS)
 TEXTS = [

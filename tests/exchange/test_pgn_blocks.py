@@ -12,7 +12,7 @@ import pytest
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.pgn_import import sure_game
-from graphsearch.position.pgn import cut_games
+from graphsearch.position.pgn import cut_games, read_game
 
 from ..conftest import shared_data, sql
 from ..fuzz.pgn_games import generated, mutated, sure_fault
@@ -140,4 +140,4 @@ def test_games_of_lichess_and_chess_com_are_sure() -> None:
 
 @pytest.mark.parametrize("text", [*SOUND, *ODD])
 def test_sure_games_are_read_as_python_chess_reads_them(text: str) -> None:
-    assert not any(map(sure_fault, cut_games(text.splitlines(keepends=True))))
+    assert not any(sure_fault(game, read_game(game)) for game in cut_games(text.splitlines(keepends=True)))

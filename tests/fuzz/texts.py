@@ -197,13 +197,16 @@ def read_studies(data: bytes, folder: Path) -> bool:
 def read_blocks(data: bytes, folder: Path) -> bool:
     """Plays games that are sure, and as `chess.pgn` reads them."""
     from graphsearch.base.limits import byte_lines
-    from graphsearch.position.pgn import cut_text
-
-    from .pgn_games import sure_fault
+    from graphsearch.exchange.pgn_import import judged_game, play, sure_game
+    from graphsearch.position.pgn import cut_text, read_game
 
     texts = list(cut_text(byte_lines(io.BytesIO(data[: 1 << 20]), "a.pgn")))
-    for fault in filter(None, map(sure_fault, texts)):
-        raise DisagreementError(fault)
+    for text in texts:
+        sure, game = sure_game(text), read_game(text)
+        if sure and (played := play([sure])).sizes.all():
+            judged = play([judged_game(game)])
+            if game.error or played.keys.tolist() != judged.keys.tolist():
+                raise DisagreementError(f"{text} is read as another game")
     return bool(texts)
 
 

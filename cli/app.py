@@ -76,6 +76,7 @@ Evaluators
   evaluate           evaluate.evaluate   Evaluate positions without a search.
   reevaluate         store.reevaluate    Re-evaluate a graph file with another evaluator.
 More
+  config             help.config         Print the settings that hold here, and where they are from.
   help               help.help_on        Explain what all commands share: files, positions, settings.
   lab                -                   Commands for research, measurements and rare repairs.
 lab: Questions

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from inspect import getdoc
 
 import typer
 
 from .commands import without_tables
-from .output import print_parts
+from .output import print_answer, print_parts
 from .settings import KEYS, NAME, STORE_VARIABLE, Setting, settings, user_file
 from .tables import LEFT, Part, Table
 
@@ -110,6 +111,18 @@ ABOUT = {name: text.partition("\n")[0] for name, text in TOPICS.items()} | {
     "settings": "Defaults in graphsearch.toml, and what holds here.",
     "parameters": "The names that --param takes.",
 }
+
+
+def config() -> None:
+    """Print the defaults of options that hold in this folder, and where each is from.
+
+    JSON: `settings`, each with `value` and `origin`.
+
+    \b
+    Example:
+      graphsearch config
+    """
+    print_answer({"settings": {name: asdict(one) for name, one in settings().items()}}, _settings())
 
 
 @without_tables

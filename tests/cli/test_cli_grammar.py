@@ -247,6 +247,10 @@ def test_settings_hold_by_their_place(cli: Cli, tmp_path: Path, monkeypatch: pyt
         "ram": ("-", "default"),
         "syzygy": ("-", "default"),
     }
+    (tmp_path / "graphsearch.toml").write_text("\ufeffthreads = 1\ncolor = false\n", encoding="utf-8")
+    stated = cli("config", "--json").json["settings"]
+    assert stated["threads"]["value"] == 1
+    assert cli("config").out == cli("help", "settings").out
     assert cli("analyze", "--visits", 20).code == 0
     info = cli("store", "info", "--json").json
     assert info["evaluator"]["kind"] == "uniform"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -99,23 +98,26 @@ def import_files(
         raise typer.BadParameter("--variations, --players and --depth are options of PGN files")
     if files.count(STDIN) > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
-    given = [given_file(name) for name in files]
-    work: Callable[..., list[FileReport]]
-    if form == "pgn":
-        from graphsearch.exchange.pgn_import import import_pgn
+    from graphsearch.exchange import imports
 
-        work = partial(import_pgn, variations=variations, max_ply=depth, players=players)
-    elif form == "polyglot":
-        from graphsearch.exchange.polyglot import import_polyglot as work
-    else:
-        from graphsearch.exchange.epd_import import import_epd as work
+    given = [given_file(name) for name in files]
     with (
         StopSignals("Stopping: saving the import...\n") as signals,
         titled_bar("Reading", import_title) as show,
     ):
         if STDIN not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
             signals.arm()
-        reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
+        reports = imports.import_files(
+            form,
+            store,
+            given,
+            variations=variations,
+            max_ply=depth,
+            players=players,
+            again=again,
+            stop=signals.stop,
+            on_progress=show,
+        )
     left, noun = files[len(reports) :], NOUNS[form]
     if is_json():
         with Store.open(store, read_only=True) as opened:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +15,7 @@ from ..base.limits import shortened
 from ..position.board import fen_of, key_text
 from ..position.notation import clocks_and_operations, fields_of, named_board, play_moves, read_moves
 from ..store.tables import games as tables
-from .importing import FileReport, GivenFile, Importing, Input, OnProgress, Problem, import_files
+from .importing import Importing, Input, Problem
 
 LINES_AT_ONCE = 10_000  # per transaction
 MOVE_LISTS = frozenset({"am", "bm", "pv"})
@@ -44,27 +42,8 @@ class EpdLine(NamedTuple):
     faults: list[str]
 
 
-def import_epd(
-    path: str | os.PathLike[str],
-    files: Sequence[GivenFile],
-    *,
-    again: bool = False,
-    stop: threading.Event | None = None,
-    on_progress: OnProgress | None = None,
-) -> list[FileReport]:
-    """Imports the positions of EPD files into a graph file; makes the file if it is missing.
-
-    Args:
-      again: also import files that were imported before.
-      stop: set it, from any thread or a signal handler, to save and return.
-
-    Raises:
-      StoreError: if the graph file cannot be written; earlier transactions stay.
-    """
-    return import_files(path, files, "epd", _read_lines, again=again, stop=stop, on_progress=on_progress)
-
-
-def _read_lines(importing: Importing, given: Input) -> None:
+def read_positions(importing: Importing, given: Input) -> None:
+    """Imports the positions of an EPD file."""
     report, rows, passed = importing.report, list[tables.EpdRow](), 0
     finished = False
     try:

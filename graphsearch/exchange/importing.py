@@ -16,7 +16,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -422,101 +422,6 @@ class Importing:
         done = passed if count is None else count
         rate, given = done / max(now - self._started, 1e-9), self._given
         self._on_progress(FileProgress(stage, given.name, given.position, given.size, done, rate))
-
-
-ReadFile = Callable[[Importing, Input], None]
-
-
-def import_files(
-    path: str | os.PathLike[str],
-    files: Iterable[GivenFile],
-    kind: str,
-    read: ReadFile,
-    *,
-    options: Mapping[str, Any] | None = None,
-    again: bool = False,
-    players: bool = False,
-    stop: threading.Event | None = None,
-    on_progress: OnProgress | None = None,
-) -> list[FileReport]:
-    """Imports files into a graph file one by one; goes on after a file that cannot be read.
-
-    A missing graph file is made, bound to no evaluator.
-
-    Args:
-      read: imports one file; skips items that are already imported, and ends with `Importing.save`.
-      options: those that change what is imported of a file.
-      again: also import files that were imported before.
-      players: store players, also of a file that was imported without them.
-      stop: set it, from any thread or a signal handler, to save and return.
-
-    Raises:
-      StoreError: as `Store.open`, or if the store cannot be written.
-    """
-    stop = stop or threading.Event()
-
-    def import_one(store: Store, given: GivenFile, report: FileReport) -> None:
-        def on_bytes(done: int, total: int) -> None:
-            look_at_stop()
-            if on_progress:
-                on_progress(FileProgress("Reading", given.name, done, total))
-
-        with opened(given, store.path.parent, on_bytes, look_at_stop) as file:
-            on_bytes(file.size, file.size)  # the stop request may also have ended a pipe
-            report.digest = file.digest
-            source = _begin(store, file, report, options or {}, again=again, players=players)
-            if report.state != "known":
-                importing = Importing(store, source, report, file, stop, on_progress, players=players)
-                read(importing, file)
-                report.state = "stopped" if stop.is_set() and not importing.complete else report.state
-
-    def look_at_stop() -> None:
-        if stop.is_set():
-            raise _StoppedError
-
-    reports: list[FileReport] = []
-    with Store.open(path, create=True, unbound=True) as store:
-        for given in files:
-            if stop.is_set():
-                break
-            report, started = FileReport(given.name, kind), time.monotonic()
-            try:
-                import_one(store, given, report)
-            except _StoppedError:
-                report.state = "stopped"
-            except ImportFileError as error:
-                report.error = str(error)
-                report.state = "failed"
-            report.new_taken += report.taken
-            report.new_skipped += report.skipped
-            report.seconds = time.monotonic() - started
-            reports.append(report)
-    return reports
-
-
-class _StoppedError(Exception):
-    """A stop was requested before the file was read to its end; nothing of it is imported."""
-
-
-def _begin(
-    store: Store, file: Input, report: FileReport, options: Mapping[str, Any], *, again: bool, players: bool
-) -> GameSource:
-    """Returns the row of a file: a new one, or that of an earlier import; sets the report's state."""
-    known = None if again else tables.known_source(store, report.kind, file.digest, options)
-    if known is None:
-        with store.transaction():
-            known = tables.begin_source(store, report.kind, file.name, file.digest, options)
-        report.state = "imported"
-        same = [one for one in tables.sources(store) if one.digest == file.digest and one.kind == report.kind]
-        if not again and any(one.options != dict(options) for one in same):
-            report.notes.append("it was imported before with other options; its content counts again")
-    elif not known.finished:
-        report.state = "continued"
-    else:
-        report.state = "players" if players and (known.players or 0) < known.done else "known"
-    report.source, report.taken, report.skipped = known.id, known.taken, known.skipped
-    report.new_taken, report.new_skipped = -known.taken, -known.skipped
-    return known
 
 
 # ------------------------------------------------------------------ reports

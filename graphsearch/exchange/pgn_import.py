@@ -5,9 +5,7 @@ cut_text -> GameText -> sure_game, or read_game of position/pgn.py -> GivenGame 
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +16,7 @@ import chess.pgn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import ImportFileError, InvalidParameterError
+from ..base.errors import ImportFileError
 from ..base.limits import GAME_MOVES
 from ..position.board import KEY, KINGS, POSITION_WORDS, castling_of, encode_move, fens, key_texts, pack
 from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
@@ -42,7 +40,7 @@ from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import GameRow, IndexRow, MoveRow, PositionRow
 from ..store.tables.rows import MAX_GAME_MOVES
-from .importing import FileReport, GivenFile, Importing, Input, OnProgress, Problem, import_files
+from .importing import Importing, Input, Problem
 from .kept_games import TextKeeper
 
 # ------------------------------------------------------------------ games to play
@@ -304,52 +302,9 @@ RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by the first columns of a count
 _RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
 
 
-def import_pgn(
-    path: str | os.PathLike[str],
-    files: Sequence[GivenFile],
-    *,
-    variations: bool = False,
-    max_ply: int | None = None,
-    again: bool = False,
-    players: bool = False,
-    stop: threading.Event | None = None,
-    on_progress: OnProgress | None = None,
-) -> list[FileReport]:
-    """Counts the games of PGN files (plain, gzip or zstd) in a graph file; makes the file if it is missing.
-
-    A game counts once for each of its (position, move) pairs, even if it repeats them. A broken game does not
-    count. A file with the same bytes as one imported before does not count again; an interrupted import
-    resumes after the last saved game.
-
-    Args:
-      variations: count moves of variations too, in a separate column.
-      max_ply: count only moves from positions below this ply; the rest of the game is not read.
-      again: count the files even if they were imported before.
-      players: store the players, moves and text of each game (tables `player`, `game`, `game_text`). A file
-        that was imported without them is read again for that, but does not count again.
-      stop: set it, from any thread or a signal handler, to save and return.
-
-    Raises:
-      InvalidParameterError: if `max_ply` is below 1.
-      StoreError: if the graph file cannot be written; earlier transactions stay.
-    """
-    if max_ply is not None and max_ply < 1:
-        raise InvalidParameterError(f"max_ply is {max_ply}; it must be at least 1")
-
-    def read(importing: Importing, given: Input) -> None:
-        _PgnImport(importing, given, variations, max_ply).read()
-
-    return import_files(
-        path,
-        files,
-        "pgn",
-        read,
-        options={"variations": variations, "max_ply": max_ply},
-        again=again,
-        players=players,
-        stop=stop,
-        on_progress=on_progress,
-    )
+def read_games(importing: Importing, given: Input, *, variations: bool, max_ply: int | None) -> None:
+    """Counts the games of a PGN file, and stores them if wanted."""
+    _PgnImport(importing, given, variations, max_ply).read()
 
 
 class _PgnImport:

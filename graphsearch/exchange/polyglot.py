@@ -10,8 +10,6 @@ promotion (0 none, 1-4 knight to queen). Castling is the king capturing its own 
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -31,7 +29,7 @@ from ..query.columns import cps_of
 from ..query.steps import CASTLING_STEP, Floats, Ints, Mask, Words, legal_codes, positions_after
 from ..store.store import Store
 from ..store.tables import games as tables
-from .importing import FileReport, GivenFile, Importing, Input, OnProgress, Problem, import_files
+from .importing import Importing, Input, Problem
 from .selection import Export, without_clocks
 from .walk import Moves, Positions, Walk
 
@@ -118,32 +116,9 @@ NAMES_AT_ONCE = 10_000
 Row = tuple[str, str, str | None, str, int, int]  # as `games.name_entries` takes it
 
 
-def import_polyglot(
-    path: str | os.PathLike[str],
-    files: Sequence[GivenFile],
-    *,
-    again: bool = False,
-    stop: threading.Event | None = None,
-    on_progress: OnProgress | None = None,
-) -> list[FileReport]:
-    """Imports every entry of Polyglot books into a graph file; makes the file if it is missing.
-
-    A book stores only the keys of its positions. Their FENs come from the positions of the graph file, and
-    from a search over the moves of the book and single moves that are not in it, from those positions and
-    from the start of the game.
-
-    Args:
-      again: also import books that were imported before.
-      stop: set it, from any thread or a signal handler, to save and return.
-
-    Raises:
-      StoreError: if the graph file cannot be written; earlier transactions stay.
-    """
-
-    def read(importing: Importing, given: Input) -> None:
-        _PolyglotImport(importing, given).read()
-
-    return import_files(path, files, "polyglot", read, again=again, stop=stop, on_progress=on_progress)
+def read_book(importing: Importing, given: Input) -> None:
+    """Imports every entry of a Polyglot book."""
+    _PolyglotImport(importing, given).read()
 
 
 class _PolyglotImport:

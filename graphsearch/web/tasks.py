@@ -587,15 +587,18 @@ class ImportTask(UploadTask):
 
     def run(self, work: Work) -> dict[str, Any]:
         """Imports the file."""
-        from ..exchange.epd_import import import_epd
-        from ..exchange.pgn_import import import_pgn
-        from ..exchange.polyglot import import_polyglot
+        from ..exchange.imports import import_files
 
-        take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[self.form]
-        more: dict[str, Any] = {"players": self.players} if self.form == "pgn" else {}
-        more |= {"stop": work.stop, "on_progress": _counted(work)}
         with self.received(work) as given:
-            report = take(work.place.path, [given], again=self.again, **more)[0]
+            (report,) = import_files(
+                self.form,
+                work.place.path,
+                [given],
+                players=self.players and self.form == "pgn",
+                again=self.again,
+                stop=work.stop,
+                on_progress=_counted(work),
+            )
         if report.error:
             raise GraphSearchError(report.error)
         facts = report.as_dict()

@@ -12,8 +12,9 @@ import chess
 import pytest
 
 from graphsearch.base.errors import InvalidPositionError
-from graphsearch.exchange.epd_import import import_epd, read_epd
+from graphsearch.exchange.epd_import import read_epd
 from graphsearch.exchange.importing import FileReport, GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.position.board import key_of
 from graphsearch.position.notation import board_from_fen
 
@@ -24,7 +25,7 @@ BOARD = "4k3/8/8/8/8/8/4P3/4K3 w - -"
 
 def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
     data = text.encode() if isinstance(text, str) else text
-    [report] = import_epd(path, [GivenFile("some.epd", io.BytesIO(data))], **options)
+    [report] = import_files("epd", path, [GivenFile("some.epd", io.BytesIO(data))], **options)
     return report
 
 
@@ -146,7 +147,7 @@ def test_comment_lines_are_no_positions(path: Path) -> None:
 @pytest.mark.parametrize(("name", "count"), [("bratko-kopec.epd", 24), ("mates_500.epd", 500)])
 def test_the_samples_are_taken_whole(path: Path, name: str, count: int) -> None:
     source = shared_data(f"data/{name}")
-    [report] = import_epd(path, [GivenFile(str(source))])
+    [report] = import_files("epd", path, [GivenFile(str(source))])
     assert (report.taken, report.skipped) == (count, 0)
     lines = source.read_text().splitlines()
     for place, key, fen, operations in stored(path):

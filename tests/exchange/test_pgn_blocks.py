@@ -11,6 +11,7 @@ import pytest
 
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport, GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.pgn_import import sure_game
 from graphsearch.position.pgn import cut_games, read_game
 
@@ -79,7 +80,8 @@ def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytes
 
 
 def imported(path: Path, text: bytes, **options: int | None) -> FileReport:
-    [report] = pgn_import.import_pgn(
+    [report] = import_files(
+        "pgn",
         path,
         [GivenFile("games.pgn", io.BytesIO(text))],
         players=True,

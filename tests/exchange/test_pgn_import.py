@@ -24,7 +24,8 @@ from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.exchange import importing, pgn_import
 from graphsearch.exchange.importing import FileProgress, FileReport, GivenFile
-from graphsearch.exchange.pgn_import import _PgnImport, import_pgn
+from graphsearch.exchange.imports import import_files
+from graphsearch.exchange.pgn_import import _PgnImport
 from graphsearch.position.board import key_of, key_text
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
@@ -47,7 +48,7 @@ LARGE = "8moves_v3_first8000.pgn"
 
 def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
     data = text.encode() if isinstance(text, str) else text
-    [report] = import_pgn(path, [GivenFile("games.pgn", io.BytesIO(data))], **options)
+    [report] = import_files("pgn", path, [GivenFile("games.pgn", io.BytesIO(data))], **options)
     return report
 
 
@@ -256,7 +257,7 @@ def test_packing_line_ends_and_encoding_make_no_difference(path: Path, packed: A
 @pytest.mark.parametrize("name", SAMPLES)
 def test_counts_are_those_of_python_chess(path: Path, name: str) -> None:
     source = shared_data(f"data/{name}")
-    [report] = import_pgn(path, [GivenFile(str(source))])
+    [report] = import_files("pgn", path, [GivenFile(str(source))])
     counts, games = expected(source)
     assert (report.taken, report.skipped) == (games, 0)
     assert stored(path) == counts
@@ -267,7 +268,7 @@ def test_counts_of_many_games_are_those_of_python_chess(path: Path, tmp_path: Pa
     text = shared_data(f"data/{LARGE}").read_text()
     some = tmp_path / "some.pgn"
     some.write_text("\n\n".join(text.split("\n\n")[:240]) + "\n")
-    [report] = import_pgn(path, [GivenFile(str(some))])
+    [report] = import_files("pgn", path, [GivenFile(str(some))])
     counts, games = expected(some)
     assert (report.taken, report.problems) == (games, [])
     assert stored(path) == counts
@@ -370,7 +371,7 @@ def test_a_killed_import_loses_nothing_that_it_said_was_taken(tmp_path: Path) ->
     taken = _taken(path)
     assert 0 < taken <= 6000
     assert sum(sum(counts) for counts in moves_of(path, chess.Board()).values()) == taken
-    [report] = import_pgn(path, [GivenFile(str(text))])
+    [report] = import_files("pgn", path, [GivenFile(str(text))])
     assert report.taken == 6000
     assert moves_of(path, chess.Board()) == {"e4": (2000, 0, 2000, 0, 0), "d4": (0, 0, 0, 2000, 0)}
 
@@ -426,7 +427,7 @@ def test_nothing_is_taken_from_a_pipe_that_ended_because_of_a_stop(path: Path) -
             stop.set()
             return super().read(size)
 
-    [report] = import_pgn(path, [GivenFile("-", Ending(THREE.encode()))], stop=stop)
+    [report] = import_files("pgn", path, [GivenFile("-", Ending(THREE.encode()))], stop=stop)
     assert (report.state, report.taken, report.failed) == ("stopped", 0, False)
     assert sql(path, "SELECT 1 FROM source") == []
 

@@ -14,8 +14,8 @@ import pytest
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.exchange import importing, pgn_import
 from graphsearch.exchange.importing import FileReport, GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.kept_games import game_text, plain_text
-from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.position.board import legal_moves
 from graphsearch.query.game_list import list_games, named, players
 from graphsearch.store.store import Store
@@ -47,7 +47,7 @@ def pgn(tmp_path: Path, *, end: str = "\n", head: bytes = b"", name: str = "game
 
 
 def imported(store: Path, file: Path, **options: object) -> FileReport:
-    (report,) = import_pgn(store, [GivenFile(str(file))], **options)  # type: ignore[arg-type]
+    (report,) = import_files("pgn", store, [GivenFile(str(file))], **options)  # type: ignore[arg-type]
     return report
 
 
@@ -189,7 +189,7 @@ def test_a_game_whose_text_was_lost_has_headers_and_moves(tmp_path: Path) -> Non
 def test_a_game_of_chess960_without_its_text_is_written_as_one(tmp_path: Path) -> None:
     given, path = tmp_path / "960.pgn", tmp_path / "games.graph"
     given.write_text('[FEN "4k3/8/8/8/8/8/8/1R2K1R1 w BG - 0 1"]\n\n1. O-O Kd7 *\n')
-    import_pgn(path, [GivenFile(str(given))], players=True)
+    import_files("pgn", path, [GivenFile(str(given))], players=True)
     (game,) = list_games(path).games
     read = chess.pgn.read_game(io.StringIO(plain_text(game.row)))
     assert read is not None

@@ -14,8 +14,8 @@ import pytest
 
 from graphsearch.exchange import polyglot
 from graphsearch.exchange.importing import FileReport, GivenFile
-from graphsearch.exchange.pgn_import import import_pgn
-from graphsearch.exchange.polyglot import ENTRY_BYTES, import_polyglot, legal_move, written_move
+from graphsearch.exchange.imports import import_files
+from graphsearch.exchange.polyglot import ENTRY_BYTES, legal_move, written_move
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
@@ -55,7 +55,7 @@ def book(*entries: Entry) -> bytes:
 
 
 def imported(path: Path, data: bytes, **options: Any) -> FileReport:
-    [report] = import_polyglot(path, [GivenFile("book.bin", io.BytesIO(data))], **options)
+    [report] = import_files("polyglot", path, [GivenFile("book.bin", io.BytesIO(data))], **options)
     return report
 
 
@@ -117,7 +117,7 @@ def test_positions_are_found_over_a_move_that_the_book_leaves_out(path: Path) ->
 
 def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
     line = ("e4", "e5", "Nf3", "Nc6", "Bb5", "a6")
-    import_pgn(path, [GivenFile("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
+    import_files("pgn", path, [GivenFile("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
     report = imported(path, book(entry(after_line(" ".join(line)), "Ba4")))
     assert "positions whose FEN is known: 1 of 1" in report.notes
     assert sql(path, "SELECT fen, san FROM polyglot_entry") == [(after_line(" ".join(line)).fen(), "Ba4")]
@@ -195,7 +195,7 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
     monkeypatch.setattr("graphsearch.exchange.polyglot.Finder._look_around", lambda *_: None)
     source = path.with_name("book.bin")
     source.write_bytes(part_of_book(shared_data("data/performance.bin")))
-    [report] = import_polyglot(path, [GivenFile(str(source))])
+    [report] = import_files("polyglot", path, [GivenFile(str(source))])
     assert (report.taken, report.problems) == (source.stat().st_size // ENTRY_BYTES, [])
     found = sql(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
     assert b"".join(ENTRY.pack(int(key, 16), *rest) for key, *rest in found) == source.read_bytes()

@@ -17,6 +17,7 @@ import pytest
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.exchange import importing, pgn_import
 from graphsearch.exchange.importing import GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.kept_games import game_text
 from graphsearch.position.openings import opening_of
 from graphsearch.query.game_list import GameFilters, ListedGames, Order, list_games
@@ -86,7 +87,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [GivenFile(str(folder / name)) for name in ("one.pgn", "two.pgn")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pgn_import, "GAMES_AT_ONCE", 13)
-        for report in pgn_import.import_pgn(folder / "a.graph", files, players=True):
+        for report in import_files("pgn", folder / "a.graph", files, players=True):
             assert not report.problems
     return folder / "a.graph"
 
@@ -226,7 +227,7 @@ def test_conditions_that_cannot_be_read_are_refused(store: Path, tmp_path: Path)
     with pytest.raises(InvalidParameterError, match="sorted by"):
         list_games(store, None, Order(by="moves; DROP TABLE game"))
     (tmp_path / "x.pgn").write_text("1. e4 *\n")
-    pgn_import.import_pgn(tmp_path / "x.graph", [GivenFile(str(tmp_path / "x.pgn"))])
+    import_files("pgn", tmp_path / "x.graph", [GivenFile(str(tmp_path / "x.pgn"))])
     with pytest.raises(InvalidParameterError, match="--players"):
         list_games(tmp_path / "x.graph")
 
@@ -249,7 +250,8 @@ def test_an_import_that_was_broken_off_keeps_every_text_once(
     monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 7)
     file, stop = tmp_path / "a.pgn", threading.Event()
     file.write_text("".join(f"{text}\n\n" for text in texts()), encoding="utf-8")
-    pgn_import.import_pgn(
+    import_files(
+        "pgn",
         tmp_path / "a.graph",
         [GivenFile(str(file))],
         players=True,
@@ -257,7 +259,7 @@ def test_an_import_that_was_broken_off_keeps_every_text_once(
         on_progress=lambda now: stop.set() if now.count > 30 else None,
     )
     monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 11)
-    (report,) = pgn_import.import_pgn(tmp_path / "a.graph", [GivenFile(str(file))], players=True)
+    (report,) = import_files("pgn", tmp_path / "a.graph", [GivenFile(str(file))], players=True)
     assert report.state == "continued"
     file.unlink()
     for number, text in enumerate(texts(), 1):

@@ -17,7 +17,7 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError
 from graphsearch.exchange.importing import GivenFile
-from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.imports import import_files
 from graphsearch.position.values import cp_of
 from graphsearch.query.novelties import NotableMove, Rules, novelties
 from graphsearch.query.prepare import Departure, prepare
@@ -53,7 +53,7 @@ class Made:
                 for i, (white, black, result, sans) in enumerate(self.games)
             )
         )
-        import_pgn(self.path, [GivenFile(str(text))], players=True)
+        import_files("pgn", self.path, [GivenFile(str(text))], players=True)
         self.nodes = {after_line(line).epd(): edges for line, edges in self.lines.items()}
 
     @staticmethod
@@ -164,7 +164,7 @@ def test_a_few_visits_judge_no_move_and_only_the_best_one_is_liked(tmp_path: Pat
     lines = {"": {"e4": (600, 0.1), "d4": (300, 0.1), "g4": (5, -0.9), "f3": (1, -0.99), "a4": (40, -0.4)}}
     path, text = graph_file(tmp_path / "a.graph", lines), tmp_path / "games.pgn"
     text.write_text("".join(f'[Result "*"]\n\n1. {san} *\n\n' for san in ("g4", "f3", "a4") * 3))
-    import_pgn(path, [GivenFile(str(text))])
+    import_files("pgn", path, [GivenFile(str(text))])
     found = novelties(path, chess.Board())
     assert [(move.san, move.best) for move in found.novelties] == [("e4", "e4")]
     assert [move.san for move in found.popular] == ["a4"]
@@ -190,7 +190,7 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
     orders = [joined, "g3 Nf6 Nf3 d5", "Nf3 Nf6 g3 d5"]
     text = tmp_path / "games.pgn"
     text.write_text("".join(f'[Result "1-0"]\n\n{order} d3 1-0\n\n' for order in orders))
-    import_pgn(path, [GivenFile(str(text))])
+    import_files("pgn", path, [GivenFile(str(text))])
     for least in (2, 3):
         found = novelties(path, chess.Board(), rules=Rules(min_games=least, cp=15))
         assert [(move.san, move.reached) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], least

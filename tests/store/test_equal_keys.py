@@ -11,7 +11,7 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.importing import GivenFile
-from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.imports import import_files
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import board_of, key_text
 from graphsearch.query.find import Filters, find
@@ -40,7 +40,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Graph.open(file, evaluator="uniform") as graph:
         for visits, board in zip((60, 90), BOARDS, strict=True):
             analyze(graph, board, Limits(visits=visits))
-    import_pgn(file, [GivenFile(str(games))])
+    import_files("pgn", file, [GivenFile(str(games))])
     return file
 
 

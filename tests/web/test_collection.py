@@ -13,8 +13,8 @@ import chess.pgn
 import pytest
 
 from graphsearch.exchange.importing import GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.kept_games import csv_text
-from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
 from graphsearch.query.position import moves
@@ -71,7 +71,7 @@ def collection(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) ->
     path, file = folder / "games.graph", folder / "all.pgn"
     shutil.copyfile(_filled_graph, path)
     file.write_text(LICHESS + CHESS_COM + DEEP, encoding="utf-8")
-    (report,) = import_pgn(path, [GivenFile(str(file))], players=True)
+    (report,) = import_files("pgn", path, [GivenFile(str(file))], players=True)
     assert (report.taken, report.problems) == (3, [])
     file.unlink()
     return path

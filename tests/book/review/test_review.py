@@ -21,7 +21,7 @@ from graphsearch.book.review.judging import GameReview, move_accuracy, weights, 
 from graphsearch.book.review.review import ReviewReport, ReviewSettings, review
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.importing import GivenFile
-from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.imports import import_files
 from graphsearch.graph.view import show
 from graphsearch.position.values import cp_of
 from graphsearch.search.params import Limits
@@ -288,7 +288,7 @@ def test_the_first_move_that_no_imported_game_played_is_the_novelty(reviewer: Re
     games = "\n".join("1. e4 e5 2. Nf3 Nc6 3. Bb5 1-0\n" for _ in range(3))
     given = "1. e4 e5 2. Nf3 Nf6 3. Bb5 *\n"
     for text in (games, given):  # the reviewed game was imported too
-        import_pgn(reviewer.store, [GivenFile("a.pgn", io.BytesIO(text.encode()))])
+        import_files("pgn", reviewer.store, [GivenFile("a.pgn", io.BytesIO(text.encode()))])
     reviewer(given)
     (game,) = reviewer.games
     assert [(move.san, move.novelty) for move in game.moves if move.novelty is not None] == [("Nf6", 3)]

@@ -24,7 +24,7 @@ from graphsearch.base.errors import (
     UnfinishedError,
 )
 from graphsearch.exchange.importing import GivenFile
-from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.imports import import_files
 from graphsearch.graph.sweeps.merge import merge
 from graphsearch.store import entries
 from graphsearch.store.index import Sizes
@@ -258,7 +258,7 @@ def test_who_played_is_kept_as_far_as_one_file_knows_it(
     second.write_text('[White "C"]\n[Event "E"]\n[Result "1-0"]\n\n1. d4 1-0\n\n[White "A"]\n\n1. c4 *\n')
     a, b, c = (tmp_path / f"{name}.graph" for name in "abc")
     for path, file, keeps in ((a, first, False), (b, first, True), (c, second, True)):
-        import_pgn(path, [GivenFile(file.name)], players=keeps)
+        import_files("pgn", path, [GivenFile(file.name)], players=keeps)
     merge([b, c], into=a)
     with Store.open(a, read_only=True) as store:
         found = {(row.name, row.games) for row in players.players(store)}

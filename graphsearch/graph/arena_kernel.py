@@ -79,55 +79,15 @@ from ..jit.pointers import (
     store_release,
 )
 from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
+from ..position import board_kernel as board
 from ..position.board import BoardTable, Position, Words
-from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
-from ..store import record_kernel as layout
-from ..store.bounds_kernel import is_special, share_of, tighten
-from ..store.record_kernel import (
-    BLOCK_Q,
-    BLOCK_VISITS,
-    FREE,
-    HEADER_WORDS,
-    MISC_WORD,
-    STALE,
-    add_state,
-    best_code_of,
-    block_class_of,
-    block_of,
-    clear_state,
-    code_at,
-    code_bytes,
-    draw_visits,
-    edge_at,
-    edge_draws,
-    edge_q,
-    edge_visits,
-    fill_header,
-    flags_of,
-    has_block,
-    key_at,
-    lower_in,
-    materialised,
-    move_count,
-    new_edge,
-    record_words,
-    set_block,
-    set_block_class,
-    set_draw_visits,
-    set_draws_and_flags,
-    set_edge_visits,
-    set_value,
-    state_of,
-    stride_at,
-    stride_of,
-    upper_in,
-    value_draws,
-    value_of,
-)
-from ..store.transposition_kernel import BUCKET, EntryArrays, new_entries
+from ..store import bounds_kernel as bounds
+from ..store import record_kernel as record
+from ..store import transposition_kernel as entry
+from ..store.transposition_kernel import EntryArrays
 
-LOG_WORDS = PW + 1  # position, slot of its record
-LOG_SLOT = PW
+LOG_WORDS = board.PW + 1  # position, slot of its record
+LOG_SLOT = board.PW
 OVERLAY_SLOT_SHIFT, OVERLAY_EDGE_BITS = 10, (1 << 9) - 1  # of an item of the overlay
 
 # counters, int64
@@ -205,7 +165,7 @@ def new_arrays(table: int, records: Words, blocks: NDArray[np.uint32], log: int)
         overlay=np.zeros(1 << 16, np.int64),
         history=np.zeros(0, np.uint64),
         log=np.zeros(log, np.uint64),
-        entries=new_entries(int(BUCKET)),
+        entries=entry.new_entries(int(entry.BUCKET)),
     )
 
 
@@ -220,18 +180,6 @@ def overlay_item(rec: int64, j: int64, drawn: int64) -> int64:
 def overlay_slot(item: int64) -> int64:
     """Returns the record slot of an overlay item."""
     return item >> OVERLAY_SLOT_SHIFT
-
-
-@inner
-def overlay_edge(item: int64) -> int64:
-    """Returns the edge number of an overlay item."""
-    return (item >> 1) & OVERLAY_EDGE_BITS
-
-
-@inner
-def overlay_draws(item: int64) -> int64:
-    """Returns 1 if the visits of an overlay item are draws of the path, else 0."""
-    return item & 1
 
 
 # ------------------------------------------------------------------ guards
@@ -402,9 +350,9 @@ def has_freed(A: ArenaArrays, wanted: int64) -> bool:
 @inner
 def piece_words(A: ArenaArrays, slot: int64) -> int64:
     """Returns the words of the record or free piece at a slot."""
-    if state_of(A, slot) & FREE:
+    if record.state_of(A, slot) & record.FREE:
         return int64(A.records[slot + PIECE_WORDS])
-    return record_words(move_count(A, slot))
+    return record.record_words(record.move_count(A, slot))
 
 
 @inner
@@ -419,8 +367,8 @@ def _push_words(A: ArenaArrays, slot: int64, words: int64) -> None:
     following = A.space[head]
     A.records[slot] = U(following)
     A.records[slot + PIECE_WORDS] = U(words)
-    A.records[slot + MISC_WORD] = ZERO
-    add_state(A, slot, FREE)
+    A.records[slot + record.MISC_WORD] = ZERO
+    record.add_state(A, slot, record.FREE)
     if following:
         A.records[following] = (A.records[following] & LOW32) | (U(slot) << U(32))
     A.space[head] = slot
@@ -456,7 +404,7 @@ def _find_words(A: ArenaArrays, words: int64) -> int64:
                 if found > words:
                     _push_words(A, slot + words, found - words)
                 return slot
-            size = max(size + 1, words + HEADER_WORDS)
+            size = max(size + 1, words + record.HEADER_WORDS)
     return int64(0)
 
 
@@ -484,40 +432,25 @@ def give_words(A: ArenaArrays, slot: int64, words: int64, before: int64) -> int6
     if before:
         _unlink_words(A, before)
         begin = int64(before)
-    if end < A.space[RECORD_WORDS] and state_of(A, end) & FREE:
+    if end < A.space[RECORD_WORDS] and record.state_of(A, end) & record.FREE:
         end += _unlink_words(A, end)
     _push_words(A, begin, end - begin)
     return begin
-
-
-@inner
-def give_end(A: ArenaArrays, slot: int64) -> None:
-    """Shortens the heap by the free piece at its end."""
-    _unlink_words(A, slot)
-    A.space[RECORD_WORDS] = slot
-
-
-@inner
-def join_pieces(A: ArenaArrays, first: int64, second: int64) -> None:
-    """Merges two adjacent free pieces."""
-    words = _unlink_words(A, first)
-    words += _unlink_words(A, second)
-    _push_words(A, first, words)
 
 
 # ------------------------------------------------------------------ the heap of blocks
 FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 CLASS_SHIFT = 16
 UPPER_BEFORE_FREE = uint16(BEFORE_FREE >> 16)  # in the upper half of a tag
-PIECE_NEXT, PIECE_BEFORE, PIECE_SIZE, PIECE_TAG = 0, 1, 2, layout.BLOCK_D  # words of a free piece
-LEAST_PIECE = layout.BLOCK_HEADER + 1
+PIECE_NEXT, PIECE_BEFORE, PIECE_SIZE, PIECE_TAG = 0, 1, 2, record.BLOCK_D  # words of a free piece
+LEAST_PIECE = record.BLOCK_HEADER + 1
 TRIES = 8  # pieces examined in a list of several sizes
 
 
 @inner
 def block_words(A: ArenaArrays, block_class: int64) -> int64:
     """Returns the words of a block of a class, header included."""
-    return layout.BLOCK_HEADER + A.ints[layout.CAPACITY + block_class] * stride_of(block_class)
+    return record.BLOCK_HEADER + A.ints[record.CAPACITY + block_class] * record.stride_of(block_class)
 
 
 @inner
@@ -564,11 +497,6 @@ def _unlink_block(A: ArenaArrays, piece: int64) -> int64:
 
 
 @inner
-def _block_fits(found: int64, words: int64) -> bool:
-    return found == words or found >= words + LEAST_PIECE
-
-
-@inner
 def _find_block(A: ArenaArrays, words: int64) -> int64:
     """Returns a free piece that holds `words`, exactly or with a valid rest; 0 if it finds none."""
     if A.space[FREED_WORDS] < words:
@@ -580,7 +508,8 @@ def _find_block(A: ArenaArrays, words: int64) -> int64:
         for _ in range(TRIES):
             if piece == 0:
                 break
-            if _block_fits(int64(A.blocks[piece + PIECE_SIZE]), words):
+            found = int64(A.blocks[piece + PIECE_SIZE])
+            if found == words or found >= words + LEAST_PIECE:
                 return piece
             if head < BLOCK_LISTS + EXACT_LISTS:  # all pieces of this list have one size
                 break
@@ -641,23 +570,17 @@ def give_block(A: ArenaArrays, block_class: int64, block: int64) -> None:
 @inner
 def draws_of(A: ArenaArrays, block: int64) -> int64:
     """Returns the node's draw share per mille in a block's header."""
-    return int64(as_u16(adv(A.blocks, block + layout.BLOCK_D))[0])
+    return int64(as_u16(adv(A.blocks, block + record.BLOCK_D))[0])
 
 
 @inner
 def set_draws(A: ArenaArrays, block: int64, draws: int64) -> None:
     """Sets the node's draw share per mille in a block's header."""
-    as_u16(adv(A.blocks, block + layout.BLOCK_D))[0] = uint16(draws)
+    as_u16(adv(A.blocks, block + record.BLOCK_D))[0] = uint16(draws)
 
 
-# ------------------------------------------------------------------ the table, records, blocks
 # ------------------------------------------------------------------ the table
-@inner
-def table_word(rec: int64, check: uint64) -> uint64:
-    """Returns a record's word in the table: slot | check hash << 32; 0 is an empty place."""
-    return U(rec) | (check << U(32))
-
-
+# A word of the table: slot | check hash << 32; 0 is an empty place.
 @inner
 def slot_in(word: uint64) -> int64:
     """Returns the slot in a word of the table."""
@@ -689,7 +612,7 @@ def find(A: ArenaArrays, key: uint64, check: uint64) -> int64:
             return int64(0)
         if check_in(word) == check:
             rec = slot_in(word)
-            if key_at(A, rec) == key:
+            if record.key_at(A, rec) == key:
                 return rec
         i += 1
         if i == A.table_size:
@@ -715,7 +638,7 @@ def likely_slot(A: ArenaArrays, key: uint64, check: uint64) -> int64:
 def insert(A: ArenaArrays, key: uint64, check: uint64, rec: int64) -> None:
     """Inserts a complete record that is not in the table yet."""
     i = table_index(A, key)
-    word = table_word(rec, check)
+    word = U(rec) | (check << U(32))
     while A.table[i] != ZERO or not compare_exchange(A.table, i, ZERO, word):
         i += 1
         if i == A.table_size:
@@ -726,7 +649,7 @@ def insert(A: ArenaArrays, key: uint64, check: uint64, rec: int64) -> None:
 def remove(A: ArenaArrays, rec: int64) -> None:
     """Removes a record from the table, and shifts later words of its probe sequence into the gap."""
     last = A.table_size - 1
-    gap = table_index(A, key_at(A, rec))
+    gap = table_index(A, record.key_at(A, rec))
     while slot_in(A.table[gap]) != rec:
         gap = gap + 1 if gap < last else int64(0)
     i = gap
@@ -735,7 +658,7 @@ def remove(A: ArenaArrays, rec: int64) -> None:
         word = A.table[i]
         if word == ZERO:
             break
-        home = table_index(A, key_at(A, slot_in(word)))
+        home = table_index(A, record.key_at(A, slot_in(word)))
         stays = gap < home <= i if gap < i else home > gap or home <= i
         if not stays:
             A.table[gap] = word
@@ -747,11 +670,11 @@ def remove(A: ArenaArrays, rec: int64) -> None:
 @inner
 def mark_dirty(A: ArenaArrays, rec: int64, s: Position) -> None:
     """Marks a record as dirty, and appends its position to the log, since the record does not contain it."""
-    if state_of(A, rec) & layout.DIRTY or A.log_size == 0:
+    if record.state_of(A, rec) & record.DIRTY or A.log_size == 0:
         return
-    add_state(A, rec, layout.DIRTY)
+    record.add_state(A, rec, record.DIRTY)
     row = adv(A.log, count_in(A, DIRTY_NODES, int64(1)) * LOG_WORDS)
-    for i in range(PW):
+    for i in range(board.PW):
         row[i] = s[i]
     row[LOG_SLOT] = U(rec)
 
@@ -764,11 +687,11 @@ def clean_record(
 
     `set_source` and `insert` must follow.
     """
-    rec = take_record(A, record_words(n))
+    rec = take_record(A, record.record_words(n))
     count_in(A, NODES, int64(1))
-    fill_header(A, rec, key, n, layout.USED, clock_of(s))
-    set_value(A, rec, v)
-    set_draws_and_flags(A, rec, d, flags)
+    record.fill_header(A, rec, key, n, record.USED, board.clock_of(s))
+    record.set_value(A, rec, v)
+    record.set_draws_and_flags(A, rec, d, flags)
     return rec
 
 
@@ -779,7 +702,7 @@ def new_record(
     """Returns the slot of a new record, dirty and fresh; the rest is as in `clean_record`."""
     rec = clean_record(A, s, key, n, v, d, flags)
     A.counters[FRESH_NODES] += 1
-    add_state(A, rec, layout.FRESH)
+    record.add_state(A, rec, record.FRESH)
     mark_dirty(A, rec, s)
     return rec
 
@@ -787,22 +710,22 @@ def new_record(
 @inner
 def set_best(A: ArenaArrays, rec: int64, moves: Pointer[uint16]) -> None:
     """Stores the move with the largest P in the header, so that the first visit needs no move generation."""
-    codes = code_bytes(A, rec)
+    codes = record.code_bytes(A, rec)
     best = int64(0)
-    for j in range(1, move_count(A, rec)):
-        if codes[j] & layout.CODE > codes[best] & layout.CODE:
+    for j in range(1, record.move_count(A, rec)):
+        if codes[j] & record.CODE > codes[best] & record.CODE:
             best = int64(j)
-    set_block_class(A, rec, int64(layout.NO_BLOCK), code_at(A, rec, best))
-    set_block(A, rec, int64(moves[best]))
+    record.set_block_class(A, rec, int64(record.NO_BLOCK), record.code_at(A, rec, best))
+    record.set_block(A, rec, int64(moves[best]))
 
 
 @inner
 def prior_norm(A: ArenaArrays, rec: int64) -> float32:
     """Returns `1 / sum(code ** 4)` over all moves of a record, float32."""
-    codes = code_bytes(A, rec)
+    codes = record.code_bytes(A, rec)
     total = uint32(0)
-    for j in range(move_count(A, rec)):
-        x = uint32(codes[j] & layout.CODE)
+    for j in range(record.move_count(A, rec)):
+        x = uint32(codes[j] & record.CODE)
         total += x * x * x * x
     return float32(1.0 / float64(total))
 
@@ -812,30 +735,30 @@ def prior_norm(A: ArenaArrays, rec: int64) -> float32:
 def new_block(A: ArenaArrays, rec: int64, block_class: int64) -> int64:
     """Returns a new block for a record, its header filled and no edges."""
     block = take_block(A, block_class)
-    A.values[block + layout.NORM] = prior_norm(A, rec)
-    A.blocks[block + layout.BLOCK_VISITS] = uint32(0)
-    A.values[block + layout.BLOCK_Q] = value_of(A, rec)
-    set_draws(A, block, value_draws(A, rec))
+    A.values[block + record.NORM] = prior_norm(A, rec)
+    A.blocks[block + record.BLOCK_VISITS] = uint32(0)
+    A.values[block + record.BLOCK_Q] = record.value_of(A, rec)
+    set_draws(A, block, record.value_draws(A, rec))
     return block
 
 
 @inner
 def _first_block(A: ArenaArrays, rec: int64) -> None:
     """Gives a record its first block: one edge, for the best move stored in the header."""
-    move = uint16(block_of(A, rec))
-    code = best_code_of(A, rec)
+    move = uint16(record.block_of(A, rec))
+    code = record.best_code_of(A, rec)
     block = new_block(A, rec, int64(0))
-    new_edge(A, block + layout.BLOCK_HEADER, int64(3), move, code)
+    record.new_edge(A, block + record.BLOCK_HEADER, int64(3), move, code)
     seen = 0
     following = int64(0)
-    for j in range(move_count(A, rec)):
-        here = code_at(A, rec, j)
+    for j in range(record.move_count(A, rec)):
+        here = record.code_at(A, rec, j)
         if here == code:
             seen += 1
         elif here > following:
             following = here
-    set_block(A, rec, block)
-    set_block_class(A, rec, int64(0), code if seen > 1 else following)
+    record.set_block(A, rec, block)
+    record.set_block_class(A, rec, int64(0), code if seen > 1 else following)
 
 
 @inner
@@ -863,7 +786,7 @@ def rank_codes(codes: Pointer[uint8], n: int64, wanted: int64, keys: Pointer[int
     Blocks grow by half, so selection costs O(n) per edge ever made; a full sort would cost more.
     """
     for j in range(n):
-        keys[j] = rank_key(int64(codes[j]) & layout.CODE, j)
+        keys[j] = rank_key(int64(codes[j]) & record.CODE, j)
     for a in range(min(wanted, n)):
         best = a
         for i in range(a + 1, n):
@@ -877,53 +800,53 @@ def _move_edges(
     A: ArenaArrays, old: int64, old_class: int64, block: int64, new_class: int64, m: int64
 ) -> None:
     """Copies header and edges to a larger block and frees the old one."""
-    for word in range(layout.BLOCK_D):
+    for word in range(record.BLOCK_D):
         A.blocks[block + word] = A.blocks[old + word]
     set_draws(A, block, draws_of(A, old))
-    stride = stride_of(new_class)
-    old_stride = stride_of(old_class)
+    stride = record.stride_of(new_class)
+    old_stride = record.stride_of(old_class)
     for i in range(m):
-        to = block + layout.BLOCK_HEADER + i * stride
-        edge = old + layout.BLOCK_HEADER + i * old_stride
-        for word in range(layout.EDGE_R):
+        to = block + record.BLOCK_HEADER + i * stride
+        edge = old + record.BLOCK_HEADER + i * old_stride
+        for word in range(record.EDGE_R):
             A.blocks[to + word] = A.blocks[edge + word]
         if stride == 4:
-            set_draw_visits(A, to, draw_visits(A, edge, old_stride))
+            record.set_draw_visits(A, to, record.draw_visits(A, edge, old_stride))
     give_block(A, old_class, old)
 
 
 @inner
 def grow_block(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, wanted: int64, wide: bool) -> None:
     """Moves a record's edges to the smallest block with room for `wanted` of them, with r if `wide`."""
-    m = materialised(A, rec)
+    m = record.materialised(A, rec)
     if m == 0 and wanted == 1 and not wide:
         _first_block(A, rec)
         return
-    n = move_count(A, rec)
-    old_class = block_class_of(A, rec)
+    n = record.move_count(A, rec)
+    old_class = record.block_class_of(A, rec)
     new_class = int64(0)
-    while A.ints[layout.CAPACITY + new_class] < wanted:
+    while A.ints[record.CAPACITY + new_class] < wanted:
         new_class += 1
-    if wide or (m and old_class >= layout.WIDE):
-        new_class += layout.WIDE
+    if wide or (m and old_class >= record.WIDE):
+        new_class += record.WIDE
     if m:
         block = take_block(A, new_class)
-        _move_edges(A, block_of(A, rec), old_class, block, new_class, m)
+        _move_edges(A, record.block_of(A, rec), old_class, block, new_class, m)
     else:
         block = new_block(A, rec, new_class)
-    set_block(A, rec, block)
-    set_block_class(A, rec, new_class, best_code_of(A, rec))
-    m2 = materialised(A, rec)
+    record.set_block(A, rec, block)
+    record.set_block_class(A, rec, new_class, record.best_code_of(A, rec))
+    m2 = record.materialised(A, rec)
     if m2 == m:
         return
-    generate_moves(T, s, A.moves)
+    board.generate_moves(T, s, A.moves)
     keys = adv(A.ints, KEYS)
-    rank_codes(code_bytes(A, rec), n, m2 + 1, keys)
-    stride = stride_of(new_class)
+    rank_codes(record.code_bytes(A, rec), n, m2 + 1, keys)
+    stride = record.stride_of(new_class)
     for i in range(m, m2):
         move, code = A.moves[ranked_move(keys[i])], ranked_code(keys[i])
-        new_edge(A, block + layout.BLOCK_HEADER + i * stride, stride, move, code)
-    set_block_class(A, rec, new_class, ranked_code(keys[m2]) if m2 < n else int64(0))
+        record.new_edge(A, block + record.BLOCK_HEADER + i * stride, stride, move, code)
+    record.set_block_class(A, rec, new_class, ranked_code(keys[m2]) if m2 < n else int64(0))
 
 
 @kernel
@@ -937,25 +860,19 @@ def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
             prefetch(A.records, slot_in(old[i + 16]))
         word = old[i]
         if word != ZERO:
-            insert(A, key_at(A, slot_in(word)), check_in(word), slot_in(word))
+            insert(A, record.key_at(A, slot_in(word)), check_in(word), slot_in(word))
 
 
 @kernel
 def find_position(T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64]) -> int64:
     """Returns the slot of the record of a packed position (`uint64[10]`), 0 if there is none."""
-    key, check = hashes_of(ptr(T, 0), ptr(words, 0))
+    key, check = board.hashes_of(ptr(T, 0), ptr(words, 0))
     return find(A, key, check)
 
 
 # ------------------------------------------------------------------ statistics of a node
 DRAW_MILLE = 1000
 MAX_VISITS = 0xFFFFFFFF
-
-
-@inner
-def clamp_to_bounds(flags: int64, q: float64) -> float64:
-    """Returns a Q inside the proven bounds that a record's flags hold."""
-    return min(max(q, float64(lower_in(flags))), float64(upper_in(flags)))
 
 
 @inner
@@ -967,14 +884,15 @@ def cap_draws(draws: int64, q: float32) -> int64:
 @inner
 def weighed(n: int64, r: int64, q: float32, draws: int64) -> tuple[float64, int64]:
     """Returns an edge's terms in its node's sums of Q and of draws per mille; `draws`: its draw field."""
-    return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE
+    return float64(n - r) * float64(q), (n - r) * bounds.share_of(q, draws) + r * DRAW_MILLE
 
 
 @inner
 def mean(flags: int64, total: float64, draws: int64, node_n: int64) -> tuple[float32, int64]:
     """Returns node Q = clamp(L, H, total / N), float32, and the draw share per mille, from its sums."""
-    q = float32(clamp_to_bounds(flags, total / float64(node_n)))
-    if lower_in(flags) == upper_in(flags):
+    lower, upper = record.lower_in(flags), record.upper_in(flags)
+    q = float32(min(max(total / float64(node_n), float64(lower)), float64(upper)))
+    if lower == upper:
         return q, int64(0) if q else int64(DRAW_MILLE)
     return q, cap_draws((2 * draws + node_n) // (2 * node_n), q)
 
@@ -982,60 +900,60 @@ def mean(flags: int64, total: float64, draws: int64, node_n: int64) -> tuple[flo
 @inner
 def refresh(A: ArenaArrays, rec: int64) -> None:
     """Recomputes a record's block header (sum of n, Q, draw share) and its bounds from its edges."""
-    clear_state(A, rec, STALE)
-    if not has_block(A, rec):
+    record.clear_state(A, rec, record.STALE)
+    if not record.has_block(A, rec):
         return
-    stride = stride_at(A, rec)
-    block = block_of(A, rec)
-    edge = edge_at(A, rec, int64(0))
+    stride = record.stride_at(A, rec)
+    block = record.block_of(A, rec)
+    edge = record.edge_at(A, rec, int64(0))
     visits = int64(0)
-    draws = value_draws(A, rec)
-    total = float64(value_of(A, rec))
+    draws = record.value_draws(A, rec)
+    total = float64(record.value_of(A, rec))
     proves = False
-    for _ in range(materialised(A, rec)):
-        n = edge_visits(A, edge)
+    for _ in range(record.materialised(A, rec)):
+        n = record.edge_visits(A, edge)
         if n:
-            r = draw_visits(A, edge, stride)
+            r = record.draw_visits(A, edge, stride)
             visits += n
-            q, d = edge_q(A, edge), edge_draws(A, edge)
-            if is_special(q, d):
+            q, d = record.edge_q(A, edge), record.edge_draws(A, edge)
+            if bounds.is_special(q, d):
                 proves = True
             value, drawn = weighed(n, r, q, d)
             total += value
             draws += drawn
         edge += stride
     if proves:
-        tighten(A, rec)
+        bounds.tighten(A, rec)
     if visits > MAX_VISITS:
         A.counters[OVERFLOWS] += 1
-    A.blocks[block + BLOCK_VISITS] = uint32(visits)
-    node_mean, share = mean(flags_of(A, rec), total, draws, visits + 1)
-    A.values[block + BLOCK_Q] = node_mean
+    A.blocks[block + record.BLOCK_VISITS] = uint32(visits)
+    node_mean, share = mean(record.flags_of(A, rec), total, draws, visits + 1)
+    A.values[block + record.BLOCK_Q] = node_mean
     set_draws(A, block, share)
 
 
 @inner
 def child_visits(A: ArenaArrays, rec: int64) -> int64:
     """Returns the sum of n of a record's edges, node N - 1."""
-    if not has_block(A, rec):
+    if not record.has_block(A, rec):
         return int64(0)
-    return int64(A.blocks[block_of(A, rec) + BLOCK_VISITS])
+    return int64(A.blocks[record.block_of(A, rec) + record.BLOCK_VISITS])
 
 
 @inner
 def node_q(A: ArenaArrays, rec: int64) -> float32:
     """Returns node Q, float32; the header must be fresh."""
-    if not has_block(A, rec):
-        return value_of(A, rec)
-    return A.values[block_of(A, rec) + BLOCK_Q]
+    if not record.has_block(A, rec):
+        return record.value_of(A, rec)
+    return A.values[record.block_of(A, rec) + record.BLOCK_Q]
 
 
 @inner
 def node_draws(A: ArenaArrays, rec: int64) -> int64:
     """Returns the node's draw share per mille; the header must be fresh."""
-    if not has_block(A, rec):
-        return value_draws(A, rec)
-    return draws_of(A, block_of(A, rec))
+    if not record.has_block(A, rec):
+        return record.value_draws(A, rec)
+    return draws_of(A, record.block_of(A, rec))
 
 
 # ------------------------------------------------------------------ the overlay
@@ -1060,17 +978,17 @@ def shift_overlay(A: ArenaArrays, sign: int64) -> None:
         item = A.overlay[2 * i]
         change = sign * A.overlay[2 * i + 1]
         rec = overlay_slot(item)
-        if not has_block(A, rec):
+        if not record.has_block(A, rec):
             continue
-        edge = edge_at(A, rec, overlay_edge(item))
-        set_edge_visits(A, edge, edge_visits(A, edge) + change)
-        if overlay_draws(item):
-            set_draw_visits(A, edge, draw_visits(A, edge, stride_at(A, rec)) + change)
+        edge = record.edge_at(A, rec, (item >> 1) & OVERLAY_EDGE_BITS)
+        record.set_edge_visits(A, edge, record.edge_visits(A, edge) + change)
+        if item & 1:
+            record.set_draw_visits(A, edge, record.draw_visits(A, edge, record.stride_at(A, rec)) + change)
         refresh(A, rec)
 
 
 # ------------------------------------------------------------------ eviction
-STAYS = layout.DIRTY | layout.SAVING | layout.PINNED | layout.HELD
+STAYS = record.DIRTY | record.SAVING | record.PINNED | record.HELD
 HAND_ROUNDS = 2  # in the first all records may have been visited
 
 
@@ -1083,8 +1001,8 @@ def _enough(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
 def _drop(A: ArenaArrays, rec: int64, words: int64, before: int64) -> int64:
     """Evicts a record; returns the slot of the resulting free piece."""
     remove(A, rec)
-    if has_block(A, rec):
-        give_block(A, block_class_of(A, rec), block_of(A, rec))
+    if record.has_block(A, rec):
+        give_block(A, record.block_class_of(A, rec), record.block_of(A, rec))
     A.counters[NODES] -= 1
     A.counters[EVICTED] += 1
     return give_words(A, rec, words, before)
@@ -1093,9 +1011,9 @@ def _drop(A: ArenaArrays, rec: int64, words: int64, before: int64) -> int64:
 @inner
 def _switch(A: ArenaArrays, rec: int64, bit: int64, on: bool) -> None:
     if on:
-        add_state(A, rec, bit)
+        record.add_state(A, rec, bit)
     else:
-        clear_state(A, rec, bit)
+        record.clear_state(A, rec, bit)
 
 
 @inner
@@ -1108,9 +1026,11 @@ def _pass_piece(A: ArenaArrays, at: int64, before: int64, drops: bool) -> tuple[
       before: slot of the free piece that ends at `at`, 0 for none.
     """
     words = piece_words(A, at)
-    if state_of(A, at) & FREE:
-        if before:
-            join_pieces(A, before, at)
+    if record.state_of(A, at) & record.FREE:
+        if before:  # they become one
+            joined = _unlink_words(A, before)
+            joined += _unlink_words(A, at)
+            _push_words(A, before, joined)
         else:
             before = at
         return at + words, before
@@ -1136,22 +1056,14 @@ def evict(A: ArenaArrays, wanted: int64, nodes: int64) -> bool:
             before = int64(0)
             if end == 1:
                 break
-        drops = state_of(A, hand) & (STAYS | layout.USED) == 0
-        if state_of(A, hand) & FREE == 0:
-            clear_state(A, hand, layout.USED)
+        drops = record.state_of(A, hand) & (STAYS | record.USED) == 0
+        if record.state_of(A, hand) & record.FREE == 0:
+            record.clear_state(A, hand, record.USED)
         following, before = _pass_piece(A, hand, before, drops)
         left -= following - hand
         hand = following
     A.counters[HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
     return _enough(A, wanted, nodes)
-
-
-@inner
-def _lies_within(A: ArenaArrays, rec: int64, words: int64, record_end: int64, block_end: int64) -> bool:
-    """Returns whether a record of `words` words and its block end within these sizes of the two heaps."""
-    if rec + words > record_end:
-        return False
-    return not has_block(A, rec) or block_of(A, rec) + block_words(A, block_class_of(A, rec)) <= block_end
 
 
 @kernel
@@ -1161,10 +1073,15 @@ def cut(A: ArenaArrays, record_end: int64, block_end: int64) -> None:
     at = int64(1)
     before = int64(0)
     while at < end:
-        stays = state_of(A, at) & STAYS or _lies_within(A, at, piece_words(A, at), record_end, block_end)
+        lies_within = at + piece_words(A, at) <= record_end
+        if lies_within and record.has_block(A, at):
+            block_class = record.block_class_of(A, at)
+            lies_within = record.block_of(A, at) + block_words(A, block_class) <= block_end
+        stays = record.state_of(A, at) & STAYS or lies_within
         at, before = _pass_piece(A, at, before, not stays)
-    if before:
-        give_end(A, before)
+    if before:  # the free piece at the end
+        _unlink_words(A, before)
+        A.space[RECORD_WORDS] = before
     A.counters[HAND] = int64(1)
 
 
@@ -1173,11 +1090,11 @@ def pin(A: ArenaArrays, slots: NDArray[np.uint64], on: bool) -> None:
     """Pins or unpins the records at some slots, `uint64[R]`; slot 0 is none."""
     for i in range(slots.size):
         if slots[i]:
-            _switch(A, int64(slots[i]), layout.PINNED, on)
+            _switch(A, int64(slots[i]), record.PINNED, on)
 
 
 @kernel
 def hold(A: ArenaArrays, on: bool) -> None:
     """Sets or clears HELD on the records of the overlay, which stay in memory while it is set."""
     for i in range(A.counters[OVERLAY_LENGTH]):
-        _switch(A, overlay_slot(A.overlay[2 * i]), layout.HELD, on)
+        _switch(A, overlay_slot(A.overlay[2 * i]), record.HELD, on)

@@ -15,53 +15,11 @@ from ..jit.pointers import LOW32, U, adv, prefetch, ptr
 from ..jit.types import float32, int64, uint8, uint16, uint32, uint64
 from ..position.board import META, BoardTable, Position
 from ..position.board_kernel import PW, generate_moves, hashes_of, make_child, position_key, with_clock
+from ..store import record_kernel as record
 from ..store.index_kernel import FilterArrays, sort_key
 from ..store.reading_kernel import BUDGET, FOUND, READ, REFUSED, ReaderArrays, read_record
-from ..store.record_kernel import (
-    DIRTY,
-    FRESH,
-    MAX_EVALUATOR,
-    SAVING,
-    Columns,
-    add_state,
-    block_of,
-    clear_state,
-    clock_at_evaluation,
-    code_at,
-    code_bytes,
-    draw_visits,
-    edge_at,
-    edge_draws,
-    edge_move,
-    edge_q,
-    edge_visits,
-    evaluator_of,
-    flags_of,
-    materialised,
-    move_count,
-    session_of,
-    set_draw_visits,
-    set_edge_value,
-    set_edge_visits,
-    set_source,
-    state_of,
-    stride_at,
-    value_draws,
-    value_of,
-)
 from . import arena_kernel as arena
-from .arena_kernel import (
-    ArenaArrays,
-    clean_record,
-    find,
-    grow_block,
-    has_freed,
-    insert,
-    mark_dirty,
-    refresh,
-    set_best,
-    table_index,
-)
+from .arena_kernel import ArenaArrays
 
 # ------------------------------------------------------------------ out
 AHEAD = 16  # records between a prefetch and the copy
@@ -70,13 +28,13 @@ AHEAD = 16  # records between a prefetch and the copy
 @inner
 def _last_visited(A: ArenaArrays, rec: int64) -> int64:
     """Returns the number of edges up to the last one with visits."""
-    m = materialised(A, rec)
+    m = record.materialised(A, rec)
     last = int64(0)
     if m:
-        stride = stride_at(A, rec)
-        edge = edge_at(A, rec, int64(0))
+        stride = record.stride_at(A, rec)
+        edge = record.edge_at(A, rec, int64(0))
         for j in range(m):
-            if edge_visits(A, edge):
+            if record.edge_visits(A, edge):
                 last = int64(j + 1)
             edge += stride
     return last
@@ -90,9 +48,9 @@ def _prefetch(A: ArenaArrays, slots: NDArray[np.uint32], i: int64) -> None:
         prefetch(A.records, int64(slots[i + 2 * AHEAD]) + 7)
     if i + AHEAD < slots.size:
         rec = int64(slots[i + AHEAD])
-        if materialised(A, rec):
-            prefetch(A.blocks, block_of(A, rec))
-            prefetch(A.blocks, block_of(A, rec) + 15)
+        if record.materialised(A, rec):
+            prefetch(A.blocks, record.block_of(A, rec))
+            prefetch(A.blocks, record.block_of(A, rec) + 15)
 
 
 @kernel
@@ -129,12 +87,12 @@ def list_dirty(
         rec = int64(row[arena.LOG_SLOT])
         for w in range(PW):
             out[w] = row[w]
-        out[META] = with_clock(row[META], clock_at_evaluation(A, rec))
-        is_fresh = int64(1) if state_of(A, rec) & FRESH else int64(0)
+        out[META] = with_clock(row[META], record.clock_at_evaluation(A, rec))
+        is_fresh = int64(1) if record.state_of(A, rec) & record.FRESH else int64(0)
         slots[i] = U(rec) | (U(is_fresh) << U(32))
         fresh += is_fresh
-        clear_state(A, rec, DIRTY | FRESH)
-        add_state(A, rec, SAVING)
+        record.clear_state(A, rec, record.DIRTY | record.FRESH)
+        record.add_state(A, rec, record.SAVING)
     return fresh
 
 
@@ -148,7 +106,7 @@ def empty_log(A: ArenaArrays) -> None:
 def note_saved(A: ArenaArrays, slots: NDArray[np.uint64], fresh: int64) -> None:
     """Clears the state SAVING of the records that `list_dirty` listed, after they were saved."""
     for i in range(slots.size):
-        clear_state(A, int64(slots[i] & LOW32), SAVING)
+        record.clear_state(A, int64(slots[i] & LOW32), record.SAVING)
     A.counters[arena.FRESH_NODES] -= fresh
 
 
@@ -157,10 +115,10 @@ def mark_again(A: ArenaArrays, slots: NDArray[np.uint64], words: NDArray[np.uint
     """Marks the records that `list_dirty` listed as dirty again, after a failed save."""
     for i in range(slots.size):
         rec = int64(slots[i] & LOW32)
-        clear_state(A, rec, SAVING)
+        record.clear_state(A, rec, record.SAVING)
         if slots[i] & ~LOW32:  # fresh
-            add_state(A, rec, FRESH)
-        mark_dirty(A, rec, ptr(words, i * PW))
+            record.add_state(A, rec, record.FRESH)
+        arena.mark_dirty(A, rec, ptr(words, i * PW))
 
 
 @kernel
@@ -176,46 +134,46 @@ def measure(
     for i in range(slots.size):
         _prefetch(A, slots, i)
         rec = int64(slots[i])
-        code_offsets[i + 1] = code_offsets[i] + move_count(A, rec)
+        code_offsets[i + 1] = code_offsets[i] + record.move_count(A, rec)
         edge_offsets[i + 1] = edge_offsets[i] + _last_visited(A, rec)
 
 
 @kernel
-def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: Columns) -> None:
+def copy_out(A: ArenaArrays, slots: NDArray[np.uint32], c: record.Columns) -> None:
     """Copies records into the columns of a batch, except its positions."""
     for i in range(slots.size):
         _prefetch(A, slots, i)
         rec = int64(slots[i])
-        c.v[i] = value_of(A, rec)
-        c.d[i] = uint16(value_draws(A, rec))
-        c.flags[i] = uint8(flags_of(A, rec))
-        c.evaluator[i] = uint8(evaluator_of(A, rec))
-        c.run[i] = uint32(session_of(A, rec))
+        c.v[i] = record.value_of(A, rec)
+        c.d[i] = uint16(record.value_draws(A, rec))
+        c.flags[i] = uint8(record.flags_of(A, rec))
+        c.evaluator[i] = uint8(record.evaluator_of(A, rec))
+        c.run[i] = uint32(record.session_of(A, rec))
         begin = c.code_offsets[i]
         for j in range(c.code_offsets[i + 1] - begin):
-            c.codes[begin + j] = uint8(code_at(A, rec, j))
+            c.codes[begin + j] = uint8(record.code_at(A, rec, j))
         if c.edge_offsets[i + 1] == c.edge_offsets[i]:
             continue
-        stride = stride_at(A, rec)
-        edge = edge_at(A, rec, int64(0))
+        stride = record.stride_at(A, rec)
+        edge = record.edge_at(A, rec, int64(0))
         for k in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-            visits = edge_visits(A, edge)
-            drawn = draw_visits(A, edge, stride)
+            visits = record.edge_visits(A, edge)
+            drawn = record.draw_visits(A, edge, stride)
             valued = visits > drawn  # a value without a counted visit is not saved
             c.n[k] = uint32(visits)
             c.r[k] = uint32(drawn)
-            c.q[k] = edge_q(A, edge) if valued else float32(0.0)
-            c.edge_d[k] = uint16(edge_draws(A, edge)) if valued else uint16(0)
+            c.q[k] = record.edge_q(A, edge) if valued else float32(0.0)
+            c.edge_d[k] = uint16(record.edge_draws(A, edge)) if valued else uint16(0)
             edge += stride
 
 
 @inner
 def _listed(A: ArenaArrays, hashes: tuple[uint64, uint64], slots: NDArray[np.uint32], count: int64) -> int64:
     """Lists the record of a position, unless there is none or it is listed; returns the number of slots."""
-    rec = find(A, hashes[0], hashes[1])
-    if rec == 0 or state_of(A, rec) & SAVING:
+    rec = arena.find(A, hashes[0], hashes[1])
+    if rec == 0 or record.state_of(A, rec) & record.SAVING:
         return count
-    add_state(A, rec, SAVING)
+    record.add_state(A, rec, record.SAVING)
     slots[count] = uint32(rec)
     return count + 1
 
@@ -247,17 +205,17 @@ def list_reached(
     at = int64(0)
     while at < count:
         rec = int64(slots[at])
-        m = materialised(A, rec)
+        m = record.materialised(A, rec)
         for j in range(m):
-            edge = edge_at(A, rec, int64(j))
-            if edge_visits(A, edge):
+            edge = record.edge_at(A, rec, int64(j))
+            if record.edge_visits(A, edge):
                 s, child = ptr(words, at * PW), ptr(words, count * PW)
-                count = _listed(A, make_child(Tp, s, child, edge_move(A, edge)), slots, count)
+                count = _listed(A, make_child(Tp, s, child, record.edge_move(A, edge)), slots, count)
         at += 1
     for i in range(count):
         rec = int64(slots[i])
-        clear_state(A, rec, SAVING)
-        words[i * PW + META] = with_clock(words[i * PW + META], clock_at_evaluation(A, rec))
+        record.clear_state(A, rec, record.SAVING)
+        words[i * PW + META] = with_clock(words[i * PW + META], record.clock_at_evaluation(A, rec))
     return count
 
 
@@ -267,22 +225,22 @@ BYTES_PER_NODE = 140  # of a node read from the file: record, block, table place
 
 @inner
 def _fill_edges(
-    T: BoardTable, A: ArenaArrays, s: Position, rec: int64, begin: int64, end: int64, c: Columns
+    T: BoardTable, A: ArenaArrays, s: Position, rec: int64, begin: int64, end: int64, c: record.Columns
 ) -> None:
     wide = False
     for k in range(begin, end):
         if c.r[k]:
             wide = True
-    grow_block(T, A, s, rec, end - begin, wide)
-    stride = stride_at(A, rec)
-    edge = edge_at(A, rec, int64(0))
+    arena.grow_block(T, A, s, rec, end - begin, wide)
+    stride = record.stride_at(A, rec)
+    edge = record.edge_at(A, rec, int64(0))
     for k in range(begin, end):
-        set_edge_visits(A, edge, c.n[k])
-        set_edge_value(A, edge, c.q[k], c.edge_d[k])
+        record.set_edge_visits(A, edge, c.n[k])
+        record.set_edge_value(A, edge, c.q[k], c.edge_d[k])
         if stride == 4:
-            set_draw_visits(A, edge, c.r[k])
+            record.set_draw_visits(A, edge, c.r[k])
         edge += stride
-    refresh(A, rec)
+    arena.refresh(A, rec)
 
 
 @inner
@@ -298,22 +256,22 @@ def has_room_for_record(A: ArenaArrays) -> bool:
 
 @inner
 def enter_record(
-    T: BoardTable, A: ArenaArrays, s: Position, key: uint64, check: uint64, c: Columns, i: int64
+    T: BoardTable, A: ArenaArrays, s: Position, key: uint64, check: uint64, c: record.Columns, i: int64
 ) -> bool:
     """Inserts record `i` of some columns, clean; returns False if it does not fit its position `s`."""
     count = c.code_offsets[i + 1] - c.code_offsets[i]
-    if c.evaluator[i] > MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
+    if c.evaluator[i] > record.MAX_EVALUATOR or (count and generate_moves(T, s, A.moves) != count):
         return False
-    rec = clean_record(A, s, key, count, c.v[i], int64(c.d[i]), int64(c.flags[i]))
-    target = code_bytes(A, rec)
+    rec = arena.clean_record(A, s, key, count, c.v[i], int64(c.d[i]), int64(c.flags[i]))
+    target = record.code_bytes(A, rec)
     for j in range(count):
         target[j] = c.codes[c.code_offsets[i] + j]
-    set_source(A, rec, c.evaluator[i], c.run[i])
+    record.set_source(A, rec, c.evaluator[i], c.run[i])
     if count:
-        set_best(A, rec, A.moves)
+        arena.set_best(A, rec, A.moves)
     if c.edge_offsets[i + 1] > c.edge_offsets[i]:
         _fill_edges(T, A, s, rec, c.edge_offsets[i], c.edge_offsets[i + 1], c)
-    insert(A, key, check, rec)
+    arena.insert(A, key, check, rec)
     return True
 
 
@@ -321,7 +279,7 @@ def enter_record(
 def _has_room(A: ArenaArrays, budget: int64) -> bool:
     """Returns whether one more record fits without an eviction."""
     used = 8 * (A.table_size + A.space[arena.RECORD_WORDS]) + 4 * A.space[arena.BLOCK_WORDS]
-    if not has_freed(A, used + BYTES_PER_NODE - budget):
+    if not arena.has_freed(A, used + BYTES_PER_NODE - budget):
         return False
     return has_room_for_record(A)
 
@@ -330,7 +288,7 @@ def _has_room(A: ArenaArrays, budget: int64) -> bool:
 def _bring_one(T: BoardTable, A: ArenaArrays, F: FilterArrays, R: ReaderArrays, s: Position) -> bool:
     """Inserts the record of a position, if there is one; returns False if the caller must do it."""
     key, check = hashes_of(T, s)
-    if find(A, key, check):
+    if arena.find(A, key, check):
         return True
     if not _has_room(A, R.states[BUDGET]):
         return False
@@ -373,7 +331,7 @@ def bring(
 
 
 @kernel
-def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> tuple[int64, int64]:
+def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: record.Columns, begin: int64) -> tuple[int64, int64]:
     """Inserts records from `begin` on, clean; returns (next, misfits); stops early when space is short.
 
     It skips records that are in the arena already, and misfits: records with an invalid evaluator number, or
@@ -385,9 +343,9 @@ def copy_in(T: NDArray[np.uint64], A: ArenaArrays, c: Columns, begin: int64) -> 
         if not has_room_for_record(A):
             return int64(i), misfits
         if i + AHEAD < c.v_size:
-            prefetch(A.table, table_index(A, position_key(Tp, adv(c.packed, (i + AHEAD) * PW))))
+            prefetch(A.table, arena.table_index(A, position_key(Tp, adv(c.packed, (i + AHEAD) * PW))))
         s = adv(c.packed, i * PW)
         key, check = hashes_of(Tp, s)
-        if not find(A, key, check) and not enter_record(Tp, A, s, key, check, c, int64(i)):
+        if not arena.find(A, key, check) and not enter_record(Tp, A, s, key, check, c, int64(i)):
             misfits += 1
     return int64(c.v_size), misfits

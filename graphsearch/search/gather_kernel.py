@@ -65,97 +65,19 @@ from collections.abc import Callable
 import numpy as np
 
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import (
-    ArenaArrays,
-    child_visits,
-    find,
-    grow_block,
-    likely_slot,
-    table_index,
-)
+from ..graph.arena_kernel import ArenaArrays
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, prefetch, ptr
 from ..jit.types import Pointer, float64, int64, uint64
+from ..position import board_kernel as board
 from ..position.board import BoardTable, Position, Words
-from ..position.board_kernel import MAX_LEGAL_MOVES, check_hash, hashes_of, position_key
+from ..position.board_kernel import MAX_LEGAL_MOVES
+from ..store import record_kernel as record
 from ..store.index_kernel import FilterArrays, may_be_stored
-from ..store.record_kernel import (
-    BLOCK_VISITS,
-    CODE,
-    LARGEST_BLOCK,
-    block_of,
-    code_at,
-    edge_at,
-    edge_code,
-    edge_visits,
-    key_at,
-    materialised,
-    move_count,
-    prefetch_block,
-    stride_at,
-)
+from . import visit_kernel as visit
 from . import wave_kernel as wave
 from .params import CLASSIC
-from .visit_kernel import (
-    COLLISION_EVENTS,
-    COLLISION_VISITS,
-    LISTED,
-    NEVER,
-    NO_RECORDS,
-    NO_SPACE,
-    SCHEME,
-    WAVE_SHARE,
-    add_child,
-    back_up,
-    back_up_path,
-    begin_wave,
-    best_unmade,
-    completed_over,
-    descend,
-    edge_value,
-    end_entry,
-    ends_at_known,
-    ends_by_path,
-    expand,
-    fpu_value,
-    has_space,
-    is_out,
-    is_restricted,
-    is_root_over,
-    locate,
-    look_up,
-    make_all_edges,
-    miss,
-    open_leaf,
-    power_of,
-    scale_of,
-    score,
-    select,
-    settle,
-    start_at_root,
-)
-from .wave_kernel import (
-    WaveArrays,
-    all_in_flight,
-    check_of,
-    drop_entries,
-    edges_in_flight,
-    field,
-    fields_of,
-    first_place,
-    flight_at,
-    hash_place,
-    hash_put,
-    in_flight,
-    is_leaf_in_flight,
-    node_at,
-    position_tag,
-    send,
-    set_field,
-    slot_at,
-    widen_flight,
-    words_of,
-)
+from .wave_kernel import WaveArrays
 
 # ------------------------------------------------------------------ columns of scores
 FOREVER = 1 << 60
@@ -199,22 +121,23 @@ def _visits_at(W: WaveArrays, count: int64, t: float64) -> tuple[float64, float6
 @inner
 def _bounds(W: WaveArrays, count: int64, k: int64) -> tuple[float64, float64]:
     """Returns two scores around the level: at the lower, one edge takes k; at the upper, all take less."""
-    low = NEVER
-    best = NEVER
+    low = visit.NEVER
+    best = visit.NEVER
     gains = 0.0
     for j in range(count):
         mass = W.floats[wave.MASS + j] + float64(k) - 1.0
-        low = max(low, score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass))
+        low = max(low, visit.score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass))
         best = max(best, W.floats[wave.BASE + j])
         gains += W.floats[wave.GAIN + j]
     return low, best + gains / float64(k)
 
 
 @inner
-def _level(W: WaveArrays, count: int64, k: int64) -> float64:
-    """Returns the score t above which the edges take `k` visits together, or a little less.
+def _fill_to_level(W: WaveArrays, count: int64, k: int64) -> int64:
+    """Gives every edge the whole visits above the level; returns the rest of `k`.
 
-    Newton from below: the sum is convex and falls with t, so every step stays below the root.
+    The level is the score t above which the edges take `k` visits together, or a little less. Newton from
+    below: the sum is convex and falls with t, so every step stays below the root.
     """
     t, high = _bounds(W, count, k)
     for _ in range(NEWTON_STEPS):
@@ -223,13 +146,6 @@ def _level(W: WaveArrays, count: int64, k: int64) -> float64:
         if missing > -0.01:
             break
         t = t - missing / slope if slope > 0.0 else high
-    return t
-
-
-@inner
-def _fill_to_level(W: WaveArrays, count: int64, k: int64) -> int64:
-    """Gives every edge the whole visits above the common level; returns the rest of `k`."""
-    t = _level(W, count, k)
     left = int64(k)
     for j in range(count):
         if t > W.floats[wave.BASE + j]:
@@ -245,23 +161,14 @@ def _fill_to_level(W: WaveArrays, count: int64, k: int64) -> int64:
 def score_of(W: WaveArrays, j: int64) -> float64:
     """Returns the score of an edge with the visits given so far."""
     mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
-    return score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass)
-
-
-@inner
-def visits_to_overtake(base: float64, gain: float64, mass: float64, rival: float64) -> int64:
-    """Returns the number of visits, at least one, until an edge's score is no longer above `rival`."""
-    if rival <= base:
-        return int64(FOREVER)
-    visits = np.floor(gain / (rival - base) - mass) + 1.0
-    return int64(min(max(visits, 1.0), float64(FOREVER)))
+    return visit.score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass)
 
 
 @inner
 def leaders(W: WaveArrays, count: int64) -> tuple[int64, float64]:
     """Returns the edge with the highest score, the first of equals, and the runner-up's score."""
-    best = NEVER
-    second = NEVER
+    best = visit.NEVER
+    second = visit.NEVER
     leader = int64(0)
     for j in range(count):
         found = score_of(W, j)
@@ -276,9 +183,12 @@ def leaders(W: WaveArrays, count: int64) -> tuple[int64, float64]:
 
 @inner
 def visits_in_a_row(W: WaveArrays, j: int64, rival: float64) -> int64:
-    """Returns the number of visits that edge `j` takes before a rival's score overtakes it."""
-    mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
-    return visits_to_overtake(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass, rival)
+    """Returns the number of visits, at least one, until the score of edge `j` is no longer above `rival`."""
+    base, mass = W.floats[wave.BASE + j], W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
+    if rival <= base:
+        return int64(FOREVER)
+    visits = np.floor(W.floats[wave.GAIN + j] / (rival - base) - mass) + 1.0
+    return int64(min(max(visits, 1.0), float64(FOREVER)))
 
 
 @inner
@@ -301,50 +211,51 @@ LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
 
 @inner
 def load(
-    A: ArenaArrays, W: WaveArrays, e: int64, fpu: float64, scale: float64, first: int64, heeds: bool
+    A: ArenaArrays,
+    W: WaveArrays,
+    e: int64,
+    fpu: float64,
+    scale: float64,
+    first: int64,
+    heeds: bool,
 ) -> int64:
     """Loads the edges of a block from `first` on into the scratch columns; returns the block's edge count.
 
     `heeds`: edges with a result that is proven here never lead.
     """
-    rec, node, s = slot_at(W, e), node_at(W, e), words_of(W, e)
-    m = materialised(A, rec)
-    stride = stride_at(A, rec)
-    edge = edge_at(A, rec, first)
+    rec, node, s = wave.slot_at(W, e), wave.node_at(W, e), wave.words_of(W, e)
+    m = record.materialised(A, rec)
+    stride = record.stride_at(A, rec)
+    edge = record.edge_at(A, rec, first)
     for j in range(first, m):
-        n = edge_visits(A, edge)
-        if n and heeds and is_out(A, edge, s):
-            set_column(W, j, NEVER, 0.0, 1.0)
+        n = record.edge_visits(A, edge)
+        if n and heeds and visit.is_out(A, edge, s):
+            set_column(W, j, visit.NEVER, 0.0, 1.0)
         else:
-            base = edge_value(A, edge, stride, n) if n else fpu
-            set_column(W, j, base, scale * power_of(A, edge), float64(1 + n + in_flight(W, node, j)))
+            base = visit.edge_value(A, edge, stride, n) if n else fpu
+            set_column(
+                W, j, base, scale * visit.power_of(A, edge), float64(1 + n + wave.in_flight(W, node, j))
+            )
         edge += stride
     return m
 
 
 @inner
-def _tally_unmade(A: ArenaArrays, rec: int64, m: int64) -> Pointer[int64]:
-    """Counts the edges beyond the block by P code."""
-    tally = adv(A.ints, arena.KEYS)
-    for code in range(CODE + 1):
-        tally[code] = 0
-    for j in range(move_count(A, rec)):
-        tally[code_at(A, rec, j)] += 1
-    stride = stride_at(A, rec)
-    edge = edge_at(A, rec, int64(0))
-    for _ in range(m):
-        tally[edge_code(A, edge)] -= 1
-        edge += stride
-    return tally
-
-
-@inner
 def load_unmade(A: ArenaArrays, W: WaveArrays, rec: int64, fpu: float64, scale: float64, m: int64) -> int64:
     """Appends the edges beyond the block, in descending P; returns the number of all moves."""
-    tally = _tally_unmade(A, rec, m)
+    tally = adv(A.ints, arena.KEYS)  # of their P codes
+    for code in range(record.CODE + 1):
+        tally[code] = 0
+    for i in range(record.move_count(A, rec)):
+        tally[record.code_at(A, rec, i)] += 1
+    stride = record.stride_at(A, rec)
+    edge = record.edge_at(A, rec, int64(0))
+    for _ in range(m):
+        tally[record.edge_code(A, edge)] -= 1
+        edge += stride
     j = int64(m)
-    for down in range(CODE + 1):
-        code = CODE - down
+    for down in range(record.CODE + 1):
+        code = record.CODE - down
         for _ in range(tally[code]):
             set_column(W, j, fpu, scale * A.floats[arena.POWERS + code], 1.0)
             j += 1
@@ -359,129 +270,81 @@ def make_edges(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, m: int64,
         if W.counts[wave.SPLIT + j]:
             last = int64(j + 1)
     if last > m:
-        grow_block(T, A, words_of(W, e), slot_at(W, e), last, False)
+        arena.grow_block(T, A, wave.words_of(W, e), wave.slot_at(W, e), last, False)
     return last
 
 
 @inner
-def _leader(
+def leader(
     T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, m: int64, fpu: float64, scale: float64
 ) -> tuple[int64, float64, int64]:
     """Returns (edge with the highest score, made if necessary, score of the runner-up, edges in the block).
 
     `m`: of them before, loaded.
     """
-    rec = slot_at(W, e)
+    rec = wave.slot_at(W, e)
     j, rival = leaders(W, m)
-    if m == move_count(A, rec):
+    if m == record.move_count(A, rec):
         return j, rival, m
-    unmade = best_unmade(A, rec, fpu, scale)
+    unmade = visit.best_unmade(A, rec, fpu, scale)
     if unmade <= score_of(W, j):
         return j, max(rival, unmade), m
     rival = score_of(W, j)
-    grow_block(T, A, words_of(W, e), rec, m + 1, False)
+    arena.grow_block(T, A, wave.words_of(W, e), rec, m + 1, False)
     j = int64(m)
     m = load(A, W, e, fpu, scale, m, True)
     if j + 1 < m:
         rival = max(rival, score_of(W, j + 1))
-    elif m < move_count(A, rec):
-        rival = max(rival, best_unmade(A, rec, fpu, scale))
+    elif m < record.move_count(A, rec):
+        rival = max(rival, visit.best_unmade(A, rec, fpu, scale))
     return j, rival, m
-
-
-@inner
-def _split_few(
-    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, fpu: float64, scale: float64
-) -> int64:
-    """Gives k visits one by one; makes the best unmade edge when it leads. Returns the block's edge count."""
-    rec = slot_at(W, e)
-    m = materialised(A, rec)
-    for _ in range(k):
-        j = leaders(W, m)[0]
-        if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
-            grow_block(T, A, words_of(W, e), rec, m + 1, False)
-            j = int64(m)
-            m = load(A, W, e, fpu, scale, m, True)
-        W.counts[wave.SPLIT + j] += 1
-    return m
 
 
 @inner
 def tried_powers(A: ArenaArrays, W: WaveArrays, e: int64, grows: bool) -> float64:
     """Returns the sum of code ** 4 over visited edges; if `grows`, also over those in flight."""
-    rec, node = slot_at(W, e), node_at(W, e)
-    stride = stride_at(A, rec)
-    edge = edge_at(A, rec, int64(0))
+    rec, node = wave.slot_at(W, e), wave.node_at(W, e)
+    stride = record.stride_at(A, rec)
+    edge = record.edge_at(A, rec, int64(0))
     powers = 0.0
-    for j in range(materialised(A, rec)):
-        if edge_visits(A, edge) or (grows and in_flight(W, node, j)):
-            powers += power_of(A, edge)
+    for j in range(record.materialised(A, rec)):
+        if record.edge_visits(A, edge) or (grows and wave.in_flight(W, node, j)):
+            powers += visit.power_of(A, edge)
         edge += stride
     return powers
 
 
 @inner
-def spent_below(A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
-    """Returns the visits for `scale_of`; if `grows`, with those in flight, and all but one of `k` more."""
-    visits = int64(A.blocks[block_of(A, slot_at(W, e)) + BLOCK_VISITS])
-    return visits + all_in_flight(W, node_at(W, e)) + k - 1 if grows else visits
-
-
-@inner
-def cover_flight(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
-    """Adds all edges with visits in flight to the block: an evicted record is read back without them."""
-    wanted = max(edges_in_flight(W, node_at(W, e)), int64(1))
-    if materialised(A, slot_at(W, e)) < wanted:
-        grow_block(T, A, words_of(W, e), slot_at(W, e), wanted, False)
-
-
-@inner
 def columns(
-    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool, heeds: bool
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool
 ) -> tuple[int64, float64, float64]:
-    """Loads the scratch columns of the edges in a node's block; `heeds`: proven edges never lead.
+    """Loads the scratch columns of the edges in a node's block, before `k` visits are split over them.
+
+    Edges with a proven result never lead; at a restricted root these are the ones that are not listed, and
+    all moves have an edge. Edges with visits in flight are in the block: an evicted record is read back
+    without them. `grows`: the exploration term grows with the visits in flight, and all but one of the `k`.
 
     Returns (edges in the block, FPU value, `scale_of`).
     """
-    cover_flight(T, A, W, e)
-    rec = slot_at(W, e)
-    scale = scale_of(A, block_of(A, rec), spent_below(A, W, e, k, grows))
-    fpu = fpu_value(A, rec, tried_powers(A, W, e, grows))
-    return load(A, W, e, fpu, scale, int64(0), heeds), fpu, scale
-
-
-@inner
-def listed_columns(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
-    """Loads the columns of all edges of a restricted root; unlisted ones never lead. Returns their number."""
-    make_all_edges(T, A, words_of(W, e), slot_at(W, e))
-    m = columns(T, A, W, e, k, grows, False)[0]
-    for j in range(m):
-        if A.ints[LISTED + j] == 0:
-            set_column(W, int64(j), NEVER, 0.0, 1.0)
-    return m
-
-
-@inner
-def send_split(A: ArenaArrays, W: WaveArrays, e: int64, m: int64) -> None:
-    """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
-    node = node_at(W, e)
-    widen_flight(W, node, materialised(A, slot_at(W, e)))
-    fields = fields_of(W, node)
-    for j in range(m):
-        W.flight[fields[wave.AT] + j] += W.counts[wave.SPLIT + j]
-        fields[wave.SUM] += W.counts[wave.SPLIT + j]
-
-
-@inner
-def _split_listed(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
-    """Splits `k` visits of a restricted root over its listed edges."""
-    m = listed_columns(T, A, W, e, k, grows)
-    if k > LEVEL_FROM:
-        fill(W, m, k)
-    else:
-        for _ in range(k):
-            W.counts[wave.SPLIT + leaders(W, m)[0]] += 1
-    return m
+    rec, node, s, restricted = (
+        wave.slot_at(W, e),
+        wave.node_at(W, e),
+        wave.words_of(W, e),
+        visit.is_restricted(A, W, e),
+    )
+    wanted = record.move_count(A, rec) if restricted else max(wave.edges_in_flight(W, node), int64(1))
+    if record.materialised(A, rec) < wanted:
+        arena.grow_block(T, A, s, rec, wanted, False)
+    visits = int64(A.blocks[record.block_of(A, rec) + record.BLOCK_VISITS])
+    if grows:
+        visits += wave.all_in_flight(W, node) + k - 1
+    scale = visit.scale_of(A, record.block_of(A, rec), visits)
+    fpu = visit.fpu_value(A, rec, tried_powers(A, W, e, grows))
+    m = load(A, W, e, fpu, scale, int64(0), not restricted)
+    for j in range(m if restricted else 0):
+        if A.ints[visit.LISTED + j] == 0:
+            set_column(W, int64(j), visit.NEVER, 0.0, 1.0)
+    return m, fpu, scale
 
 
 @inner
@@ -491,26 +354,30 @@ def allocate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, g
     Returns the number of edges covered. The visits given are in flight afterwards. `grows`: the exploration
     term grows with the visits in flight.
     """
-    if is_restricted(A, W, e):
-        m = _split_listed(T, A, W, e, k, grows)
+    m, fpu, scale = columns(T, A, W, e, k, grows)
+    if k > LEVEL_FROM:
+        count = load_unmade(A, W, wave.slot_at(W, e), fpu, scale, m)
+        fill(W, count, k)
+        m = make_edges(T, A, W, e, m, count)
     else:
-        m, fpu, scale = columns(T, A, W, e, k, grows, True)
-        if k > LEVEL_FROM:
-            count = load_unmade(A, W, slot_at(W, e), fpu, scale, m)
-            fill(W, count, k)
-            m = make_edges(T, A, W, e, m, count)
-        else:
-            m = _split_few(T, A, W, e, k, fpu, scale)
-    send_split(A, W, e, m)
+        for _ in range(k):
+            j, _, m = leader(T, A, W, e, m, fpu, scale)
+            W.counts[wave.SPLIT + j] += 1
+    node = wave.node_at(W, e)
+    wave.widen_flight(W, node, record.materialised(A, wave.slot_at(W, e)))
+    fields = wave.fields_of(W, node)
+    for j in range(m):
+        W.flight[fields[wave.AT] + j] += W.counts[wave.SPLIT + j]
+        fields[wave.SUM] += W.counts[wave.SPLIT + j]
     return m
 
 
 @inner
 def allocate_first(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Gives one visit to a node that has none in flight; returns its edge. A faster `allocate`."""
-    rec = slot_at(W, e)
-    j = select(T, A, words_of(W, e), rec)
-    send(W, node_at(W, e), j, int64(1), materialised(A, rec))
+    rec = wave.slot_at(W, e)
+    j = visit.select(T, A, wave.words_of(W, e), rec)
+    wave.send(W, wave.node_at(W, e), j, int64(1), record.materialised(A, rec))
     return j
 
 
@@ -541,24 +408,10 @@ BLOCKS_AHEAD, ADMITTED_AHEAD = 8, 8  # entries between a prefetch and its use
 LARGEST_SPLIT = MAX_LEGAL_MOVES  # edges of one node
 CONTINUES, ENDED_HERE, UNKNOWN = 0, 1, 2
 GROWN_BLOCK = 2304  # words that one node's growth may take, the old block and the new one
-assert GROWN_BLOCK > 2 * LARGEST_BLOCK
+assert GROWN_BLOCK > 2 * record.LARGEST_BLOCK
 
 
 # ------------------------------------------------------------------ entries
-@inner
-def add_children(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, edges: int64) -> None:
-    """Adds an entry for each of the first `edges` edges of entry `e` with visits in `counts[SPLIT:]`."""
-    for j in range(edges):
-        if W.counts[wave.SPLIT + j]:
-            add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
-
-
-@inner
-def tag_of(T: BoardTable, W: WaveArrays, e: int64) -> uint64:
-    """Returns the tag of an entry's position within a wave; its check hash must be known."""
-    return position_tag(position_key(T, words_of(W, e)), check_of(W, e))
-
-
 @inner
 def has_room(A: ArenaArrays, W: WaveArrays, entries: int64) -> bool:
     """Returns whether there is room for so many more entries, and for the nodes that pass visits on."""
@@ -569,124 +422,96 @@ def has_room(A: ArenaArrays, W: WaveArrays, entries: int64) -> bool:
         return False
     if W.counts[wave.HASHED] >= W.counts[wave.HASH_ROOM]:
         return False
-    drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK  # path draws widen their node's block
+    drawn = W.counts[wave.PATH_DRAWN] * record.LARGEST_BLOCK  # path draws widen their node's block
     return A.counters[arena.BLOCK_WORDS] + GROWN_BLOCK + drawn < A.blocks_size
 
 
 # ------------------------------------------------------------------ a level
 @inner
-def _probe_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
-    """Finds the record of an entry by its check hash alone, and prefetches its memory."""
-    s = words_of(W, e)
-    key, check = hashes_of(T, s)
-    s[wave.CHECK] = check
-    rec = likely_slot(A, key, check)
-    set_field(W, e, wave.SLOT, rec)
-    prefetch(A.records, rec)
-    prefetch(W.hash, 2 * first_place(W, position_tag(key, check)))
+def _probe_part(T: BoardTable, A: ArenaArrays, W: WaveArrays, begin: int64, end: int64) -> None:
+    """Finds the record of every entry by its check hash alone, memory accesses overlapped."""
+    for e in range(begin, end):
+        prefetch(A.table, arena.table_index(A, board.position_key(T, wave.words_of(W, int64(e)))))
+    for e in range(begin, end):
+        s = wave.words_of(W, int64(e))
+        key, check = board.hashes_of(T, s)
+        s[wave.CHECK] = check
+        rec = arena.likely_slot(A, key, check)
+        wave.set_field(W, int64(e), wave.SLOT, rec)
+        prefetch(A.records, rec)
+        prefetch(W.hash, 2 * wave.first_place(W, wave.position_tag(key, check)))
 
 
 @inner
-def _prefetch_place(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
-    """Prefetches an entry's places in the wave's hash table and in the arena's table."""
-    key = position_key(T, words_of(W, e))
-    tag = position_tag(key, check_of(W, e))
-    prefetch(A.table, table_index(A, key))
-    prefetch(W.hash, 2 * first_place(W, tag))
-
-
-@inner
-def _list_miss(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, e: int64) -> None:
-    """Lists a probed entry if its record is not in memory and may be in the file."""
-    key = position_key(T, words_of(W, e))
-    rec = field(W, e, wave.SLOT)
-    if rec == 0 or key_at(A, rec) != key:
-        rec = find(A, key, check_of(W, e))
-        set_field(W, e, wave.SLOT, rec)
-        if rec == 0 and may_be_stored(F, words_of(W, e), key):
-            miss(W, e)
-
-
-@inner
-def _find_misses(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> None:
-    """Looks up the missing records of a level again."""
-    for i in range(W.counts[wave.MISSES]):
-        e = W.misses[i]
-        set_field(W, e, wave.SLOT, find(A, position_key(T, words_of(W, e)), check_of(W, e)))
+def _lists_misses(
+    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, begin: int64, end: int64
+) -> bool:
+    """Lists the entries with records that are not in memory and may be in the file; returns whether any."""
     W.counts[wave.MISSES] = 0
+    if F.segments_size > 1:
+        _probe_part(T, A, W, begin, end)
+        for e in range(begin, end):
+            s, rec = wave.words_of(W, int64(e)), wave.slot_at(W, int64(e))
+            key = board.position_key(T, s)
+            if rec == 0 or record.key_at(A, rec) != key:
+                rec = arena.find(A, key, wave.check_of(W, int64(e)))
+                wave.set_field(W, int64(e), wave.SLOT, rec)
+                if rec == 0 and may_be_stored(F, s, key):
+                    visit.miss(W, int64(e))
+    return W.counts[wave.MISSES] > 0
 
 
 @inner
 def spent_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns the visits over the edge to an entry: completed ones and those in flight, its own included."""
-    parent = field(W, e, wave.PARENT)
+    parent = wave.field(W, e, wave.PARENT)
     if parent < 0:
-        return field(W, e, wave.ASKED)
-    flying = in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE))
-    return completed_over(A, W, e) + flying
+        return wave.field(W, e, wave.ASKED)
+    flying = wave.in_flight(W, wave.field(W, parent, wave.NODE_OR_LEAF), wave.field(W, e, wave.EDGE))
+    return visit.completed_over(A, W, e) + flying
 
 
 @inner
 def admit(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
     """Makes an entry with an unknown position a leaf of the batch, if the batch is not full."""
-    key = position_key(T, words_of(W, e))
-    check = check_of(W, e)
-    tag = position_tag(key, check)
-    if is_leaf_in_flight(W, tag):
-        end_entry(A, W, e, wave.COLLISION, int64(0))
+    key = board.position_key(T, wave.words_of(W, e))
+    check = wave.check_of(W, e)
+    tag = wave.position_tag(key, check)
+    if wave.is_leaf_in_flight(W, tag):
+        visit.end_entry(A, W, e, wave.COLLISION, int64(0))
         return
-    rec = find(A, key, check)
+    rec = arena.find(A, key, check)
     if rec:  # a terminal that an earlier entry recorded
-        set_field(W, e, wave.SLOT, rec)
-        end_entry(A, W, e, wave.TERMINAL, int64(1))
+        wave.set_field(W, e, wave.SLOT, rec)
+        visit.end_entry(A, W, e, wave.TERMINAL, int64(1))
     elif W.counts[wave.LEAVES] < target:
-        if open_leaf(T, A, W, e, check) == wave.LEAF:
-            hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, wave.NODE_OR_LEAF))
+        if visit.open_leaf(T, A, W, e, check) == wave.LEAF:
+            wave.hash_put(W, wave.hash_place(W, tag), tag, -1 - wave.field(W, e, wave.NODE_OR_LEAF))
     else:
-        set_field(W, e, wave.KIND, wave.DROPPED)
-
-
-@inner
-def admit_in_order(
-    T: BoardTable,
-    A: ArenaArrays,
-    W: WaveArrays,
-    entries: Pointer[int64],
-    begin: int64,
-    end: int64,
-    target: int64,
-) -> None:
-    """Admits the listed entries from place `begin` to `end`, with overlapping memory accesses."""
-    for i in range(begin, end):
-        if i + 2 * ADMITTED_AHEAD < end:
-            e = entries[i + 2 * ADMITTED_AHEAD]
-            prefetch(W.words, e * wave.ENTRY_WORDS)
-            prefetch(W.words, e * wave.ENTRY_WORDS + wave.CHECK)
-        if i + ADMITTED_AHEAD < end:
-            _prefetch_place(T, A, W, entries[i + ADMITTED_AHEAD])
-        admit(T, A, W, entries[i], target)
+        wave.set_field(W, e, wave.KIND, wave.DROPPED)
 
 
 @inner
 def _end_by_path_or_record(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Ends an entry where its path ends or at a known result; returns CONTINUES, ENDED_HERE or UNKNOWN."""
-    if ends_by_path(T, A, W, e):
+    if visit.ends_by_path(T, A, W, e):
         return ENDED_HERE
     spent = spent_over(A, W, e)
-    rec = field(W, e, wave.SLOT)
-    if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
-        rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
-        set_field(W, e, wave.SLOT, rec)
+    rec = wave.field(W, e, wave.SLOT)
+    if rec == 0 or record.key_at(A, rec) != board.position_key(T, wave.words_of(W, e)):
+        rec = arena.find(A, board.position_key(T, wave.words_of(W, e)), wave.check_of(W, e))
+        wave.set_field(W, e, wave.SLOT, rec)
     if rec == 0:
         return UNKNOWN
-    return ENDED_HERE if ends_at_known(A, W, e, spent) else CONTINUES
+    return ENDED_HERE if visit.ends_at_known(A, W, e, spent) else CONTINUES
 
 
 @inner
 def enter_node(T: BoardTable, W: WaveArrays, e: int64) -> int64:
     """Sets the in-flight node of an entry before its visits are passed on; returns the node."""
-    node = flight_at(W, tag_of(T, W, e))
-    set_field(W, e, wave.NODE_OR_LEAF, node)
+    key = board.position_key(T, wave.words_of(W, e))
+    node = wave.flight_at(W, wave.position_tag(key, wave.check_of(W, e)))
+    wave.set_field(W, e, wave.NODE_OR_LEAF, node)
     return node
 
 
@@ -694,33 +519,11 @@ def enter_node(T: BoardTable, W: WaveArrays, e: int64) -> int64:
 @inner
 def start_round(W: WaveArrays, root: Position, budget: int64, collisions: int64) -> None:
     """Starts a round at the root with `budget` visits and `collisions` allowed among them."""
-    e = start_at_root(W, root, budget)
+    e = visit.start_at_root(W, root, budget)
     W.shares[e] = collisions
     W.counts[wave.ROUND_BEGIN] = e
     W.counts[wave.LEVEL_BEGIN] = e
     W.counts[wave.LEVEL_END] = e + 1
-
-
-@inner
-def _probe_part(T: BoardTable, A: ArenaArrays, W: WaveArrays, begin: int64, end: int64) -> None:
-    """Finds the record of every entry by its check hash alone, memory accesses overlapped."""
-    for e in range(begin, end):
-        prefetch(A.table, table_index(A, position_key(T, words_of(W, int64(e)))))
-    for e in range(begin, end):
-        _probe_entry(T, A, W, int64(e))
-
-
-@inner
-def _look_up_level(
-    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, begin: int64, end: int64
-) -> int64:
-    """Lists the entries with records that may be in the file; returns their number."""
-    W.counts[wave.MISSES] = 0
-    if F.segments_size > 1:
-        _probe_part(T, A, W, begin, end)
-        for e in range(begin, end):
-            _list_miss(T, A, W, F, int64(e))
-    return W.counts[wave.MISSES]
 
 
 def sender(
@@ -740,11 +543,11 @@ def sender(
     ) -> None:
         """Ends the entries of a part of a level or splits their visits over the next one."""
         for e in range(begin, min(end, begin + BLOCKS_AHEAD)):
-            prefetch_block(A, field(W, int64(e), wave.SLOT))
+            record.prefetch_block(A, wave.field(W, int64(e), wave.SLOT))
         for each in range(begin, end):
             e = int64(each)
             if e + BLOCKS_AHEAD < end:
-                prefetch_block(A, field(W, e + BLOCKS_AHEAD, wave.SLOT))
+                record.prefetch_block(A, wave.field(W, e + BLOCKS_AHEAD, wave.SLOT))
             state = _end_by_path_or_record(T, A, W, e)
             if state == UNKNOWN:
                 open_unknown(T, A, W, e, target)
@@ -752,7 +555,7 @@ def sender(
                 if has_room(A, W, LARGEST_SPLIT):
                     pass_on(T, A, W, e)
                 else:
-                    set_field(W, e, wave.KIND, wave.DROPPED)
+                    wave.set_field(W, e, wave.KIND, wave.DROPPED)
 
     @inner
     def pass_level(
@@ -765,7 +568,11 @@ def sender(
         is_probed: bool,
     ) -> None:
         """Ends the entries of a level or splits their visits, after its missing records were read."""
-        _find_misses(T, A, W)
+        for i in range(W.counts[wave.MISSES]):
+            e = W.misses[i]
+            key = board.position_key(T, wave.words_of(W, e))
+            wave.set_field(W, e, wave.SLOT, arena.find(A, key, wave.check_of(W, e)))
+        W.counts[wave.MISSES] = 0
         for first in range(begin, end, PART_OF_LEVEL):
             last = min(end, int64(first + PART_OF_LEVEL))
             if not is_probed:  # part by part: prefetched memory is still in the cache
@@ -780,7 +587,7 @@ def sender(
             begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
             if counts[wave.STAGE] == wave.IN_LEVEL:
                 counts[wave.STAGE] = wave.NOT_WAITING
-            elif _look_up_level(T, A, W, F, begin, end):
+            elif _lists_misses(T, A, W, F, begin, end):
                 counts[wave.STAGE] = wave.IN_LEVEL
                 return False
             pass_level(T, A, W, target, begin, end, F.segments_size > 1)
@@ -823,12 +630,6 @@ def _sort_descending(keys: Pointer[int64], n: int64) -> None:
 
 
 @inner
-def _candidate(asked: int64, e: int64) -> int64:
-    """Returns the sort key of a candidate: visits << 32 | 2 ** 32 - 1 - entry."""
-    return (min(asked, int64(MOST_ASKED)) << 32) | (MOST_ENTRY - e)
-
-
-@inner
 def _admit_all(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64) -> None:
     """Makes leaves of the candidates, those with most visits first, until the batch is full."""
     n = W.counts[wave.CANDIDATES]
@@ -836,14 +637,28 @@ def _admit_all(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64) -> N
         _sort_descending(W.candidates, n)
     for i in range(n):
         W.candidates[i] = MOST_ENTRY - (W.candidates[i] & MOST_ENTRY)
-    admit_in_order(T, A, W, W.candidates, int64(0), n, target)
+    for i in range(n):  # with overlapping memory accesses
+        if i + 2 * ADMITTED_AHEAD < n:
+            words = W.candidates[i + 2 * ADMITTED_AHEAD] * wave.ENTRY_WORDS
+            prefetch(W.words, words)
+            prefetch(W.words, words + wave.CHECK)
+        if i + ADMITTED_AHEAD < n:
+            e = W.candidates[i + ADMITTED_AHEAD]
+            key = board.position_key(T, wave.words_of(W, e))
+            prefetch(A.table, arena.table_index(A, key))
+            prefetch(W.hash, 2 * wave.first_place(W, wave.position_tag(key, wave.check_of(W, e))))
+        admit(T, A, W, W.candidates[i], target)
     W.counts[wave.CANDIDATES] = 0
 
 
 @inner
 def _list_candidate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
-    """Lists an entry with an unknown position; after the descent it is admitted by its visits."""
-    W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
+    """Lists an entry with an unknown position; after the descent it is admitted by its visits.
+
+    A candidate is its sort key: visits << 32 | 2 ** 32 - 1 - entry.
+    """
+    asked = min(wave.field(W, e, wave.ASKED), int64(MOST_ASKED))
+    W.candidates[W.counts[wave.CANDIDATES]] = (asked << 32) | (MOST_ENTRY - e)
     W.counts[wave.CANDIDATES] += 1
 
 
@@ -857,7 +672,7 @@ def _allocate_in_parts(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k
     covered = int64(0)
     left = int64(k)
     while left > 0:
-        has = child_visits(A, slot_at(W, e)) + all_in_flight(W, node_at(W, e))
+        has = arena.child_visits(A, wave.slot_at(W, e)) + wave.all_in_flight(W, wave.node_at(W, e))
         part = min(left, max(int64(1), has // VISITS_PER_PART))
         edges = allocate(T, A, W, e, part, True)
         left -= part
@@ -874,34 +689,27 @@ def _allocate_in_parts(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k
 @inner
 def share_of(A: ArenaArrays, rec: int64) -> int64:
     """Returns the most visits that may be in flight below a node."""
-    return max(int64(1), int64(A.floats[WAVE_SHARE] * float64(child_visits(A, rec) + 1)))
+    return max(int64(1), int64(A.floats[visit.WAVE_SHARE] * float64(arena.child_visits(A, rec) + 1)))
 
 
 @inner
 def _pass_flow(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     node = enter_node(T, W, e)
-    came = field(W, e, wave.ASKED)
-    asked = max(int64(0), min(came, share_of(A, slot_at(W, e)) - all_in_flight(W, node)))
+    came = wave.field(W, e, wave.ASKED)
+    asked = max(int64(0), min(came, share_of(A, wave.slot_at(W, e)) - wave.all_in_flight(W, node)))
     W.counts[wave.RETURNED] += came - asked
     if asked == 0:
-        set_field(W, e, wave.KIND, wave.DROPPED)
-    elif asked == 1 and all_in_flight(W, node) == 0 and not is_restricted(A, W, e):
-        add_child(T, A, W, e, allocate_first(T, A, W, e), int64(1))
+        wave.set_field(W, e, wave.KIND, wave.DROPPED)
+    elif asked == 1 and wave.all_in_flight(W, node) == 0 and not visit.is_restricted(A, W, e):
+        visit.add_child(T, A, W, e, allocate_first(T, A, W, e), int64(1))
     else:
-        add_children(T, A, W, e, _allocate_in_parts(T, A, W, e, asked))
+        for j in range(_allocate_in_parts(T, A, W, e, asked)):
+            if W.counts[wave.SPLIT + j]:
+                visit.add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
 
 
 _send_flow = sender(_list_candidate, _pass_flow)
-
-
-@inner
-def asked_before(W: WaveArrays) -> int64:
-    """Returns the visits of the wave before that neither ended nor were returned by a node."""
-    before = W.before_counts
-    if before[wave.LEAVES] == 0:
-        return int64(0)
-    return before[wave.VISITS_ASKED] - before[wave.EARLY] - before[wave.RETURNED]
 
 
 def next_budget(asked: int, leaves: int, target: int, allowed: int) -> int:
@@ -936,8 +744,14 @@ def gather_flow(
     target: int64,
 ) -> bool:
     """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
+    before = W.before_counts
     if W.counts[wave.ROUND] == 0 and W.counts[wave.STAGE] != wave.IN_LEVEL:
-        W.counts[wave.ALLOWED] = share_of(A, root_rec) - asked_before(W)  # N grows within the wave
+        W.counts[wave.ALLOWED] = share_of(A, root_rec)  # N grows within the wave
+        if (
+            before[wave.LEAVES] > 0
+        ):  # visits of the wave before that neither ended nor were returned by a node
+            on_their_way = before[wave.VISITS_ASKED] - before[wave.EARLY] - before[wave.RETURNED]
+            W.counts[wave.ALLOWED] -= on_their_way
     allowed = W.counts[wave.ALLOWED]
     if W.before_counts[wave.LEAVES] > 0 and allowed < target:
         return True  # no full batch: with nothing in flight before it, it will be a larger one
@@ -952,7 +766,7 @@ def gather_flow(
         if not _send_flow(T, A, W, F, target):
             return False
         _admit_all(T, A, W, target)
-        settle(T, A, W, W.counts[wave.ROUND_BEGIN])
+        visit.settle(T, A, W, W.counts[wave.ROUND_BEGIN])
         W.counts[wave.ROUND] += 1
     return True
 
@@ -963,23 +777,13 @@ OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wav
 
 
 @inner
-def choose(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> tuple[int64, int64]:
-    """Returns (edge of the next visit, made if necessary, number of visits that it takes in a row)."""
-    if is_restricted(A, W, e):
-        j, rival = leaders(W, listed_columns(T, A, W, e, int64(1), False))
-    else:
-        m, fpu, scale = columns(T, A, W, e, int64(1), False, True)
-        j, rival, _ = _leader(T, A, W, e, m, fpu, scale)
-    return j, visits_in_a_row(W, j, rival)
-
-
-@inner
 def _step(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns a new entry for the child at the edge that PUCT chooses for entry `e`, a node."""
     enter_node(T, W, e)
-    j, in_a_row = choose(T, A, W, e)
-    W.counts[wave.MULTIVISIT] = min(W.counts[wave.MULTIVISIT], in_a_row)
-    return add_child(T, A, W, e, j, int64(1))
+    m, fpu, scale = columns(T, A, W, e, int64(1), False)
+    j, rival, _ = leader(T, A, W, e, m, fpu, scale)
+    W.counts[wave.MULTIVISIT] = min(W.counts[wave.MULTIVISIT], visits_in_a_row(W, j, rival))
+    return visit.add_child(T, A, W, e, j, int64(1))
 
 
 @inner
@@ -988,18 +792,18 @@ def _descend(
 ) -> int64:
     """Walks one visit to its end; returns its last entry, -1 if it waits for a record: call it again then."""
     waited = W.counts[wave.STAGE] == wave.ON_PATH
-    e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
+    e = W.counts[wave.ENTRIES] - 1 if waited else visit.start_at_root(W, root, int64(1))
     if not waited:
         W.counts[wave.MULTIVISIT] = FOREVER
-    while waited or not ends_by_path(T, A, W, e):
-        rec = look_up(T, A, W, F, e, waited)
+    while waited or not visit.ends_by_path(T, A, W, e):
+        rec = visit.look_up(T, A, W, F, e, waited)
         if rec < 0:
             return int64(-1)
         if rec == 0:
             admit(T, A, W, e, target)
             break
         waited = False
-        if ends_at_known(A, W, e, spent_over(A, W, e) + 1):
+        if visit.ends_at_known(A, W, e, spent_over(A, W, e) + 1):
             break
         e = _step(T, A, W, e)
     W.counts[wave.STAGE] = wave.NOT_WAITING
@@ -1009,21 +813,21 @@ def _descend(
 @inner
 def _send_path(A: ArenaArrays, W: WaveArrays, e: int64, visits: int64) -> None:
     """Puts visits in flight over every edge of the path to entry `e`; without room for them the wave ends."""
-    if W.counts[wave.FLIGHT_USED] + field(W, e, wave.DEPTH) * LARGEST_SPLIT >= W.flight_size:
+    if W.counts[wave.FLIGHT_USED] + wave.field(W, e, wave.DEPTH) * LARGEST_SPLIT >= W.flight_size:
         W.counts[wave.EVENTS_LEFT] = 0
         return
-    parent = field(W, e, wave.PARENT)
+    parent = wave.field(W, e, wave.PARENT)
     while parent >= 0:
-        room = materialised(A, field(W, parent, wave.SLOT))
-        send(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE), visits, room)
+        room = record.materialised(A, wave.field(W, parent, wave.SLOT))
+        wave.send(W, wave.field(W, parent, wave.NODE_OR_LEAF), wave.field(W, e, wave.EDGE), visits, room)
         e = parent
-        parent = field(W, e, wave.PARENT)
+        parent = wave.field(W, e, wave.PARENT)
 
 
 @inner
 def _end_visit(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, first: int64) -> None:
     """Handles the end of a visit; `first`: its first entry."""
-    kind = field(W, e, wave.KIND)
+    kind = wave.field(W, e, wave.KIND)
     if kind == wave.LEAF:
         W.counts[wave.IN_VAIN] = 0
         _send_path(A, W, e, int64(1))
@@ -1035,8 +839,8 @@ def _end_visit(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, first: in
         W.counts[wave.IN_VAIN] += 1
         _send_path(A, W, e, visits)
     else:
-        back_up_path(T, A, W, e)
-    drop_entries(W, first)
+        visit.back_up_path(T, A, W, e)
+    wave.drop_entries(W, first)
 
 
 @inner
@@ -1065,8 +869,8 @@ def gather_classic(
     """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     counts = W.counts
     if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.ON_PATH:
-        counts[wave.EVENTS_LEFT] = A.ints[COLLISION_EVENTS]
-        counts[wave.COLLISIONS_LEFT] = A.ints[COLLISION_VISITS]
+        counts[wave.EVENTS_LEFT] = A.ints[visit.COLLISION_EVENTS]
+        counts[wave.COLLISIONS_LEFT] = A.ints[visit.COLLISION_VISITS]
     while counts[wave.STAGE] == wave.ON_PATH or (
         counts[wave.LEAVES] < target
         and counts[wave.EVENTS_LEFT] > 0
@@ -1095,35 +899,15 @@ LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
 def _pass_budget(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
     enter_node(T, W, e)
-    m = allocate(T, A, W, e, field(W, e, wave.ASKED), False)
+    m = allocate(T, A, W, e, wave.field(W, e, wave.ASKED), False)
     divide(W, m, W.shares[e])
     for j in range(m):
         if W.counts[wave.SPLIT + j]:
-            child = add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
+            child = visit.add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
             W.shares[child] = int64(W.floats[wave.PART + j])
 
 
 _send_budget = sender(admit, _pass_budget)
-
-
-@inner
-def collisions_of(W: WaveArrays, first: int64) -> int64:
-    """Returns the collisions that the entries from `first` on used up, each at most its share."""
-    spent = int64(0)
-    for e in range(first, W.counts[wave.ENTRIES]):
-        kind = field(W, e, wave.KIND)
-        if kind == wave.LEAF:
-            spent += min(field(W, e, wave.ASKED) - 1, W.shares[e])
-        elif kind == wave.COLLISION:
-            spent += min(field(W, e, wave.ASKED), W.shares[e])
-    return spent
-
-
-@inner
-def collision_budget(A: ArenaArrays, target: int64) -> int64:
-    """Returns the collisions allowed in a wave: MaxCollisionVisits for every 256 leaves."""
-    allowed = A.ints[COLLISION_VISITS]
-    return max(allowed, allowed * target // LEAVES_PER_LIMIT)
 
 
 @inner
@@ -1133,7 +917,8 @@ def gather_budget(
     """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
     counts = W.counts
     if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.IN_LEVEL:
-        counts[wave.COLLISIONS_LEFT] = collision_budget(A, target)
+        allowed = A.ints[visit.COLLISION_VISITS]
+        counts[wave.COLLISIONS_LEFT] = max(allowed, allowed * target // LEAVES_PER_LIMIT)
     while counts[wave.ROUND] < BUDGET_ROUNDS and counts[wave.COLLISIONS_LEFT] > 0:
         if counts[wave.STAGE] != wave.IN_LEVEL:
             budget = target - counts[wave.LEAVES]
@@ -1143,35 +928,30 @@ def gather_budget(
             start_round(W, root, budget, counts[wave.COLLISIONS_LEFT])
         if not _send_budget(T, A, W, F, target):
             return False
-        counts[wave.COLLISIONS_LEFT] -= collisions_of(W, counts[wave.ROUND_BEGIN])
-        settle(T, A, W, counts[wave.ROUND_BEGIN])
+        for e in range(counts[wave.ROUND_BEGIN], counts[wave.ENTRIES]):  # each uses at most its share
+            kind, asked = wave.field(W, int64(e), wave.KIND), wave.field(W, int64(e), wave.ASKED)
+            if kind == wave.LEAF or kind == wave.COLLISION:
+                counts[wave.COLLISIONS_LEFT] -= min(asked - int64(kind == wave.LEAF), W.shares[e])
+        visit.settle(T, A, W, counts[wave.ROUND_BEGIN])
         counts[wave.ROUND] += 1
     return True
 
 
 # ------------------------------------------------------------------ the steps of a wave
 @inner
-def lacks_space(A: ArenaArrays, W: WaveArrays, target: int64) -> bool:
-    """Returns whether there is too little space to begin a wave and complete the one in flight before it."""
-    return W.counts[wave.STAGE] == wave.NOT_WAITING and not has_space(
-        A, target + W.before_counts[wave.LEAVES]
-    )
-
-
-@inner
 def _find_root(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position) -> int64:
-    """Returns the root's slot, 0 if it is unknown, -1 if its record may be in the file."""
-    rec, _ = locate(T, A, root)
+    """Returns the root's slot, 0 if it is unknown, NO_RECORDS if its record may be in the file."""
+    rec, _ = visit.locate(T, A, root)
     asked = W.counts[wave.STAGE] == wave.AT_ROOT
     W.counts[wave.STAGE] = wave.NOT_WAITING
     if asked:
-        drop_entries(W, int64(0))
+        wave.drop_entries(W, int64(0))
         W.counts[wave.MISSES] = 0
-    elif rec == 0 and may_be_stored(F, root, position_key(T, root)):
-        W.misses[0] = start_at_root(W, root, int64(1))
+    elif rec == 0 and may_be_stored(F, root, board.position_key(T, root)):
+        W.misses[0] = visit.start_at_root(W, root, int64(1))
         W.counts[wave.MISSES] = 1
         W.counts[wave.STAGE] = wave.AT_ROOT
-        return int64(-1)
+        return int64(visit.NO_RECORDS)
     return rec
 
 
@@ -1182,17 +962,20 @@ def begin_or_resume(
     """Begins to gather a wave, or continues one that waited for records.
 
     Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
-    or with an unknown root as its only leaf), -1 if it waits for records from the file.
+    or with an unknown root as its only leaf), NO_RECORDS if it waits for records from the file, NO_SPACE if
+    there is too little space to begin a wave and complete the one in flight before it.
     """
     if W.counts[wave.STAGE] == wave.NOT_WAITING:
-        begin_wave(A, W, target)
+        if not visit.has_space(A, target + W.before_counts[wave.LEAVES]):
+            return int64(visit.NO_SPACE)
+        visit.begin_wave(A, W, target)
     if W.counts[wave.TARGET] == 1 and W.before_counts[wave.LEAVES] == 0:
-        return int64(0) if descend(T, A, W, F, root) else int64(-1)
+        return int64(0) if visit.descend(T, A, W, F, root) else int64(visit.NO_RECORDS)
     if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:
-        return field(W, int64(0), wave.SLOT)
+        return wave.field(W, int64(0), wave.SLOT)
     rec = _find_root(T, A, W, F, root)
     if rec == 0 and W.before_counts[wave.LEAVES] == 0:
-        open_leaf(T, A, W, start_at_root(W, root, int64(1)), check_hash(root))
+        visit.open_leaf(T, A, W, visit.start_at_root(W, root, int64(1)), board.check_hash(root))
     return rec
 
 
@@ -1203,21 +986,19 @@ def gather(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words
     After NO_SPACE the caller grows the arena; after NO_RECORDS it loads the records of `misses` that the file
     has. Then it calls again. Another wave may be evaluated meanwhile (`wave_kernel.behind`).
     """
-    if lacks_space(A, W, target):
-        return int64(NO_SPACE)
     Tp, s = ptr(T, 0), ptr(root, 0)
     rec = begin_or_resume(Tp, A, W, F, s, target)
-    if rec < 0 or (rec > 0 and not gather_flow(Tp, A, W, F, s, rec, W.counts[wave.TARGET])):
-        return int64(NO_RECORDS)
-    return W.counts[wave.LEAVES]
+    if rec > 0 and not gather_flow(Tp, A, W, F, s, rec, W.counts[wave.TARGET]):
+        rec = int64(visit.NO_RECORDS)
+    return rec if rec < 0 else W.counts[wave.LEAVES]
 
 
 @kernel
 def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> None:
     """Expands the evaluated leaves of a gathered wave and backs it up."""
-    expand(ptr(T, 0), A, W, evaluator)
-    back_up(ptr(T, 0), A, W)
-    W.counts[wave.DECIDED] = int64(is_root_over(A, W))
+    visit.expand(ptr(T, 0), A, W, evaluator)
+    visit.back_up(ptr(T, 0), A, W)
+    W.counts[wave.DECIDED] = int64(visit.is_root_over(A, W))
 
 
 @kernel
@@ -1225,15 +1006,13 @@ def gather_otherwise(
     T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, target: int64
 ) -> int64:
     """Gathers the leaves of a wave by `classic` or `budget`; else like `gather`."""
-    if lacks_space(A, W, target):
-        return int64(NO_SPACE)
     Tp, s = ptr(T, 0), ptr(root, 0)
     rec = begin_or_resume(Tp, A, W, F, s, target)
-    is_complete = rec == 0
-    if rec > 0 and A.ints[SCHEME] == CLASSIC:
+    is_complete = True
+    if rec > 0 and A.ints[visit.SCHEME] == CLASSIC:
         is_complete = gather_classic(Tp, A, W, F, s, W.counts[wave.TARGET])
     elif rec > 0:
         is_complete = gather_budget(Tp, A, W, F, s, W.counts[wave.TARGET])
     if not is_complete:
-        return int64(NO_RECORDS)
-    return W.counts[wave.LEAVES]
+        rec = int64(visit.NO_RECORDS)
+    return rec if rec < 0 else W.counts[wave.LEAVES]

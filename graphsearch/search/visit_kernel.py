@@ -36,147 +36,30 @@ from numpy.typing import NDArray
 from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
-from ..graph.arena_kernel import (
-    FILE,
-    FLOATS,
-    LOG_WORDS,
-    MAX_VISITS,
-    NOTES,
-    SEARCH_FLOATS,
-    SEARCH_INTS,
-    ArenaArrays,
-    cap_draws,
-    child_visits,
-    count_in,
-    end_turns,
-    find,
-    give_guard,
-    grow_block,
-    insert,
-    lock_above,
-    lock_record,
-    mark_dirty,
-    new_record,
-    node_draws,
-    node_q,
-    overlay_item,
-    rank_key,
-    refresh,
-    rest,
-    row_of,
-    set_best,
-    table_index,
-    take_guard,
-    takes_turn,
-    threads_of,
-)
+from ..graph.arena_kernel import ArenaArrays
 from ..graph.copying_kernel import bring
 from ..jit.apart import apart
 from ..jit.calls import Bound
 from ..jit.compiler import bind, inner, kernel
 from ..jit.pointers import U, adv, call_bound, prefetch, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
+from ..position import board_kernel as board
 from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, KEY, STALEMATE, BoardTable, Position, Words
-from ..position.board_kernel import (
-    MAX_LEGAL_MOVES,
-    PW,
-    check_hash,
-    clock_of,
-    generate_moves,
-    hashes_of,
-    in_check,
-    is_dead,
-    make_move,
-    mate_in_one,
-    position_key,
-)
+from ..position.board_kernel import MAX_LEGAL_MOVES, mate_in_one
 from ..position.values import MATE
-from ..store.bounds_kernel import (
-    DRAWN,
-    holds_here,
-    is_decided,
-    is_decisive,
-    is_settled,
-    is_special,
-    mate_kept,
-    node_code,
-    open_code,
-    share_of,
-    taken,
-)
+from ..store import bounds_kernel as bounds
+from ..store import record_kernel as record
+from ..store import transposition_kernel as entry
 from ..store.index_kernel import FilterArrays, may_be_stored
 from ..store.reading_kernel import ReaderArrays
-from ..store.record_kernel import (
-    BLOCK_Q,
-    BLOCK_VISITS,
-    CAPACITY,
-    HEADER_WORDS,
-    NORM,
-    STALE,
-    TERMINAL_FLAGS,
-    USED,
-    WIDE,
-    add_state,
-    best_code_of,
-    block_class_of,
-    block_of,
-    code_at,
-    code_bytes,
-    draw_visits,
-    edge_at,
-    edge_code,
-    edge_draws,
-    edge_move,
-    edge_q,
-    edge_visits,
-    flags_of,
-    flags_with,
-    has_block,
-    is_exact,
-    key_at,
-    lower_in,
-    materialised,
-    move_count,
-    prefetch_block,
-    prior_code,
-    set_by_rule,
-    set_draw_visits,
-    set_draws_and_flags,
-    set_edge_value,
-    set_edge_visits,
-    set_source,
-    set_value,
-    state_of,
-    stride_at,
-    upper_in,
-    value_draws,
-    value_of,
-)
-from ..store.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
 from . import puct
 from . import wave_kernel as wave
 from .params import GATHERERS, SearchParams
-from .wave_kernel import (
-    WaveArrays,
-    check_of,
-    claim_leaf,
-    clear_wave,
-    drop_visit,
-    field,
-    flying_over,
-    has_notes,
-    land,
-    new_entry,
-    note_visit,
-    release_leaf,
-    set_field,
-    size_hash,
-    slot_at,
-    visits_over,
-    words_of,
-)
+from .wave_kernel import WaveArrays
 
-MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD))
+MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (
+    record.TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD)
+)
 READ_INSIDE = 64  # most missing records of a wave that a kernel reads; several threads read more
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between a prefetch and its use
 EDGES_SHARED = 4  # first edges of a path: other threads often pass them
@@ -186,7 +69,7 @@ BY_RULE = 0  # the evaluator of results by rules or tablebases
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
 VISITS, EVALUATIONS, WAVES = range(3)  # indices into `new_limits`
 
-WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
+WORDS_PER_RECORD = record.HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of overlay notes. Waves of many visits check as they go.
 OVERLAY_PER_WAVE = 1 << 10
 
@@ -202,14 +85,14 @@ _entries_for = inner(wave.entries_for)
     CATCH_UP_RATIO,
     WAVE_SHARE,
     LEAST_DECIDED,  # `puct.least_decided`
-) = range(SEARCH_FLOATS, SEARCH_FLOATS + 7)
-EXPLORATION = SEARCH_FLOATS + 8  # c(N) sqrt(max(1, sum n)) for small sums of n
-EXPLORATION_ENTRIES = FLOATS - EXPLORATION
+) = range(arena.SEARCH_FLOATS, arena.SEARCH_FLOATS + 7)
+EXPLORATION = arena.SEARCH_FLOATS + 8  # c(N) sqrt(max(1, sum n)) for small sums of n
+EXPLORATION_ENTRIES = arena.FLOATS - EXPLORATION
 
 # the gatherer by its place in `params.GATHERERS` | its limits | 1: the root's edges without a mark in LISTED
 # take no visits of this search
-SCHEME, COLLISION_EVENTS, COLLISION_VISITS, RESTRICTED = range(SEARCH_INTS, SEARCH_INTS + 4)
-LISTED = SEARCH_INTS + 8  # by edge, in descending P
+SCHEME, COLLISION_EVENTS, COLLISION_VISITS, RESTRICTED = range(arena.SEARCH_INTS, arena.SEARCH_INTS + 4)
+LISTED = arena.SEARCH_INTS + 8  # by edge, in descending P
 
 
 NEVER = -1e300  # a score below all others
@@ -229,54 +112,52 @@ def exploration_term(floats: Pointer[float64], visits: int64) -> float64:
 
 
 @inner
-def exploration(A: ArenaArrays, visits: int64) -> float64:
-    """Returns `exploration_term`, from the arena's table for small numbers of visits."""
-    if visits < EXPLORATION_ENTRIES:
-        return A.floats[EXPLORATION + visits]
-    return exploration_term(A.floats, visits)
-
-
-@inner
 def scale_of(A: ArenaArrays, block: int64, visits: int64) -> float64:
     """Returns the factor that turns code ** 4 of an edge into its gain after `visits` visits."""
-    opened = _openness(float64(A.values[block + BLOCK_Q]), A.floats[LEAST_DECIDED])
-    return exploration(A, visits) * opened * float64(A.values[block + NORM])
+    opened = _openness(float64(A.values[block + record.BLOCK_Q]), A.floats[LEAST_DECIDED])
+    if visits < EXPLORATION_ENTRIES:  # tabulated
+        term = A.floats[EXPLORATION + visits]
+    else:
+        term = exploration_term(A.floats, visits)
+    return term * opened * float64(A.values[block + record.NORM])
 
 
 @inner
 def power_of(A: ArenaArrays, edge: int64) -> float64:
     """Returns code ** 4 of an edge."""
-    return A.floats[arena.POWERS + edge_code(A, edge)]
+    return A.floats[arena.POWERS + record.edge_code(A, edge)]
 
 
 @inner
 def edge_value(A: ArenaArrays, edge: int64, stride: int64, n: int64) -> float64:
     """Returns E of an edge with n > 0 visits."""
-    r = draw_visits(A, edge, stride)
+    r = record.draw_visits(A, edge, stride)
     if r:
-        return _mean(float64(edge_q(A, edge)), float64(n), float64(r))
-    return float64(edge_q(A, edge))
+        return _mean(float64(record.edge_q(A, edge)), float64(n), float64(r))
+    return float64(record.edge_q(A, edge))
 
 
 @inner
 def fpu_value(A: ArenaArrays, rec: int64, visited_powers: float64) -> float64:
     """Returns FPU of a record with a block; `visited_powers`: sum of code ** 4 over its visited edges."""
-    block = block_of(A, rec)
-    visited = visited_powers * float64(A.values[block + NORM])
-    return _fpu(float64(A.values[block + BLOCK_Q]), A.floats[FPU_VALUE], visited)
+    block = record.block_of(A, rec)
+    visited = visited_powers * float64(A.values[block + record.NORM])
+    return _fpu(float64(A.values[block + record.BLOCK_Q]), A.floats[FPU_VALUE], visited)
 
 
 @inner
 def best_unmade(A: ArenaArrays, rec: int64, fpu: float64, scale: float64) -> float64:
     """Returns the score of the likeliest edge beyond the block."""
-    return score(fpu, scale * A.floats[arena.POWERS + best_code_of(A, rec)], 1.0)
+    return score(fpu, scale * A.floats[arena.POWERS + record.best_code_of(A, rec)], 1.0)
 
 
 @inner
 def is_out(A: ArenaArrays, edge: int64, s: Position) -> bool:
     """Returns whether a visited edge's result is proven at its position, so that more visits add nothing."""
-    d = edge_draws(A, edge)
-    return is_special(edge_q(A, edge), d) and d <= DRAWN and holds_here(A, edge, s)
+    d = record.edge_draws(A, edge)
+    return (
+        bounds.is_special(record.edge_q(A, edge), d) and d <= bounds.DRAWN and bounds.holds_here(A, edge, s)
+    )
 
 
 @inner
@@ -287,14 +168,14 @@ def _best_edge(
 
     The number is -1 if there is none; `heeds`: skip edges with a proven result.
     """
-    stride = stride_at(A, rec)
+    stride = record.stride_at(A, rec)
     best = NEVER
     chosen = int64(-1)
     unvisited = int64(m)  # the first unvisited edge has the largest P of them
     visited_powers = 0.0
-    edge = edge_at(A, rec, int64(0))
+    edge = record.edge_at(A, rec, int64(0))
     for j in range(m):
-        n = edge_visits(A, edge)
+        n = record.edge_visits(A, edge)
         if n:
             power = power_of(A, edge)
             visited_powers += power
@@ -314,22 +195,22 @@ def select(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> int64:
 
     It skips edges with a proven result, unless all have one, and adds the edge to the block if necessary.
     """
-    if not has_block(A, rec):
-        grow_block(T, A, s, rec, int64(1), False)
+    if not record.has_block(A, rec):
+        arena.grow_block(T, A, s, rec, int64(1), False)
         return int64(0)
-    m = materialised(A, rec)
-    block = block_of(A, rec)
-    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]))
+    m = record.materialised(A, rec)
+    block = record.block_of(A, rec)
+    scale = scale_of(A, block, int64(A.blocks[block + record.BLOCK_VISITS]))
     best, chosen, unvisited, visited_powers = _best_edge(A, rec, m, scale, s, True)
-    if unvisited < move_count(A, rec):
+    if unvisited < record.move_count(A, rec):
         fpu = fpu_value(A, rec, visited_powers)
         if unvisited < m:
-            found = score(fpu, scale * power_of(A, edge_at(A, rec, unvisited)), 1.0)
+            found = score(fpu, scale * power_of(A, record.edge_at(A, rec, unvisited)), 1.0)
         else:
             found = best_unmade(A, rec, fpu, scale)
         if found > best or (found == best and unvisited < chosen):
             if unvisited == m:
-                grow_block(T, A, s, rec, m + 1, False)
+                arena.grow_block(T, A, s, rec, m + 1, False)
             return unvisited
     if chosen < 0:
         return _best_edge(A, rec, m, scale, s, False)[1]
@@ -337,30 +218,23 @@ def select(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> int64:
 
 
 @inner
-def make_all_edges(T: BoardTable, A: ArenaArrays, s: Position, rec: int64) -> None:
-    """Adds every move of a record to its block, so that even an unlikely listed move has an edge there."""
-    if materialised(A, rec) < move_count(A, rec):
-        grow_block(T, A, s, rec, move_count(A, rec), False)
-
-
-@inner
 def _load_masses(A: ArenaArrays, rec: int64, at: int64, masses: Pointer[float64]) -> tuple[int64, float64]:
     """Writes 1 + n + visits in flight of a block's edges; returns (all in flight, sum of tried code ** 4)."""
-    stride = stride_at(A, rec)
-    edge = edge_at(A, rec, int64(0))
+    stride = record.stride_at(A, rec)
+    edge = record.edge_at(A, rec, int64(0))
     powers = 0.0
-    for j in range(materialised(A, rec)):
-        n = edge_visits(A, edge)
+    for j in range(record.materialised(A, rec)):
+        n = record.edge_visits(A, edge)
         masses[j] = float64(1 + n)
         if n:
             powers += power_of(A, edge)
         edge += stride
     flying = int64(0)
-    for note in range(A.guards[at + NOTES] if A.guard_mask else int64(0)):
-        j, visits = visits_over(A, at, rec, note)
+    for note in range(A.guards[at + arena.NOTES] if A.guard_mask else int64(0)):
+        j, visits = wave.visits_over(A, at, rec, note)
         if j >= 0:
             if masses[j] == 1.0:
-                powers += power_of(A, edge_at(A, rec, j))
+                powers += power_of(A, record.edge_at(A, rec, j))
             masses[j] += float64(visits)
             flying += visits
     return flying, powers
@@ -378,12 +252,12 @@ def _best_beside(
     heeds: bool,
 ) -> tuple[float64, int64]:
     """Returns (score, number) of the best edge that leads to no leaf in flight; number -1: none."""
-    stride = stride_at(A, rec)
-    edge = edge_at(A, rec, int64(0))
+    stride = record.stride_at(A, rec)
+    edge = record.edge_at(A, rec, int64(0))
     best = NEVER
     chosen = int64(-1)
-    for j in range(materialised(A, rec)):
-        n = edge_visits(A, edge)
+    for j in range(record.materialised(A, rec)):
+        n = record.edge_visits(A, edge)
         is_listed = not is_restricted or A.ints[LISTED + j] != 0
         if is_listed and (n or masses[j] == 1.0):
             value = edge_value(A, edge, stride, n) if n else fpu
@@ -414,18 +288,18 @@ def select_beside(
       at: the record's row, locked. masses: scratch of 256. is_restricted: whether the record is such a root.
     """
     flying, powers = int64(0), 0.0
-    if is_restricted:
-        make_all_edges(T, A, s, rec)
-    if is_restricted or (has_notes(A, at) and has_block(A, rec)):
+    if is_restricted and record.materialised(A, rec) < record.move_count(A, rec):  # each has an edge then
+        arena.grow_block(T, A, s, rec, record.move_count(A, rec), False)
+    if is_restricted or (wave.has_notes(A, at) and record.has_block(A, rec)):
         flying, powers = _load_masses(A, rec, at, masses)
     if flying == 0 and not is_restricted:
         return select(T, A, s, rec)
-    m, block = materialised(A, rec), block_of(A, rec)
-    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]) + flying)
+    m, block = record.materialised(A, rec), record.block_of(A, rec)
+    scale = scale_of(A, block, int64(A.blocks[block + record.BLOCK_VISITS]) + flying)
     fpu = fpu_value(A, rec, powers)
     best, chosen = _best_beside(A, s, rec, masses, scale, fpu, is_restricted, not is_restricted)
-    if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > best:
-        grow_block(T, A, s, rec, m + 1, False)
+    if m < record.move_count(A, rec) and best_unmade(A, rec, fpu, scale) > best:
+        arena.grow_block(T, A, s, rec, m + 1, False)
         return m
     if chosen < 0 and not is_restricted:
         return _best_beside(A, s, rec, masses, scale, fpu, False, False)[1]
@@ -485,7 +359,7 @@ def descend(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root:
                 break
             if e != before:
                 continue
-        rest(A, tries)  # another thread has the leaf
+        arena.rest(A, tries)  # another thread has the leaf
         tries += 1
     W.counts[wave.STAGE] = wave.NOT_WAITING
     return True
@@ -495,8 +369,8 @@ def descend(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root:
 @inner
 def locate(T: BoardTable, A: ArenaArrays, s: Position) -> tuple[int64, uint64]:
     """Returns (slot, check hash) of a position, slot 0 if it is unknown."""
-    key, check = hashes_of(T, s)
-    return find(A, key, check), check
+    key, check = board.hashes_of(T, s)
+    return arena.find(A, key, check), check
 
 
 @inner
@@ -505,11 +379,11 @@ def look_up(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, e: in
 
     It waits if the record may be in the file; in the next call (`waited`) a missing record is unknown.
     """
-    s = words_of(W, e)
+    s = wave.words_of(W, e)
     rec, check = locate(T, A, s)
     s[wave.CHECK] = check
-    set_field(W, e, wave.SLOT, rec)
-    if rec == 0 and not waited and may_be_stored(F, s, position_key(T, s)):
+    wave.set_field(W, e, wave.SLOT, rec)
+    if rec == 0 and not waited and may_be_stored(F, s, board.position_key(T, s)):
         W.counts[wave.MISSES] = 0
         miss(W, e)
         W.counts[wave.STAGE] = wave.ON_PATH
@@ -529,9 +403,9 @@ def brings(A: ArenaArrays, W: WaveArrays, bringing: Bound) -> bool:
     """Reads the records that a wave waits for, if `bringing` can; returns whether it did."""
     if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
         return False
-    take_guard(A, FILE)
+    arena.take_guard(A, arena.FILE)
     found = call_bound(bringing)
-    give_guard(A, FILE)
+    arena.give_guard(A, arena.FILE)
     return found != 0
 
 
@@ -545,23 +419,25 @@ def _step(
     The entry is -1 if the visit ends here, and `e` itself if every edge leads to a leaf in flight.
     """
     if A.guard_mask:
-        prefetch_block(A, rec)  # a lock prevents early loads
-    at = lock_record(A, rec)
-    if A.guard_mask and field(W, e, wave.PARENT) >= 0 and child_supports(A, W, e, spent):
+        record.prefetch_block(A, rec)  # a lock prevents early loads
+    at = arena.lock_record(A, rec)
+    if A.guard_mask and wave.field(W, e, wave.PARENT) >= 0 and child_supports(A, W, e, spent):
         spent = _spent_now(A, W, e, at)
     if ends_at_known(A, W, e, spent):
-        give_guard(A, at)
+        arena.give_guard(A, at)
         return int64(-1), spent
-    j = select_beside(T, A, words_of(W, e), rec, at, W.floats, is_restricted(A, W, e))
+    j = select_beside(T, A, wave.words_of(W, e), rec, at, W.floats, is_restricted(A, W, e))
     if j < 0:
-        give_guard(A, at)
+        arena.give_guard(A, at)
         return e, spent
-    edge = edge_at(A, rec, j)
-    move, spent = edge_move(A, edge), edge_visits(A, edge) + 1
-    note_visit(A, at, rec, j)
-    give_guard(A, at)
+    edge = record.edge_at(A, rec, j)
+    move, spent = record.edge_move(A, edge), record.edge_visits(A, edge) + 1
+    wave.note_visit(A, at, rec, j)
+    arena.give_guard(A, at)
     child = new_child(T, W, e, j, int64(1), move)
-    prefetch(A.table, table_index(A, position_key(T, words_of(W, child))))  # while the path is checked
+    prefetch(
+        A.table, arena.table_index(A, board.position_key(T, wave.words_of(W, child)))
+    )  # while the path is checked
     return child, spent
 
 
@@ -571,21 +447,21 @@ def _spent_now(A: ArenaArrays, W: WaveArrays, e: int64, at: int64) -> int64:
 
     Other threads may have passed since: the record then has their visits, and the edge must have them, too.
     """
-    parent = field(W, e, wave.PARENT)
-    rec = field(W, parent, wave.SLOT)
-    above = lock_above(A, at, rec)
-    spent = completed_over(A, W, e) + flying_over(A, above, rec, field(W, e, wave.EDGE))
+    parent = wave.field(W, e, wave.PARENT)
+    rec = wave.field(W, parent, wave.SLOT)
+    above = arena.lock_above(A, at, rec)
+    spent = completed_over(A, W, e) + wave.flying_over(A, above, rec, wave.field(W, e, wave.EDGE))
     if above != at:
-        give_guard(A, above)
+        arena.give_guard(A, above)
     return spent
 
 
 @inner
 def start_at_root(W: WaveArrays, root: Position, asked: int64) -> int64:
     """Returns a new entry for the root."""
-    e = new_entry(W, int64(-1), int64(0), asked, int64(0))
-    s = words_of(W, e)
-    for i in range(PW):
+    e = wave.new_entry(W, int64(-1), int64(0), asked, int64(0))
+    s = wave.words_of(W, e)
+    for i in range(board.PW):
         s[i] = root[i]
     return e
 
@@ -593,79 +469,75 @@ def start_at_root(W: WaveArrays, root: Position, asked: int64) -> int64:
 @inner
 def add_child(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, j: int64, asked: int64) -> int64:
     """Returns a new entry for the child at edge `j` of entry `e`."""
-    return new_child(T, W, e, j, asked, edge_move(A, edge_at(A, field(W, e, wave.SLOT), j)))
+    return new_child(
+        T, W, e, j, asked, record.edge_move(A, record.edge_at(A, wave.field(W, e, wave.SLOT), j))
+    )
 
 
 @inner
 def new_child(T: BoardTable, W: WaveArrays, e: int64, j: int64, asked: int64, move: uint16) -> int64:
     """Returns a new entry for the child at edge `j` of entry `e`; `move`: the edge's move."""
-    child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
-    make_move(T, words_of(W, e), words_of(W, child), move)
+    child = wave.new_entry(W, e, j, asked, wave.field(W, e, wave.DEPTH) + 1)
+    board.make_move(T, wave.words_of(W, e), wave.words_of(W, child), move)
     return child
 
 
 @inner
 def is_restricted(A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
     """Returns whether an entry is the root of a search that is restricted to some moves."""
-    return A.ints[RESTRICTED] != 0 and field(W, e, wave.PARENT) < 0
+    return A.ints[RESTRICTED] != 0 and wave.field(W, e, wave.PARENT) < 0
 
 
 # ------------------------------------------------------------------ 2 or end
 @inner
 def repeats_on_path(W: WaveArrays, e: int64) -> bool:
     """Returns whether an entry's position occurs earlier on its path from the root, root included."""
-    s = words_of(W, e)
-    clock = clock_of(s)
+    s = wave.words_of(W, e)
+    clock = board.clock_of(s)
     a = int64(e)
     back = 2
     while back <= clock:
         for _ in range(2):
-            a = field(W, a, wave.PARENT)
+            a = wave.field(W, a, wave.PARENT)
             if a < 0:
                 return False
-        if back >= 4 and words_of(W, a)[KEY] == s[KEY]:
+        if back >= 4 and wave.words_of(W, a)[KEY] == s[KEY]:
             return True
         back += 2
     return False
 
 
 @inner
-def stood_twice_before(A: ArenaArrays, s: Position) -> bool:
-    """Returns whether a position occurred twice in the game before the root."""
-    for i in range(A.history_size):
-        if A.history[i] == s[KEY]:
-            return clock_of(s) >= 4
-    return False
-
-
-@inner
-def draw_of_the_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
-    """Returns PATH_DRAW or HISTORY_DRAW if the entry's path makes its position a draw, else NODE."""
-    s = words_of(W, e)
-    clock = clock_of(s)
-    if clock < 4:
-        return wave.NODE
+def ends_by_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
+    """Ends an entry below the root if its path, or the game before it, makes it a draw; returns whether."""
+    s, clock, drawn = wave.words_of(W, e), board.clock_of(wave.words_of(W, e)), wave.NODE
+    if clock < 4 or wave.field(W, e, wave.PARENT) < 0:
+        return False
     if repeats_on_path(W, e):
-        return wave.PATH_DRAW
-    if A.history_size and stood_twice_before(A, s):
-        return wave.HISTORY_DRAW
-    if clock >= CLOCK_DRAW and not (in_check(T, s) and generate_moves(T, s, A.moves) == 0):
-        return wave.PATH_DRAW
-    return wave.NODE
+        drawn = wave.PATH_DRAW
+    for i in range(A.history_size if drawn == wave.NODE else int64(0)):
+        if A.history[i] == s[KEY]:
+            drawn = wave.HISTORY_DRAW
+    if drawn == wave.NODE and clock >= CLOCK_DRAW:
+        if not board.in_check(T, s) or board.generate_moves(T, s, A.moves) > 0:
+            drawn = wave.PATH_DRAW
+    if drawn != wave.NODE:
+        end_entry(A, W, e, drawn, int64(1))
+    return drawn != wave.NODE
 
 
 @inner
 def end_entry(A: ArenaArrays, W: WaveArrays, e: int64, kind: int64, done: int64) -> None:
     """Ends a path at an entry: sets its kind and completed visits, and updates the counters."""
     counters = A.counters
-    depth = field(W, e, wave.DEPTH)
+    depth = wave.field(W, e, wave.DEPTH)
     if kind == wave.HISTORY_DRAW:
         counters[arena.OVERLAY_RESERVED] += depth
         if counters[arena.OVERLAY_RESERVED] > A.overlay_size // 2:  # the overlay is full: drop the visit
             kind = wave.COLLISION
             done = int64(0)
-    set_field(W, e, wave.KIND, kind)
-    set_field(W, e, wave.DONE, done)
+    wave.set_field(W, e, wave.KIND, kind)
+    wave.set_field(W, e, wave.DONE, done)
     if done and kind != wave.LEAF:
         W.counts[wave.ENDED] += 1
         if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
@@ -691,55 +563,41 @@ def _record_terminal(A: ArenaArrays, s: Position, key: uint64, check: uint64, fl
     mate = flags == MATE_FLAGS
     value = float32(-1.0) if mate else float32(0.0)
     draws = int64(0) if mate else int64(1000)
-    rec = new_record(A, s, key, int64(0), value, draws, int64(flags))
-    set_source(A, rec, int64(BY_RULE), A.ints[arena.RUN])
-    insert(A, key, check, rec)
+    rec = arena.new_record(A, s, key, int64(0), value, draws, int64(flags))
+    record.set_source(A, rec, int64(BY_RULE), A.ints[arena.RUN])
+    arena.insert(A, key, check, rec)
     return rec
-
-
-@inner
-def _records_mate_in_one(
-    T: BoardTable,
-    A: ArenaArrays,
-    W: WaveArrays,
-    e: int64,
-    check: uint64,
-    moves: Pointer[uint16],
-    n: int64,
-) -> bool:
-    """Records an entry's position if one of its `n` legal moves mates; returns whether one does."""
-    s = words_of(W, e)
-    room = adv(W.leaf_words, W.counts[wave.LEAVES] * PW)  # scratch: the words of the next leaf
-    j = mate_in_one(T, s, moves, n, room, A.moves)
-    if j < 0 or clock_of(s) >= CLOCK_DRAW:
-        return False
-    set_field(W, e, wave.SLOT, record_mate(A, s, position_key(T, s), check, moves, n, j, int64(1)))
-    return True
 
 
 @inner
 def open_leaf(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, check: uint64) -> int64:
     """Makes an unknown position a leaf, or records a terminal or a mate in one; returns its entry's kind."""
-    s = words_of(W, e)
-    leaf = W.counts[wave.LEAVES]
+    s, leaf = wave.words_of(W, e), W.counts[wave.LEAVES]
     begin = W.offsets[leaf]
-    dead = is_dead(s)
-    n = int64(0)
+    moves, room = (
+        adv(W.moves, begin),
+        adv(W.leaf_words, leaf * board.PW),
+    )  # scratch: the words of the next leaf
+    dead = board.is_dead(s)
+    n, mating = int64(0), int64(-1)
     if not dead:
-        n = int64(generate_moves(T, s, adv(W.moves, begin)))
-    if n == 0:
-        flags = DEAD_FLAGS if dead else (MATE_FLAGS if in_check(T, s) else STALEMATE_FLAGS)
-        set_field(W, e, wave.SLOT, _record_terminal(A, s, position_key(T, s), check, flags))
-        end_entry(A, W, e, wave.TERMINAL, int64(1))
-        return wave.TERMINAL
-    if _records_mate_in_one(T, A, W, e, check, adv(W.moves, begin), n):
+        n = int64(board.generate_moves(T, s, moves))
+    if n and board.clock_of(s) < CLOCK_DRAW:
+        mating = mate_in_one(T, s, moves, n, room, A.moves)
+    if n == 0 or mating >= 0:
+        if n == 0:
+            flags = DEAD_FLAGS if dead else (MATE_FLAGS if board.in_check(T, s) else STALEMATE_FLAGS)
+            rec = _record_terminal(A, s, board.position_key(T, s), check, flags)
+        else:
+            rec = record_mate(A, s, board.position_key(T, s), check, moves, n, mating, int64(1))
+        wave.set_field(W, e, wave.SLOT, rec)
         end_entry(A, W, e, wave.TERMINAL, int64(1))
         return wave.TERMINAL
     W.offsets[leaf + 1] = begin + n
     W.leaf_entry[leaf] = e
-    for i in range(PW):
-        W.leaf_words[leaf * PW + i] = s[i]
-    set_field(W, e, wave.NODE_OR_LEAF, leaf)
+    for i in range(board.PW):
+        W.leaf_words[leaf * board.PW + i] = s[i]
+    wave.set_field(W, e, wave.NODE_OR_LEAF, leaf)
     s[wave.CHECK] = check
     W.counts[wave.LEAVES] = leaf + 1
     end_entry(A, W, e, wave.LEAF, int64(1))
@@ -749,60 +607,52 @@ def open_leaf(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, check: uin
 @inner
 def child_supports(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool:
     """Returns whether a known position has enough visits for an edge with `spent` visits to catch up."""
-    node_n = child_visits(A, field(W, e, wave.SLOT)) + 1
+    node_n = arena.child_visits(A, wave.field(W, e, wave.SLOT)) + 1
     return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(spent)
 
 
 @inner
 def completed_over(A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
     """Returns the completed visits of the edge that leads to an entry, 0 at the root."""
-    parent = field(W, e, wave.PARENT)
+    parent = wave.field(W, e, wave.PARENT)
     if parent < 0:
         return int64(0)
-    return int64(edge_visits(A, edge_at(A, field(W, parent, wave.SLOT), field(W, e, wave.EDGE))))
+    return int64(
+        record.edge_visits(
+            A, record.edge_at(A, wave.field(W, parent, wave.SLOT), wave.field(W, e, wave.EDGE))
+        )
+    )
 
 
 @inner
 def ends_at_known(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool:
     """Ends an entry at a known result, or to catch up with `spent` visits; returns whether it ended."""
-    rec = field(W, e, wave.SLOT)
-    if state_of(A, rec) & USED == 0:
-        add_state(A, rec, USED)
-    if A.entries.counters[STORED]:
-        take_known_mate(A, rec, words_of(W, e))
-    below_root = field(W, e, wave.PARENT) >= 0
-    if move_count(A, rec) == 0 or (below_root and is_settled(A, rec, words_of(W, e))):
+    rec = wave.field(W, e, wave.SLOT)
+    if record.state_of(A, rec) & record.USED == 0:
+        record.add_state(A, rec, record.USED)
+    if A.entries.counters[entry.STORED]:
+        take_known_mate(A, rec, wave.words_of(W, e))
+    below_root = wave.field(W, e, wave.PARENT) >= 0
+    if record.move_count(A, rec) == 0 or (below_root and bounds.is_settled(A, rec, wave.words_of(W, e))):
         end_entry(A, W, e, wave.TERMINAL, int64(1))
         return True
     if below_root and child_supports(A, W, e, spent):
-        end_entry(A, W, e, wave.CATCH_UP, field(W, e, wave.ASKED))
+        end_entry(A, W, e, wave.CATCH_UP, wave.field(W, e, wave.ASKED))
         return True
-    if field(W, e, wave.DEPTH) >= wave.MAX_PLIES:
+    if wave.field(W, e, wave.DEPTH) >= wave.MAX_PLIES:
         end_entry(A, W, e, wave.TOO_DEEP, int64(1))
         return True
     return False
 
 
 @inner
-def ends_by_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
-    """Ends an entry below the root if its path makes it a draw; returns whether it did."""
-    if field(W, e, wave.PARENT) < 0:
-        return False
-    drawn = draw_of_the_path(T, A, W, e)
-    if drawn == wave.NODE:
-        return False
-    end_entry(A, W, e, drawn, int64(1))
-    return True
-
-
-@inner
 def _opens_leaf(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> bool:
     """Ends an entry at an unknown position; returns False if it is known by now, or another thread's leaf."""
-    key = position_key(T, words_of(W, e))
-    if not claim_leaf(A, key, check_of(W, e)):
+    key = board.position_key(T, wave.words_of(W, e))
+    if not wave.claim_leaf(A, key, wave.check_of(W, e)):
         return False
-    if open_leaf(T, A, W, e, check_of(W, e)) == wave.TERMINAL:
-        release_leaf(A, key)
+    if open_leaf(T, A, W, e, wave.check_of(W, e)) == wave.TERMINAL:
+        wave.release_leaf(A, key)
     return True
 
 
@@ -825,23 +675,25 @@ def expand(T: BoardTable, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> No
     """Creates a record for every evaluated leaf; V, D and P are quantised only here."""
     for leaf in range(W.counts[wave.LEAVES]):
         e = W.leaf_entry[leaf]
-        s = words_of(W, e)
+        s = wave.words_of(W, e)
         begin = W.offsets[leaf]
         n = W.offsets[leaf + 1] - begin
         value = W.values[2 * leaf]
-        draws = cap_draws(int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5), value)
+        draws = arena.cap_draws(int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5), value)
         flags = int64(W.leaf_flags[leaf])
-        key = position_key(T, s)
-        rec = new_record(A, s, key, n, value, draws, flags)
-        codes = code_bytes(A, rec)
+        key = board.position_key(T, s)
+        rec = arena.new_record(A, s, key, n, value, draws, flags)
+        codes = record.code_bytes(A, rec)
         for j in range(n):
-            codes[j] = prior_code(W.priors[begin + j])
-        set_best(A, rec, adv(W.moves, begin))
-        set_source(A, rec, evaluator if flags == wave.UNPROVEN_FLAGS else int64(BY_RULE), A.ints[arena.RUN])
+            codes[j] = record.prior_code(W.priors[begin + j])
+        arena.set_best(A, rec, adv(W.moves, begin))
+        record.set_source(
+            A, rec, evaluator if flags == wave.UNPROVEN_FLAGS else int64(BY_RULE), A.ints[arena.RUN]
+        )
         take_known_mate(A, rec, s)
-        insert(A, key, check_of(W, e), rec)
-        release_leaf(A, key)
-        set_field(W, e, wave.SLOT, rec)
+        arena.insert(A, key, wave.check_of(W, e), rec)
+        wave.release_leaf(A, key)
+        wave.set_field(W, e, wave.SLOT, rec)
     A.counters[arena.EVALUATIONS] += W.counts[wave.LEAVES]
 
 
@@ -849,31 +701,33 @@ def expand(T: BoardTable, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> No
 @inner
 def _count_visits(A: ArenaArrays, edge: int64, done: int64) -> None:
     """Adds completed visits to an edge; a count beyond u32 saturates and increments OVERFLOWS."""
-    n = edge_visits(A, edge) + done
-    if n > MAX_VISITS:
+    n = record.edge_visits(A, edge) + done
+    if n > arena.MAX_VISITS:
         A.counters[arena.OVERFLOWS] += 1
-        n = int64(MAX_VISITS)
-    set_edge_visits(A, edge, n)
+        n = int64(arena.MAX_VISITS)
+    record.set_edge_visits(A, edge, n)
 
 
 @inner
 def _count_draw(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, j: int64) -> None:
     """Adds a visit that ended in a path draw to edge `j`; the child stays unchanged."""
-    if block_class_of(A, rec) < WIDE:
-        grow_block(T, A, s, rec, A.ints[CAPACITY + block_class_of(A, rec)], True)
-    edge = edge_at(A, rec, j)
+    if record.block_class_of(A, rec) < record.WIDE:
+        arena.grow_block(T, A, s, rec, A.ints[record.CAPACITY + record.block_class_of(A, rec)], True)
+    edge = record.edge_at(A, rec, j)
     _count_visits(A, edge, int64(1))
-    set_draw_visits(A, edge, draw_visits(A, edge, int64(4)) + 1)
+    record.set_draw_visits(A, edge, record.draw_visits(A, edge, int64(4)) + 1)
 
 
 @inner
 def _add_to_overlay(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds the edges of a visit that only this game's history made a draw to the overlay (never saved)."""
     a, drawn = int64(e), int64(1)  # the edge of `e` itself leads to the draw
-    while field(W, a, wave.PARENT) >= 0:
-        parent = field(W, a, wave.PARENT)
-        i = count_in(A, arena.OVERLAY_LENGTH, int64(1))
-        A.overlay[2 * i] = overlay_item(field(W, parent, wave.SLOT), field(W, a, wave.EDGE), drawn)
+    while wave.field(W, a, wave.PARENT) >= 0:
+        parent = wave.field(W, a, wave.PARENT)
+        i = arena.count_in(A, arena.OVERLAY_LENGTH, int64(1))
+        A.overlay[2 * i] = arena.overlay_item(
+            wave.field(W, parent, wave.SLOT), wave.field(W, a, wave.EDGE), drawn
+        )
         A.overlay[2 * i + 1] = int64(1)
         drawn = int64(0)
         a = parent
@@ -882,8 +736,8 @@ def _add_to_overlay(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
 @inner
 def refresh_if_stale(A: ArenaArrays, rec: int64) -> None:
     """Recomputes a record from its edges if one of them has changed."""
-    if state_of(A, rec) & STALE:
-        refresh(A, rec)
+    if record.state_of(A, rec) & record.STALE:
+        arena.refresh(A, rec)
 
 
 @inner
@@ -893,10 +747,10 @@ def _lost_child_value(
     """Returns the (q, draw share) of an edge to a child that was lost and has not caught up yet."""
     A.counters[arena.AHEAD] += 1
     missing = valued - known
-    before = edge_q(A, edge)
+    before = record.edge_q(A, edge)
     q = float32((float64(missing) * float64(before) + float64(known) * float64(q)) / float64(valued))
-    share = share_of(before, edge_draws(A, edge))
-    return q, cap_draws((missing * share + known * draws) // valued, q)
+    share = bounds.share_of(before, record.edge_draws(A, edge))
+    return q, arena.cap_draws((missing * share + known * draws) // valued, q)
 
 
 @inner
@@ -906,14 +760,14 @@ def child_summary(A: ArenaArrays, child: int64) -> tuple[float32, int64, int64, 
     Q is seen by the side to move at the node.
     """
     refresh_if_stale(A, child)
-    flags = flags_of(A, child)
-    code = node_code(A, child, int64(0)) if is_decisive(flags) else int64(0)
+    flags = record.flags_of(A, child)
+    code = bounds.node_code(A, child, int64(0)) if bounds.is_decisive(flags) else int64(0)
     return (
-        node_q(A, child),
-        int64(node_draws(A, child)),
+        arena.node_q(A, child),
+        int64(arena.node_draws(A, child)),
         int64(flags),
         int64(code),
-        child_visits(A, child) + 1,
+        arena.child_visits(A, child) + 1,
     )
 
 
@@ -931,71 +785,71 @@ def _set_from_child(
     visits keep the edge's old value. Proofs of the edge stay. `resets`: the edge's move resets the clock.
     """
     value, draws, flags, code, known = summary
-    before, old = edge_q(A, edge), edge_draws(A, edge)
+    before, old = record.edge_q(A, edge), record.edge_draws(A, edge)
     q = float32(0.0) - value
-    valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
-    if known < valued and lower_in(flags) != upper_in(flags):
+    valued = record.edge_visits(A, edge) - record.draw_visits(A, edge, stride)
+    if known < valued and record.lower_in(flags) != record.upper_in(flags):
         q, draws = _lost_child_value(A, edge, known, valued, q, draws)
-    if flags == wave.UNPROVEN_FLAGS and not is_special(before, old):
-        set_edge_value(A, edge, q, draws)
+    if flags == wave.UNPROVEN_FLAGS and not bounds.is_special(before, old):
+        record.set_edge_value(A, edge, q, draws)
         return
-    if not is_decisive(flags):
-        code = open_code(flags, draws)
-    q, draws = taken(before, old, q, code, resets)
-    set_edge_value(A, edge, q, draws)
+    if not bounds.is_decisive(flags):
+        code = bounds.open_code(flags, draws)
+    q, draws = bounds.taken(before, old, q, code, resets)
+    record.set_edge_value(A, edge, q, draws)
 
 
 @inner
 def _ask_for(A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Prefetches the memory of later entries: records first, blocks when the records have arrived."""
-    if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
-        prefetch(A.records, field(W, e - RECORDS_AHEAD, wave.SLOT))
-        parent = field(W, e - RECORDS_AHEAD, wave.PARENT)
+    if e >= RECORDS_AHEAD and wave.field(W, e - RECORDS_AHEAD, wave.DONE):
+        prefetch(A.records, wave.field(W, e - RECORDS_AHEAD, wave.SLOT))
+        parent = wave.field(W, e - RECORDS_AHEAD, wave.PARENT)
         if parent >= 0:
-            prefetch(A.records, field(W, parent, wave.SLOT))
-    if e >= BLOCKS_AHEAD and field(W, e - BLOCKS_AHEAD, wave.DONE):
-        prefetch_block(A, field(W, e - BLOCKS_AHEAD, wave.SLOT))
-        parent = field(W, e - BLOCKS_AHEAD, wave.PARENT)
+            prefetch(A.records, wave.field(W, parent, wave.SLOT))
+    if e >= BLOCKS_AHEAD and wave.field(W, e - BLOCKS_AHEAD, wave.DONE):
+        record.prefetch_block(A, wave.field(W, e - BLOCKS_AHEAD, wave.SLOT))
+        parent = wave.field(W, e - BLOCKS_AHEAD, wave.PARENT)
         if parent >= 0:
-            prefetch_block(A, field(W, parent, wave.SLOT))
+            record.prefetch_block(A, wave.field(W, parent, wave.SLOT))
 
 
 @inner
 def _back_up_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds the completed visits of an entry to the edge that led to it, and updates the edge's value."""
-    done = field(W, e, wave.DONE)
-    parent = field(W, e, wave.PARENT)
+    done = wave.field(W, e, wave.DONE)
+    parent = wave.field(W, e, wave.PARENT)
     if done == 0 or parent < 0:
         return
-    rec = field(W, parent, wave.SLOT)
-    j = field(W, e, wave.EDGE)
-    kind = field(W, e, wave.KIND)
+    rec = wave.field(W, parent, wave.SLOT)
+    j = wave.field(W, e, wave.EDGE)
+    kind = wave.field(W, e, wave.KIND)
     if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
-        _count_draw(T, A, words_of(W, parent), rec, j)
+        _count_draw(T, A, wave.words_of(W, parent), rec, j)
         if kind == wave.HISTORY_DRAW:
             _add_to_overlay(A, W, e)
     else:
-        edge = edge_at(A, rec, j)
+        edge = record.edge_at(A, rec, j)
         _count_visits(A, edge, done)
-        summary = child_summary(A, field(W, e, wave.SLOT))
-        _set_from_child(A, edge, stride_at(A, rec), summary, clock_of(words_of(W, e)) == 0)
-    mark_dirty(A, rec, words_of(W, parent))
-    add_state(A, rec, STALE)
-    set_field(W, parent, wave.DONE, field(W, parent, wave.DONE) + done)
+        summary = child_summary(A, wave.field(W, e, wave.SLOT))
+        _set_from_child(A, edge, record.stride_at(A, rec), summary, board.clock_of(wave.words_of(W, e)) == 0)
+    arena.mark_dirty(A, rec, wave.words_of(W, parent))
+    record.add_state(A, rec, record.STALE)
+    wave.set_field(W, parent, wave.DONE, wave.field(W, parent, wave.DONE) + done)
 
 
 @inner
 def _land_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Adds the completed visits of an entry to the edge that led to it; at the root, to the wave's count."""
-    done = field(W, e, wave.DONE)
-    parent = field(W, e, wave.PARENT)
+    done = wave.field(W, e, wave.DONE)
+    parent = wave.field(W, e, wave.PARENT)
     if parent < 0:
         W.counts[wave.EARLY] += done
         A.counters[arena.VISITS] += done
-        refresh_if_stale(A, field(W, e, wave.SLOT))
+        refresh_if_stale(A, wave.field(W, e, wave.SLOT))
     else:
         _back_up_entry(T, A, W, e)
-    set_field(W, e, wave.DONE, int64(0))
+    wave.set_field(W, e, wave.DONE, int64(0))
 
 
 @inner
@@ -1008,11 +862,11 @@ def settle(T: BoardTable, A: ArenaArrays, W: WaveArrays, first: int64) -> None:
     for down in range(W.counts[wave.ENTRIES] - first):
         e = W.counts[wave.ENTRIES] - 1 - down
         _ask_for(A, W, e)
-        done = field(W, e, wave.DONE)
-        if done and field(W, e, wave.KIND) != wave.LEAF:
-            parent = field(W, e, wave.PARENT)
+        done = wave.field(W, e, wave.DONE)
+        if done and wave.field(W, e, wave.KIND) != wave.LEAF:
+            parent = wave.field(W, e, wave.PARENT)
             if parent >= 0:
-                land(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE), done)
+                wave.land(W, wave.field(W, parent, wave.NODE_OR_LEAF), wave.field(W, e, wave.EDGE), done)
             _land_entry(T, A, W, e)
 
 
@@ -1023,17 +877,17 @@ def back_up_path(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None
     W.counts[wave.PATH_DRAWN] = 0
     while e >= 0:
         _land_entry(T, A, W, e)
-        e = field(W, e, wave.PARENT)
+        e = wave.field(W, e, wave.PARENT)
 
 
 @inner
 def _ask_for_first(A: ArenaArrays, W: WaveArrays) -> None:
     """Prefetches the first edges of a path: other threads have probably changed them meanwhile."""
     for e in range(1, min(W.counts[wave.ENTRIES], int64(EDGES_SHARED + 1))):
-        rec = field(W, field(W, e, wave.PARENT), wave.SLOT)
-        prefetch(A.guards, row_of(A, U(rec)))
-        prefetch(A.blocks, block_of(A, rec))
-        prefetch(A.blocks, edge_at(A, rec, field(W, e, wave.EDGE)))
+        rec = wave.field(W, wave.field(W, e, wave.PARENT), wave.SLOT)
+        prefetch(A.guards, arena.row_of(A, U(rec)))
+        prefetch(A.blocks, record.block_of(A, rec))
+        prefetch(A.blocks, record.edge_at(A, rec, wave.field(W, e, wave.EDGE)))
 
 
 @inner
@@ -1045,21 +899,21 @@ def back_up_lone(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> int64:
     if A.guard_mask:
         _ask_for_first(A, W)
     e = W.counts[wave.ENTRIES] - 1
-    below = lock_record(A, field(W, e, wave.SLOT))
-    parent = field(W, e, wave.PARENT)
+    below = arena.lock_record(A, wave.field(W, e, wave.SLOT))
+    parent = wave.field(W, e, wave.PARENT)
     while parent >= 0:
-        rec = field(W, parent, wave.SLOT)
-        above = lock_above(A, below, rec)
+        rec = wave.field(W, parent, wave.SLOT)
+        above = arena.lock_above(A, below, rec)
         _back_up_entry(T, A, W, e)
-        drop_visit(A, above, rec, field(W, e, wave.EDGE))
+        wave.drop_visit(A, above, rec, wave.field(W, e, wave.EDGE))
         if above != below:
-            give_guard(A, below)
+            arena.give_guard(A, below)
         refresh_if_stale(A, rec)  # now, while only this row is locked
         e, below = parent, above
-        parent = field(W, e, wave.PARENT)
+        parent = wave.field(W, e, wave.PARENT)
     completed = _complete_roots(A, W)
     W.counts[wave.DECIDED] = int64(is_root_over(A, W))
-    give_guard(A, below)
+    arena.give_guard(A, below)
     return completed
 
 
@@ -1068,13 +922,13 @@ def is_over(A: ArenaArrays, rec: int64, s: Position) -> bool:
     """Returns whether the root's result and a move that leads to it are proven: the search may end."""
     if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
         return False
-    return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
+    return board.clock_of(s) < CLOCK_DRAW and bounds.is_decided(A, rec, s)
 
 
 @inner
 def is_root_over(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns `is_over` for the root of a completed wave."""
-    return W.counts[wave.ENTRIES] > 0 and is_over(A, slot_at(W, int64(0)), words_of(W, int64(0)))
+    return W.counts[wave.ENTRIES] > 0 and is_over(A, wave.slot_at(W, int64(0)), wave.words_of(W, int64(0)))
 
 
 @inner
@@ -1083,10 +937,10 @@ def _complete_roots(A: ArenaArrays, W: WaveArrays) -> int64:
     completed = int64(0)
     e = W.heads[0]
     while e >= 0:
-        completed += field(W, e, wave.DONE)
-        if field(W, e, wave.SLOT):
-            refresh_if_stale(A, field(W, e, wave.SLOT))
-        e = field(W, e, wave.NEXT)
+        completed += wave.field(W, e, wave.DONE)
+        if wave.field(W, e, wave.SLOT):
+            refresh_if_stale(A, wave.field(W, e, wave.SLOT))
+        e = wave.field(W, e, wave.NEXT)
     A.counters[arena.VISITS] += completed
     return completed + W.counts[wave.EARLY]
 
@@ -1099,46 +953,38 @@ def back_up(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> int64:
         while e >= 0:
             _ask_for(A, W, e)  # the next entry of a depth is usually e - 1
             _back_up_entry(T, A, W, e)
-            e = field(W, e, wave.NEXT)
+            e = wave.field(W, e, wave.NEXT)
     return _complete_roots(A, W)
 
 
 # ------------------------------------------------------------------ mates
-WON_FLAGS, LOST_FLAGS = flags_with(1, 1), flags_with(-1, -1)
+WON_FLAGS, LOST_FLAGS = record.flags_with(1, 1), record.flags_with(-1, -1)
 KNOWN_SHARE = 0.75  # P of the mating move in a record made without an evaluator; the others share the rest
-
-
-@inner
-def mate_in(data: uint64) -> int64:
-    """Returns the plies to the mate that an entry proves, negative if it is a loss; 0 if it proves none."""
-    value, bound = value_in(data), bound_in(data)
-    if not proves_mate(value, bound):
-        return int64(0)
-    return MATE - value if value > 0 else -(MATE + value)
 
 
 @inner
 def _set_mate(A: ArenaArrays, rec: int64, plies: int64) -> None:
     """Sets a record's V, D and bounds to a mate in `plies` plies, by the rules."""
     flags = WON_FLAGS if plies > 0 else LOST_FLAGS
-    set_value(A, rec, float32(1.0) if plies > 0 else float32(-1.0))
-    set_draws_and_flags(A, rec, abs(plies), flags)
-    add_state(A, rec, STALE)
-    set_by_rule(A, rec)
+    record.set_value(A, rec, float32(1.0) if plies > 0 else float32(-1.0))
+    record.set_draws_and_flags(A, rec, abs(plies), flags)
+    record.add_state(A, rec, record.STALE)
+    record.set_by_rule(A, rec)
 
 
 @inner
 def take_known_mate(A: ArenaArrays, rec: int64, s: Position) -> None:
     """Sets the mate in an open record if an entry proves one of its position `s`."""
-    if A.entries.counters[STORED] == 0 or move_count(A, rec) == 0 or is_exact(A, rec):
+    if A.entries.counters[entry.STORED] == 0 or record.move_count(A, rec) == 0 or record.is_exact(A, rec):
         return
-    at = find_entry(A.entries, key_at(A, rec), check_hash(s))
+    at = entry.find_entry(A.entries, record.key_at(A, rec), board.check_hash(s))
     if at < 0:
         return
-    plies = mate_in(A.entries.data[at])
-    if plies != 0 and abs(plies) + clock_of(s) <= CLOCK_DRAW:
-        _set_mate(A, rec, plies)
-        mark_dirty(A, rec, s)
+    value, bound = entry.value_in(A.entries.data[at]), entry.bound_in(A.entries.data[at])
+    plies = MATE - abs(value)
+    if entry.proves_mate(value, bound) and plies > 0 and plies + board.clock_of(s) <= CLOCK_DRAW:
+        _set_mate(A, rec, plies if value > 0 else -plies)
+        arena.mark_dirty(A, rec, s)
 
 
 @inner
@@ -1157,34 +1003,25 @@ def record_mate(
     `moves`: the `n` legal ones, in canonical order. `plies`: negative if the side to move is mated.
     """
     value, flags = (float32(1.0), WON_FLAGS) if plies > 0 else (float32(-1.0), LOST_FLAGS)
-    rec = new_record(A, s, key, n, value, abs(plies), int64(flags))
-    codes = code_bytes(A, rec)
-    other = prior_code(float32((1.0 - KNOWN_SHARE) / n))
+    rec = arena.new_record(A, s, key, n, value, abs(plies), int64(flags))
+    codes = record.code_bytes(A, rec)
+    other = record.prior_code(float32((1.0 - KNOWN_SHARE) / n))
     for j in range(n):
         codes[j] = other
-    codes[best] = prior_code(float32(KNOWN_SHARE))
-    set_best(A, rec, moves)
-    set_source(A, rec, int64(BY_RULE), A.ints[arena.RUN])
-    insert(A, key, check, rec)
+    codes[best] = record.prior_code(float32(KNOWN_SHARE))
+    arena.set_best(A, rec, moves)
+    record.set_source(A, rec, int64(BY_RULE), A.ints[arena.RUN])
+    arena.insert(A, key, check, rec)
     return rec
-
-
-@inner
-def _place(moves: Pointer[uint16], n: int64, move: uint16) -> int64:
-    """Returns the index of a move in canonical order."""
-    for j in range(n):
-        if moves[j] == move:
-            return int64(j)
-    return int64(0)
 
 
 @inner
 def _rank(A: ArenaArrays, rec: int64, j: int64) -> int64:
     """Returns the rank in descending P of the move at `j` in canonical order."""
-    own = rank_key(code_at(A, rec, j), j)
+    own = arena.rank_key(record.code_at(A, rec, j), j)
     rank = int64(0)
-    for i in range(move_count(A, rec)):
-        if rank_key(code_at(A, rec, i), i) > own:
+    for i in range(record.move_count(A, rec)):
+        if arena.rank_key(record.code_at(A, rec, i), i) > own:
             rank += 1
     return rank
 
@@ -1192,45 +1029,33 @@ def _rank(A: ArenaArrays, rec: int64, j: int64) -> int64:
 @inner
 def _learn(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, j: int64, plies: int64) -> bool:
     """Writes a mate to a record and to the edge of its move at `j`; returns whether it added a visit."""
-    known = mate_kept(value_of(A, rec), value_draws(A, rec))
+    known = bounds.mate_kept(record.value_of(A, rec), record.value_draws(A, rec))
     if known == 0 or abs(plies) < known:
         _set_mate(A, rec, plies)
     rank = _rank(A, rec, j)
-    if rank >= materialised(A, rec):
-        grow_block(T, A, s, rec, rank + 1, False)
-    edge = edge_at(A, rec, rank)
-    n = edge_visits(A, edge)
-    is_new = n == draw_visits(A, edge, stride_at(A, rec))
-    set_edge_visits(A, edge, n + 1 if is_new else n)
-    set_edge_value(A, edge, float32(1.0) if plies > 0 else float32(-1.0), abs(plies))
-    refresh(A, rec)
-    mark_dirty(A, rec, s)
+    if rank >= record.materialised(A, rec):
+        arena.grow_block(T, A, s, rec, rank + 1, False)
+    edge = record.edge_at(A, rec, rank)
+    n = record.edge_visits(A, edge)
+    is_new = n == record.draw_visits(A, edge, record.stride_at(A, rec))
+    record.set_edge_visits(A, edge, n + 1 if is_new else n)
+    record.set_edge_value(A, edge, float32(1.0) if plies > 0 else float32(-1.0), abs(plies))
+    arena.refresh(A, rec)
+    arena.mark_dirty(A, rec, s)
     return is_new
-
-
-@inner
-def _find_or_record(
-    T: BoardTable, A: ArenaArrays, s: Position, move: uint16, plies: int64
-) -> tuple[int64, int64]:
-    """Returns (slot of a position's record, created if missing, index of a move in canonical order)."""
-    key, check = hashes_of(T, s)
-    n = int64(generate_moves(T, s, A.moves))
-    j = _place(A.moves, n, move)
-    rec = find(A, key, check)
-    return rec if rec else record_mate(A, s, key, check, A.moves, n, j, plies), j
 
 
 # ------------------------------------------------------------------ many visits
 @inner
 def has_space(A: ArenaArrays, target: int64) -> bool:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
-    counters, threads = A.space, threads_of(A)
+    counters, threads = A.space, arena.threads_of(A)
     entries = threads * _entries_for(target)  # each may be new: a mate in one, or a leaf
     if (counters[arena.NODES] + entries) * 20 > A.table_size * 17:  # load at most 0.85
         return False
     if counters[arena.RECORD_WORDS] + entries * WORDS_PER_RECORD > A.records_size:
         return False
-    if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size // LOG_WORDS:
+    if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size // arena.LOG_WORDS:
         return False
     if counters[arena.BLOCK_WORDS] + threads * wave.SPARE_BLOCK_WORDS > A.blocks_size:
         return False
@@ -1240,12 +1065,12 @@ def has_space(A: ArenaArrays, target: int64) -> bool:
 @inner
 def begin_wave(A: ArenaArrays, W: WaveArrays, target: int64) -> None:
     """Empties a wave for a batch of `target` leaves."""
-    clear_wave(W)
+    wave.clear_wave(W)
     A.counters[arena.WAVES] += 1
     A.counters[arena.OVERLAY_RESERVED] = A.space[arena.OVERLAY_LENGTH]
     W.counts[wave.TARGET] = target
     if target > 1 or W.before_counts[wave.LEAVES] > 0:
-        size_hash(W, target)
+        wave.size_hash(W, target)
 
 
 @kernel
@@ -1281,7 +1106,7 @@ def run_visits(
         if W.counts[wave.STAGE] == wave.NOT_WAITING:
             if not has_space(A, int64(1)):
                 return int64(NO_SPACE)
-            if not takes_turn(A):
+            if not arena.takes_turn(A):
                 break
             begin_wave(A, W, int64(1))
         visits = visit(Tp, A, W, F, s, evaluator, evaluating, bringing)
@@ -1291,7 +1116,7 @@ def run_visits(
         limits[EVALUATIONS] -= W.counts[wave.LEAVES]
         limits[WAVES] -= 1
         if W.counts[wave.DECIDED]:
-            end_turns(A)
+            arena.end_turns(A)
             break
     return int64(LIMITS_REACHED)
 
@@ -1336,16 +1161,23 @@ def learn_line(
     """
     Tp, length = ptr(T, 0), moves.size
     for k in range(length):
-        make_move(Tp, ptr(words, k * PW), ptr(words, (k + 1) * PW), moves[k])
-    last = ptr(words, length * PW)
-    key, check = hashes_of(Tp, last)
-    if find(A, key, check) == 0:
+        board.make_move(Tp, ptr(words, k * board.PW), ptr(words, (k + 1) * board.PW), moves[k])
+    last = ptr(words, length * board.PW)
+    key, check = board.hashes_of(Tp, last)
+    if arena.find(A, key, check) == 0:
         _record_terminal(A, last, key, check, int64(MATE_FLAGS))
     for k in range(length - 1, -1, -1):
-        s = ptr(words, k * PW)
+        s = ptr(words, k * board.PW)
         plies = int64(length - k)
         plies = plies if plies & 1 else -plies
-        rec, j = _find_or_record(Tp, A, s, moves[k], plies)
+        key, check = board.hashes_of(Tp, s)
+        n = int64(board.generate_moves(Tp, s, A.moves))
+        j = int64(0)
+        while j < n - 1 and A.moves[j] != moves[k]:
+            j += 1
+        rec = arena.find(A, key, check)
+        if rec == 0:
+            rec = record_mate(A, s, key, check, A.moves, n, j, plies)
         if _learn(Tp, A, s, rec, j, plies) and k == 0:
             A.counters[arena.VISITS] += 1
 

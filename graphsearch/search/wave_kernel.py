@@ -24,24 +24,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph.arena_kernel import (
-    FIRST_NOTE,
-    MOST_NOTES,
-    NOTES,
-    ArenaArrays,
-    find,
-    give_guard,
-    row_of,
-    take_guard,
-    threads_of,
-)
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import ArenaArrays
 from ..jit.apart import apart
 from ..jit.bundles import Bundle
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv
 from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
-from ..store.record_kernel import LARGEST_BLOCK, flags_with
+from ..store import record_kernel as record
 
 ENTRY_WORDS = 20
 # (typed, as the kinds are: as literals each would compile another variant of their callers)
@@ -105,11 +96,11 @@ NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 # (`budget`)
 BASE, GAIN, MASS, PART = 0, 256, 512, 768
 MOVES_PER_LEAF = 256
-UNPROVEN_FLAGS = flags_with(-1, 1)  # of a record that is not terminal
+UNPROVEN_FLAGS = record.flags_with(-1, 1)  # of a record that is not terminal
 PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
 ENTRIES_PER_LEAF = 16  # waves need 2 to 6, those with many collisions more; one that runs out of them ends
 SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
-SPARE_BLOCK_WORDS = MAX_PLIES * LARGEST_BLOCK  # for the blocks that one longest path may grow
+SPARE_BLOCK_WORDS = MAX_PLIES * record.LARGEST_BLOCK  # for the blocks that one longest path may grow
 
 
 class WaveArrays(Bundle):
@@ -513,8 +504,8 @@ def _noted_visits(note: int64) -> int64:
 @inner
 def _note_place(A: ArenaArrays, at: int64, subject: int64) -> int64:
     """Returns the place of the note on a subject, or the first free one of its row."""
-    end = at + FIRST_NOTE + A.guards[at + NOTES]
-    place = at + FIRST_NOTE
+    end = at + arena.FIRST_NOTE + A.guards[at + arena.NOTES]
+    place = at + arena.FIRST_NOTE
     while place < end and _subject(A.guards[place]) != subject:
         place += 1
     return place
@@ -524,11 +515,11 @@ def _note_place(A: ArenaArrays, at: int64, subject: int64) -> int64:
 def _add_note(A: ArenaArrays, at: int64, subject: int64) -> bool:
     """Increments the count of a subject; returns whether there was room for it."""
     place = _note_place(A, at, subject)
-    if place == at + FIRST_NOTE + A.guards[at + NOTES]:
-        if A.guards[at + NOTES] == MOST_NOTES:
+    if place == at + arena.FIRST_NOTE + A.guards[at + arena.NOTES]:
+        if A.guards[at + arena.NOTES] == arena.MOST_NOTES:
             return False
         A.guards[place] = subject << COUNT_BITS
-        A.guards[at + NOTES] += 1
+        A.guards[at + arena.NOTES] += 1
     A.guards[place] += 1
     return True
 
@@ -537,14 +528,14 @@ def _add_note(A: ArenaArrays, at: int64, subject: int64) -> bool:
 def _remove_note(A: ArenaArrays, at: int64, subject: int64) -> None:
     """Decrements the count of a subject, if it is noted."""
     place = _note_place(A, at, subject)
-    last = at + FIRST_NOTE + A.guards[at + NOTES] - 1
+    last = at + arena.FIRST_NOTE + A.guards[at + arena.NOTES] - 1
     if place > last:
         return
     A.guards[place] -= 1
     if _noted_visits(A.guards[place]) == 0:
         A.guards[place] = A.guards[last]
         A.guards[last] = 0
-        A.guards[at + NOTES] -= 1
+        A.guards[at + arena.NOTES] -= 1
 
 
 # ------------------------------------------------------------------ visits in flight
@@ -571,21 +562,21 @@ def drop_visit(A: ArenaArrays, at: int64, rec: int64, j: int64) -> None:
 def flying_over(A: ArenaArrays, at: int64, rec: int64, j: int64) -> int64:
     """Returns the visits in flight over edge `j` of a record with a locked row; without a note, a bound."""
     place = _note_place(A, at, _over_edge(rec, j))
-    if place == at + FIRST_NOTE + A.guards[at + NOTES]:
-        return threads_of(A)
+    if place == at + arena.FIRST_NOTE + A.guards[at + arena.NOTES]:
+        return arena.threads_of(A)
     return _noted_visits(A.guards[place])
 
 
 @inner
 def has_notes(A: ArenaArrays, at: int64) -> bool:
     """Returns whether there may be visits in flight over edges of a record with a locked row."""
-    return A.guard_mask != 0 and A.guards[at + NOTES] != 0
+    return A.guard_mask != 0 and A.guards[at + arena.NOTES] != 0
 
 
 @inner
 def visits_over(A: ArenaArrays, at: int64, rec: int64, note: int64) -> tuple[int64, int64]:
     """Returns (edge, visits in flight) of a note of a row; edge -1 if it is not about the record."""
-    found = A.guards[at + FIRST_NOTE + note]
+    found = A.guards[at + arena.FIRST_NOTE + note]
     if _subject(found) >> EDGE_BITS != rec:
         return int64(-1), int64(0)
     return _subject(found) & ((1 << EDGE_BITS) - 1), _noted_visits(found)
@@ -602,12 +593,12 @@ def claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
     """Claims an unknown position as this thread's leaf; returns False if it is known by now, or claimed."""
     if A.guard_mask == 0:
         return True
-    at = row_of(A, key)
-    take_guard(A, at)
+    at = arena.row_of(A, key)
+    arena.take_guard(A, at)
     place = _note_place(A, at, _leaf_subject(key))
-    is_free = place == at + FIRST_NOTE + A.guards[at + NOTES]
-    is_claimed = is_free and find(A, key, check) == 0 and _add_note(A, at, _leaf_subject(key))
-    give_guard(A, at)
+    is_free = place == at + arena.FIRST_NOTE + A.guards[at + arena.NOTES]
+    is_claimed = is_free and arena.find(A, key, check) == 0 and _add_note(A, at, _leaf_subject(key))
+    arena.give_guard(A, at)
     return is_claimed
 
 
@@ -615,7 +606,7 @@ def claim_leaf(A: ArenaArrays, key: uint64, check: uint64) -> bool:
 def release_leaf(A: ArenaArrays, key: uint64) -> None:
     """Removes the note on a leaf that is in the table by now."""
     if A.guard_mask:
-        at = row_of(A, key)
-        take_guard(A, at)
+        at = arena.row_of(A, key)
+        arena.take_guard(A, at)
         _remove_note(A, at, _leaf_subject(key))
-        give_guard(A, at)
+        arena.give_guard(A, at)

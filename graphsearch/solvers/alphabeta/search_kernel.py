@@ -52,67 +52,22 @@ from ...evaluators.quiescence_kernel import (
     value_at_limit,
 )
 from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
-from ...graph.arena_kernel import ArenaArrays, find
+from ...graph import arena_kernel as arena
+from ...graph.arena_kernel import ArenaArrays
 from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv
 from ...jit.types import Items, Pointer, int64, uint8, uint16, uint64
+from ...position import board_kernel as board
 from ...position.board import CLOCK_DRAW, FREE_CLOCK, KEY, BoardTable, Position
-from ...position.board_kernel import (
-    PW,
-    check_hash,
-    clock_of,
-    from_square,
-    generate_moves,
-    in_check,
-    is_dead,
-    make_move,
-    man_at,
-    position_key,
-    side_to_move,
-)
 from ...position.values import FAR, LEAST_MATE, MATE
-from ...store.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
-from ...store.record_kernel import (
-    CODE,
-    NO_BLOCK,
-    block_class_of,
-    code_bytes,
-    edge_at,
-    edge_move,
-    edge_visits,
-    flags_of,
-    lower_in,
-    materialised,
-    move_count,
-    stride_at,
-)
-from ...store.transposition_kernel import (
-    AGE,
-    ALL,
-    CUT,
-    EXACT,
-    GENERATION,
-    LOWER,
-    MOST_DEPTH,
-    PROOF,
-    PV,
-    UPPER,
-    EntryArrays,
-    bound_in,
-    check_in,
-    depth_in,
-    find_entry,
-    move_in,
-    packed_entry,
-    place_for,
-    proves_mate,
-    put_entry,
-    value_in,
-)
+from ...store import bounds_kernel as bounds
+from ...store import record_kernel as record
+from ...store import transposition_kernel as entry
+from ...store.transposition_kernel import EntryArrays
 
 # ------------------------------------------------------------------------------------ layout
-PLIES = MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead
+PLIES = entry.MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead
 MOVE_ROOM = 256
 QUIET_PLIES = MAX_PLY  # of quiescence; at the last ply the static value counts
 
@@ -200,22 +155,6 @@ def below_root(value: int64, ply: int64) -> int64:
 
 
 @inner
-def cached(S: Search, key: uint64) -> uint64:
-    """Returns the cache's data word of a position, 0 if none."""
-    i = int64(key & S.cache_mask) * 2
-    data = S.cache[i + 1]
-    return data if S.cache[i] ^ data == key else ZERO
-
-
-@inner
-def keep(S: Search, key: uint64, data: uint64) -> None:
-    """Inserts a data word into the cache."""
-    i = int64(key & S.cache_mask) * 2
-    S.cache[i] = key ^ data
-    S.cache[i + 1] = data
-
-
-@inner
 def counted_static(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
@@ -231,7 +170,7 @@ quiescence = quiescence_over(counted_static, exact=True)
 @inner
 def quiesce(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
     """Returns the fail-soft quiescence value of the position at a ply, root-relative."""
-    copy_words(s, S.quiet, PW)
+    copy_words(s, S.quiet, board.PW)
     S.quiet[KEPT] = ZERO
     low, high, first = below_root(alpha, -ply), below_root(beta, -ply), int64(0)
     value = quiescence(S.table, S.weights, S.quiet, S.area, first, low, high, first, False)
@@ -242,25 +181,27 @@ def quiesce(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> in
 @inner
 def ends(value: int64, bound: int64, alpha: int64, beta: int64) -> bool:
     """Returns whether a value with its bound answers a window."""
-    if bound == EXACT:
+    if bound == entry.EXACT:
         return True
-    return value >= beta if bound == LOWER else value <= alpha
+    return value >= beta if bound == entry.LOWER else value <= alpha
 
 
 @inner
 def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> int64:
     """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
-    key = position_key(S.table, s)
-    data = cached(S, key)
-    bound = int64(data >> CACHE_BOUND_AT)
+    key = board.position_key(S.table, s)
+    i = int64(key & S.cache_mask) * 2
+    data = S.cache[i + 1]
+    bound = int64(data >> CACHE_BOUND_AT) if S.cache[i] ^ data == key else int64(0)
     if bound:
         value = below_root(int64(data & CACHE_MASK) - CACHE_BIAS, ply)
         if ends(value, bound, alpha, beta):
             S.counters[CACHED] += 1
             return value
     value = quiesce(S, s, ply, alpha, beta)
-    bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
-    keep(S, key, U(below_root(value, -ply) + CACHE_BIAS) | U(bound) << CACHE_BOUND_AT)
+    bound = entry.LOWER if value >= beta else (entry.UPPER if value <= alpha else entry.EXACT)
+    data = U(below_root(value, -ply) + CACHE_BIAS) | U(bound) << CACHE_BOUND_AT
+    S.cache[i], S.cache[i + 1] = key ^ data, data
     return value
 
 
@@ -279,20 +220,20 @@ def entry_value(
     data: uint64, depth: int64, alpha: int64, beta: int64, ply: int64, clock: int64
 ) -> tuple[bool, int64]:
     """Returns whether an entry ends a node, and its root-relative value."""
-    bound = bound_in(data)
-    value = value_in(data)
-    found = depth_in(data)
+    bound = entry.bound_in(data)
+    value = entry.value_in(data)
+    found = entry.depth_in(data)
     at_root = below_root(value, ply)
     if bound == NO_BOUND:
         return False, at_root
-    if proves_mate(value, bound):
+    if entry.proves_mate(value, bound):
         plies = MATE - abs(value)
         if clock + plies > CLOCK_DRAW:
             return False, at_root
-        if bound == EXACT and found != depth and found != PROOF and plies > found:
-            bound = LOWER if value > 0 else UPPER  # a shorter mate may exist beyond the depth
+        if bound == entry.EXACT and found != depth and found != entry.PROOF and plies > found:
+            bound = entry.LOWER if value > 0 else entry.UPPER  # a shorter mate may exist beyond the depth
         return ends(at_root, bound, alpha, beta), at_root
-    if found != PROOF and (found != depth or not clock_is_far(clock, depth)):
+    if found != entry.PROOF and (found != depth or not clock_is_far(clock, depth)):
         return False, at_root
     return ends(at_root, bound, alpha, beta), at_root
 
@@ -304,38 +245,38 @@ def graph_proof(A: ArenaArrays, rec: int64, s: Position) -> tuple[int64, int64]:
     A proven win mates in at most the plies that the record holds; a proof without a length is not used.
     NO_BOUND if nothing is proven for a path that arrives with the clock of `s`.
     """
-    if not is_settled(A, rec, s):
+    if not bounds.is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
-    if not is_decisive(flags_of(A, rec)):
-        return EXACT, int64(0)
-    code = node_code(A, rec, int64(0))
-    if code > MOST_MATE:
+    if not bounds.is_decisive(record.flags_of(A, rec)):
+        return entry.EXACT, int64(0)
+    code = bounds.node_code(A, rec, int64(0))
+    if code > bounds.MOST_MATE:
         return int64(NO_BOUND), int64(0)
     if code == 1:
-        return EXACT, int64(-MATE)
-    if lower_in(flags_of(A, rec)) == 1:
-        return LOWER, MATE - (code - 1)
-    return UPPER, code - 1 - MATE
+        return entry.EXACT, int64(-MATE)
+    if record.lower_in(record.flags_of(A, rec)) == 1:
+        return entry.LOWER, MATE - (code - 1)
+    return entry.UPPER, code - 1 - MATE
 
 
 @inner
 def is_stored(E: EntryArrays, place: int64) -> bool:
     """Returns whether an entry was written by an earlier run."""
-    return int64(E.ages[place]) & AGE != E.counters[GENERATION]
+    return int64(E.ages[place]) & entry.AGE != E.counters[entry.GENERATION]
 
 
 @inner
 def bound_found(frame: Pointer[int64], ply: int64, clock: int64) -> int64:
     """Returns the bound to write for a finished frame's value, NO_BOUND if none may be written."""
     best = frame[BEST]
-    bound = LOWER if best >= frame[BETA] else (EXACT if best > frame[LOW] else UPPER)
-    tainted = (frame[TAINT] if bound != LOWER else frame[BEST_TAINT]) < ply
+    bound = entry.LOWER if best >= frame[BETA] else (entry.EXACT if best > frame[LOW] else entry.UPPER)
+    tainted = (frame[TAINT] if bound != entry.LOWER else frame[BEST_TAINT]) < ply
     if not tainted and clock_is_far(clock, frame[DEPTH]):
         return bound
-    if proves_mate(best, bound):
-        return LOWER if best > 0 else UPPER
-    if bound == EXACT and frame[BEST_TAINT] >= ply and clock_is_far(clock, frame[DEPTH]):
-        return LOWER
+    if entry.proves_mate(best, bound):
+        return entry.LOWER if best > 0 else entry.UPPER
+    if bound == entry.EXACT and frame[BEST_TAINT] >= ply and clock_is_far(clock, frame[DEPTH]):
+        return entry.LOWER
     return int64(NO_BOUND)
 
 
@@ -346,13 +287,17 @@ def gives_way(data: uint64, stored: bool, value: int64, depth: int64, bound: int
     The shorter of two mates stays, and an exact value against another bound of its depth; only a deeper
     value overwrites an exact value of an earlier run.
     """
-    if depth_in(data) == PROOF:
-        known, new = abs(value_in(data)), abs(value)
-        return depth == PROOF and (new > known or (new == known and bound == EXACT != bound_in(data)))
+    if entry.depth_in(data) == entry.PROOF:
+        known, new = abs(entry.value_in(data)), abs(value)
+        return depth == entry.PROOF and (
+            new > known or (new == known and bound == entry.EXACT != entry.bound_in(data))
+        )
     if bound == NO_BOUND:
-        return bound_in(data) == NO_BOUND
-    if bound_in(data) == EXACT and depth != PROOF:
-        return depth > depth_in(data) if stored else bound == EXACT or depth != depth_in(data)
+        return entry.bound_in(data) == NO_BOUND
+    if entry.bound_in(data) == entry.EXACT and depth != entry.PROOF:
+        return (
+            depth > entry.depth_in(data) if stored else bound == entry.EXACT or depth != entry.depth_in(data)
+        )
     return True
 
 
@@ -367,20 +312,22 @@ def write_entry(
         return
     value = below_root(frame[BEST], -ply) if bound else int64(0)
     depth = int64(frame[DEPTH])
-    if proves_mate(value, bound):  # holds at every depth; it is the shortest if the depth covers it
-        if bound == EXACT and MATE - abs(value) > depth:
-            bound = LOWER if value > 0 else UPPER
-        depth = int64(PROOF)
-    data = packed_entry(value, move, depth, bound, frame[KIND], frame[CUT_BY], check)
-    place = place_for(E, key, check)
+    if entry.proves_mate(value, bound):  # holds at every depth; it is the shortest if the depth covers it
+        if bound == entry.EXACT and MATE - abs(value) > depth:
+            bound = entry.LOWER if value > 0 else entry.UPPER
+        depth = int64(entry.PROOF)
+    data = entry.packed_entry(value, move, depth, bound, frame[KIND], frame[CUT_BY], check)
+    place = entry.place_for(E, key, check)
     if E.keys[place] == key:
         old = E.data[place]
-        if check_in(old) == check_in(data) and not gives_way(old, is_stored(E, place), value, depth, bound):
+        if entry.check_in(old) == entry.check_in(data) and not gives_way(
+            old, is_stored(E, place), value, depth, bound
+        ):
             return
         if old == data:
-            E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))
+            E.ages[place] = uint8((E.ages[place] & ~uint8(entry.AGE)) | uint8(E.counters[entry.GENERATION]))
             return
-    put_entry(E, place, key, data, True)
+    entry.put_entry(E, place, key, data, True)
 
 
 # ---------------------------------------------------------------------------- order of moves
@@ -406,7 +353,7 @@ def is_quiet(s: Position, m: int64) -> bool:
 @inner
 def by_side(s: Position, m: int64) -> int64:
     """Returns the index of a move of the side to move in `history`."""
-    return side_to_move(s) * FROM_TO + (m & FROM_TO_MASK)
+    return board.side_to_move(s) * FROM_TO + (m & FROM_TO_MASK)
 
 
 @inner
@@ -414,7 +361,7 @@ def plain_score(S: Search, s: Position, m: int64, ply: int64) -> int64:
     """Returns the score of a move without visits in the graph."""
     gain = capture_gain(s, m)
     if gain > 0:
-        return CAPTURE + gain * 8 - man_at(s, from_square(m))
+        return CAPTURE + gain * 8 - board.man_at(s, board.from_square(m))
     if gain < 0:
         return LOSING + gain  # promotions to less than a queen
     if m == S.killers[2 * ply]:
@@ -432,31 +379,6 @@ def score_moves(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> No
     for i in range(frame[NEXT], frame[COUNT]):
         scores[i] = plain_score(S, s, int64(moves[i]), ply)
     frame[SCORED] = 1
-
-
-@inner
-def score_by_graph(
-    A: ArenaArrays, rec: int64, moves: Pointer[uint16], scores: Pointer[int64], n: int64
-) -> None:
-    """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
-
-    Few visits predict less than the search's own history; those moves only get P added to it.
-    """
-    codes = code_bytes(A, rec)
-    for i in range(n):
-        scores[i] = scores[i] + (int64(codes[i]) & CODE) * CODE_WEIGHT
-    if block_class_of(A, rec) == NO_BLOCK:
-        return
-    stride = stride_at(A, rec)
-    edge = edge_at(A, rec, int64(0))
-    for _ in range(materialised(A, rec)):
-        visits = edge_visits(A, edge)
-        move = edge_move(A, edge)
-        if visits >= LEAST_VISITS:
-            for i in range(n):
-                if moves[i] == move:
-                    scores[i] = VISITED + visits * 64
-        edge += stride
 
 
 @inner
@@ -481,7 +403,7 @@ def take_table_move(frame: Pointer[int64], moves: Pointer[uint16], scores: Point
 @inner
 def loses(S: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -> bool:
     """Returns whether a capture loses by exchange, and stores the result in its score."""
-    if PLAIN_VALUES[man_at(s, from_square(m))] > capture_gain(s, m):
+    if PLAIN_VALUES[board.man_at(s, board.from_square(m))] > capture_gain(s, m):
         won = exchange(S.table, s, m, S.gains)
         if won < 0:
             scores[at] = LOSING + won
@@ -545,18 +467,29 @@ def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None
 
 @inner
 def order_by_graph(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64], ply: int64) -> bool:
-    """Scores a frame's moves with its record, if that has as many moves; returns whether it did."""
-    rec = frame[RECORD]
-    if move_count(A, rec) != frame[COUNT]:
+    """Scores a frame's moves with its record, if that has as many moves; returns whether it did.
+
+    Much visited edges rank by N. Few visits predict less than the search's own history; those moves only get
+    P added to it.
+    """
+    rec, n = frame[RECORD], frame[COUNT]
+    if record.move_count(A, rec) != n:
         return False
     score_moves(S, s, frame, ply)
-    score_by_graph(
-        A,
-        rec,
-        adv(S.moves, ply * MOVE_ROOM),
-        adv(S.scores, ply * MOVE_ROOM),
-        frame[COUNT],
-    )
+    moves, scores = adv(S.moves, ply * MOVE_ROOM), adv(S.scores, ply * MOVE_ROOM)
+    codes = record.code_bytes(A, rec)
+    for i in range(n):  # in canonical order
+        scores[i] = scores[i] + (int64(codes[i]) & record.CODE) * CODE_WEIGHT
+    if not record.has_block(A, rec):
+        return True
+    stride = record.stride_at(A, rec)
+    edge = record.edge_at(A, rec, int64(0))
+    for _ in range(record.materialised(A, rec)):
+        visits = record.edge_visits(A, edge)
+        for i in range(n if visits >= LEAST_VISITS else int64(0)):
+            if moves[i] == record.edge_move(A, edge):
+                scores[i] = VISITED + visits * 64
+        edge += stride
     return True
 
 
@@ -564,10 +497,10 @@ def order_by_graph(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64]
 @inner
 def repeated_at(S: Search, s: Position, ply: int64) -> int64:
     """Returns the ply of an earlier occurrence on the path; -1: twice in the game; NO_TAINT: none."""
-    clock = clock_of(s)
+    clock = board.clock_of(s)
     key = s[KEY]
     for back in range(4, min(clock, ply) + 1, 2):
-        if S.positions[(ply - back) * PW + KEY] == key:
+        if S.positions[(ply - back) * board.PW + KEY] == key:
             return ply - back
     if clock >= ply:
         for i in range(S.game_size):
@@ -579,10 +512,10 @@ def repeated_at(S: Search, s: Position, ply: int64) -> int64:
 @inner
 def ends_by_rule(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Returns whether a position is a draw by material, clock or repetition, or mate at the last move."""
-    if is_dead(s):
+    if board.is_dead(s):
         frame[BEST] = 0
         return True
-    if clock_of(s) >= CLOCK_DRAW:
+    if board.clock_of(s) >= CLOCK_DRAW:
         frame[BEST] = value_at_limit(S.table, s, ply, S.scratch)
         S.counters[PATH_DRAWS] += 1
         return True
@@ -599,14 +532,14 @@ def ends_by_rule(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> b
 @inner
 def may_return(S: Search, s: Position, ply: int64) -> bool:
     """Returns whether a position that stood twice in the game may recur: then no entry ends a node."""
-    return S.game_size > 0 and clock_of(s) >= ply
+    return S.game_size > 0 and board.clock_of(s) >= ply
 
 
 @inner
 def ends_by_entry(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Returns whether a transposition entry ends the node; if not, its move is the first to try."""
     key, check = S.keys[2 * ply], S.keys[2 * ply + 1]
-    place = find_entry(E, key, check)
+    place = entry.find_entry(E, key, check)
     if place < 0:
         return False
     counters = S.counters
@@ -614,11 +547,11 @@ def ends_by_entry(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64],
     counters[HITS] += 1
     if is_stored(E, place):
         counters[STORED_HITS] += 1
-    frame[TABLE_MOVE] = move_in(data)
+    frame[TABLE_MOVE] = entry.move_in(data)
     if may_return(S, s, ply):
         return False
-    usable, value = entry_value(data, frame[DEPTH], frame[ALPHA], frame[BETA], ply, clock_of(s))
-    if not usable or (ply == 0 and move_in(data) == 0):
+    usable, value = entry_value(data, frame[DEPTH], frame[ALPHA], frame[BETA], ply, board.clock_of(s))
+    if not usable or (ply == 0 and entry.move_in(data) == 0):
         return False
     frame[BEST] = value
     frame[BEST_MOVE] = frame[TABLE_MOVE]
@@ -631,7 +564,7 @@ def ends_by_graph(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64],
     """Returns whether the graph proves the node; if not, notes its record for the order of moves."""
     if not S.counters[WITH_GRAPH]:
         return False
-    rec = find(A, S.keys[2 * ply], S.keys[2 * ply + 1])
+    rec = arena.find(A, S.keys[2 * ply], S.keys[2 * ply + 1])
     frame[RECORD] = rec
     if rec == 0 or ply == 0 or may_return(S, s, ply):
         return False
@@ -645,23 +578,17 @@ def ends_by_graph(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64],
 
 
 @inner
-def begin_frame(frame: Pointer[int64]) -> None:
-    """Clears a frame, except for its window, depth and type, which the caller has set."""
-    frame[LOW] = frame[ALPHA]
+def enter_node(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64) -> bool:
+    """Counts a new position; returns whether it is a leaf or rules, entry, graph or lack of moves end it."""
+    s = adv(S.positions, ply * board.PW)
+    frame = adv(S.frames, ply * FRAME)
+    counters = S.counters
+    frame[LOW] = frame[ALPHA]  # the caller has set window, depth and type
     frame[BEST] = -FAR
     for i in CLEARED:
         frame[i] = 0
     frame[TAINT] = NO_TAINT
     frame[BEST_TAINT] = NO_TAINT
-
-
-@inner
-def enter_node(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64) -> bool:
-    """Counts a new position; returns whether it is a leaf or rules, entry, graph or lack of moves end it."""
-    s = adv(S.positions, ply * PW)
-    frame = adv(S.frames, ply * FRAME)
-    counters = S.counters
-    begin_frame(frame)
     S.lengths[ply] = 0
     if frame[DEPTH] == 0:
         counters[LEAVES] += 1
@@ -672,8 +599,8 @@ def enter_node(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64) -> bool:
     counters[BY_KIND + frame[KIND]] += 1
     if ends_by_rule(S, s, frame, ply):
         return True
-    S.keys[2 * ply] = position_key(S.table, s)
-    S.keys[2 * ply + 1] = check_hash(s)
+    S.keys[2 * ply] = board.position_key(S.table, s)
+    S.keys[2 * ply + 1] = board.check_hash(s)
     if ends_by_entry(S, E, s, frame, ply) or ends_by_graph(S, A, s, frame, ply):
         return True
     return list_moves(S, A, s, frame, ply)
@@ -682,10 +609,10 @@ def enter_node(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64) -> bool:
 @inner
 def list_moves(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64], ply: int64) -> bool:
     """Generates the moves of a node; returns whether it has none."""
-    n = int64(generate_moves(S.table, s, adv(S.moves, ply * MOVE_ROOM)))
+    n = int64(board.generate_moves(S.table, s, adv(S.moves, ply * MOVE_ROOM)))
     frame[COUNT] = n
     if n == 0:
-        frame[BEST] = ply - MATE if in_check(S.table, s) else int64(0)
+        frame[BEST] = ply - MATE if board.in_check(S.table, s) else int64(0)
         return True
     S.counters[EXPANDED] += 1
     S.counters[MOVES] += n
@@ -695,24 +622,18 @@ def list_moves(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64], pl
 
 
 @inner
-def type_of_child(kind: int64, first: bool) -> int64:
-    """Returns the expected type of a child."""
-    if not first or kind == ALL:
-        return CUT
-    return PV if kind == PV else ALL
-
-
-@inner
 def descend(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
     """Makes a move; sets position, depth, type and window of the frame below."""
     below = adv(frame, FRAME)
-    child = adv(s, PW)
-    make_move(S.table, s, child, m)
+    child = adv(s, board.PW)
+    board.make_move(S.table, s, child, m)
     frame[MOVE] = m
     frame[AGAIN] = 0
     first = frame[NEXT] == 1
     below[DEPTH] = frame[DEPTH] - 1
-    below[KIND] = type_of_child(frame[KIND], first)
+    below[KIND] = frame[KIND] if first and frame[KIND] == entry.PV else entry.CUT
+    if first and frame[KIND] == entry.CUT:
+        below[KIND] = entry.ALL
     below[BETA] = -frame[ALPHA]
     below[ALPHA] = -frame[BETA] if first else -frame[ALPHA] - 1
 
@@ -737,7 +658,7 @@ def search_again(S: Search, frame: Pointer[int64], value: int64) -> bool:
     below = adv(frame, FRAME)
     below[ALPHA] = -frame[BETA]
     below[BETA] = -frame[ALPHA]
-    below[KIND] = PV
+    below[KIND] = entry.PV
     frame[AGAIN] = 1
     S.counters[RESEARCHES] += 1
     return True
@@ -761,7 +682,7 @@ def take_value(S: Search, frame: Pointer[int64], ply: int64, value: int64) -> bo
 @inner
 def finish_node(S: Search, E: EntryArrays, ply: int64, cut: bool) -> None:
     """Stores the result of a searched node."""
-    s = adv(S.positions, ply * PW)
+    s = adv(S.positions, ply * board.PW)
     frame = adv(S.frames, ply * FRAME)
     if cut:
         S.counters[CUTOFFS] += 1
@@ -769,7 +690,7 @@ def finish_node(S: Search, E: EntryArrays, ply: int64, cut: bool) -> None:
             S.counters[FIRST_CUTOFFS] += 1
         frame[CUT_BY] = frame[NEXT]
         learn_cut(S, s, frame, ply)
-    write_entry(E, S.keys[2 * ply], S.keys[2 * ply + 1], frame, ply, clock_of(s))
+    write_entry(E, S.keys[2 * ply], S.keys[2 * ply + 1], frame, ply, board.clock_of(s))
     if cut:
         frame[TAINT] = frame[BEST_TAINT]
     if frame[TAINT] >= ply:  # the repetition is at or below this node, so it occurs on every path
@@ -783,7 +704,7 @@ def step(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64, mode: int64) -> 
     if mode == ENTER:
         return ply, LEAVE if enter_node(S, E, A, ply) else GO_ON
     if mode == GO_ON:
-        s = adv(S.positions, ply * PW)
+        s = adv(S.positions, ply * board.PW)
         m = next_move(S, E, s, frame, ply)
         if m == 0:
             finish_node(S, E, ply, False)

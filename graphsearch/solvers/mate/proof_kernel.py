@@ -35,40 +35,12 @@ from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import LOW32, ONE, ZERO, U, adv, ptr
 from ...jit.types import Items, Pointer, int64, uint16, uint64
+from ...position import board_kernel as board
 from ...position.board import CLOCK_DRAW, KEY, META, WHITE, BoardTable, Position
-from ...position.board_kernel import (
-    PLACE,
-    PW,
-    check_hash,
-    check_masks,
-    clock_of,
-    generate_moves,
-    in_check,
-    is_dead,
-    make_move,
-    mate_in_one,
-    may_check,
-    side_to_move,
-)
+from ...position.board_kernel import check_masks, mate_in_one, may_check
 from ...position.values import MATE
-from ...store.transposition_kernel import (
-    EXACT,
-    LOWER,
-    NO_TYPE,
-    PROOF,
-    UPPER,
-    EntryArrays,
-    bound_in,
-    check_in,
-    depth_in,
-    find_entry,
-    move_in,
-    packed_entry,
-    place_for,
-    proves_mate,
-    put_entry,
-    value_in,
-)
+from ...store import transposition_kernel as entry
+from ...store.transposition_kernel import EntryArrays
 
 # --------------------------------------------------------------------------------- the table
 INFINITE = 1 << 30  # a proof or disproof number that no search reduces
@@ -103,8 +75,8 @@ class Probe(NamedTuple):
 def key_and_check(s: Position, attacks: bool) -> tuple[uint64, uint64]:
     """Returns (key, check) of a position, whatever its clock; `attacks`: the attacker is to move."""
     meta = s[META]
-    s[META] = meta & PLACE
-    check = check_hash(s) & CHECK_MASK
+    s[META] = meta & board.PLACE
+    check = board.check_hash(s) & CHECK_MASK
     s[META] = meta
     return (s[KEY] if attacks else s[KEY] ^ DEFENDER), check
 
@@ -273,7 +245,7 @@ LEAST_LIMIT, SUM_LIMIT, COUNT, CHOSEN, PLIES, BEFORE, KILLER, FRAME_WORDS = 0, 1
 # counters
 VISITS, VISIT_LIMIT, COUNTERS = 0, 1, 8
 # the answer
-RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_CLOCK, RESULT_MOVE, RESULT_WORDS = 0, 1, 2, 3, 4, 8
+RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_WORDS = 0, 1, 2, 8
 
 Words: TypeAlias = NDArray[np.uint64]
 Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock
@@ -331,11 +303,11 @@ def _is_drawn(P: Memory, c: Position) -> bool:
 @inner
 def _stands_on_path(P: Memory, ply: int64) -> bool:
     """Returns whether the position at a ply occurred earlier on the path."""
-    c = adv(P.words, ply * PW)
-    clock = clock_of(c)
+    c = adv(P.words, ply * board.PW)
+    clock = board.clock_of(c)
     back = int64(4)
     while back <= clock and back <= ply:
-        if adv(P.words, (ply - back) * PW)[KEY] == c[KEY]:
+        if adv(P.words, (ply - back) * board.PW)[KEY] == c[KEY]:
             return True
         back += 2
     return False
@@ -344,7 +316,7 @@ def _stands_on_path(P: Memory, ply: int64) -> bool:
 @inner
 def _seen_from_above(c: Position, pn: int64, bound: int64) -> int64:
     """Returns a child's clock bound for its parent: a capture or a pawn move resets the count."""
-    if clock_of(c) == 0:
+    if board.clock_of(c) == 0:
         return int64(CLOCK_DRAW - 1) if pn == 0 else int64(NO_CLOCK)
     return max(bound - 1, int64(0))
 
@@ -355,25 +327,25 @@ def _untried(T: BoardTable, P: Memory, ply: int64, attacks: bool, plies: int64) 
 
     `attacks`: the attacker is to move there, with `plies` left.
     """
-    c = adv(P.words, ply * PW)
+    c = adv(P.words, ply * board.PW)
     never = (int64(INFINITE), int64(0), int64(0), int64(NO_CLOCK))
-    attacker = side_to_move(c) if attacks else 1 - side_to_move(c)
+    attacker = board.side_to_move(c) if attacks else 1 - board.side_to_move(c)
     own = c[WHITE + attacker]
-    if (own & (own - ONE)) == U(0) or is_dead(c) or _is_drawn(P, c):
+    if (own & (own - ONE)) == U(0) or board.is_dead(c) or _is_drawn(P, c):
         return never
     moves = adv(P.moves, ply * ROOM)
-    n = int64(generate_moves(T, c, moves))
+    n = int64(board.generate_moves(T, c, moves))
     if n == 0:
-        if not attacks and in_check(T, c):
+        if not attacks and board.in_check(T, c):
             return int64(0), int64(INFINITE), int64(0), int64(ANY_CLOCK)
         return never
-    if clock_of(c) >= CLOCK_DRAW:
+    if board.clock_of(c) >= CLOCK_DRAW:
         return int64(INFINITE), int64(0), int64(0), int64(CLOCK_DRAW)
     if plies == 0 or ply >= MOST_PLIES:
         return never
     if not attacks:
         return n, int64(1), int64(0), int64(0)
-    if mate_in_one(T, c, moves, n, adv(P.words, (ply + 1) * PW), adv(P.moves, (ply + 1) * ROOM)) >= 0:
+    if mate_in_one(T, c, moves, n, adv(P.words, (ply + 1) * board.PW), adv(P.moves, (ply + 1) * ROOM)) >= 0:
         return int64(0), int64(INFINITE), int64(1), int64(CLOCK_DRAW - 1)
     if plies == 1:
         return never
@@ -383,11 +355,11 @@ def _untried(T: BoardTable, P: Memory, ply: int64, attacks: bool, plies: int64) 
 @inner
 def _assess(T: BoardTable, P: Memory, ply: int64, attacks: bool, plies: int64) -> Numbers:
     """Returns (pn, dn, length, bound) of the position at a ply: from the table, or as an untried one."""
-    c = adv(P.words, ply * PW)
+    c = adv(P.words, ply * board.PW)
     if plies == ANY_LENGTH and _stands_on_path(P, ply):
         return int64(INFINITE), int64(0), int64(0), int64(NO_CLOCK)
     key, check = key_and_check(c, attacks)
-    known = probe(P.table, key, check, plies, clock_of(c))
+    known = probe(P.table, key, check, plies, board.clock_of(c))
     if known.pn >= 0 and not (P.drawn_count and _is_drawn(P, c)):
         return known.pn, known.dn, known.plies, known.clock
     return _untried(T, P, ply, attacks, plies)
@@ -408,15 +380,15 @@ def _expand(T: BoardTable, P: Memory, ply: int64, attacks: bool, to_the_end: boo
 
     `to_the_end`: lists all children.
     """
-    s = adv(P.words, ply * PW)
+    s = adv(P.words, ply * board.PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
     moves = adv(P.moves, ply * ROOM)
     plies = frame[PLIES]
     below = plies if plies == ANY_LENGTH else plies - 1
-    n = int64(generate_moves(T, s, moves))
+    n = int64(board.generate_moves(T, s, moves))
     _to_front(moves, n, frame[KILLER])
     key, check = key_and_check(s, attacks)
-    _to_front(moves, n, probe(P.table, key, check, plies, clock_of(s)).move)
+    _to_front(moves, n, probe(P.table, key, check, plies, board.clock_of(s)).move)
     M = check_masks(T, s)
     count = int64(0)
     decisive = PN if attacks else DN
@@ -424,8 +396,8 @@ def _expand(T: BoardTable, P: Memory, ply: int64, attacks: bool, to_the_end: boo
         move = moves[i]
         if attacks and plies == 1 and not may_check(s, M, move):
             continue
-        c = adv(P.words, (ply + 1) * PW)
-        make_move(T, s, c, move)
+        c = adv(P.words, (ply + 1) * board.PW)
+        board.make_move(T, s, c, move)
         child = adv(P.children, (ply * ROOM + count) * CHILD_WORDS)
         pn, dn, length, bound = _assess(T, P, ply + 1, not attacks, below)
         child[PN], child[DN], child[LENGTH] = pn, dn, length
@@ -492,7 +464,7 @@ def _summary(P: Memory, ply: int64, attacks: bool) -> Summary:
 @inner
 def _keep(P: Memory, ply: int64, attacks: bool, node: Summary) -> Numbers:
     """Stores a node; returns (pn, dn, plies, clock)."""
-    s = adv(P.words, ply * PW)
+    s = adv(P.words, ply * board.PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
     pn, dn = (node.least, node.total) if attacks else (node.total, node.least)
     plies = node.plies if pn == 0 else frame[PLIES]
@@ -511,7 +483,7 @@ def _descend(T: BoardTable, P: Memory, ply: int64, node: Summary) -> None:
     frame = adv(P.frames, ply * FRAME_WORDS)
     below = adv(frame, FRAME_WORDS)
     move = P.moves[ply * ROOM + node.chosen]
-    make_move(T, adv(P.words, ply * PW), adv(P.words, (ply + 1) * PW), move)
+    board.make_move(T, adv(P.words, ply * board.PW), adv(P.words, (ply + 1) * board.PW), move)
     frame[CHOSEN] = node.chosen
     below[SUM_LIMIT] = min(frame[LEAST_LIMIT], node.second + (node.second >> 2) + 1)
     below[LEAST_LIMIT] = min(frame[SUM_LIMIT] - node.others, int64(INFINITE))
@@ -526,25 +498,7 @@ def _ascend(P: Memory, ply: int64, attacks: bool, node: Summary) -> None:
     above = P.frames[(ply - 1) * FRAME_WORDS + CHOSEN]
     child = adv(P.children, ((ply - 1) * ROOM + above) * CHILD_WORDS)
     child[PN], child[DN], child[LENGTH] = pn, dn, plies
-    child[BOUND] = _seen_from_above(adv(P.words, ply * PW), pn, clock)
-
-
-@inner
-def _begin(P: Memory, words: Pointer[uint64], plies: int64) -> None:
-    for i in range(PW):
-        P.words[i] = words[i]
-    frame = P.frames
-    frame[LEAST_LIMIT], frame[SUM_LIMIT] = int64(INFINITE), int64(INFINITE)
-    frame[PLIES], frame[BEFORE] = int64(plies), P.counters[VISITS]
-
-
-@inner
-def _answer(P: Memory, attacks: bool, node: Summary) -> None:
-    """Stores the root's node, and writes it to `P.result`."""
-    pn, dn, held, clock = _keep(P, int64(0), attacks, node)
-    result = P.result
-    result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
-    result[RESULT_MOVE] = int64(P.moves[node.chosen]) if node.chosen >= 0 else int64(0)
+    child[BOUND] = _seen_from_above(adv(P.words, ply * board.PW), pn, clock)
 
 
 @kernel
@@ -561,15 +515,19 @@ def prove(T: Words, P: Memory, words: Words, attacks: bool, plies: int64, to_the
     Returns:
       The number of listed moves.
     """
-    board = ptr(T, 0)
-    _begin(P, ptr(words, 0), plies)
+    Tp = ptr(T, 0)
+    for i in range(board.PW):
+        P.words[i] = words[i]
+    root = P.frames
+    root[LEAST_LIMIT], root[SUM_LIMIT] = int64(INFINITE), int64(INFINITE)
+    root[PLIES], root[BEFORE] = int64(plies), P.counters[VISITS]
     ply = int64(0)
     moves_now = bool(attacks)
     fresh = True
     while True:
         frame = adv(P.frames, ply * FRAME_WORDS)
         if fresh:
-            _expand(board, P, ply, moves_now, bool(to_the_end) and ply == 0)
+            _expand(Tp, P, ply, moves_now, bool(to_the_end) and ply == 0)
         node = _summary(P, ply, moves_now)
         over = (
             node.least >= frame[LEAST_LIMIT]
@@ -578,7 +536,7 @@ def prove(T: Words, P: Memory, words: Words, attacks: bool, plies: int64, to_the
             or node.total == 0
         )
         if not over and P.counters[VISITS] < P.counters[VISIT_LIMIT]:
-            _descend(board, P, ply, node)
+            _descend(Tp, P, ply, node)
             ply += 1
             moves_now = not moves_now
             fresh = True
@@ -589,7 +547,8 @@ def prove(T: Words, P: Memory, words: Words, attacks: bool, plies: int64, to_the
         ply -= 1
         moves_now = not moves_now
         fresh = False
-    _answer(P, moves_now, node)
+    result = P.result
+    result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], _ = _keep(P, ply, moves_now, node)
     return int64(P.frames[COUNT])
 
 
@@ -637,13 +596,13 @@ def _is_shortest(table: Table, i: int64) -> bool:
 @inner
 def _is_better(E: EntryArrays, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
     """Returns whether a proven mate is better than the existing entry of its position."""
-    at = find_entry(E, key, check)
-    if at < 0 or depth_in(E.data[at]) != PROOF:
+    at = entry.find_entry(E, key, check)
+    if at < 0 or entry.depth_in(E.data[at]) != entry.PROOF:
         return True
-    known = value_in(E.data[at])
+    known = entry.value_in(E.data[at])
     if (known > 0) != (value > 0) or abs(known) < abs(value):
         return abs(known) < abs(value)
-    return bound == EXACT and bound_in(E.data[at]) != EXACT
+    return bound == entry.EXACT and entry.bound_in(E.data[at]) != entry.EXACT
 
 
 @kernel
@@ -660,14 +619,14 @@ def give_entries(table: Table, E: EntryArrays, exact: bool) -> int64:
         attacks = (length & 1) == 1
         key = table.keys[i] if attacks else table.keys[i] ^ DEFENDER
         value = MATE - length if attacks else length - MATE
-        bound = LOWER if attacks else UPPER
+        bound = entry.LOWER if attacks else entry.UPPER
         if exact and _is_shortest(table, i):
-            bound = EXACT
+            bound = entry.EXACT
         check = check_of(table.data[i])
         if clock_bound(table.data[i]) >= CLOCK_DRAW - length and _is_better(E, key, check, value, bound):
             move = move_of(table.data[i])
-            data = packed_entry(value, move, PROOF, bound, NO_TYPE, int64(0), check)
-            put_entry(E, place_for(E, key, check), key, data, True)
+            data = entry.packed_entry(value, move, entry.PROOF, bound, entry.NO_TYPE, int64(0), check)
+            entry.put_entry(E, entry.place_for(E, key, check), key, data, True)
             count += 1
     return count
 
@@ -678,20 +637,20 @@ def take_entries(table: Table, E: EntryArrays) -> int64:
     count = int64(0)
     for i in range(E.keys_size):
         data = E.data[i]
-        if E.keys[i] == ZERO or bound_in(data) == 0:
+        if E.keys[i] == ZERO or entry.bound_in(data) == 0:
             continue
-        value, bound = value_in(data), bound_in(data)
-        if not proves_mate(value, bound):
+        value, bound = entry.value_in(data), entry.bound_in(data)
+        if not entry.proves_mate(value, bound):
             continue
         attacks = value > 0
         length = MATE - abs(value)
         if length == 0 or length >= ANY_LENGTH:
             continue
         key = E.keys[i] if attacks else E.keys[i] ^ DEFENDER
-        check = check_in(data)
+        check = entry.check_in(data)
         held = max(CLOCK_DRAW - length, int64(0))
-        store(table, key, check, int64(0), int64(INFINITE), length, held, move_in(data), int64(1))
-        if bound == EXACT and depth_in(data) == PROOF and length > 2:
+        store(table, key, check, int64(0), int64(INFINITE), length, held, entry.move_in(data), int64(1))
+        if bound == entry.EXACT and entry.depth_in(data) == entry.PROOF and length > 2:
             store(
                 table, key, check, int64(INFINITE), int64(0), length - 2, int64(NO_CLOCK), int64(0), int64(1)
             )

@@ -17,7 +17,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from math import prod
 from typing import Any
 
@@ -41,35 +40,18 @@ PV, CUT, ALL = "pv", "cut", "all"
 KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.transposition.TYPES`
 
 
-class Arrival(Enum):
-    """The way to a node: the first move of its parent, a further one that may well cut, or any other."""
-
-    FIRST = "first"
-    CANDIDATE = "candidate"
-    FURTHER = "further"
-
-
-class Rules(Enum):
-    """A published set of rules."""
-
-    GARMS = "garms"
-    KANNAN = "kannan"
-
-
-def expected(rules: Rules, parent: str, arrival: Arrival) -> str:
-    """Returns the expected type of a node below one of type `parent`.
-
-    Onno Garms: the first child of a PV node is PV, the further ones are Cut; the first child of a Cut node is
-    All, the further ones are Cut; children of All nodes are Cut. Pradu Kannan: in a Cut node the first child
-    and those of all candidate cutoff moves are All, then the node itself becomes All.
-
-    >>> expected(Rules.GARMS, CUT, Arrival.CANDIDATE), expected(Rules.KANNAN, CUT, Arrival.CANDIDATE)
-    ('cut', 'all')
-    """
-    if parent == PV and arrival is Arrival.FIRST:
-        return PV
-    tried = (Arrival.FIRST, Arrival.CANDIDATE) if rules is Rules.KANNAN else (Arrival.FIRST,)
-    return ALL if parent == CUT and arrival in tried else CUT
+PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
+# The way to a node: the first move of its parent, a further one that may well cut, or any other.
+FIRST, CANDIDATE, FURTHER = range(3)
+# The expected types, by the parent's type and the way. Onno Garms: the first child of a PV node is PV, the
+# further ones are Cut; the first child of a Cut node is All, the further ones are Cut; children of All nodes
+# are Cut. Pradu Kannan: in a Cut node the first child and those of all candidate cutoff moves are All, then
+# the node itself becomes All.
+GARMS = np.zeros((4, 3), np.uint8)
+GARMS[PV_CODE:] = CUT_CODE
+GARMS[PV_CODE, FIRST], GARMS[CUT_CODE, FIRST] = PV_CODE, ALL_CODE
+KANNAN = GARMS.copy()
+KANNAN[CUT_CODE, CANDIDATE] = ALL_CODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +172,6 @@ Mask = NDArray[np.bool_]
 Level = tuple[Numbers, Words]  # indices, `[R]`, and words, `[R, 10]`, of the positions at one distance
 OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
 
-PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
 NO_DISTANCE = (1 << 15) - 1  # of a node without a PV node above it
 UNSEEN = -1
 TYPE_OF_BOUND = np.array([fields.NO_TYPE, fields.ALL, fields.CUT, fields.PV], np.uint8)  # none, UPPER, LOWER
@@ -236,12 +217,6 @@ def _nodes_of(data: Words) -> Nodes:
     return nodes
 
 
-def _expected_types(rules: Rules) -> Codes:
-    """Returns the expected types by the parent's type and the arrival, `[4, 3]`."""
-    rows = [[TYPES.index(expected(rules, kind, arrival)) for arrival in Arrival] for kind in KINDS]
-    return np.array([[0, 0, 0], *rows], np.uint8)
-
-
 def walk(board: chess.Board, keys: Words, data: Words, *, on_progress: OnProgress | None = None) -> Nodes:
     """Returns the entries that legal moves through entries reach from a position, by their ply.
 
@@ -267,7 +242,6 @@ def walk(board: chess.Board, keys: Words, data: Words, *, on_progress: OnProgres
 class _Walk:
     def __init__(self, keys: Words, nodes: Nodes) -> None:
         self._keys, self.nodes = keys, nodes
-        self._garms, self._kannan = _expected_types(Rules.GARMS), _expected_types(Rules.KANNAN)
 
     def start(self, board: chess.Board) -> Level:
         """Returns the first level: the start alone."""
@@ -319,7 +293,7 @@ class _Walk:
         of, found = of[is_stored], found[is_stored]
         self.nodes.stored[at] = np.bincount(of, minlength=len(at))
         is_first = np.where(has_best[of], is_best[is_stored], np.diff(of, prepend=-1) != 0)
-        arrival = np.where(is_first, 0, np.where(is_noisy[is_stored], 1, 2))  # in the order of `Arrival`
+        arrival = np.where(is_first, FIRST, np.where(is_noisy[is_stored], CANDIDATE, FURTHER))
         return self._meet(at[of], ply, found, arrival, children[is_stored])
 
     def _meet(self, parents: Numbers, ply: int, at: Numbers, arrival: Numbers, words: Words) -> Level:
@@ -330,10 +304,10 @@ class _Walk:
         nodes.ply[new] = ply + 1
         now = nodes.ply[at] == ply + 1
         above, child, way = nodes[parents[now]], at[now], arrival[now]
-        garms = self._garms[above.garms, way].astype(np.int32)
+        garms = GARMS[above.garms, way].astype(np.int32)
         distance = np.where(above.actual == PV_CODE, 0, above.distance).astype(np.int32) + 1
         np.minimum.at(nodes.line, child, garms << LINE_SHIFT | np.minimum(distance, NO_DISTANCE))
-        np.minimum.at(nodes.kannan, child, self._kannan[above.kannan, way])
+        np.minimum.at(nodes.kannan, child, KANNAN[above.kannan, way])
         return new, words[is_new][index]
 
 

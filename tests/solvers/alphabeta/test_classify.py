@@ -19,17 +19,19 @@ from graphsearch.position.values import MATE
 from graphsearch.solvers import nodetypes
 from graphsearch.solvers.nodetypes import (
     ALL,
+    CANDIDATE,
     CUT,
+    FIRST,
+    FURTHER,
+    GARMS,
+    KANNAN,
     KINDS,
     NO_DISTANCE,
     PV,
-    Arrival,
     Classification,
-    Rules,
     Words,
     classify,
     classify_file,
-    expected,
     minimal,
     minimal_of,
     walk,
@@ -178,10 +180,7 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
             facts[key] = (ply, garms, kannan, distance, board.legal_moves.count(), len(children))
             for place, (move, after) in enumerate(children):
                 way = plain_way(board, move, entries[key].move, place)
-                types = [
-                    TYPES.index(expected(rules, TYPES[kind], way))
-                    for rules, kind in ((Rules.GARMS, garms), (Rules.KANNAN, kannan))
-                ]
+                types = int(GARMS[garms, way]), int(KANNAN[kannan, way])
                 own = found.setdefault(key_of(after), [ply + 1, 9, 9, 0])
                 if own[0] == ply + 1:
                     own[1], own[3] = min((own[1], own[3]), (types[0], min(above + 1, NO_DISTANCE)))
@@ -198,10 +197,10 @@ def plain_children(board: chess.Board) -> Iterator[tuple[chess.Move, chess.Board
         yield move, after
 
 
-def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> Arrival:
+def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> int:
     if move == best or (best is None and place == 0):
-        return Arrival.FIRST
-    return Arrival.CANDIDATE if board.is_capture(move) or board.gives_check(move) else Arrival.FURTHER
+        return FIRST
+    return CANDIDATE if board.is_capture(move) or board.gives_check(move) else FURTHER
 
 
 @pytest.mark.parametrize(
@@ -298,6 +297,9 @@ def test_what_no_floating_point_number_holds_is_infinite_and_null_in_json() -> N
     assert (deep.as_dict()["worst"], minimal_of([30.5] * 300).as_dict()["worst"]) == (None, None)
 
 
+RULES = {"garms": GARMS, "kannan": KANNAN}
+
+
 class UniformTree:
     """A tree with b moves at every node, the best one first, and the nodes of alpha-beta by ply and type.
 
@@ -307,7 +309,7 @@ class UniformTree:
     def __init__(self, branching: int, depth: int) -> None:
         self.branching, self.depth = branching, depth
         self.types: Counter[tuple[int, str]] = Counter()
-        self.as_expected: Counter[tuple[Rules, bool]] = Counter()
+        self.as_expected: Counter[tuple[str, bool]] = Counter()
 
     def minimax(self, value: int, ply: int) -> int:
         if ply == self.depth:
@@ -317,7 +319,7 @@ class UniformTree:
     def child(self, value: int, place: int) -> int:
         return -value + (place and 1 + place % 3)
 
-    def search(self, value: int, ply: int, alpha: float, beta: float, kinds: dict[Rules, str]) -> float:
+    def search(self, value: int, ply: int, alpha: float, beta: float, kinds: dict[str, str]) -> float:
         best = self.best_of_children(value, ply, alpha, beta, kinds) if ply < self.depth else value
         kind = CUT if best >= beta else ALL if best <= alpha else PV
         self.types[ply, kind] += 1
@@ -326,12 +328,12 @@ class UniformTree:
         return best
 
     def best_of_children(
-        self, value: int, ply: int, alpha: float, beta: float, kinds: dict[Rules, str]
+        self, value: int, ply: int, alpha: float, beta: float, kinds: dict[str, str]
     ) -> float:
         best = -math.inf
         for place in range(self.branching):
-            way = Arrival.FURTHER if place else Arrival.FIRST
-            below = {rules: expected(rules, kind, way) for rules, kind in kinds.items()}
+            way = FURTHER if place else FIRST
+            below = {name: TYPES[RULES[name][TYPES.index(kind), way]] for name, kind in kinds.items()}
             window = -beta, -max(alpha, best)
             best = max(best, -self.search(self.child(value, place), ply + 1, *window, below))
             if best >= beta:
@@ -344,27 +346,9 @@ def test_alpha_beta_in_perfect_order_visits_the_minimal_tree_and_the_expected_ty
     branching: int, depth: int
 ) -> None:
     tree = UniformTree(branching, depth)
-    found = tree.search(7, 0, -math.inf, math.inf, dict.fromkeys(Rules, PV))
+    found = tree.search(7, 0, -math.inf, math.inf, dict.fromkeys(RULES, PV))
     assert found == tree.minimax(7, 0) == 7
     for ply in range(depth + 1):
         wanted = minimal(branching, ply)
         assert [tree.types[ply, kind] for kind in KINDS] == [wanted.pv, wanted.cut, wanted.all]
-    assert not any(tree.as_expected[rules, False] for rules in Rules)
-
-
-@pytest.mark.parametrize(
-    ("rules", "parent", "types"),
-    [
-        (Rules.GARMS, PV, (PV, CUT, CUT)),
-        (Rules.GARMS, CUT, (ALL, CUT, CUT)),
-        (Rules.GARMS, ALL, (CUT, CUT, CUT)),
-        (Rules.KANNAN, PV, (PV, CUT, CUT)),
-        (Rules.KANNAN, CUT, (ALL, ALL, CUT)),
-        (Rules.KANNAN, ALL, (CUT, CUT, CUT)),
-    ],
-)
-def test_first_candidate_and_further_children_have_the_types_of_the_rules(
-    rules: Rules, parent: str, types: tuple[str, ...]
-) -> None:
-    ways = (Arrival.FIRST, Arrival.CANDIDATE, Arrival.FURTHER)
-    assert tuple(expected(rules, parent, way) for way in ways) == types
+    assert not any(tree.as_expected[name, False] for name in RULES)

@@ -154,7 +154,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             params=params,
             searchmoves=listed,
             lines=lines,
-            mates=MateFinder.within,
+            mates=MateFinder,
         )
         with Graph.open(request.store, evaluator=evaluator, ram_bytes=asked.ram_bytes) as graph:
             compile_search(evaluator, params, filed=request.store is not None, board=board)
@@ -788,7 +788,7 @@ def _jobs(request: WatchRequest) -> list[SearchJob]:
         for board in boards
     ]
     return [
-        SearchJob(board=board, title=name, share=share, mates=MateFinder.within)
+        SearchJob(board=board, title=name, share=share, mates=MateFinder)
         for board, name, share in zip(boards, names, shares, strict=True)
     ]
 

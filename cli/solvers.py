@@ -15,17 +15,18 @@ from graphsearch.exchange.epd_import import is_solved, read_epd
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import terminal_kind
 from graphsearch.position.notation import holds_positions, read_fen_lines
+from graphsearch.search.job import Control
+from graphsearch.search.params import Limits
 from graphsearch.solvers.alphabeta.search import (
     AlphaBetaProgress,
     AlphaBetaResult,
-    DepthLimits,
     DepthResult,
     search_to_depth,
     warm_up,
 )
 from graphsearch.solvers.mate import search as mates
 from graphsearch.solvers.mate.check import MateCheck, check_mate
-from graphsearch.solvers.mate.search import MateLimits, MateProgress, MateResult, MateSearch
+from graphsearch.solvers.mate.search import MateProgress, MateResult, MateSearch
 from graphsearch.solvers.nodetypes import Agreement, Classification, classify_file
 from graphsearch.store.entries import facts
 from graphsearch.store.file import file_bytes
@@ -94,9 +95,9 @@ def mate(
       visits: --visits N: Stop after expanding N nodes.
       check: --check: Play the mate out against every defence, using only the rules of python-chess.
     """
-    if time is None and visits is None:
-        time = mates.DEFAULT_SECONDS
-    limits = MateLimits(visits=visits, seconds=time, moves=within)
+    limits = mates.DEFAULT_LIMITS
+    if time is not None or visits is not None:
+        limits = Limits(visits=visits, seconds=time)
     tried, found, bad = 0, 0, 0
     solved: list[bool] = []
     with StopSignals("Stopping: finding the proven line...\n") as signals:
@@ -107,7 +108,7 @@ def mate(
                 bad += 1
                 fail(f"line {line}: {board}")
                 continue
-            result, checked = _search_mate(board, limits, store, signals, check=check)
+            result, checked = _search_mate(board, limits, within, store, signals, check=check)
             tried += 1
             found += result.mate is not None
             more: dict[str, object] = {}
@@ -150,7 +151,13 @@ def _judged(number: int, text: str, result: MateResult) -> bool | None:
 
 
 def _search_mate(
-    board: chess.Board, limits: MateLimits, store: Path | None, signals: StopSignals, *, check: bool
+    board: chess.Board,
+    limits: Limits,
+    moves: int | None,
+    store: Path | None,
+    signals: StopSignals,
+    *,
+    check: bool,
 ) -> tuple[MateResult, MateCheck | None]:
     """Returns the result, and its check if `check` is set and there is a mate; saves proofs to a file."""
     with ExitStack() as stack:
@@ -159,11 +166,12 @@ def _search_mate(
             graph = stack.enter_context(Graph.open_unevaluated(store))
             entries = graph.use_entries(TABLE_BYTES)
             mates.note_proof(graph, board)
-        search = MateSearch(board, limits, entries=entries)
+        search = MateSearch(board, entries=entries)
         search.warm_up()
         signals.arm()
         with progress_display(signals, mate_line) as show:
-            result = search.run(signals.stop, show)
+            control = Control(on_progress=show, interval=0.0, stop=signals.stop)
+            result = search.run(limits, control, moves=moves)
         if not check or result.mate is None:
             return result, None
         return result, check_mate(board, result.mate, search.attack)
@@ -224,7 +232,7 @@ def alphabeta(
     position: PositionOptions,
     store: StoreToSave = None,
     time: Time = None,
-    nodes: int | None = None,
+    nodes: Count | None = None,
     ram: Ram = None,
 ) -> int:
     """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
@@ -249,11 +257,7 @@ def alphabeta(
     """
     if (depth, time, nodes) == (None, None, None):
         raise typer.BadParameter("give a limit: --depth, --time or --nodes")
-    limits = DepthLimits(
-        depth=MOST_DEPTH if depth is None else depth,
-        nodes=nodes,
-        seconds=time,
-    )
+    limits = Limits(visits=nodes, seconds=time)
     table_bytes = TABLE_BYTES if ram is None else byte_count(ram)
     if not 1 << 20 <= table_bytes <= 1 << 40:
         raise typer.BadParameter(f"--ram must be 1MB to 1TB, not {ram}")
@@ -261,7 +265,7 @@ def alphabeta(
     say_clock(board)
     with StopSignals("Stopping: saving the results...\n") as signals:
         try:
-            result = _searched(store, board, limits, signals, table_bytes=table_bytes)
+            result = _searched(store, board, depth or MOST_DEPTH, limits, signals, table_bytes=table_bytes)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
                 print_answer(error.result, _result_parts(error.result))
@@ -273,7 +277,13 @@ def alphabeta(
 
 
 def _searched(
-    store: Path | None, board: chess.Board, limits: DepthLimits, signals: StopSignals, *, table_bytes: int
+    store: Path | None,
+    board: chess.Board,
+    depth: int,
+    limits: Limits,
+    signals: StopSignals,
+    *,
+    table_bytes: int,
 ) -> AlphaBetaResult:
     """Searches, saves everything and closes the file; returns the result."""
     rows: list[dict[str, str]] = []
@@ -289,11 +299,11 @@ def _searched(
             return search_to_depth(
                 graph,
                 board,
+                depth,
                 limits,
+                Control(on_progress=show, stop=signals.stop),
                 table_bytes=table_bytes,
                 on_depth=lambda found: rows.append(_iteration_row(board, found)),
-                on_progress=show,
-                stop=signals.stop,
             )
 
 

@@ -512,7 +512,7 @@ class Builder:
             params=SearchParams.from_options(f"{name}={text}" for name, text in leaf.params.items()),
             run=self.started.run,
             lists=False,
-            mates=MateFinder.within,
+            mates=MateFinder,
         )
 
     # -------------------------------------------------------------- saving

@@ -19,9 +19,9 @@ from ..base.limits import byte_count
 from ..base.system import memory_bytes, release_pages, reserved
 from ..position.board import CLOCK_BITS, CLOCK_SHIFT, META, POSITION_WORDS, WITHOUT_CLOCK, pack
 from ..position.tables import load_tables
-from ..store import transposition_kernel
 from ..store.record import NodeRecord, RecordBatch
 from ..store.record_kernel import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
+from ..store.transposition_kernel import EntryArrays
 from . import arena_kernel, copying_kernel
 
 # ------------------------------------------------------------------ memory
@@ -78,7 +78,6 @@ MIN_TABLE = 1 << 16
 TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
 MAX_SLOTS = 1 << 32  # slots and block addresses have 32 bits: 32 GiB of records, 16 GiB of blocks
 SPARE_SLOTS = 1 << 21  # one wave may exceed the budget
-NO_ENTRIES = transposition_kernel.new_entries(int(transposition_kernel.BUCKET))
 LOG_STEP = 1 << 13  # words that a growing log gets beyond the need, at most
 LOG_ROWS = 1 << 13  # dirty records before the log grows
 
@@ -146,9 +145,9 @@ class Arena:
         return self.arrays.table.nbytes + 4 * int(words)
 
     # -------------------------------------------------------------- settings
-    def set_entries(self, arrays: transposition_kernel.EntryArrays | None) -> None:
-        """Sets the transposition entries from which searches take proven mates; None: none."""
-        self.arrays = self.arrays.replace(entries=NO_ENTRIES if arrays is None else arrays)
+    def set_entries(self, entries: EntryArrays) -> None:
+        """Sets the transposition entries from which searches take proven mates."""
+        self.arrays = self.arrays.replace(entries=entries)
 
     def set_run(self, run: int) -> None:
         """Sets the run number for new records."""
@@ -175,28 +174,17 @@ class Arena:
         """The number of nodes at which the table must grow."""
         return int(0.85 * (len(self.arrays.table) - 64))
 
-    def make_room(self, nodes: int, *, strict: bool = True) -> None:
-        """Grows table, log and overlay until `nodes` more nodes fit.
-
-        Raises:
-          CapacityError: if `strict` and the nodes exceed the arena's byte limit.
-        """
-        if strict and not self.fits(nodes):
-            raise self.full()
+    def make_room(self, nodes: int) -> None:
+        """Grows table, log and overlay until `nodes` more nodes fit, even beyond the arena's byte limit."""
         self._grow_table(nodes)
         self.fold_overlay()
         self.grow_log(nodes)
 
     def expect(self, nodes: int) -> None:
-        """Grows the table for `nodes` more nodes in one step, if they fit within the byte limit."""
-        if nodes > 0 and self.fits(nodes):
-            self._grow_table(nodes)
-
-    def full(self) -> CapacityError:
-        """Returns the error for a reached byte limit."""
-        return CapacityError(
-            f"the graph fills its memory: {self.max_bytes >> 20} MiB with {self.node_count} nodes"
-        )
+        """Grows the table for `nodes` nodes in total in one step, if they fit within the byte limit."""
+        more = nodes - self.node_count
+        if more > 0 and self.fits(more):
+            self._grow_table(more)
 
     def fits(self, nodes: int) -> bool:
         """Returns whether the arena, with a table for `nodes` more nodes, stays within its byte limit."""
@@ -372,7 +360,7 @@ class Arena:
         """
         begin, misfits = 0, 0
         while begin < len(batch):
-            self.make_room(len(batch) - begin, strict=False)
+            self.make_room(len(batch) - begin)
             reached, bad = copying_kernel.copy_in(self.tables, self.arrays, batch, begin)
             if reached == begin:
                 raise CapacityError(f"cannot get more memory for the graph of {self.node_count} nodes")

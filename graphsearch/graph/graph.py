@@ -55,6 +55,7 @@ class Graph:
     Attributes:
       evaluator: evaluates new positions.
       evaluator_number: the evaluator's number in records.
+      loading: the active loader of the file, or None.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Graph:
         self._closed = False
         self._opened = time.process_time()
         self._process = os.getpid()
-        self._loader: Loader | None = None
+        self.loading: Loader | None = None
         self._has_loaded = False
 
     @classmethod
@@ -282,14 +283,9 @@ class Graph:
         Raises:
           StoreError: if the file cannot be read.
         """
-        may_load = self._loader is None and not self._has_loaded and not self.pager.complete
+        may_load = self.loading is None and not self._has_loaded and not self.pager.complete
         if may_load and self.store is not None and self.pager.has_room_for(self._file_nodes):
-            self._loader = Loader(self.store.path, self.pager)
-
-    @property
-    def loading(self) -> Loader | None:
-        """The active loader of the file, or None."""
-        return self._loader
+            self.loading = Loader(self.store.path, self.pager)
 
     def load_some(self, seconds: float) -> bool:
         """Continues to load the file for about `seconds`; returns whether it is unfinished.
@@ -299,9 +295,9 @@ class Graph:
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self._loader is None and is_due(self.pager, self._file_nodes):
+        if self.loading is None and is_due(self.pager, self._file_nodes):
             self.load_ahead()
-        loader, more = self._loader, False
+        loader, more = self.loading, False
         try:
             more = loader is not None and loader.advance(seconds)
         finally:
@@ -310,7 +306,7 @@ class Graph:
         return more
 
     def _end_loading(self) -> None:
-        loader, self._loader = self._loader, None
+        loader, self.loading = self.loading, None
         if loader is not None:
             self._has_loaded = True
             loader.close()

@@ -20,6 +20,7 @@ older version of an evicted record could be loaded.
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,16 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError
-from ..position.board import POSITION_WORDS, pack
+from ..position.board import POSITION_WORDS, legal_moves, pack
 from ..store.index_kernel import FilterArrays, no_filter
 from ..store.reading import FileArrays, Reader
 from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
-from ..store.record import NodeRecord, RecordBatch
+from ..store.record import NodeRecord, RecordBatch, identities
 from ..store.segment import Portion
 from ..store.store import Store
 from .arena import Arena, Words
 from .copying_kernel import BYTES_PER_NODE, bring
 
+AT_ONCE = 256  # positions of `records_below` that are read from the file together
 READ_INSIDE = 64  # most records that one kernel reads at a time; more are worth several threads
 FREE_SHARE = 64  # an eviction frees at least 1 / FREE_SHARE of the budget
 OVER_SHARE = 16  # memory may exceed the budget by 1 / OVER_SHARE
@@ -61,7 +63,7 @@ class Pager:
           ram_bytes: the budget of arena, log of dirty records, index, filters, copies and waves.
           complete: whether the arena has all records of the file.
         """
-        self._arena = arena
+        self.arena = arena
         self._reader = reader
         self._ram_bytes = ram_bytes
         self.complete = complete
@@ -82,7 +84,7 @@ class Pager:
         if self._reader is None:
             return self._ram_bytes
         waves = min(self.working, self._ram_bytes // WAVES_SHARE)
-        beside = self._arena.log_bytes + self._index_bytes + self.reserved + waves
+        beside = self.arena.log_bytes + self._index_bytes + self.reserved + waves
         return max(LEAST_BYTES, self._ram_bytes - beside)
 
     @property
@@ -118,17 +120,13 @@ class Pager:
         """Returns whether `nodes` nodes take at most half of the budget."""
         return nodes * BYTES_PER_NODE <= self.budget // 2
 
-    def expect(self, nodes: int) -> None:
-        """Grows the table at once for `nodes` nodes in total."""
-        self._arena.expect(nodes - self._arena.node_count)
-
     def enter(self, batch: RecordBatch) -> None:
         """Inserts records of the file that are not in memory.
 
         Raises:
           CapacityError: if there is no memory left.
         """
-        self.misfits += self._arena.load(batch)
+        self.misfits += self.arena.load(batch)
 
     def file_changed(self) -> None:
         """Drops the filters of the file's old state, after a save."""
@@ -150,7 +148,7 @@ class Pager:
         with self._reader.file_arrays() as held:
             if held is not None:
                 self._states = held[1].states
-                self._states[BUDGET] = self._arena.max_bytes
+                self._states[BUDGET] = self.arena.max_bytes
                 self._set_filter(held[0])
             yield held
 
@@ -178,7 +176,7 @@ class Pager:
                 if held is None:
                     return False
                 count = np.array([len(words)])
-                arena = self._arena
+                arena = self.arena
                 if bring(arena.tables, arena.arrays, *held, flat, POSITION_WORDS, which, count, 0):
                     return True
             if self._states[UNKNOWN] == NO_CHUNK:
@@ -196,7 +194,7 @@ class Pager:
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record from memory or the file, or None."""
-        record = self._arena.read(board)
+        record = self.arena.read(board)
         if record is not None or self.complete or self._reader is None:
             return record
         _, batch = self._reader.find(pack(board).reshape(1, POSITION_WORDS))
@@ -207,6 +205,42 @@ class Pager:
         assert self._reader is not None
         return self._reader.find(words)
 
+    def records_below(self, board: chess.Board, most: int, *, least: int = 1) -> RecordBatch:
+        """Returns the records that the file has of a position and below it, the most visited first.
+
+        Args:
+          most: number of records. least: visits of an edge to follow.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        heap: list[tuple[int, int, chess.Board, chess.Move | None]] = [(0, 0, board, None)]
+        met, batches, count, number = set[bytes](), [RecordBatch.empty(0, 0, 0)], 0, 0
+        while heap and count < most:
+            boards, words = list[chess.Board](), list[Words]()
+            while heap and len(boards) < min(AT_ONCE, most - count):
+                _, _, after, move = heapq.heappop(heap)
+                if move is not None:
+                    after = after.copy(stack=False)
+                    after.push(move)
+                packed = pack(after)
+                if (name := identities(packed.reshape(1, -1)).tobytes()) not in met:
+                    met.add(name)
+                    boards.append(after)
+                    words.append(packed)
+            if not boards:
+                break
+            have, found = self.find(np.array(words))
+            batches.append(found)
+            count += len(found)
+            for i, place in enumerate(np.nonzero(have)[0].tolist()):
+                record, moves = found.record(i), legal_moves(boards[place])
+                for edge, k in zip(record.edges, record.order, strict=False):
+                    if edge.n - edge.r >= least:
+                        number += 1
+                        heapq.heappush(heap, (-edge.n, number, boards[place], moves[k]))
+        return RecordBatch.concat(batches)
+
     def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
         """Returns the records of some positions, None for missing ones, and loads them into memory.
 
@@ -214,7 +248,7 @@ class Pager:
           StoreError: if the file cannot be read.
           CapacityError: if there is no room for them.
         """
-        records = [self._arena.read(board) for board in boards]
+        records = [self.arena.read(board) for board in boards]
         missing = [i for i, record in enumerate(records) if record is None]
         if missing and not self.complete and self._reader is not None:
             words = np.array([pack(boards[i]) for i in missing], np.uint64)
@@ -240,14 +274,15 @@ class Pager:
         Raises:
           CapacityError: if there is no file to evict to.
         """
-        arena = self._arena
+        arena = self.arena
         arena.max_bytes = self.budget
         room = arena.fits(nodes)
         if room and arena.bytes_used + need - arena.free_bytes <= arena.max_bytes:
             arena.make_room(nodes)
             return True
         if self._reader is None:
-            raise arena.full()
+            used = f"{arena.max_bytes >> 20} MiB with {arena.node_count} nodes"
+            raise CapacityError(f"the graph fills its memory: {used}")
         self.complete = False
         self.evictions += 1
         over = max(0, arena.bytes_used - arena.max_bytes)  # free words between the used ones
@@ -255,7 +290,7 @@ class Pager:
         staying = self.under_way if pinned is None else (*self.under_way, pinned)
         enough = arena.evict(free, arena.room_in_table - nodes, staying)
         if enough or pinned is not None:
-            arena.make_room(nodes, strict=False)
+            arena.make_room(nodes)
         if pinned is not None:
             self._passed = max(self._passed, arena.bytes_used + need - arena.free_bytes - arena.max_bytes)
         return enough
@@ -269,14 +304,14 @@ class Pager:
         """
         if self._reader is None or self.under_way:
             return False
-        over = self._arena.bytes_used - self.budget
-        return over > self.budget // OVER_SHARE + self._passed and not self._arena.has_overlay
+        over = self.arena.bytes_used - self.budget
+        return over > self.budget // OVER_SHARE + self._passed and not self.arena.has_overlay
 
     def shrink(self) -> None:
         """Returns memory to the system until a part of the budget is free; everything must be saved."""
         self.complete = False
         self.evictions += 1
-        self._arena.shrink(self.budget - self.budget // OVER_SHARE)
+        self.arena.shrink(self.budget - self.budget // OVER_SHARE)
         if self.must_shrink:
             self.start_over()
 
@@ -284,8 +319,8 @@ class Pager:
         """Evicts all records that it can; if none is left, returns all pages and True."""
         self.complete = False
         self.evictions += 1
-        self._arena.evict(1 << 62, 0, self.under_way)
-        return self._arena.reset()
+        self.arena.evict(1 << 62, 0, self.under_way)
+        return self.arena.reset()
 
 
 # ------------------------------------------------------------------ the whole file
@@ -314,7 +349,7 @@ class Loader:
         self._evictions = pager.evictions
         self._batches: Iterator[RecordBatch] = self._store.portions(Portion.records)
         self._is_sound = True
-        pager.expect(self.total)
+        pager.arena.expect(self.total)
 
     def advance(self, seconds: float) -> bool:
         """Loads records for about `seconds`; returns whether there are more.

@@ -12,7 +12,6 @@ and its position searched again; if the owner dies, the file lacks at most what 
 
 from __future__ import annotations
 
-import heapq
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,10 +25,6 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-import chess
-import numpy as np
-from numpy.typing import NDArray
-
 from ..base.errors import InvalidParameterError
 from ..base.system import cores
 from ..evaluators.factory import EvaluatorSpec, create, crew_of
@@ -37,10 +32,10 @@ from ..evaluators.pool import Crew, compiled_once
 from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..graph.arena import default_budget
 from ..graph.graph import Graph
-from ..position.board import fen_of, legal_moves, pack
+from ..position.board import fen_of
 from ..store.block import EncodedChunk, encode_chunk
 from ..store.provenance import identity_of
-from ..store.record import RecordBatch, identities
+from ..store.record import RecordBatch
 from ..store.segment import in_order
 from ..store.store import Store
 from ..workers.executor import STOPPING
@@ -50,7 +45,6 @@ from .params import Limits
 from .results import SearchResult
 
 MOST_KNOWN = 4096  # records that a worker gets: a fifth of a second to collect, some 500 kB
-AT_ONCE = 256  # of these, read from the file together
 SLACK = 20.0  # a worker counts as hung after so many times the longest search so far,
 LEAST_SECONDS = 600.0  # but not earlier than this
 STOP_SECONDS = 10.0  # for workers to return what they have
@@ -179,7 +173,7 @@ class DetachedSearches(Generic[Tag]):
             graph.begin_search(job.board, lists=True)
         if job.run is None:
             graph.call(partial(self._begin_run, job))
-        known = encoded(records_below(graph, job.board))
+        known = encoded(graph.pager.records_below(job.board, MOST_KNOWN))
         number = graph.store.evaluator_number
         job = replace(job, run=job.run or self._run, lists=False, hurry=False)
         wanted = DetachedJob(job=job, known=known, evaluator=number, ram_bytes=self._ram_bytes)
@@ -269,45 +263,6 @@ def open_searches(
         searches = DetachedSearches[Any](graph, crew, control, ram_bytes=ram_bytes)
         yield graph, searches
         searches.finish()
-
-
-def records_below(graph: Graph, board: chess.Board) -> RecordBatch:
-    """Returns the records that the file has of a position and below it, the most visited first.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
-    heap: list[tuple[int, int, chess.Board, chess.Move | None]] = [(0, 0, board, None)]
-    met, batches, count, number = set[bytes](), [RecordBatch.empty(0, 0, 0)], 0, 0
-    while heap and count < MOST_KNOWN:
-        boards, words = list[chess.Board](), list[NDArray[np.uint64]]()
-        while heap and len(boards) < min(AT_ONCE, MOST_KNOWN - count):
-            _, _, after, move = heapq.heappop(heap)
-            if move is not None:
-                after = after.copy(stack=False)
-                after.push(move)
-            packed = pack(after)
-            if (name := identity(packed)) not in met:
-                met.add(name)
-                boards.append(after)
-                words.append(packed)
-        if not boards:
-            break
-        have, found = graph.pager.find(np.array(words))
-        batches.append(found)
-        count += len(found)
-        for i, place in enumerate(np.nonzero(have)[0].tolist()):
-            record, moves = found.record(i), legal_moves(boards[place])
-            for edge, k in zip(record.edges, record.order, strict=False):
-                if edge.n > edge.r:
-                    number += 1
-                    heapq.heappush(heap, (-edge.n, number, boards[place], moves[k]))
-    return RecordBatch.concat(batches)
-
-
-def identity(words: NDArray[np.uint64]) -> bytes:
-    """Returns what distinguishes the records of packed positions."""
-    return identities(words.reshape(1, -1)).tobytes()
 
 
 # ---------------------------------------------------------- in turns

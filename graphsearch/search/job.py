@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import chess
 
@@ -15,12 +16,12 @@ from ..position.notation import read_uci
 from .params import Limits, SearchParams
 
 if TYPE_CHECKING:
-    from .mates import MateFinder
-    from .results import Progress
+    from ..graph.graph import Graph
 
-OnProgress = Callable[["Progress"], None]
+OnProgress = Callable[[Any], None]
 BatchLimit = Callable[[int, float], int]
-Finding = Callable[["Limits"], "MateFinder"]
+Finding = Callable[["Graph", chess.Board, Limits, threading.Event], Any]  # a `solvers.mate.beside.MateFinder`
+FIRST_SHOWN_SECONDS = 0.1  # after the start of a search, however long the intervals are
 
 
 def nothing(*_: object) -> None:
@@ -48,8 +49,8 @@ class SearchJob:
       searchmoves: moves that it may take at the root; empty: all, or the best ones if tablebases
         know them.
       lists: whether the file lists the root, and its value after the search.
-      mates: returns what looks for mates beside a search with some limits; None: nothing does. It must be
-        picklable for a search on a worker.
+      mates: makes what looks for mates beside the search, from its graph, position, limits and stop; None:
+        nothing does. It must be picklable for a search on a worker.
       title: the position's name for people.
       share: of the time of several jobs that are searched in turn, in proportion to the others.
     """
@@ -86,7 +87,7 @@ class SearchJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """A caller's means to watch and steer searches.
+    """A caller's means to watch and steer searches: those of a graph, for mates, and to a depth.
 
     Attributes:
       on_progress, interval, stop, pace: as the arguments of `loop.analyze`.
@@ -99,3 +100,41 @@ class Control:
     stop: threading.Event = field(default_factory=threading.Event)
     pace: BatchLimit | None = None
     on_slice: Callable[[], None] = nothing
+
+
+class SearchClock:
+    """The time of a running search: which of its limits is reached, and when its progress is due.
+
+    Attributes:
+      limits: the search's. started: when it began, monotonic.
+    """
+
+    def __init__(self, limits: Limits, control: Control) -> None:
+        """Starts the clock."""
+        self.limits, self._control = limits, control
+        self.started = time.monotonic()
+        self._told = self.started - control.interval + min(control.interval, FIRST_SHOWN_SECONDS)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the search began."""
+        return time.monotonic() - self.started
+
+    def reached(self, **spent: int) -> str:
+        """Returns the first limit that is reached: `visits`, `evaluations`, `time` or `stop`; else empty.
+
+        Args:
+          spent: visits and evaluations so far.
+        """
+        used = {**spent, "seconds": self.seconds}
+        names = [name for name, most in self.limits.as_dict().items() if used[name] >= most]
+        if names:
+            return "time" if names[0] == "seconds" else names[0]
+        return "stop" if self._control.stop.is_set() else ""
+
+    def tell(self, progress: Callable[[], object]) -> None:
+        """Reports the progress if it is due."""
+        now = time.monotonic()
+        if self._control.on_progress and now - self._told >= self._control.interval:
+            self._told = now
+            self._control.on_progress(progress())

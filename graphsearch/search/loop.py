@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from typing import Any
 
 import chess
 import numpy as np
@@ -34,8 +35,7 @@ from ..position.openings import opening_of
 from ..store.store import Store
 from ..store.tables import history
 from .forced import ForcedVisits
-from .job import BatchLimit, Control, OnProgress, SearchJob
-from .mates import MateFinder, RootMates
+from .job import BatchLimit, Control, Finding, OnProgress, SearchClock, SearchJob
 from .params import Limits, SearchParams
 from .repetition import Draws, view_in_game
 from .results import Counts, Progress, SearchResult, TableLine
@@ -46,7 +46,6 @@ FLUSH_SECONDS = 30.0  # between two saves: a node that changes in both intervals
 LOAD_SECONDS = 0.05  # of reading the file in order, between two slices of the search
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: nothing is left to find
 VISITS_PER_EVALUATION = 100  # beside IDLE_VISITS, of a limit of evaluations: hardly anything is left
-FIRST_SHOWN_SECONDS = 0.1  # after the start, however long the intervals are
 UNLIMITED = 1 << 60
 WALK_FROM_VISITS = 10_000  # or evaluations: a tenth of a second; shorter searches always have one thread
 ALL_CORES_FROM_VISITS = 100_000  # or evaluations: about a second; shorter searches are repeatable by default
@@ -66,7 +65,7 @@ def analyze(
     hurry: bool = False,
     lines: int | None = None,
     run: int | None = None,
-    mates: MateFinder | None = None,
+    mates: Finding | None = None,
 ) -> SearchResult:
     """Searches a position, saves the graph and returns the result.
 
@@ -90,8 +89,8 @@ def analyze(
       lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
       run: number of a run of the file that the caller has begun and will finish. The search is part of it,
         and its root is not listed in the file. None: the search is a run of its own.
-      mates: looks for mates during the search (`solvers.mate.beside.MateFinder`); its lines go into the
-        records. None, or with `searchmoves`: the search plays the first mate that it proves.
+      mates: makes what looks for mates during the search, such as `solvers.mate.beside.MateFinder`; its lines
+        go into the records. None, or with `searchmoves`: the search plays the first mate that it proves.
 
     Raises:
       InvalidPositionError: if the position or one of `searchmoves` is not legal.
@@ -108,7 +107,7 @@ def analyze(
         lists=run is None,
         hurry=hurry,
         lines=lines,
-        mates=None if mates is None else lambda limits: mates,
+        mates=mates,
     )
     stop = threading.Event() if stop is None else stop
     control = Control(on_progress=on_progress, interval=interval, stop=stop, pace=pace)
@@ -154,7 +153,7 @@ class GraphSearch:
         self.game = game_before(self.board, LINE_PLIES - 1) if graph.evaluator.wants_lines else []
         self.reason = ""
         self.forced: ForcedVisits | None = None
-        self.started = time.monotonic()
+        self._clock = SearchClock(job.limits, control)
         self._before = self.arena.counters.copy()
         self._saved_before, self._read_before = graph.saved_nodes, graph.pager.read_back
         self._found_at = 0, int(self._before[arena_kernel.VISITS])  # evaluations, visits at the latest one
@@ -174,9 +173,9 @@ class GraphSearch:
         self._saved_at = time.monotonic()
         self._run = job.run  # in the file, None until it is inserted
         self._reserved = 0  # the number of a run that the next save inserts
-        self._mates: RootMates | None = None
+        self._mates: Any = None
         if job.mates and not self._listed and not self._is_over:
-            self._mates = RootMates(job.mates(job.limits), graph, job.board, control.stop)
+            self._mates = job.mates(graph, job.board, job.limits, control.stop)
 
     # ---------------------------------------------------------- the loop
     def search(self) -> SearchResult:
@@ -267,11 +266,10 @@ class GraphSearch:
             self.arena.counters[free] = counted[free]  # they do not count towards the limits
 
     def _loop(self) -> None:
-        interval, pace = self._control.interval, self._control.pace
-        shown = self.started - interval + min(interval, FIRST_SHOWN_SECONDS)
+        pace = self._control.pace
         while not self._finished():
             if pace:
-                self._runner.most_leaves = pace(*self._runner.answered)
+                self._runner.most_leaves = pace(*self._runner.leaves.answered)
             try:
                 visits = self.added(arena_kernel.VISITS)
                 self._runner.step(*self._left(), self._mates.pause(visits) if self._mates else None)
@@ -283,9 +281,7 @@ class GraphSearch:
                 return
             self._save_if_due()
             self._control.on_slice()
-            if time.monotonic() - shown >= interval:
-                self._show()
-                shown = time.monotonic()
+            self._clock.tell(self._progress)
             self.graph.load_some(LOAD_SECONDS)
 
     def _left(self) -> tuple[int, int]:
@@ -301,19 +297,16 @@ class GraphSearch:
     # ---------------------------------------------------------- limits
     def _finished(self) -> bool:
         """Returns whether the search must stop, and stores the reason."""
-        limits, evaluations = self.job.limits, self.added(arena_kernel.EVALUATIONS)
+        visits, evaluations = self.added(arena_kernel.VISITS), self.added(arena_kernel.EVALUATIONS)
         reasons = {
-            "visits": limits.visits is not None and self.added(arena_kernel.VISITS) >= limits.visits,
-            "evaluations": limits.evaluations is not None and evaluations >= limits.evaluations,
-            "time": limits.seconds is not None and self.seconds >= limits.seconds,
-            "stop": self._control.stop.is_set(),
             "reader": bool(self.graph.log_held),  # it keeps the file's log from being reused
             "finished": self._is_over,
             "tablebase": self._by_tables and not self._untried(),
             "proven": self._is_proven(),
             "exhausted": self._is_exhausted(evaluations),
         }
-        self.reason = next((reason for reason, holds in reasons.items() if holds), "")
+        reached = self._clock.reached(visits=visits, evaluations=evaluations)
+        self.reason = reached or next((reason for reason, holds in reasons.items() if holds), "")
         return bool(self.reason)
 
     def _untried(self) -> int:
@@ -406,11 +399,6 @@ class GraphSearch:
         self.arena.set_history(np.zeros(0, np.uint64))
 
     # ---------------------------------------------------------- counts
-    @property
-    def seconds(self) -> float:
-        """Wall time since the search began."""
-        return time.monotonic() - self.started
-
     def added(self, counter: int) -> int:
         """Returns the increase of an arena counter since the search began."""
         return int(self.arena.counters[counter] - self._before[counter])
@@ -427,7 +415,7 @@ class GraphSearch:
             seldepth=int(self.arena.counters[arena_kernel.SELDEPTH]),
             saved_nodes=self.graph.saved_nodes - self._saved_before,
             read_back=self.graph.pager.read_back - self._read_before,
-            seconds=self.seconds,
+            seconds=self._clock.seconds,
         )
 
     # ---------------------------------------------------------- reporting

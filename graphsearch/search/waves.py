@@ -322,6 +322,7 @@ class WaveRunner:
 
     Attributes:
       wave: the wave that is gathered first.
+      leaves: what evaluates their leaves.
       most_leaves: of the next wave, if fewer than a batch.
       most_nodes: the most nodes that the waves under way may create or change.
     """
@@ -346,8 +347,8 @@ class WaveRunner:
         self._graph, self._arena = graph, graph.arena
         self._evaluator = graph.evaluator_number
         self._root, self._batch = root, batch
-        self._leaves = LeafEvaluation(graph.evaluator, game)
-        self._inside = self._leaves.kernel is not None
+        self.leaves = LeafEvaluation(graph.evaluator, game)
+        self._inside = self.leaves.kernel is not None
         self._is_single = self._inside and batch == 1
         self._overlaps = overlap and not self._inside and batch >= THREAD_FROM
         self._threads = threads if self._is_single else 1
@@ -360,18 +361,13 @@ class WaveRunner:
         self._flying: _Flying | None = None
         self._visits_per_slice = FIRST_VISITS if self._have_room(FIRST_VISITS) else 1
         self._visits_at_room = -1
-        walks = graph, root, self._leaves, self._evaluator, self.wave
+        walks = graph, root, self.leaves, self._evaluator, self.wave
         self._walkers = Walkers(*walks, self._threads) if self._threads > 1 else None
 
     def close(self) -> None:
         """Drops the waves in flight and ends the thread of an evaluator outside the kernels."""
-        self._leaves.close()
+        self.leaves.close()
         self._keep(None)
-
-    @property
-    def answered(self) -> tuple[int, float]:
-        """The number of leaves last evaluated at once, or by a slice of visits, and their seconds."""
-        return self._leaves.answered
 
     def step(self, visits: int, evaluations: int, pause: int | None = None) -> None:
         """Runs a wave, or about 30 ms of waves or visits, until the first that reaches one of the limits.
@@ -435,7 +431,7 @@ class WaveRunner:
             self._send_off(self.wave, leaves)
             return
         if leaves:
-            self._leaves.evaluate(self.wave, leaves)
+            self.leaves.evaluate(self.wave, leaves)
         self._complete(self.wave)
 
     def gather(self) -> int:
@@ -489,7 +485,7 @@ class WaveRunner:
         else:
             self._run_alone(visits, evaluations, begin)
         spent = time.monotonic() - begin
-        self._leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
+        self.leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
         if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._visits_per_slice):
             self._visits_per_slice *= 2
         elif spent > SLICE_SECONDS:
@@ -500,7 +496,7 @@ class WaveRunner:
         left = visit_kernel.new_limits(visits, evaluations, self._visits_per_slice)
         while True:
             with self._graph.pager.reading() as held:
-                code = self._leaves.run_visits(self._arrays(self.wave), held, self._evaluator, left)
+                code = self.leaves.run_visits(self._arrays(self.wave), held, self._evaluator, left)
             if not code:
                 return
             self._serve(self.wave, code)
@@ -536,7 +532,7 @@ class WaveRunner:
 
     def _send_off(self, w: wave.WaveArrays, leaves: int) -> None:
         """Starts the evaluation of a gathered wave in other threads."""
-        self._keep(_Flying(w, leaves, self._leaves.begin(w, leaves)))
+        self._keep(_Flying(w, leaves, self.leaves.begin(w, leaves)))
 
     def _land(self, flying: _Flying, then: tuple[wave.WaveArrays, int] | None = None) -> None:
         """Waits for the wave in flight, sends the next one off, then completes the first."""

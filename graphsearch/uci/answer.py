@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import chess
@@ -370,7 +371,7 @@ class GoAnswer:
             searchmoves=tuple(self.searched(known)),
             hurry=True,
             lines=self.settings.number("MultiPV"),
-            mates=lambda limits: MateFinder(seconds=planned, visits=limits.visits),
+            mates=partial(MateFinder, seconds=planned),
         )
 
     def begin(self, report: Report) -> None:

@@ -36,7 +36,7 @@ from ..position.notation import read_uci
 from ..search.params import Limits, SearchParams
 from ..search.repetition import view_in_game
 from ..search.results import Progress
-from ..solvers.mate.search import MOST_MOVES, MateLimits
+from ..solvers.mate.search import MOST_MOVES
 from .answer import GoAnswer, Report, mate_line, no_mate_line
 from .clock import BatchPace
 from .options import Settings, make_evaluator, make_substitute
@@ -557,15 +557,15 @@ class Engine:
 
     def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
         """Answers with a mate in at most `moves` moves, or reports that there is none."""
+        from ..search.job import Control
         from ..solvers.mate.search import find_mate
 
         result = find_mate(
             answer.board,
-            MateLimits(
-                seconds=answer.seconds and PROVER_SHARE * answer.seconds, moves=min(moves, MOST_MOVES)
-            ),
+            Limits(seconds=answer.seconds and PROVER_SHARE * answer.seconds),
+            Control(stop=answer.stop),
+            moves=min(moves, MOST_MOVES),
             entries=graph.use_entries(PROVER_BYTES) if graph.store else None,
-            stop=answer.stop,
             table_bytes=PROVER_BYTES,
         )
         if result.mate:

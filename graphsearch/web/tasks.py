@@ -368,7 +368,7 @@ class PositionTask(GivenPosition, Settings, Task):
             limits=limits,
             params=self.search_params(),
             searchmoves=self.listed(board),
-            mates=MateFinder.within,
+            mates=MateFinder,
         )
 
     @contextmanager

@@ -16,7 +16,7 @@ from graphsearch.evaluators.pool import Crew
 from graphsearch.evaluators.protocol import AbsentEvaluator
 from graphsearch.graph.graph import Graph
 from graphsearch.search import detached
-from graphsearch.search.detached import DetachedSearches, encoded, open_searches, records_below
+from graphsearch.search.detached import DetachedSearches, encoded, open_searches
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
@@ -64,7 +64,7 @@ def search_all(graph: Graph, searches: Any, visits: int, moves: tuple[str, ...] 
         while waiting and searches.room:
             move = waiting.pop(0)
             job = SearchJob(
-                board=after(move), limits=Limits(visits=visits), run=run, lines=0, mates=MateFinder.within
+                board=after(move), limits=Limits(visits=visits), run=run, lines=0, mates=MateFinder
             )
             searches.start(move, job)
         for _, result in searches.finished(5.0):
@@ -99,22 +99,22 @@ def test_searches_of_several_workers_grow_one_sound_file(tmp_path: Path) -> None
 
 
 def test_a_worker_gets_the_most_visited_records_within_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / "first.graph"
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=500))
     with Store.open(path) as store, Graph.over(store, AbsentEvaluator(store.identity), in_file=True) as graph:
-        everything = records_below(graph, chess.Board())
+        everything = graph.pager.records_below(chess.Board(), 4096)
         assert len(everything) == graph.node_count
-        monkeypatch.setattr(detached, "MOST_KNOWN", 20)
-        few = records_below(graph, chess.Board())
+        few = graph.pager.records_below(chess.Board(), 20)
         assert len(few) == 20
         chunk = encoded(everything).records()
         assert sorted(map(str, map(everything.record, range(len(everything))))) == sorted(
             map(str, map(chunk.record, range(len(chunk))))
         )
-        assert len(records_below(graph, chess.Board("8/8/8/8/8/3k4/3p4/3K4 w - - 0 1"))) == 0
+        unknown = chess.Board("8/8/8/8/8/3k4/3p4/3K4 w - - 0 1")
+        assert len(graph.pager.records_below(unknown, 20)) == 0
 
 
 def test_a_stop_returns_what_workers_have(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.position.values import MATE
 from graphsearch.query.pv import CHECKMATE, pv
 from graphsearch.search import waves
-from graphsearch.search.mates import learn_line
 from graphsearch.search.results import Progress, SearchResult
 from graphsearch.solvers.mate.beside import (
     DECIDED_SHARE,
@@ -26,8 +25,9 @@ from graphsearch.solvers.mate.beside import (
     VISIT,
     MateFinder,
     allowance,
+    learn_line,
 )
-from graphsearch.solvers.mate.search import SLICE, MateLimits, MateSearch, find_mate
+from graphsearch.solvers.mate.search import SLICE, MateSearch, find_mate
 from graphsearch.store.transposition import Entry
 from graphsearch.store.transposition_kernel import PROOF
 from tests.support.positions import mate_in_one
@@ -44,7 +44,7 @@ TWO_ROOKS = "7k/8/8/8/8/8/R7/1R2K3 w - - 0 1"  # in three, and longer by most mo
 
 
 def searched(graph: Graph, fen: str, visits: int = 400, params: SearchParams | None = None) -> SearchResult:
-    return analyze(graph, chess.Board(fen), Limits(visits=visits), params, mates=MateFinder(visits=visits))
+    return analyze(graph, chess.Board(fen), Limits(visits=visits), params, mates=MateFinder)
 
 
 # ------------------------------------------------------------------ in one
@@ -87,7 +87,7 @@ def random_mates(count: int, moves: tuple[int, ...]) -> list[tuple[str, int]]:
         board.turn = rng.random() < 0.6
         if not board.is_valid() or board.is_game_over():
             continue
-        result = find_mate(board, MateLimits(visits=3000, moves=max(map(abs, moves))), table_bytes=1 << 20)
+        result = find_mate(board, Limits(visits=3000), moves=max(map(abs, moves)), table_bytes=1 << 20)
         if result.shortest and result.mate in moves:
             found.append((board.fen(), result.mate))
     return found
@@ -180,59 +180,60 @@ DECIDED = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1B2RK1 w - - 0 9"  # a
 class WatchedFinder(MateFinder):
     """A finder that notes (visits of the search, visits of the prover) whenever it is asked."""
 
-    def __init__(self, *, seconds: float | None = None, visits: int | None = None) -> None:
-        super().__init__(seconds=seconds, visits=visits)
-        self.asked: list[tuple[int, int]] = []
+    last: WatchedFinder
 
-    def beside(self, visits: int, q: float, stop: threading.Event) -> tuple[chess.Move, ...]:
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.asked: list[tuple[int, int]] = []
+        WatchedFinder.last = self
+
+    def beside(self, visits: int, q: float) -> tuple[chess.Move, ...]:
         self.asked.append((visits, self.visits))
-        return super().beside(visits, q, stop)
+        return super().beside(visits, q)
 
 
 def test_a_search_without_limits_begins_before_the_prover_looks_for_long_mates() -> None:
-    finder, stop, reported = WatchedFinder(), threading.Event(), list[tuple[int, int]]()
+    stop, reported = threading.Event(), list[tuple[int, int]]()
 
     def update(progress: Progress) -> None:
-        reported.append((progress.new_visits, finder.visits))
+        reported.append((progress.new_visits, WatchedFinder.last.visits))
         if progress.new_visits >= 5_000:
             stop.set()
 
     with Graph.open(None, evaluator="builtin") as graph:
-        analyze(graph, chess.Board(DECIDED), on_progress=update, interval=0.0, stop=stop, mates=finder)
-    visits, settled = finder.asked[0]
+        board = chess.Board(DECIDED)
+        analyze(graph, board, on_progress=update, interval=0.0, stop=stop, mates=WatchedFinder)
+    visits, settled = WatchedFinder.last.asked[0]
     assert visits > 0
     assert settled <= SETTLING_VISITS
     assert reported[-1][0] >= 5_000
     assert reported[-1][1] < 100_000
 
 
-def test_the_prover_takes_no_more_than_its_share_of_the_visits() -> None:
-    limit = 20_000
-    finder = WatchedFinder(visits=limit)
+@pytest.mark.parametrize("limit", [400, 20_000])
+def test_the_prover_takes_no_more_than_its_share_of_the_visits(limit: int) -> None:
+    """A small search settles short mates and nothing more."""
     with Graph.open(None, evaluator="builtin") as graph:
-        analyze(graph, chess.Board(DECIDED), Limits(visits=limit), mates=finder)
+        analyze(graph, chess.Board(DECIDED), Limits(visits=limit), mates=WatchedFinder)
+    finder = WatchedFinder.last
     settled = finder.asked[0][1]
     for (visits, _), (_, taken) in pairwise(finder.asked):
         share = allowance(visits, share=DECIDED_SHARE, lead=LEAD_VISITS, whole=limit)
         assert taken - settled <= VISIT * share
     assert finder.visits - settled >= VISIT * DECIDED_SHARE * limit - 2 * SLICE
-
-
-def test_a_small_search_settles_short_mates_and_nothing_more() -> None:
-    finder = WatchedFinder(visits=400)
-    with Graph.open(None, evaluator="builtin") as graph:
-        analyze(graph, chess.Board(DECIDED), Limits(visits=400), mates=finder)
-    assert finder.visits == finder.asked[0][1] > 0
+    if limit == 400:
+        assert finder.visits == settled > 0
 
 
 def test_a_stopped_prover_returns_within_a_slice() -> None:
-    finder, stop = MateFinder(), threading.Event()
-    finder.before(chess.Board(DECIDED), stop)
-    settled = finder.visits
-    stop.set()
-    assert finder.beside(10**6, -1.0, stop) == ()
-    assert finder.after(chess.Board(DECIDED), -9, stop) == ()
-    assert finder.visits - settled <= 2 * SLICE
+    with Graph.open(None) as graph:
+        finder = MateFinder(graph, chess.Board(DECIDED), Limits(), stop := threading.Event())
+        finder.before()
+        settled = finder.visits
+        stop.set()
+        assert finder.beside(10**6, -1.0) == ()
+        assert finder.after(-9) == ()
+        assert finder.visits - settled <= 2 * SLICE
 
 
 @pytest.mark.parametrize("params", [SearchParams(minibatch_size=1), SearchParams(), *GATHERED[1:2]])
@@ -272,7 +273,7 @@ def test_a_search_frees_the_memory_of_its_prover_at_once(fen: str, monkeypatch: 
     gc.disable()
     try:
         with Graph.open(None) as graph:
-            analyze(graph, chess.Board(fen), Limits(visits=60), mates=MateFinder(visits=60))
+            analyze(graph, chess.Board(fen), Limits(visits=60), mates=MateFinder)
             assert provers
             assert not any(prover() for prover in provers)
     finally:

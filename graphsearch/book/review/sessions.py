@@ -189,7 +189,7 @@ class Session:
             run=self._run,
             lists=False,
             lines=0,
-            mates=MateFinder.within,
+            mates=MateFinder,
         )
         self._searches.start(tag, job)
 

@@ -8,13 +8,9 @@ saved in the background:   entries + rows .. entries + rows .. all of it
 
 from __future__ import annotations
 
-import heapq
-import math
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import count
 from typing import Any
 
 import chess
@@ -23,11 +19,11 @@ from numpy.typing import NDArray
 
 from ...base.answer import Answer, picked
 from ...base.errors import InvalidParameterError, StoreError, UnsavedError
-from ...base.limits import WHOLE
 from ...evaluators.builtin.evaluation_kernel import AREA_WORDS
 from ...evaluators.builtin.evaluator import load_networks
 from ...evaluators.quiescence_kernel import STACK_WORDS
 from ...graph.arena import Arena
+from ...graph.copying_kernel import BYTES_PER_NODE
 from ...graph.graph import Graph
 from ...graph.saving import EntryReport
 from ...jit.pointers import U
@@ -42,18 +38,17 @@ from ...position.board import (
     fen_of,
     history_keys,
     is_over_by_clock,
-    key_of,
     key_text,
-    legal_moves,
     pack_root,
     terminal_kind,
 )
 from ...position.notation import legal_part
 from ...position.tables import load_tables
 from ...position.values import FAR, LEAST_MATE, MATE, centipawns, mate_moves
+from ...search.job import Control, SearchClock
+from ...search.params import Limits
 from ...store import entries
 from ...store.entries import ALPHABETA, RunOutcome
-from ...store.record import NodeRecord
 from ...store.store import Store
 from ...store.transposition import Entry, EntryTable
 from ...store.transposition_kernel import MOST_DEPTH, PROOF, PV
@@ -132,35 +127,6 @@ class DepthResult(Answer):
     counts: Counts
     seconds: float
     complete: bool
-
-
-MOST_NODES = WHOLE.most
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepthLimits:
-    """The depth of a search, and the limits that end it earlier.
-
-    Attributes:
-      depth: plies of full width, 1 to 126.
-      nodes: ends the search after so many. seconds: or after so long, > 0.
-    """
-
-    depth: int
-    nodes: int | None = None
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.depth <= MOST_DEPTH:
-            raise InvalidParameterError(f"depth is {self.depth}, expected 1 to {MOST_DEPTH} plies")
-        if self.nodes is not None and not 1 <= self.nodes <= MOST_NODES:
-            raise InvalidParameterError(f"nodes is {self.nodes}, expected 1 to 10**18")
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise InvalidParameterError(f"seconds is {self.seconds}, expected a number above 0")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the limits that are set, as stored with every run."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +313,12 @@ def facts_of(
     return sorted(facts, key=lambda fact: fact.depth)
 
 
-def answer_of(facts: Sequence[RootFact], limits: DepthLimits) -> RootFact | None:
+def answer_of(facts: Sequence[RootFact], depth: int) -> RootFact | None:
     """Returns the deepest exact fact that is deep enough, None without one; a proof holds at every depth."""
     for fact in reversed(facts):
         proven = is_shortest_mate(fact.value, fact.bound, fact.depth)
-        if fact.bound == "exact" and (proven or fact.depth >= limits.depth):
-            return replace(fact, depth=limits.depth if proven or fact.depth == PROOF else fact.depth)
+        if fact.bound == "exact" and (proven or fact.depth >= depth):
+            return replace(fact, depth=depth if proven or fact.depth == PROOF else fact.depth)
     return None
 
 
@@ -511,21 +477,17 @@ TABLE_BYTES = 256 << 20
 SAVE_SECONDS = 3.0  # between two saves during an iteration
 WELL_VISITED = 1000  # visits of a root that spare the first iterations
 
-OnDepth = Callable[[DepthResult], None]
-OnProgress = Callable[[AlphaBetaProgress], None]
-
 
 def search_to_depth(
     graph: Graph,
     board: chess.Board,
-    limits: DepthLimits,
+    depth: int = MOST_DEPTH,
+    limits: Limits | None = None,
+    control: Control | None = None,
     *,
     table_bytes: int = TABLE_BYTES,
     use_graph: bool = True,
-    on_depth: OnDepth | None = None,
-    on_progress: OnProgress | None = None,
-    interval: float = 0.5,
-    stop: threading.Event | None = None,
+    on_depth: Callable[[DepthResult], None] | None = None,
 ) -> AlphaBetaResult:
     """Searches a position to a depth, saves everything, and returns the result.
 
@@ -535,35 +497,39 @@ def search_to_depth(
     Args:
       graph: the search uses and saves its entries (`Graph.use_entries`); it does not call its evaluator.
       board: the position, with its game as move stack: positions that stood twice in it count as draws.
-      limits: depth, and the limits that end the search earlier.
+      depth: plies of full width, 1 to 126.
+      limits: when to stop earlier; visits are nodes, quiescence included, and evaluations do not count.
+      control: stops the search, after saving, and gets its progress within an iteration.
       table_bytes: most memory of the entries, if the graph uses none yet.
       use_graph: let stored visits order moves, and stored proofs end positions.
-      on_depth: called after each iteration. on_progress: about every `interval` seconds within one.
-      stop: set it, from any thread or a signal handler, to save and return.
+      on_depth: called after each iteration.
 
     Raises:
+      InvalidParameterError: if the depth is out of range.
       InvalidPositionError: if the position is not legal.
       UnsavedError: if the file cannot be written; its `result` is the search's result.
       StoreError: if the file cannot be read.
       GraphSearchError: if another search is running on the graph.
     """
+    if not 1 <= depth <= MOST_DEPTH:
+        raise InvalidParameterError(f"depth is {depth}, expected 1 to {MOST_DEPTH} plies")
     with graph.held():
-        session = _AlphaBetaSession(graph, board, limits, stop or threading.Event())
-        session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval
+        session = _AlphaBetaSession(graph, board, depth, limits or Limits(), control or Control())
+        session.on_depth = on_depth
         return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
 
 
 class _AlphaBetaSession:
-    def __init__(self, graph: Graph, board: chess.Board, limits: DepthLimits, stop: threading.Event) -> None:
+    def __init__(
+        self, graph: Graph, board: chess.Board, depth: int, limits: Limits, control: Control
+    ) -> None:
         self.graph = graph
         self.board = board
-        self.limits = limits
-        self.stop = stop
+        self.asked, self.limits = depth, limits
+        self.clock = SearchClock(limits, control)
         self.history = len(history_keys(board))
-        self.on_depth: OnDepth | None = None
-        self.on_progress: OnProgress | None = None
-        self.interval = 0.5
-        self.started = self.saved_at = self.shown_at = time.monotonic()
+        self.on_depth: Callable[[DepthResult], None] | None = None
+        self.saved_at = self.clock.started
         self.iterations: list[DepthResult] = []
         self.depth = 0  # of the iteration under way
         self.known = KnownDepth()
@@ -600,7 +566,7 @@ class _AlphaBetaSession:
         entry = usable_entry(self.table, self.board)
         facts = facts_of(entry, self.table, self.board, rows)
         self.known = known_of(facts, rows)
-        self.answer = answer_of(facts, self.limits)
+        self.answer = answer_of(facts, self.asked)
         self.before = next((fact for fact in reversed(facts) if fact.bound == "exact"), None)
         if self.answer is not None:
             self.stop_reason = "known"
@@ -631,7 +597,7 @@ class _AlphaBetaSession:
             self._note_iteration(found)
             if self.on_depth:
                 self.on_depth(found)
-            if is_shortest_mate(found.value, found.bound, found.depth) and found.depth < self.limits.depth:
+            if is_shortest_mate(found.value, found.bound, found.depth) and found.depth < self.asked:
                 self.stop_reason = "mate"
                 return
         self.stop_reason = "depth"
@@ -642,10 +608,9 @@ class _AlphaBetaSession:
         Visits order moves as early iterations would: with 30,000 of them six positions took 0.78 and 0.86
         of the nodes to depths 6 and 7 that all iterations take alone.
         """
-        first, last = self.known.depth + 1, self.limits.depth
+        first, last = self.known.depth + 1, self.asked
         record = self.graph.read(self.board) if self.graph_nodes else None
-        is_open = self.limits.nodes is not None or self.limits.seconds is not None
-        if is_open or record is None or record.visits < WELL_VISITED:
+        if self.limits.as_dict() or record is None or record.visits < WELL_VISITED:
             return range(first, last + 1)
         return [depth for depth in (last - 2, last) if depth >= first]
 
@@ -655,7 +620,7 @@ class _AlphaBetaSession:
         A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2 pawns to
         each side six positions took 98 to 102 % of the nodes to depths 6 and 7, and had the same values.
         """
-        left = None if self.limits.nodes is None else self.limits.nodes - self._counts().nodes
+        left = None if self.limits.visits is None else self.limits.visits - self._counts().nodes
         return self.engine.search(
             self.board, self.depth, stop=self._must_stop, node_limit=left, on_slice=self._between
         )
@@ -664,25 +629,21 @@ class _AlphaBetaSession:
         return sum((iteration.counts for iteration in self.iterations), Counts())
 
     def _must_stop(self) -> bool:
-        if self.stop.is_set():
-            self.stop_reason = "stop"
-        elif self.limits.seconds is not None and time.monotonic() - self.started >= self.limits.seconds:
-            self.stop_reason = "time"
-        elif self.limits.nodes is not None and self._counts().nodes >= self.limits.nodes:
-            self.stop_reason = "nodes"
-        elif self.graph.log_held:
+        reached = self.clock.reached(visits=self._counts().nodes)
+        self.stop_reason = "nodes" if reached == "visits" else reached
+        if not reached and self.graph.log_held:
             self.stop_reason = "reader"
         return bool(self.stop_reason)
 
     def _between(self, counts: Counts) -> None:
         """Saves and reports during an iteration, at intervals."""
-        now = time.monotonic()
-        if now - self.saved_at >= SAVE_SECONDS:
+        if time.monotonic() - self.saved_at >= SAVE_SECONDS:
             self._save()
-        if self.on_progress and now - self.shown_at >= self.interval:
-            self.shown_at = now
-            total = self._counts() + counts
-            self.on_progress(AlphaBetaProgress(now - self.started, self.depth, total, self.table.count))
+        self.clock.tell(
+            lambda: AlphaBetaProgress(
+                self.clock.seconds, self.depth, self._counts() + counts, self.table.count
+            )
+        )
 
     # ---------------------------------------------------------- saving
     @property
@@ -694,7 +655,12 @@ class _AlphaBetaSession:
         return self.graph.entries.evaluation
 
     def _begin(self, store: Store) -> None:
-        limits = self.limits.as_dict() | ({entries.HISTORY: self.history} if self.history else {})
+        limits: dict[str, float] = {"depth": self.asked}
+        limits |= {
+            "nodes" if name == "visits" else name: most for name, most in self.limits.as_dict().items()
+        }
+        if self.history:
+            limits[entries.HISTORY] = self.history
         self.run_id = entries.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
 
     def _note_iteration(self, found: DepthResult) -> None:
@@ -728,7 +694,7 @@ class _AlphaBetaSession:
             self.unsaved = error
 
     def _total(self) -> RunOutcome:
-        return _outcome(self._best(), self._counts(), time.monotonic() - self.started)
+        return _outcome(self._best(), self._counts(), self.clock.seconds)
 
     # ---------------------------------------------------------- reporting
     def _best(self) -> DepthResult | None:
@@ -742,7 +708,7 @@ class _AlphaBetaSession:
         answer = self.answer or (_answer(best) if is_done else self.before or _answer(best))
         return AlphaBetaResult(
             board=self.board,
-            asked=self.limits.depth,
+            asked=self.asked,
             depth=answer.depth if answer else 0,
             value=answer.value if answer else None,
             bound=answer.bound if answer else "",
@@ -753,7 +719,7 @@ class _AlphaBetaSession:
             report=self.graph.entries.report,
             entries=self.table.count,
             graph_nodes=self.graph_nodes,
-            seconds=time.monotonic() - self.started,
+            seconds=self.clock.seconds,
             stop_reason=self.stop_reason,
             store=str(self.graph.path) if self.graph.path else None,
         )
@@ -787,7 +753,6 @@ def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> RunOu
 
 MOST_BROUGHT = 20_000  # read from a large file: some seconds
 LEAST_VISITS = 2  # of an edge to follow
-BATCH = 1024  # positions read at once
 
 
 def bring_visited(graph: Graph, board: chess.Board, most: int = MOST_BROUGHT) -> int:
@@ -799,36 +764,7 @@ def bring_visited(graph: Graph, board: chess.Board, most: int = MOST_BROUGHT) ->
       StoreError: if the file cannot be read.
     """
     if graph.store is not None and not graph.pager.complete:
-        order = count()
-        found, heap = 0, [(0, next(order), board.copy(stack=False))]
-        seen: set[int] = set()
-        while heap and found < most:
-            boards = list(_next_boards(heap, seen, min(BATCH, most - found)))
-            for parent, record in zip(boards, graph.pager.read_all(boards), strict=True):
-                if record is None:
-                    continue
-                found += 1
-                for visits, child in _children(parent, record):
-                    heapq.heappush(heap, (-visits, next(order), child))
+        batch = graph.pager.records_below(board, most, least=LEAST_VISITS)
+        graph.make_room(len(batch), len(batch) * BYTES_PER_NODE)
+        graph.pager.enter(batch)
     return graph.arena.node_count
-
-
-def _next_boards(
-    heap: list[tuple[int, int, chess.Board]], seen: set[int], most: int
-) -> Iterator[chess.Board]:
-    while heap and most > 0:
-        board = heapq.heappop(heap)[2]
-        key = key_of(board)
-        if key not in seen:
-            seen.add(key)
-            most -= 1
-            yield board
-
-
-def _children(board: chess.Board, record: NodeRecord) -> Iterator[tuple[int, chess.Board]]:
-    moves = legal_moves(board)
-    for edge, place in zip(record.edges, record.order, strict=False):
-        if edge.n >= LEAST_VISITS:
-            child = board.copy(stack=False)
-            child.push(moves[place])
-            yield edge.n, child

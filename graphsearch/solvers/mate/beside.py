@@ -11,21 +11,24 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import chess
+import numpy as np
 
 from ...base.errors import CapacityError
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
-from ...position.board import CLOCK_DRAW
+from ...graph.view import NodeView
+from ...position.board import CLOCK_DRAW, POSITION_WORDS, encode_move, pack
+from ...search import visit_kernel
 from ...search.loop import analyze
-from ...search.mates import learn_line
 from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
-from ...store.transposition import EntryTable
-from .search import SLICE, MateLimits, MateSearch, find_mate
+from ...store.bounds_kernel import UNPROVEN
+from ...store.ranking import node_mean
+from .search import SLICE, MateSearch, find_mate
 
 AT_LEAST = 2  # moves of mates that are always settled
 SETTLING_VISITS = 20_000  # of the prover, at most, to settle them; it rarely takes 100
@@ -42,6 +45,7 @@ LINE_VISITS = 20_000  # of the prover, at most, to be sure of the longest defenc
 VISITS_AFTER = 250_000  # of the prover, at most, for a shorter mate: about a second
 FIRST_PAUSE, LONGEST_PAUSE = 256, 8_192  # visits of a search of limited visits between two looks at its share
 TABLE_BYTES = 1 << 26  # of the prover's table
+BYTES_PER_POSITION = 5_000  # of a line in the graph: a record, and a block of all its edges
 OVER = object()  # sentinel: no slice is left
 TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it compiles all kernels of a finder
 
@@ -50,7 +54,28 @@ def compile_kernels() -> None:
     """Compiles the kernels of a finder, and those that write its line into a graph, by a trial."""
     board = chess.Board(TRIAL)
     with Graph.open(None) as graph:
-        learn_line(graph, board, find_mate(board, MateLimits(moves=AT_LEAST)).pv)
+        learn_line(graph, board, find_mate(board, moves=AT_LEAST).pv)
+
+
+def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> None:
+    """Writes a mate to the records along its line: best attack and longest defence, up to the mate.
+
+    Positions that the graph does not know get records. No wave may be in flight.
+
+    Raises:
+      CapacityError: if there is no room for them.
+      StoreError: if the file cannot be read, or not written when memory has to be freed.
+    """
+    boards = [board.copy(stack=False)]
+    for move in line:
+        boards.append(boards[-1].copy(stack=False))
+        boards[-1].push(move)
+    graph.make_room(len(boards), len(boards) * BYTES_PER_POSITION)
+    graph.pager.read_all(boards)
+    words = np.zeros(len(boards) * POSITION_WORDS, np.uint64)
+    words[:POSITION_WORDS] = pack(board)
+    moves = np.array([encode_move(move) for move in line], np.uint16)
+    visit_kernel.learn_line(graph.arena.tables, graph.arena.arrays, words, moves)
 
 
 def allowance(spent: float, *, share: float, lead: float, whole: float = math.inf) -> float:
@@ -70,65 +95,127 @@ def allowance(spent: float, *, share: float, lead: float, whole: float = math.in
 
 
 class MateFinder:
-    """Looks for mates beside one search of one position."""
+    """Looks for mates beside one search of one position, and adds them to its graph (`SearchJob.mates`).
 
-    def __init__(self, *, seconds: float | None = None, visits: int | None = None) -> None:
-        """Creates a finder for a search with these limits; None: without such a limit.
+    Attributes:
+      first: the first move of the line found last; empty without one.
+    """
 
-        With `visits` the share is counted in visits, so the search is repeatable; else in time.
+    def __init__(
+        self,
+        graph: Graph,
+        board: chess.Board,
+        limits: Limits,
+        stop: threading.Event,
+        *,
+        seconds: float | None = None,
+    ) -> None:
+        """Creates a finder for a search of a position with some limits, which `stop` ends.
+
+        With a limit of visits or evaluations the share is counted in visits, so the search is repeatable;
+        else in time.
+
+        Args:
+          seconds: of a search that plans its time itself; None: as `limits` have them.
         """
-        self._seconds = seconds
-        self._visits = visits
+        self._graph, self._board, self._stop = graph, board, stop
+        self._seconds = limits.seconds if seconds is None else seconds
+        self._visits = limits.visits or limits.evaluations
         self._search: MateSearch | None = None
         self._steps: Iterator[None] = iter(())
         self._began = 0.0, 0.0  # wall and CPU time when the search began
         self._spent = 0.0  # CPU-seconds of the prover since then
         self._settled = 0  # visits of the prover before that
-
-    @classmethod
-    def within(cls, limits: Limits) -> MateFinder:
-        """Returns a finder for a search with some limits (`SearchJob.mates`)."""
-        return cls(seconds=limits.seconds, visits=limits.visits or limits.evaluations)
+        self._line: tuple[chess.Move, ...] = ()
+        self._next = self._pause_after(0)
+        self.first: frozenset[chess.Move] = frozenset()
 
     @property
     def visits(self) -> int:
         """Visits of the prover so far."""
         return self._search.prover.visits if self._search else 0
 
-    def pause(self, visits: int) -> int | None:
-        """Returns the number of visits before the search calls `beside` again; None: any number."""
-        return None if self._visits is None else min(max(FIRST_PAUSE, visits // 8), LONGEST_PAUSE)
+    # -------------------------------------------------------------- for the search
+    def find(self, *, doubtful: bool) -> None:
+        """Looks for a proof in the file's entries, then for a short mate if the root is still open.
 
-    def recall(self, board: chess.Board, proofs: EntryTable, stop: threading.Event) -> tuple[chess.Move, ...]:
-        """Returns the line of the mate that these entries prove for a position; empty if they prove none.
+        An entry may have proven the root's result before any record proves a move that leads to it.
+
+        Args:
+          doubtful: whether positions of the game may spoil the proof of the root's record.
+        """
+        if self._stop.is_set():
+            return
+        self._line = self.recall()
+        record = self._graph.read(self._board)
+        lower, upper = record.bounds_at(self._board.halfmove_clock) if record else UNPROVEN
+        if not self._line and (lower != upper or doubtful):
+            self._line = self.before()
+        self.learn()
+
+    def pause(self, visits: int) -> int | None:
+        """Returns the visits that the search makes before it calls `look` again; None: any number."""
+        return None if self._next is None else max(1, self._next - visits)
+
+    def look(self, visits: int) -> bool:
+        """Searches on if that is due after `visits` visits of the search; returns whether it has a line."""
+        if self._stop.is_set() or (self._next is not None and visits < self._next):
+            return False
+        self._next = self._pause_after(visits)
+        record = self._graph.read(self._board)
+        self._line = self.beside(visits, node_mean(record)[0] if record else 0.0)
+        return bool(self._line)
+
+    def shorten(self, node: NodeView) -> None:
+        """Looks for a shorter mate, or a longer defence, if the root is proven won or lost."""
+        if node.bounds[0] == node.bounds[1] != 0 and not self._stop.is_set():
+            self._line = self.after(node.mate)
+            self.learn()
+
+    def learn(self) -> None:
+        """Inserts the line into the graph, if there is room for it. No wave may be in flight."""
+        if self._line:
+            self.first = frozenset(self._line[:1])
+            with suppress(CapacityError):
+                learn_line(self._graph, self._board, self._line)
+
+    def _pause_after(self, visits: int) -> int | None:
+        if self._visits is None:
+            return None
+        return visits + min(max(FIRST_PAUSE, visits // 8), LONGEST_PAUSE)
+
+    # -------------------------------------------------------------- the lines
+    def recall(self) -> tuple[chess.Move, ...]:
+        """Returns the line of the mate that the graph's entries prove; empty if they prove none.
 
         It is also empty if too many entries below it are lost.
         """
-        entry = proofs.get(board)
+        proofs = self._graph.entries.proofs
+        entry = proofs.get(self._board) if proofs else None
         if entry is None or not entry.mate_plies:
             return ()
-        search = MateSearch(board, entries=proofs, table_bytes=TABLE_BYTES)
-        search.limit(MateLimits(visits=LINE_VISITS, seconds=None), stop)
+        search = MateSearch(self._board, entries=proofs, table_bytes=TABLE_BYTES)
+        search.limit(Limits(visits=LINE_VISITS), self._stop)
         with suppress(CapacityError):
             line = search.recall(SETTLING_VISITS)
             self._search = search if line else None
             return line
         return ()
 
-    def before(self, board: chess.Board, stop: threading.Event) -> tuple[chess.Move, ...]:
+    def before(self) -> tuple[chess.Move, ...]:
         """Returns the line of a mate in one or two, for either side; empty without one."""
-        if board.halfmove_clock >= CLOCK_DRAW or (self._seconds and self._seconds < LEAST_SECONDS):
+        if self._board.halfmove_clock >= CLOCK_DRAW or (self._seconds and self._seconds < LEAST_SECONDS):
             return ()
         seconds = SETTLING_SHARE * self._seconds if self._seconds else None
-        search = self._opened(board)
-        search.limit(MateLimits(visits=SETTLING_VISITS, seconds=seconds, moves=AT_LEAST), stop)
+        search = self._opened()
+        search.limit(Limits(visits=SETTLING_VISITS, seconds=seconds), self._stop, moves=AT_LEAST)
         line = self._finished(search)
-        search.limit(MateLimits(seconds=None), stop)
+        search.limit(Limits(), self._stop)
         self._steps = search.steps()
         self._began, self._settled = _now(), self.visits
         return line
 
-    def beside(self, visits: int, q: float, stop: threading.Event) -> tuple[chess.Move, ...]:
+    def beside(self, visits: int, q: float) -> tuple[chess.Move, ...]:
         """Returns the line of a mate if the prover finds one before its share of the search is used up.
 
         Args:
@@ -143,10 +230,10 @@ class MateFinder:
         attacker.weight, defender.weight = _weight(q), _weight(-q)
         while self._has_share(visits, share) and self._goes_on(search):
             pass
-        search.limit(MateLimits(visits=LINE_VISITS, seconds=None), stop)
+        search.limit(Limits(visits=LINE_VISITS), self._stop)
         return _line(search)
 
-    def after(self, board: chess.Board, mate: int | None, stop: threading.Event) -> tuple[chess.Move, ...]:
+    def after(self, mate: int | None) -> tuple[chess.Move, ...]:
         """Returns the line of a shorter mate than the proven one, empty without one.
 
         If the side to move is mated, the line is its longest defence.
@@ -155,13 +242,13 @@ class MateFinder:
           mate: moves of the proven mate, negative if the side to move is mated; None: unknown.
         """
         most = None if mate is None else mate - 1 if mate > 0 else -mate
-        search = self._opened(board)
+        search = self._opened()
         if most == 0 or search.is_shortest:
             return ()
         if mate is not None:
             search.sides[mate > 0].closed = True  # the side that is mated
         seconds = DECIDED_SHARE * self._seconds if self._seconds else None
-        search.limit(MateLimits(visits=self._visits_after(), seconds=seconds, moves=most), stop)
+        search.limit(Limits(visits=self._visits_after(), seconds=seconds), self._stop, moves=most)
         line = self._finished(search)
         return line if mate is None or mate < 0 or len(line) < 2 * mate - 1 else ()
 
@@ -181,9 +268,9 @@ class MateFinder:
         return min(VISITS_AFTER, max(SETTLING_VISITS, int(DECIDED_SHARE * VISIT * self._visits)))
 
     # -------------------------------------------------------------- the prover
-    def _opened(self, board: chess.Board) -> MateSearch:
+    def _opened(self) -> MateSearch:
         if self._search is None:
-            self._search = MateSearch(board, table_bytes=TABLE_BYTES)
+            self._search = MateSearch(self._board, table_bytes=TABLE_BYTES)
         return self._search
 
     def _goes_on(self, search: MateSearch) -> bool:
@@ -245,4 +332,4 @@ def compile_search(
         Graph.open(None, evaluator=evaluator) as trial,
     ):
         analyze(trial, board or chess.Board(), Limits(visits=2), params)
-        analyze(trial, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())
+        analyze(trial, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder)

@@ -7,9 +7,7 @@ questions share one table of the prover, which holds the line.
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 import weakref
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import asdict, dataclass, replace
@@ -36,38 +34,16 @@ from ...position.board import (
 from ...position.board_kernel import PW
 from ...position.tables import load_tables
 from ...position.values import MATE
+from ...search.job import Control, SearchClock
+from ...search.params import Limits
 from ...store.transposition import Entry, EntryTable
 from ...store.transposition_kernel import PROOF
 from . import proof_kernel as kernel
 from .proof_kernel import ANY_LENGTH
 
-# -------------------------------------------------------------------------- limits and sides
+# --------------------------------------------------------------------------------- the sides
 MOST_MOVES = 124  # of the longest mate to look for: two plies each fit a path of the kernels (MOST_PLIES)
-DEFAULT_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class MateLimits:
-    """Limits that end a mate search; None is no limit.
-
-    Attributes:
-      visits: nodes to expand, >= 1. seconds: wall time, > 0.
-      moves: of the longest mate to look for, 1 to MOST_MOVES.
-    """
-
-    visits: int | None = None
-    seconds: float | None = DEFAULT_SECONDS
-    moves: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.visits is not None and self.visits < 1:
-            raise InvalidParameterError(f"visits must be 1 or more, not {self.visits}")
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise InvalidParameterError(f"seconds must be above 0, not {self.seconds}")
-        if self.moves is not None and not 1 <= self.moves <= MOST_MOVES:
-            raise InvalidParameterError(f"moves must be from 1 to {MOST_MOVES}, not {self.moves}")
-
-
+DEFAULT_LIMITS = Limits(seconds=60.0)
 # further lengths to ask for while no mate is known, in moves beyond the shortest open length
 LENGTHS_AHEAD = (1, 2, 4, 7, 12)
 
@@ -453,25 +429,28 @@ class MateResult:
 
 def find_mate(
     board: chess.Board,
-    limits: MateLimits | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    control: Control | None = None,
     *,
+    moves: int | None = None,
     entries: EntryTable | None = None,
-    stop: threading.Event | None = None,
-    on_progress: Callable[[MateProgress], None] | None = None,
     table_bytes: int = TABLE_BYTES,
 ) -> MateResult:
     """Searches for the shortest mate of either side.
 
     Args:
       board: with the moves before it, which count for repetitions.
+      limits: when to stop; visits are nodes expanded, and evaluations do not count.
+      control: stops the search, and gets its progress.
+      moves: of the longest mate to look for, 1 to MOST_MOVES; None: the longest.
       entries: the search uses its proofs, and writes new ones to it.
-      stop: ends the search when it is set.
 
     Raises:
       InvalidPositionError: if the position is not one of standard chess.
+      InvalidParameterError: if `moves` is out of range.
     """
     check(board)
-    return MateSearch(board, limits, entries=entries, table_bytes=table_bytes).run(stop, on_progress)
+    return MateSearch(board, entries=entries, table_bytes=table_bytes).run(limits, control, moves=moves)
 
 
 def note_proof(graph: Graph, board: chess.Board) -> None:
@@ -498,28 +477,24 @@ class MateSearch:
     def __init__(
         self,
         board: chess.Board,
-        limits: MateLimits | None = None,
         *,
         entries: EntryTable | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
-        """Creates a search; see `find_mate`."""
+        """Creates a search; see `find_mate`. `run`, or `limit` and `steps`, or `recall` must follow."""
         drawn = history_keys(board)
         self.board = board.copy(stack=False)
-        self.limits = limits or MateLimits()
         self.entries = entries
         self._is_free = not len(drawn)  # no repetition affects the results
         self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
-        self._began = time.monotonic()
+        self._clock = SearchClock(Limits(), Control())
         # weak: in a reference cycle the prover's megabytes would wait for the garbage collector
         me = weakref.proxy(self)
         self._finder = LineFinder(self.prover, stop=lambda: bool(me._limit()))
-        self._stop: threading.Event | None = None
-        self._on_progress: Callable[[MateProgress], None] | None = None
 
     def _side(self, *, attacks: bool) -> Side:
-        side = Side(attacks) if self.limits.moves is None else Side(attacks, most=self.limits.moves)
+        side = Side(attacks)
         colour = self.board.turn if attacks else not self.board.turn
         may_claim = not attacks and self.board.halfmove_clock >= CLOCK_DRAW
         side.closed = may_claim or self.board.occupied_co[colour].bit_count() == 1  # a bare king
@@ -535,14 +510,15 @@ class MateSearch:
             table = EntryTable(0)
             prover.give(table, exact=True)
             prover.take(table)
-        self._began = time.monotonic()
 
     # -------------------------------------------------------------- the search
     def run(
-        self, stop: threading.Event | None = None, on_progress: Callable[[MateProgress], None] | None = None
+        self, limits: Limits = DEFAULT_LIMITS, control: Control | None = None, *, moves: int | None = None
     ) -> MateResult:
         """Searches until the shortest mate is proven or a limit is reached; see `find_mate`."""
-        self._stop, self._on_progress = stop, on_progress
+        if moves is not None and not 1 <= moves <= MOST_MOVES:
+            raise InvalidParameterError(f"moves must be from 1 to {MOST_MOVES}, not {moves}")
+        self._set(limits, control or Control(), moves)
         over = self._over()
         if over is not None:
             return over
@@ -582,7 +558,7 @@ class MateSearch:
 
     def _over(self) -> MateResult | None:
         """Returns the result if the game is over, or if a late move mates."""
-        kind, seconds = terminal_kind(self.board), time.monotonic() - self._began
+        kind, seconds = terminal_kind(self.board), self._clock.seconds
         if may_claim(self.board) and (move := mating_move(self.board)):
             return MateResult(fen_of(self.board), 1, (move,), True, 0, 0, seconds, 1, "proven")
         if kind == NOT_TERMINAL and not is_over_by_clock(self.board):
@@ -597,14 +573,18 @@ class MateSearch:
                 next(steps)
             except StopIteration as end:
                 return str(end.value)
-            self._tell()
+            self._clock.tell(self._progress)
 
-    def limit(self, limits: MateLimits, stop: threading.Event) -> None:
+    def limit(self, limits: Limits, stop: threading.Event, *, moves: int | None = None) -> None:
         """Sets new limits, which count from now on; the next `steps` continues the search."""
-        visits = None if limits.visits is None else limits.visits + self.prover.visits
-        self.limits, self._stop, self._began = replace(limits, visits=visits), stop, time.monotonic()
+        self._set(limits, Control(stop=stop), moves)
+
+    def _set(self, limits: Limits, control: Control, moves: int | None) -> None:
+        if limits.visits is not None:
+            limits = replace(limits, visits=limits.visits + self.prover.visits)
+        self._clock = SearchClock(limits, control)
         for side in self.sides:
-            side.most = MOST_MOVES if limits.moves is None else limits.moves
+            side.most = MOST_MOVES if moves is None else moves
 
     def steps(self) -> Steps:
         """Searches slice by slice until a limit is reached or nothing is left to ask.
@@ -646,8 +626,8 @@ class MateSearch:
             if side.is_done or not self._is_open(side, plies):
                 return self._ended()
             left = min(goal - self.prover.visits, SLICE)
-            if self.limits.visits is not None:
-                left = min(left, self.limits.visits - self.prover.visits)
+            if self._clock.limits.visits is not None:
+                left = min(left, self._clock.limits.visits - self.prover.visits)
             answer = self.prover.ask(self.board, attacks=side.attacks, plies=plies, visits=left)
             side.note(plies, proven=answer.plies if answer.proven else None, disproved=answer.disproved)
             if answer.proven:
@@ -707,17 +687,10 @@ class MateSearch:
         return "hopeless" if all(side.closed for side in self.sides) else "excluded"
 
     def _limit(self) -> str:
-        if self._stop is not None and self._stop.is_set():
-            return "stop"
-        if self.limits.visits is not None and self.prover.visits >= self.limits.visits:
-            return "visits"
-        seconds = time.monotonic() - self._began
-        return "time" if self.limits.seconds is not None and seconds >= self.limits.seconds else ""
+        return self._clock.reached(visits=self.prover.visits)
 
-    def _tell(self) -> None:
-        if self._on_progress is not None:
-            seconds = time.monotonic() - self._began
-            self._on_progress(MateProgress(seconds, self.prover.visits, self.excluded, self.mate))
+    def _progress(self) -> MateProgress:
+        return MateProgress(self._clock.seconds, self.prover.visits, self.excluded, self.mate)
 
     # ------------------------------------------------------------ the results
     def attack(self, board: chess.Board, plies: int) -> chess.Move:
@@ -766,7 +739,7 @@ class MateSearch:
             self.is_shortest,
             self.excluded,
             self.prover.visits,
-            time.monotonic() - self._began,
+            self._clock.seconds,
             self.prover.proofs,
             reason,
             stored,

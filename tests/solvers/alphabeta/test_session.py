@@ -22,7 +22,6 @@ from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits
 from graphsearch.solvers.alphabeta.search import (
     AlphaBetaResult,
-    DepthLimits,
     DepthResult,
     bring_visited,
     search_to_depth,
@@ -45,8 +44,7 @@ SMALL = 1 << 20  # bytes of a table
 
 def run(path: Path | None, depth: int, board: chess.Board = KIWIPETE, **limits: object) -> AlphaBetaResult:
     with Graph.open_unevaluated(path) as graph:
-        asked = DepthLimits(depth=depth, **limits)  # type: ignore[arg-type]
-        return search_to_depth(graph, board, asked, table_bytes=SMALL)
+        return search_to_depth(graph, board, depth, Limits(**limits), table_bytes=SMALL)  # type: ignore[arg-type]
 
 
 def evaluation() -> str:
@@ -103,7 +101,7 @@ def test_a_search_that_was_stopped_goes_on_with_what_it_found(tmp_path: Path) ->
     path = tmp_path / "a.graph"
     alone = run(None, 5)
     last = alone.iterations[-1].counts.nodes
-    cut = run(path, 5, nodes=alone.counts.nodes - last // 4)
+    cut = run(path, 5, visits=alone.counts.nodes - last // 4)
     assert (cut.stop_reason, cut.depth, cut.iterations[-1].complete) == ("nodes", 4, False)
     assert cut.value == cut.iterations[3].value
     rest = run(path, 5)
@@ -115,7 +113,7 @@ def test_a_search_that_was_stopped_goes_on_with_what_it_found(tmp_path: Path) ->
 def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # each look at the clock takes 50 ms of it
     clock = SimpleNamespace(monotonic=partial(next, count(0.0, 0.05)))
-    monkeypatch.setattr("graphsearch.solvers.alphabeta.search.time", clock)
+    monkeypatch.setattr("graphsearch.search.job.time", clock)
     result = run(tmp_path / "a.graph", 60, seconds=0.2)
     assert result.stop_reason == "time"
     assert result.value is not None
@@ -126,13 +124,12 @@ def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path, monkeypatch: p
 KILLED = """
 import sys, chess
 from graphsearch.solvers.alphabeta import search
-from graphsearch.solvers.alphabeta.search import DepthLimits
 from graphsearch.graph.graph import Graph
 search.SAVE_SECONDS = 0.05
 told = lambda found: print(found.depth, flush=True)
-board, limits = chess.Board(sys.argv[2]), DepthLimits(depth=60)
+board = chess.Board(sys.argv[2])
 with Graph.open_unevaluated(sys.argv[1]) as graph:
-    search.search_to_depth(graph, board, limits, table_bytes=1 << 24, on_depth=told)
+    search.search_to_depth(graph, board, 60, table_bytes=1 << 24, on_depth=told)
 """
 
 
@@ -160,7 +157,7 @@ def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pyt
     with Graph.open_unevaluated(path) as graph:
         monkeypatch.setattr(entries, "append", full)
         with pytest.raises(UnsavedError, match="disk is full; free some space") as caught:
-            search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
+            search_to_depth(graph, KIWIPETE, 3, table_bytes=SMALL)
         assert caught.value.result.value is not None
         assert graph.entries.table is not None
         held = graph.entries.table.count
@@ -203,7 +200,7 @@ def test_a_reader_sees_whole_saves_while_a_search_writes(
             assert found.depth - 1 <= len(rows) <= found.depth
             seen.append(len(loaded.keys))
 
-        search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), table_bytes=SMALL, on_depth=look)
+        search_to_depth(graph, KIWIPETE, 4, table_bytes=SMALL, on_depth=look)
     assert seen == sorted(seen)
     assert seen[-1] > seen[0] > 0
 
@@ -232,7 +229,7 @@ def test_a_game_that_may_repeat_is_searched_whatever_the_file_knows(tmp_path: Pa
     assert run(path, 3, chess.Board()).stop_reason == "known"
     run(path, 2, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 0 1"))
     assert run(path, 2, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 5 9")).stop_reason == "known"
-    assert run(path, 10, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 82 90"), nodes=500).known.depth == 0
+    assert run(path, 10, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 82 90"), visits=500).known.depth == 0
 
 
 def test_a_shortest_mate_ends_the_search(tmp_path: Path) -> None:
@@ -256,36 +253,35 @@ def test_the_visited_part_of_a_large_file_is_brought_into_memory(
         assert bring_visited(graph, KIWIPETE, 100) == 100
         most = bring_visited(graph, KIWIPETE)
         assert 100 < most < 400
-        result = search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
+        result = search_to_depth(graph, KIWIPETE, 3, table_bytes=SMALL)
         assert result.graph_nodes == most
         assert result.counts.ordered > 0
         assert result.value == run(None, 3).value
-        without = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), use_graph=False)
+        without = search_to_depth(graph, KIWIPETE, 4, use_graph=False)
         assert (without.graph_nodes, without.counts.ordered) == (0, 0)
 
 
 def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> None:
     with Graph.open(None) as graph:
         analyze(graph, KIWIPETE, Limits(visits=1200))
-        found = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), table_bytes=SMALL)
+        found = search_to_depth(graph, KIWIPETE, 4, table_bytes=SMALL)
         assert [iteration.depth for iteration in found.iterations] == [2, 4]
-        deeper = search_to_depth(graph, KIWIPETE, DepthLimits(depth=5), table_bytes=SMALL)
+        deeper = search_to_depth(graph, KIWIPETE, 5, table_bytes=SMALL)
         assert [iteration.depth for iteration in deeper.iterations] == [5]
     alone = run(None, 4)
     assert (found.value, found.bound) == (alone.value, alone.bound)
     assert len(alone.iterations) == 4
     with Graph.open(None) as graph:
         analyze(graph, KIWIPETE, Limits(visits=1200))
-        limited = DepthLimits(depth=3, nodes=10**9)  # what ends early needs an answer early
-        every = search_to_depth(graph, KIWIPETE, limited, table_bytes=SMALL)
+        limited = Limits(visits=10**9)  # what ends early needs an answer early
+        every = search_to_depth(graph, KIWIPETE, 3, limited, table_bytes=SMALL)
         assert [iteration.depth for iteration in every.iterations] == [1, 2, 3]
 
 
 def test_a_stopped_search_answers_with_what_the_file_knew(tmp_path: Path) -> None:
     before = run(tmp_path / "a.graph", 4)
     with Graph.open_unevaluated(tmp_path / "a.graph") as graph:
-        limits = DepthLimits(depth=9, nodes=30)
-        stopped = search_to_depth(graph, KIWIPETE, limits, table_bytes=SMALL)
+        stopped = search_to_depth(graph, KIWIPETE, 9, Limits(visits=30), table_bytes=SMALL)
     assert stopped.stop_reason == "nodes"
     found = (stopped.depth, stopped.value, stopped.bound, stopped.move)
     assert found == (4, before.value, "exact", before.move)
@@ -295,6 +291,6 @@ def test_a_stopped_search_answers_with_what_the_file_knew(tmp_path: Path) -> Non
 def test_an_unfinished_iteration_proves_no_upper_bound() -> None:
     for nodes in (200, 1000, 3000):
         with Graph.open(None) as graph:
-            limits = DepthLimits(depth=5, nodes=nodes)
-            found = search_to_depth(graph, KIWIPETE, limits, table_bytes=SMALL).iterations[-1]
+            limits = Limits(visits=nodes)
+            found = search_to_depth(graph, KIWIPETE, 5, limits, table_bytes=SMALL).iterations[-1]
             assert found.complete or found.bound != "upper"

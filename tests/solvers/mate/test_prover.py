@@ -13,8 +13,10 @@ import pytest
 
 from graphsearch.position.board import board_of as start_of
 from graphsearch.position.values import MATE
+from graphsearch.search.job import Control
+from graphsearch.search.params import Limits
 from graphsearch.solvers.mate.check import MateRefutedError, check_mate
-from graphsearch.solvers.mate.search import SLICE, MateLimits, MateProgress, MateResult, MateSearch, find_mate
+from graphsearch.solvers.mate.search import SLICE, MateProgress, MateResult, MateSearch, find_mate
 from graphsearch.store.transposition import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
 from tests.conftest import shared_data
@@ -28,7 +30,8 @@ RETI = "rnb1kb1r/pp3ppp/2p5/4q3/4n3/3Q4/PPPB1PPP/2KR1BNR w kq - 0 9"
 
 
 def mate_of(fen: str, **limits: int) -> MateResult:
-    return find_mate(start_of(fen), MateLimits(**({"visits": 50_000} | limits)), table_bytes=SMALL)
+    visits, moves = limits.get("visits", 50_000), limits.get("moves")
+    return find_mate(start_of(fen), Limits(visits=visits), moves=moves, table_bytes=SMALL)
 
 
 def assert_line_mates(result: MateResult) -> None:
@@ -83,7 +86,7 @@ def test_a_game_that_is_over_is_not_searched(fen: str, mate: int | None) -> None
 )
 def test_a_mate_on_the_hundredth_ply_wins_and_a_later_one_does_not(clock: int, mate: int | None) -> None:
     fen = KEY_TO_TWO.replace(" 0 1", f" {clock} 60")
-    result = find_mate(chess.Board(fen), MateLimits(moves=2), table_bytes=SMALL)
+    result = find_mate(chess.Board(fen), moves=2, table_bytes=SMALL)
     if clock >= 98:  # 1. Ra6 Bh2 has no time left, but 1... bxa6 2. b7# would begin the count anew
         assert result.mate is None
         assert (result.excluded, result.stop_reason) == (2, "excluded")
@@ -100,8 +103,8 @@ def test_a_mate_on_the_board_ends_the_game_before_a_draw_is_claimed() -> None:
 
 def test_the_side_to_move_may_play_on_at_a_hundred_plies_and_mate_behind_a_capture() -> None:
     board = chess.Board("2rr2k1/5ppp/8/8/8/8/3R1PPP/3R2K1 w - - 100 90")
-    search = MateSearch(board, MateLimits(moves=2), table_bytes=SMALL)
-    result = search.run()
+    search = MateSearch(board, table_bytes=SMALL)
+    result = search.run(moves=2)
     assert (result.mate, result.pv[0].uci(), result.stop_reason) == (2, "d2d8", "proven")
     assert check_mate(board, 2, search.attack)
     board.halfmove_clock = 150  # the game is over
@@ -118,9 +121,9 @@ def test_at_a_hundred_plies_nobody_is_mated_who_may_claim_a_draw() -> None:
 def test_no_mate_leads_through_a_position_that_stood_twice_whatever_is_proven_without_the_game() -> None:
     table, board = EntryTable(0), after_line("Ra6 Bh2 Ra1 Bb8 Ra6 Bh2 Ra1 Bb8", KEY_TO_TWO)
     assert find_mate(chess.Board(KEY_TO_TWO), entries=table, table_bytes=SMALL).stored
-    assert find_mate(board.copy(stack=False), MateLimits(moves=2), table_bytes=SMALL).mate == 2
+    assert find_mate(board.copy(stack=False), moves=2, table_bytes=SMALL).mate == 2
     for entries in (None, table):
-        result = find_mate(board, MateLimits(moves=2), entries=entries, table_bytes=SMALL)
+        result = find_mate(board, moves=2, entries=entries, table_bytes=SMALL)
         assert (result.mate, result.excluded) == (None, 2)
 
 
@@ -139,12 +142,12 @@ def test_lengths_of_queen_endings_are_those_of_retrograde_analysis() -> None:
             continue
         board = board_of(squares[0], squares[1], squares[2], chess.WHITE if turn else chess.BLACK)
         board.halfmove_clock = generator.choice((0, 60, 100 - plies))
-        result = find_mate(board, MateLimits(visits=200_000), table_bytes=SMALL)
+        result = find_mate(board, Limits(visits=200_000), table_bytes=SMALL)
         mate = (plies + 1) // 2 if turn else -plies // 2
         assert (result.mate, result.shortest) == (mate, True), board.fen()
         assert_line_mates(result)
         board.halfmove_clock = 101 - plies  # one ply too late: nothing in this ending begins the count anew
-        late = find_mate(board, MateLimits(visits=2_000), table_bytes=SMALL)
+        late = find_mate(board, Limits(visits=2_000), table_bytes=SMALL)
         assert late.mate is None, board.fen()
         checked += 1
 
@@ -159,7 +162,7 @@ def test_no_claim_contradicts_a_tablebase() -> None:
                 continue  # dead
             for board in [placed(generator, path.stem) for _ in range(4)]:
                 wdl = tables.probe_wdl(board)
-                result = find_mate(board, MateLimits(visits=2500), table_bytes=1 << 20)
+                result = find_mate(board, Limits(visits=2500), table_bytes=1 << 20)
                 if result.mate is not None:
                     claims += 1
                     assert wdl == (2 if result.mate > 0 else -2), board.fen()
@@ -173,7 +176,7 @@ def test_short_mates_of_random_positions_are_those_of_trying_everything() -> Non
     for _ in range(50):
         board = placed(generator, generator.choice(["KQRvKN", "KQQvKR", "KRRvKB", "KQPvKP"]))
         plies = mates_within(board, 3)
-        result = find_mate(board, MateLimits(moves=2), table_bytes=1 << 18)
+        result = find_mate(board, moves=2, table_bytes=1 << 18)
         assert result.mate == (None if plies is None else (plies + 1) // 2) or result.mate in (-1, -2)
         if result.mate is not None and result.mate < 0:
             assert mates_within(board, 4, attacks=False) == -2 * result.mate
@@ -187,8 +190,8 @@ def test_mates_of_the_collection_are_found_with_the_right_length() -> None:
     cases = sorted(cases, key=lambda case: abs(case[1]))[:62:9]
     for fen, moves in cases:
         board = chess.Board(fen + " 0 1")
-        search = MateSearch(board, MateLimits(visits=400_000), table_bytes=1 << 26)
-        result = search.run()
+        search = MateSearch(board, table_bytes=1 << 26)
+        result = search.run(Limits(visits=400_000))
         assert (result.mate, result.shortest) == (moves, True), fen
         assert_line_mates(result)
         assert check_mate(board, moves, search.attack).plies == len(result.pv)
@@ -197,7 +200,8 @@ def test_mates_of_the_collection_are_found_with_the_right_length() -> None:
 # ---------------------------------------------------------------- limits
 def test_a_search_in_slices_goes_on_where_it_stood() -> None:
     whole = mate_of(RETI)
-    search = MateSearch(start_of(RETI), MateLimits(visits=50_000), table_bytes=SMALL)
+    search = MateSearch(start_of(RETI), table_bytes=SMALL)
+    search.limit(Limits(visits=50_000), threading.Event())
     visits = [search.prover.visits for _ in search.steps()]
     assert all(later - earlier <= SLICE for earlier, later in pairwise(visits))
     assert (search.line(), search.is_shortest) == (whole.pv, True)
@@ -205,9 +209,9 @@ def test_a_search_in_slices_goes_on_where_it_stood() -> None:
 
 
 def test_what_is_excluded_is_said_where_no_mate_is_found() -> None:
-    result = find_mate(chess.Board(), MateLimits(moves=2), table_bytes=SMALL)
+    result = find_mate(chess.Board(), moves=2, table_bytes=SMALL)
     assert (result.mate, result.excluded, result.stop_reason, result.pv) == (None, 2, "excluded", ())
-    limited = find_mate(chess.Board(), MateLimits(visits=3000), table_bytes=SMALL)
+    limited = find_mate(chess.Board(), Limits(visits=3000), table_bytes=SMALL)
     assert (limited.mate, limited.stop_reason) == (None, "visits")
     assert 3000 <= limited.visits < 3010
     assert limited.excluded >= 1
@@ -220,7 +224,8 @@ def test_a_stop_ends_the_search_with_what_is_known() -> None:
         assert progress.mate is None
         stop.set()
 
-    result = find_mate(chess.Board(), stop=stop, on_progress=show, table_bytes=SMALL)
+    control = Control(on_progress=show, interval=0.0, stop=stop)
+    result = find_mate(chess.Board(), control=control, table_bytes=SMALL)
     assert (result.mate, result.stop_reason) == (None, "stop")
 
 
@@ -254,7 +259,7 @@ def few_proven() -> list[object]:
     found: list[object] = []
     for fen in (KEY_TO_TWO, "7k/8/5K2/8/8/8/8/6R1 w - - 90 1"):
         table = EntryTable(0)
-        data = find_mate(start_of(fen), MateLimits(visits=20), entries=table, table_bytes=0).as_dict()
+        data = find_mate(start_of(fen), Limits(visits=20), entries=table, table_bytes=0).as_dict()
         del data["seconds"]
         found += [data, table.count]
     return found

@@ -233,6 +233,9 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
     if _is_packed(kept):  # a truncated file fails before anything is imported
         for _ in found.pieces(PIECE):
             pass
+        if not _head(kept).startswith(_GZIP):
+            with found.readable():
+                _check_frames(kept)
         found.rewind()
     return found
 
@@ -282,7 +285,7 @@ class _Watched(io.RawIOBase):
         if _head(raw).startswith(_GZIP):
             self._plain = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
         elif _is_packed(raw):
-            self._plain = cast(BinaryIO, _ZstdFrames(raw))
+            self._plain = cast(BinaryIO, _zstd().stream_reader(raw, read_across_frames=True, closefd=False))
         self._size = os.fstat(raw.fileno()).st_size
         self.count = 0  # unpacked bytes read
 
@@ -299,47 +302,23 @@ class _Watched(io.RawIOBase):
         return len(piece)
 
 
-class _ZstdFrames(io.RawIOBase):
-    """A stream of the frames of a zstd file; raises EOFError if the file ends within a frame."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-        self._frame = _new_frame()
-        self._begun = False  # whether the frame has any bytes
-        self._packed = memoryview(b"")
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._ready and self._fill():
-            pass
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
-    def _fill(self) -> bool:
-        """Decompresses the next step; returns False at the end of the file."""
-        if not self._packed:
-            self._packed = memoryview(self._raw.read(PIECE >> 4))
-        if not self._packed:
-            if self._begun:
-                raise EOFError
-            return False
-        step, self._packed = self._packed[:ZSTD_STEP], self._packed[ZSTD_STEP:]
-        self._ready = memoryview(self._frame.decompress(step))
-        self._begun = not self._frame.eof
-        if self._frame.eof:
-            rest = self._frame.unused_data
-            self._packed = memoryview(rest + bytes(self._packed)) if rest else self._packed
-            self._frame = _new_frame()
-        return True
+def _check_frames(raw: BinaryIO) -> None:
+    """Reads the frames of a zstd file; raises EOFError if it ends within one, which a reader passes over."""
+    raw.seek(0)
+    frame, packed = _zstd().decompressobj(), b""
+    is_open = False  # whether the frame has any bytes
+    while packed := packed or raw.read(PIECE >> 4):
+        frame.decompress(packed[:ZSTD_STEP])
+        packed, is_open = packed[ZSTD_STEP:], not frame.eof
+        if frame.eof:
+            packed, frame = frame.unused_data + packed, _zstd().decompressobj()
+    raw.seek(0)
+    if is_open:
+        raise EOFError
 
 
-def _new_frame() -> zstandard.ZstdDecompressionObj:
-    return zstandard.ZstdDecompressor(max_window_size=limits.WINDOW.most).decompressobj()
+def _zstd() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(max_window_size=limits.WINDOW.most)
 
 
 def _read_whole(file: BinaryIO, size: int) -> bytes:

@@ -39,13 +39,6 @@ assert ENTRY.itemsize == ENTRY_BYTES
 MAX_WEIGHT = (1 << 16) - 1
 HALF, SLIGHTLY = 0.5, 1e-9  # values within 1e-9 of a half round down, whatever their last bits
 
-CASTLING = {  # source and target in the book -> target square of the king
-    (chess.E1, chess.H1): chess.G1,
-    (chess.E1, chess.A1): chess.C1,
-    (chess.E8, chess.H8): chess.G8,
-    (chess.E8, chess.A8): chess.C8,
-}
-
 
 def fitted(
     weights: NDArray[np.float64], largest: NDArray[np.float64] | NDArray[np.int64], *, fill: bool = False
@@ -99,14 +92,10 @@ def raw_move(board: chess.Board, move: chess.Move) -> int:
 def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
     """Returns a raw move as a legal move of the position, castling in its notation; None if illegal."""
     move = written_move(raw)
-    if move is None:
+    try:
+        return board.parse_uci(move.uci()) if move else None
+    except ValueError:
         return None
-    king = CASTLING.get((move.from_square, move.to_square))
-    if king is not None and board.kings & chess.BB_SQUARES[move.from_square]:
-        castling = chess.Move(move.from_square, king)
-        if board.is_castling(castling) and board.is_legal(castling):
-            return castling
-    return move if board.is_legal(move) else None
 
 
 # ------------------------------------------------------------------ import

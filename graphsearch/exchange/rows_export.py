@@ -241,21 +241,13 @@ def _csv_rows(found: Positions) -> list[str]:
 
 def _csv_lines(columns: Iterable[Column]) -> list[str]:
     """Returns rows of CSV, without line ends; no text of ours needs quotes."""
-    return list(map(",".join, zip(*map(_csv_texts, columns), strict=True)))
+    return list(map(",".join, zip(*(map(_csv_text, column.rows()) for column in columns), strict=True)))
 
 
-def _csv_texts(column: Column) -> list[str]:
-    """Returns the values as text; each different number is written once, as `repr` takes most of the time."""
-    if column.texts is not None or column.values.dtype == object:
-        return [text or "" for text in column.rows()]
-    values = np.ascontiguousarray(column.values)
-    bits, which = np.unique(values.view(f"i{values.itemsize}"), return_inverse=True)
-    numbers = bits.view(values.dtype).tolist()
-    texts = np.array([*map(repr, numbers), ""], object)
-    if column.valid is not None:
-        which = np.where(column.valid, which, len(numbers))
-    found: list[str] = texts[which].tolist()
-    return found
+def _csv_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else repr(value)
 
 
 # ------------------------------------------------------------------ Parquet

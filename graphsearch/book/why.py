@@ -20,7 +20,6 @@ from ..store.apart import completed_reader
 from ..store.store import Store
 from ..store.tables.books import BookRow, book_named, books
 from ..store.tables.games import games_by_move
-from ..store.tables.rows import asked
 from . import rows
 from .config import BookConfig, stored_config
 from .decide import Verdict
@@ -322,7 +321,7 @@ def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> l
 def _moves(store: Store, book: BookRow | None) -> Iterator[_Move]:
     """Yields the moves of a book; none for None."""
     for key, move, fen, san, rule, n, value, loss, run in (
-        asked(store, _MOVES, (book.id,), *_COLUMNS) if book else ()
+        store.query(_MOVES, (book.id,), *_COLUMNS) if book else ()
     ):
         yield _Move((key, move), run or 0, BookChange(fen, move, san, True, rule, "", n, value, loss))
 

@@ -39,7 +39,6 @@ from ..store.ranking import visits_of
 from ..store.reading import Reader
 from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
 from ..store.store import Store
-from ..store.tables.rows import asked
 from .selection import Export
 
 BATCH = 8192  # positions visited together
@@ -416,7 +415,7 @@ def _of_keys(
     for first in range(0, len(wanted), KEYS_AT_ONCE):
         some = wanted[first : first + KEYS_AT_ONCE]
         statement = f"{sql} IN ({', '.join('?' * len(some))}) {order}"
-        yield from asked(store, statement, (number, *some), *columns)
+        yield from store.query(statement, (number, *some), *columns)
 
 
 def _look_up(export: Export, words: Words) -> list[BookEntry | None]:

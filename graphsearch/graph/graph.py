@@ -359,7 +359,7 @@ class Graph:
             self.arena.add_overlay()
 
         def work(store: Store) -> None:
-            store.append_parts(saving.batches, fresh=saving.fresh)
+            store.append(*saving.batches, fresh=saving.fresh)
             for item in (rows, entries, *notes):
                 if item:
                     item(store)
@@ -385,7 +385,7 @@ class Graph:
             self.arena.reserve_log(2 * nodes, spare=most_nodes)
             most, copies = self.pager.budget // RESERVED_PARTS, COPY_BYTES * nodes
             blocks = max(LEAST_STEP_BLOCKS, (most - copies) // MERGED_BYTES)
-            self._saver.most_blocks = min(self.store.sizes.step_blocks, blocks)
+            self._saver.most_blocks = min(self.store.catalog.sizes.step_blocks, blocks)
             self.pager.reserved = min(most, copies + MERGED_BYTES * self._saver.most_blocks)
         return nodes
 

@@ -185,12 +185,10 @@ class Pager:
 
     def _bring_by_threads(self, words: Words, pinned: Words) -> None:
         assert self._reader is not None
-        batches = self._reader.find_any(words)
-        count = sum(map(len, batches))
-        self._python_reads += count
-        self.make_room(count, count * BYTES_PER_NODE, pinned=pinned)
-        for batch in batches:
-            self.enter(batch)
+        _, batch = self._reader.find(words)
+        self._python_reads += len(batch)
+        self.make_room(len(batch), len(batch) * BYTES_PER_NODE, pinned=pinned)
+        self.enter(batch)
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record from memory or the file, or None."""

@@ -22,7 +22,7 @@ from ..base.errors import StoreError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import POSITION_WORDS
 from ..store import entries
-from ..store.block_layout_kernel import BLOCK
+from ..store.block_kernel import BLOCK
 from ..store.entries import depths
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.index import SIZES
@@ -235,7 +235,7 @@ class Saver:
 
     def __init__(self, store: Store, *, unread: bool = False) -> None:
         self.unread = unread
-        self.most_blocks = store.sizes.step_blocks
+        self.most_blocks = store.catalog.sizes.step_blocks
         self._store = store
         self._jobs: queue.SimpleQueue[tuple[Work, Future[None]] | None] = queue.SimpleQueue()
         self._error: Exception | None = None  # of merging

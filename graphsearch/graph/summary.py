@@ -7,13 +7,12 @@ from collections import deque
 from collections.abc import Callable
 
 import chess
-import numpy as np
 
 from ..position.board import fen_of, key_text
 from ..store.ranking import best_move, node_mean
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
-from ..store.tables.top import Listed, Shown
+from ..store.tables.top import Shown, listed
 from .view import Reader, line_of
 
 TABLES_SECONDS = 10.0  # between two updates during a search
@@ -50,9 +49,7 @@ class RootTables:
         self._written_at = time.monotonic()
         roots = [(key, board, self._read(board)) for key, board in self._roots.items()]
         known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
-        tops = [
-            top_rows(self._read, board, named=False) for _, board, record in roots[-TABLE_ROOTS:] if record
-        ]
+        tops = [top_rows(self._read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
 
         def write(store: Store) -> None:
             for key, fen, visits in known:
@@ -80,12 +77,11 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
     )
 
 
-def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> list[Shown]:
+def top_rows(read: Reader, root: chess.Board) -> list[Shown]:
     """Returns the most visited positions below a root, as `top_position` and `top_edge` have them.
 
     Args:
       read: returns the record of a position.
-      named: give moves their SAN (`Listed.rows`).
     """
     found: dict[str, Shown] = {}
     least = 0
@@ -98,10 +94,10 @@ def top_rows(read: Reader, root: chess.Board, *, named: bool = True) -> list[Sho
         record = read(board)
         if record is None:
             continue
-        listed = Listed(board, np.array(record.words, np.uint64))
-        if listed.key in found:
+        one = listed(fen_of(board))
+        if one.key in found:
             continue
         least = least or max(2, record.visits // TOP_SHARE)
-        shown = found[listed.key] = listed.rows(record, named=named)
+        shown = found[one.key] = one.rows(record)
         queue.extend((board, move) for move, row in shown.moves.items() if row["n"] >= least)
     return list(found.values())

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import struct
 import threading
+import zlib
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -23,8 +23,7 @@ from ..base.errors import CorruptRecordError, UnfitRecordError
 from ..jit.libzstd import Owned, libzstd
 from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
 from . import block_kernel as kernel
-from . import block_layout_kernel as layout
-from .block_layout_kernel import BLOCK, HEADER, LOW, PADDING, room_for
+from .block_kernel import BLOCK, HEADER, LOW, PADDING, room_for
 from .bounds_kernel import bounds_of, share_of
 from .ordered_work import shared_out, thread_count
 from .record import NodeRecord, RecordBatch, board_tables, owned
@@ -43,7 +42,7 @@ DICTIONARY_BYTES = 512
 SLOTS = 64  # chunks with loaded dictionaries, 55 kB each; a call that needs more loads them all
 MOST_SLOTS = 4096
 
-_UNFIT = {layout.BAD_POSITION: "an impossible position", layout.BAD_FIELD: "a field out of range"}
+_UNFIT = {kernel.BAD_POSITION: "an impossible position", kernel.BAD_FIELD: "a field out of range"}
 _REFUSED = {
     kernel.TOO_SHORT: "it is too short",
     kernel.BAD_CHECKSUM: "checksum is wrong",
@@ -53,15 +52,7 @@ _REFUSED = {
 }
 
 
-@cache
-def start_position() -> NDArray[np.uint64]:
-    """Returns the reference of the first record of a block."""
-    return np.array(layout.START, np.uint64)
-
-
-@cache
-def _crc_tables() -> NDArray[np.uint32]:
-    return owned(kernel.crc_tables(), np.uint32)
+_START, _CRC_TABLES = np.array(kernel.START, np.uint64), owned(kernel.crc_tables(), np.uint32)
 
 
 def joined(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
@@ -85,9 +76,9 @@ def announced(data: Bytes, ends: Places) -> tuple[Places, Places, Places]:
     for k in range(HEADER):
         header |= data[starts + k].astype(np.int64) << 8 * k
     return (
-        (header & layout.RECORDS_MASK) + 1,
-        header >> layout.CODES_AT & layout.CODES_MASK,
-        header >> layout.EDGES_AT & layout.EDGES_MASK,
+        (header & kernel.RECORDS_MASK) + 1,
+        header >> kernel.CODES_AT & kernel.CODES_MASK,
+        header >> kernel.EDGES_AT & kernel.EDGES_MASK,
     )
 
 
@@ -181,43 +172,29 @@ def sampled(blocks: int) -> range:
     return range(0, blocks, -(-blocks // TRAINED)) if blocks >= TRAINED_FROM else range(0)
 
 
-@dataclass(frozen=True, slots=True)
-class _PlainBlocks:
-    """Blocks of a chunk before compression.
+def _plain_blocks(part: RecordBatch) -> list[tuple[memoryview, memoryview, memoryview]]:
+    """Returns the blocks of a part of a chunk: header and low parts, P codes, and columns of each."""
+    plain, ends = encode_plain(part)
+    records, codes, edges = announced(plain, ends)
+    starts = np.append(0, ends[:-1])
+    first = starts + HEADER + LOW * (records + edges)
+    places = (found.tolist() for found in (starts, first, first + codes, ends))
+    view = plain.data
+    return [(view[a:b], view[b:c], view[c:d]) for a, b, c, d in zip(*places, strict=True)]
 
-    Attributes:
-      plain, ends: as `encode_plain` returns them.
-      codes, columns: the P codes and the columns of each.
-    """
 
-    plain: Bytes
-    ends: Places
-    codes: list[memoryview]
-    columns: list[memoryview]
-
-    @classmethod
-    def of(cls, part: RecordBatch) -> _PlainBlocks:
-        """Returns the blocks of a part of a chunk."""
-        plain, ends = encode_plain(part)
-        records, codes, edges = announced(plain, ends)
-        begins = np.append(0, ends[:-1]) + HEADER + LOW * (records + edges)
-        view, middles = plain.data, (begins + codes).tolist()
-        return cls(
-            plain,
-            ends,
-            [view[a:b] for a, b in zip(begins.tolist(), middles, strict=True)],
-            [view[a:b] for a, b in zip(middles, ends.tolist(), strict=True)],
-        )
-
-    def stored(self, dictionaries: Dictionaries) -> tuple[bytes, list[int]]:
-        """Returns the stored form of the blocks, concatenated, and where each ends."""
-        frames, frame_ends = joined(dictionaries.frames(self.codes, self.columns))
-        out = np.empty(
-            len(self.plain) + len(frames) + (layout.LENGTH + layout.CHECKSUM) * len(self.ends), np.uint8
-        )
-        sealed = np.empty(len(self.ends), np.int64)
-        kernel.seal(self.plain, self.ends, frames, frame_ends, _crc_tables(), out, sealed)
-        return out[: sealed[-1]].tobytes(), sealed.tolist()
+def _stored_blocks(
+    blocks: Sequence[tuple[memoryview, memoryview, memoryview]], dictionaries: Dictionaries
+) -> list[bytes]:
+    """Returns the stored form of blocks before compression."""
+    lows, codes, columns = zip(*blocks, strict=True)
+    frames = [frame[kernel.CUT :] for frame in dictionaries.frames(codes, columns)]
+    found = []
+    for low, first, second in zip(lows, frames[::2], frames[1::2], strict=True):
+        length = len(first).to_bytes(kernel.LENGTH, "little")
+        data = b"".join((low[:HEADER], length, low[HEADER:], first, second))
+        found.append(data + zlib.crc32(data).to_bytes(kernel.CHECKSUM, "little"))
+    return found
 
 
 def unfit(batch: RecordBatch) -> list[tuple[int, str]]:
@@ -236,7 +213,7 @@ def encode_plain(batch: RecordBatch) -> tuple[Bytes, Places]:
     blocks = -(-len(batch) // BLOCK)
     room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
     out, ends = np.empty(room + PADDING, np.uint8), np.zeros(blocks, np.int64)
-    size = int(kernel.encode(batch, start_position(), out, ends))
+    size = int(kernel.encode(batch, _START, out, ends))
     return out[: size + PADDING], ends
 
 
@@ -258,42 +235,33 @@ def encode_chunk(
         raise UnfitRecordError(*bad[0])
     parts = [batch.part(first, min(first + PART, len(batch))) for first in range(0, len(batch), PART)]
     threads = min(threads or thread_count(), len(parts))
-    plain = deque(shared_out(parts, _PlainBlocks.of, threads))
-    dictionaries = Dictionaries() if dictionary is None else _dictionaries(plain, dictionary)
-    packed = list(shared_out(_drained(plain), lambda blocks: blocks.stored(dictionaries), threads))
-    ends = accumulate(end - begin for _, ends in packed for begin, end in pairwise([0, *ends]))
-    return EncodedChunk(dictionaries.stored, b"".join(data for data, _ in packed), list(ends))
-
-
-def _drained(items: deque[_Item]) -> Iterator[_Item]:
-    """Yields items and drops them."""
-    while items:
-        yield items.popleft()
-
-
-def _dictionaries(parts: Iterable[_PlainBlocks], stored: bytes) -> Dictionaries:
-    """Returns the dictionaries for the blocks of a chunk: `stored`, new ones, or none for a small chunk."""
-    blocks = [pair for part in parts for pair in zip(part.codes, part.columns, strict=True)]
-    wanted = sampled(len(blocks))
-    if wanted and stored:
-        return Dictionaries(stored)
-    return trained([blocks[i][0] for i in wanted], [blocks[i][1] for i in wanted])
+    plain = deque(shared_out(parts, _plain_blocks, threads))
+    blocks = [block for part in plain for block in part]
+    wanted = sampled(len(blocks)) if dictionary is not None else range(0)
+    if wanted and dictionary:
+        dictionaries = Dictionaries(dictionary)
+    else:
+        dictionaries = trained([blocks[i][1] for i in wanted], [blocks[i][2] for i in wanted])
+    del blocks
+    drained = (plain.popleft() for _ in range(len(plain)))  # drops the parts
+    packed = shared_out(drained, lambda part: _stored_blocks(part, dictionaries), threads)
+    stored = [block for part in packed for block in part]
+    return EncodedChunk(dictionaries.stored, b"".join(stored), list(accumulate(map(len, stored))))
 
 
 def trained(codes: Sequence[memoryview], columns: Sequence[memoryview]) -> Dictionaries:
     """Returns dictionaries trained on parts of blocks, none without blocks or if zstd cannot train any."""
     if not codes:
         return Dictionaries()
+    filled = ([bytes(one) for one in samples if len(one)] for samples in (codes, columns))
     try:
-        first, second = _train(codes), _train(columns)
+        first, second = (
+            zstandard.train_dictionary(DICTIONARY_BYTES, list(some), k=64, d=6, level=3).as_bytes()
+            for some in filled
+        )
     except ZstdError:
         return Dictionaries()
     return Dictionaries(struct.pack("<H", len(first)) + first + second)
-
-
-def _train(samples: Sequence[memoryview]) -> bytes:
-    used: list[bytes | bytearray | memoryview[int]] = [bytes(sample) for sample in samples if len(sample)]
-    return zstandard.train_dictionary(DICTIONARY_BYTES, used, k=64, d=6, level=3).as_bytes()
 
 
 # ------------------------------------------------------------------ decoding
@@ -307,8 +275,8 @@ class Unpacker:
         self._slots: OrderedDict[bytes, int] = OrderedDict()  # the least recently used ones first
         self._loaded: dict[int, tuple[Owned, ...]] = {}
         self._free = list(range(MOST_SLOTS))[::-1]
-        plain = np.empty(room_for(1, BLOCK, layout.CODES_MASK, layout.EDGES_MASK) + PADDING, np.uint8)
-        frame = np.frombuffer(bytearray(layout.FRAME_START.ljust(kernel.FRAME_ROOM, b"\0")), np.uint8)
+        plain = np.empty(room_for(1, BLOCK, kernel.CODES_MASK, kernel.EDGES_MASK) + PADDING, np.uint8)
+        frame = np.frombuffer(bytearray(kernel.FRAME_START.ljust(kernel.FRAME_ROOM, b"\0")), np.uint8)
         reader, runs = np.zeros(kernel.READER, np.int64), np.empty(BLOCK, np.uint32)
         words = np.empty(BLOCK * POSITION_WORDS, np.uint64)
         self.workshop = kernel.Workshop(
@@ -318,12 +286,12 @@ class Unpacker:
             column_context=self._contexts[1].address,
             dictionaries=self._dictionaries,
             frame=frame,
-            crc=_crc_tables(),
+            crc=_CRC_TABLES,
             plain=plain,
             reader=reader,
             words=words,
             runs=runs,
-            start=start_position(),
+            start=_START,
         )
 
     def slots(self, dictionaries: Sequence[bytes]) -> Places:
@@ -445,18 +413,11 @@ def unsound(batch: RecordBatch, places: Places | None = None) -> list[tuple[int,
 
 def fault_text(record: NodeRecord, fault: int, more: int) -> str:
     """Returns a fault of `block_kernel.fault_in` in words."""
-    if fault >= kernel.EDGE_VALUE:
-        edge, name = record.edges[more], f"edge {more}"
-        lower, upper = bounds_of(edge.q, edge.d)
-        texts = {
-            kernel.EDGE_VALUE: _value_text(name, edge.q, edge.d),
-            kernel.EDGE_PROOF: f"{name} is proven [{lower}, {upper}] with Q = {edge.q}",
-            kernel.EDGE_COUNTS: f"{name} has r = {edge.r}, n = {edge.n}",
-            kernel.EDGE_EMPTY: f"{name} has a value without visits",
-        }
-        return texts[fault]
-    lower, upper = (record.flags >> LOWER_SHIFT & 3) - 1, (record.flags >> UPPER_SHIFT & 3) - 1
-    texts = {
+    edge = record.edges[more] if fault >= kernel.EDGE_VALUE else None
+    q, d = (edge.q, edge.d) if edge else (record.v, record.d)
+    raised = record.flags >> LOWER_SHIFT & 3, record.flags >> UPPER_SHIFT & 3
+    lower, upper = bounds_of(q, d) if edge else (raised[0] - 1, raised[1] - 1)
+    return {
         kernel.ILLEGAL: "its position is illegal",
         kernel.KIND: f"it is marked as terminal kind {record.terminal}, the position is of kind {more}",
         kernel.PRIORS: f"it has {len(record.codes)} priors for {more} legal moves",
@@ -464,13 +425,12 @@ def fault_text(record: NodeRecord, fault: int, more: int) -> str:
         kernel.INTERVAL: f"bounds [{lower}, {upper}] are not an interval",
         kernel.EVALUATOR: f"it is of evaluator {record.evaluator}, numbers go up to {more}",
         kernel.MORE_EDGES: f"{len(record.edges)} visited edges of {more} moves",
-        kernel.VALUE: _value_text("V", record.v, record.d),
-    }
-    return texts[fault]
-
-
-def _value_text(name: str, q: float, d: int) -> str:
-    return f"{name} has Q = {q} with draws {share_of(q, d)} per mille"
+        kernel.VALUE: f"V has Q = {q} with draws {share_of(q, d)} per mille",
+        kernel.EDGE_VALUE: f"edge {more} has Q = {q} with draws {share_of(q, d)} per mille",
+        kernel.EDGE_PROOF: f"edge {more} is proven [{lower}, {upper}] with Q = {q}",
+        kernel.EDGE_COUNTS: f"edge {more} has r = {edge and edge.r}, n = {edge and edge.n}",
+        kernel.EDGE_EMPTY: f"edge {more} has a value without visits",
+    }[fault]
 
 
 def sound_places(

@@ -1,7 +1,16 @@
 """Records <-> blocks of bytes, in bulk, and the check that records are sound.
 
-zstd compresses the encoded blocks one by one, then `seal` joins their parts. `block_layout_kernel.py` has the
-layout of a block. While a block is written:
+A block before and after compression:
+
+    expanded  header | low parts, of V of each record, then of q of each edge | P codes | columns
+    stored    header | bytes of the first frame | low parts | frame of P codes | frame of columns | CRC-32
+
+    header    bits 0-4 records - 1 | 5-17 P codes | 18-30 edges | 31 whether the column R is there
+    low part  24 low bits of the value's float32 | 8 low bits of its draws
+    columns   all bytes of one kind for all records, or edges, of the block, in the order of the numbers below
+
+`schema/segment.md` is the reference of blocks, `schema/node_record.md` that of the columns. zstd compresses
+the encoded blocks one by one (`block.py`). While a block is written:
 
     rows    its columns of one byte per record, in the output: row of record k, column c at
             `rows[k + records * c]`
@@ -13,11 +22,12 @@ Bytes of any kind decode or are reported, without access out of bounds.
 
 Blocks are read one at a time, in memory that stays cached:
 
-    stored block | unpack -> plain | open -> reader | place after place -> words, runs | fields -> columns
+    stored block | open -> plain, reader | place after place -> words, runs | fields -> columns
 
     rows    its columns of one byte per record: row of record k, column c at `plain[rows + k + records * c]`
     reader  `[READER]` int64; from EN_PASSANT to RUN: offset of the next byte of each variable-length column;
-            COUNTS: of the varints of N and R; END: end of the block; FAILED: 1 after an unsound value
+            COUNTS: of the varints of N and R; END: end of the block; FAILED: 1 after an unsound value;
+            HEAD: the block's header; ROWS: as `rows`
 
 A scan reads all records of a block. A lookup wants one of them: of the records before it, it reads only the
 men, since a position is encoded against an earlier one; the key is copied from the requested position.
@@ -39,6 +49,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,6 +80,7 @@ from ..position.board import (
     WHITE,
     BoardTable,
     Position,
+    pack,
 )
 from ..position.board_kernel import (
     PW,
@@ -82,18 +94,6 @@ from ..position.board_kernel import (
 )
 from ..position.tables import ZC, ZO
 from ..position.values import D_SCALE
-from . import block_layout_kernel as layout
-from .block_layout_kernel import (
-    codes_in,
-    edges_in,
-    header_at,
-    is_drawn,
-    is_position,
-    low_bytes,
-    man_at,
-    packed_header,
-    records_in,
-)
 from .bounds_kernel import MOST_CODE, bounds_of, share_of
 from .index_kernel import is_same
 from .record_kernel import (
@@ -107,9 +107,134 @@ from .record_kernel import (
     Columns,
 )
 
+# ------------------------------------------------------------------ the layout
+BLOCK = 32  # records of a block; the last one of a chunk may have fewer
+
+# bytes
+HEADER = 4
+LENGTH = 2  # of the first frame, as stored
+CHECKSUM = 4  # CRC-32 of everything before it
+FRAME_START = bytes.fromhex("28b52ffd0038")  # not stored: no size, no checksum, no id, a window of 128 KiB
+CUT = len(FRAME_START)
+PADDING = 8  # bytes after the data that kernels may read
+LOW = 3 + 1  # a low part: of the value, of its draws
+LOW_DRAW = 3  # offset of the draws in it
+
+# fields of the header
+RECORDS_BITS, CODES_BITS, EDGES_BITS = 5, 13, 13
+CODES_AT = RECORDS_BITS
+EDGES_AT = CODES_AT + CODES_BITS
+DRAWN_AT = EDGES_AT + EDGES_BITS
+RECORDS_MASK, CODES_MASK, EDGES_MASK = (1 << RECORDS_BITS) - 1, (1 << CODES_BITS) - 1, (1 << EDGES_BITS) - 1
+assert DRAWN_AT + 1 == 8 * HEADER
+assert BLOCK == 1 << RECORDS_BITS
+
+# columns of one byte per record
+FIXED = 11
+REFERENCE, EMPTIED, FILLED, META_FIELD, CLOCK, FLAGS = range(6)
+EVALUATOR_FIELD, V_HIGH, V_DRAW, MOVES, EDGES = range(6, FIXED)
+# of one byte per edge
+Q_HIGH, Q_DRAW = 11, 12
+BY_EDGE = 2
+# of variable length; those from the runs on are varints
+EN_PASSANT, CHESS960, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 21)
+COLUMNS = 21
+assert (REFERENCE, EDGES, Q_HIGH, EN_PASSANT, R) == (0, FIXED - 1, FIXED, FIXED + BY_EDGE, COLUMNS - 1)
+
+# the byte of META: an en-passant square follows | Black to move | castling XOR the reference's (4 bits)
+# | a run follows: the record's run is not that of its reference | two bytes follow, the lower first: its bits
+# of Chess960 XOR the reference's, which are not the same
+HAS_EN_PASSANT, META_BLACK_AT, META_CASTLING_AT, HAS_RUN, HAS_CHESS960 = 1, 1, 2, 64, 128
+CHESS960_BYTES = 2
+NO_MAN, MEN_KINDS = 12, 13  # men are 0-5 White's pawn to king, 6-11 Black's
+
+# Maximum bytes of the columns. Of a record: one each, an en-passant square, two of Chess960, 64 changed
+# squares, 32 men, a varint of 20 bits; of an edge: one each, two varints of 32 bits.
+RECORD_BYTES = 128
+EDGE_BYTES = BY_EDGE + 5 + 5
+assert FIXED + 1 + CHESS960_BYTES + 64 + 32 + 3 <= RECORD_BYTES
+
+MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # bits of a float32: all but the sign; of 1.0
+FRACTION = 0xFFFFFF  # those of its low part
+
+START = tuple(int(word) for word in pack(chess.Board()))  # the reference of the first record of a block
+OK, BAD_POSITION, BAD_FIELD = 0, 1, 2  # whether the format can represent a record
+
+
+def room_for(blocks: int, records: int, codes: int, edges: int) -> int:
+    """Returns the maximum size of expanded blocks in bytes."""
+    return HEADER * blocks + (LOW + RECORD_BYTES) * records + codes + (LOW + EDGE_BYTES) * edges
+
+
+@inner
+def header_at(data: Pointer[uint8], at: int64) -> int64:
+    """Returns the header of the block at offset `at` of `data`, int64; the caller has checked the length."""
+    header = int64(0)
+    for k in range(HEADER):
+        header |= int64(data[at + k]) << (8 * k)
+    return header
+
+
+@inner
+def records_in(header: int64) -> int64:
+    """Returns how many records a block has."""
+    return (header & RECORDS_MASK) + 1
+
+
+@inner
+def codes_in(header: int64) -> int64:
+    """Returns how many P codes a block has."""
+    return (header >> CODES_AT) & CODES_MASK
+
+
+@inner
+def edges_in(header: int64) -> int64:
+    """Returns how many edges a block has."""
+    return (header >> EDGES_AT) & EDGES_MASK
+
+
+@inner
+def is_drawn(header: int64) -> int64:
+    """Returns 1 if a block has the column of path draws, else 0."""
+    return header >> DRAWN_AT
+
+
+@inner
+def low_bytes(header: int64) -> int64:
+    """Returns the size of a block's low parts in bytes."""
+    return LOW * (records_in(header) + edges_in(header))
+
+
+@inner
+def is_position(s: Position) -> bool:
+    """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
+    men = s[WHITE] | s[BLACK]
+    kinds = s[PAWNS] | s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS] | s[KINGS]
+    total = int64(0)
+    for kind in range(PAWNS, KINGS + 1):
+        total += popc(s[kind])
+    if kinds != men or total != popc(men) or s[WHITE] & s[BLACK] != ZERO:
+        return False
+    for side in range(WHITE, BLACK + 1):
+        if popc(s[side]) > 16 or popc(s[PAWNS] & s[side]) > 8 or popc(s[KINGS] & s[side]) != 1:
+            return False
+    return s[PAWNS] & U(0xFF000000000000FF) == ZERO
+
+
+@inner
+def man_at(s: Position, bit: uint64) -> int64:
+    """Returns the man on a square given as a bit: 0..5 white pawn to king, 6..11 black, NO_MAN."""
+    if not (s[WHITE] | s[BLACK]) & bit:
+        return int64(NO_MAN)
+    kind = int64(0)
+    while not s[kind] & bit:
+        kind += 1
+    return kind + 6 if s[BLACK] & bit else kind
+
+
 # ------------------------------------------------------------------ encoding
-LIST_ROOM = 64 * layout.BLOCK  # bytes of a list
-FIRST_LIST, LISTS = layout.EN_PASSANT, layout.N - layout.EN_PASSANT
+LIST_ROOM = 64 * BLOCK  # bytes of a list
+FIRST_LIST, LISTS = EN_PASSANT, N - EN_PASSANT
 
 
 @inner
@@ -162,45 +287,6 @@ def _squares(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, squa
 
 
 @inner
-def _position(
-    rows: Pointer[uint8],
-    size: int64,
-    columns: Pointer[uint8],
-    sizes: Pointer[int64],
-    s: Position,
-    base: Pointer[uint64],
-    changed: uint64,
-) -> None:
-    """Writes a position as the squares that changed against `base`, then its other parts."""
-    men = s[WHITE] | s[BLACK]
-    emptied = changed & ~men
-    filled = changed & men
-    rows[size * layout.EMPTIED] = uint8(_squares(columns, sizes, int64(layout.EMPTIED_SQUARES), emptied))
-    rows[size * layout.FILLED] = uint8(_squares(columns, sizes, int64(layout.FILLED_SQUARES), filled))
-    while filled:
-        left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
-        emptied &= emptied - ONE
-        x = man_at(s, filled & (~filled + ONE)) - left
-        _append(columns, sizes, int64(layout.MEN), x if x >= 0 else x + layout.MEN_KINDS)
-        filled &= filled - ONE
-    ep = en_passant_of(s)
-    other = int64((s[META] ^ base[META]) >> U(CHESS960_SHIFT))
-    castling = (int64(s[META] ^ base[META]) >> CASTLING_SHIFT) & CASTLING_BITS
-    rows[size * layout.META] = uint8(
-        (castling << layout.META_CASTLING_AT)
-        | (side_to_move(s) << layout.META_BLACK_AT)
-        | (layout.HAS_EN_PASSANT if ep else 0)
-        | (layout.HAS_CHESS960 if other else 0)
-    )
-    if ep:
-        _append(columns, sizes, int64(layout.EN_PASSANT), ep - 1)
-    if other:
-        _append(columns, sizes, int64(layout.CHESS960), other & 255)
-        _append(columns, sizes, int64(layout.CHESS960), other >> 8)
-    rows[size * layout.CLOCK] = uint8(clock_of(s))
-
-
-@inner
 def _varint(out: Pointer[uint8], at: int64, x: int64) -> int64:
     """Writes a number in groups of 7 bits, lowest first; returns the end."""
     while x > 127:
@@ -209,17 +295,6 @@ def _varint(out: Pointer[uint8], at: int64, x: int64) -> int64:
         at += 1
     out[at] = uint8(x)
     return at + 1
-
-
-@inner
-def _run(
-    meta: Pointer[uint8], columns: Pointer[uint8], sizes: Pointer[int64], run: int64, base: int64
-) -> None:
-    """Appends a record's run if it is not that of its reference."""
-    if run != base:
-        meta[0] |= uint8(layout.HAS_RUN)
-        k = layout.RUN - FIRST_LIST
-        sizes[k] = _varint(adv(columns, LIST_ROOM * k), sizes[k], int64(run))
 
 
 @inner
@@ -243,8 +318,8 @@ def _copied(source: Pointer[uint8], at: int64, end: int64, out: Pointer[uint8], 
 @inner
 def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
     """Writes the low bytes of a value and its draws; returns the end."""
-    bits = (int64(value) & layout.FRACTION) | ((int64(d) & 255) << 24)
-    return _number(U(bits), int64(layout.LOW), out, at)
+    bits = (int64(value) & FRACTION) | ((int64(d) & 255) << 24)
+    return _number(U(bits), int64(LOW), out, at)
 
 
 @inner
@@ -252,22 +327,22 @@ def _fits(c: Columns, i: int64) -> int64:
     """Returns OK, or BAD_POSITION or BAD_FIELD if the format cannot represent record `i`."""
     s = adv(c.packed, PW * i)
     if not is_position(s):
-        return int64(layout.BAD_POSITION)
+        return int64(BAD_POSITION)
     if s[META] >> U(META_BITS) or en_passant_of(s) > 64:
-        return int64(layout.BAD_POSITION)
+        return int64(BAD_POSITION)
     moves = c.code_offsets[i + 1] - c.code_offsets[i]
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
     if c.d[i] > D_SCALE or moves < 0 or moves > MAX_MOVES or edges < 0 or edges > moves:
-        return int64(layout.BAD_FIELD)
-    if int64(as_u32(c.v)[i]) & layout.MAGNITUDE > layout.UNIT or c.run[i] > MAX_RUN:
-        return int64(layout.BAD_FIELD)
+        return int64(BAD_FIELD)
+    if int64(as_u32(c.v)[i]) & MAGNITUDE > UNIT or c.run[i] > MAX_RUN:
+        return int64(BAD_FIELD)
     for j in range(c.code_offsets[i], c.code_offsets[i + 1]):
         if c.codes[j] < 1 or c.codes[j] > CODE:
-            return int64(layout.BAD_FIELD)
+            return int64(BAD_FIELD)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-        if c.edge_d[e] > MOST_CODE or int64(as_u32(c.q)[e]) & layout.MAGNITUDE > layout.UNIT:
-            return int64(layout.BAD_FIELD)
-    return int64(layout.OK)
+        if c.edge_d[e] > MOST_CODE or int64(as_u32(c.q)[e]) & MAGNITUDE > UNIT:
+            return int64(BAD_FIELD)
+    return int64(OK)
 
 
 @kernel
@@ -276,96 +351,57 @@ def find_unfit(c: Columns, problems: NDArray[np.int64]) -> int64:
     found = int64(0)
     for i in range(len(problems)):
         problems[i] = _fits(c, int64(i))
-        found += int64(problems[i] != layout.OK)
+        found += int64(problems[i] != OK)
     return found
 
 
 @inner
-def _any_drawn(c: Columns, first: int64, last: int64) -> int64:
-    for e in range(c.edge_offsets[first], c.edge_offsets[last]):
-        if c.r[e]:
-            return int64(1)
-    return int64(0)
-
-
-@inner
-def _head(c: Columns, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes the header, the low bytes of all values and the P codes; returns the end."""
-    codes = c.code_offsets[last] - c.code_offsets[first]
-    edges = c.edge_offsets[last] - c.edge_offsets[first]
-    header = packed_header(last - first, codes, edges, _any_drawn(c, first, last))
-    at = _number(U(header), int64(layout.HEADER), out, at)
-    for i in range(first, last):
-        at = _low(out, at, as_u32(c.v)[i], c.d[i])
-    for e in range(c.edge_offsets[first], c.edge_offsets[last]):
-        at = _low(out, at, as_u32(c.q)[e], c.edge_d[e])
-    return _copied(c.codes, c.code_offsets[first], c.code_offsets[last], out, at)
-
-
-@inner
-def _records(
+def _positions(
     c: Columns,
     first: int64,
     last: int64,
     start: Position,
     rows: Pointer[uint8],
-    columns: Pointer[uint8],
+    lists: Pointer[uint8],
     sizes: Pointer[int64],
     planes: Pointer[uint64],
 ) -> None:
-    """Writes the columns of one byte per record, and collects the variable-length ones."""
+    """Writes positions as the squares that changed against their references, their other parts, and runs."""
     size = last - first
-    _planes(start, adv(planes, 4 * layout.BLOCK))
+    _planes(start, adv(planes, 4 * BLOCK))
     for i in range(first, last):
         k = i - first
-        s = adv(c.packed, PW * i)
-        here = adv(planes, 4 * k)
+        s, row, here = adv(c.packed, PW * i), adv(rows, k), adv(planes, 4 * k)
         _planes(s, here)
-        j = _best_reference(planes, k) if k else int64(layout.BLOCK)
+        j = _best_reference(planes, k) if k else int64(BLOCK)
         base = adv(c.packed, PW * (first + j)) if k else start
-        row = adv(rows, k)
-        row[size * layout.REFERENCE] = uint8(k - j if k else 0)
-        _position(row, size, columns, sizes, s, base, _difference(here, adv(planes, 4 * j)))
-        known = int64(c.run[first + j]) if k else int64(0)
-        _run(adv(row, size * layout.META), columns, sizes, int64(c.run[i]), known)
-        row[size * layout.FLAGS] = c.flags[i]
-        row[size * layout.EVALUATOR] = c.evaluator[i]
-        row[size * layout.V_HIGH] = uint8(int64(as_u32(c.v)[i]) >> 24)
-        row[size * layout.V_DRAW] = uint8(int64(c.d[i]) >> 8)
-        row[size * layout.MOVES] = uint8(c.code_offsets[i + 1] - c.code_offsets[i])
-        row[size * layout.EDGES] = uint8(c.edge_offsets[i + 1] - c.edge_offsets[i])
-
-
-@inner
-def _edges(c: Columns, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
-    """Writes the columns of one byte per edge; returns the end."""
-    for e in range(first, last):
-        out[at + e - first] = uint8(int64(as_u32(c.q)[e]) >> 24)
-        out[at + last - first + e - first] = uint8(int64(c.edge_d[e]) >> 8)
-    return at + layout.BY_EDGE * (last - first)
-
-
-@inner
-def _rest(
-    c: Columns,
-    first: int64,
-    last: int64,
-    drawn: int64,
-    columns: Pointer[uint8],
-    sizes: Pointer[int64],
-    out: Pointer[uint8],
-    at: int64,
-) -> int64:
-    """Writes the variable-length columns, those of edges `first` to `last` included; returns the end."""
-    for column in range(LISTS):
-        begin = int64(LIST_ROOM * column)
-        at = _copied(columns, begin, begin + sizes[column], out, at)
-    for e in range(first, last):
-        at = _varint(out, at, int64(c.n[e]))
-    if drawn:
-        for e in range(first, last):
-            at = _varint(out, at, int64(c.r[e]))
-    return at
+        changed, men = _difference(here, adv(planes, 4 * j)), s[WHITE] | s[BLACK]
+        emptied, filled = changed & ~men, changed & men
+        row[size * REFERENCE] = uint8(k - j if k else 0)
+        row[size * EMPTIED] = uint8(_squares(lists, sizes, int64(EMPTIED_SQUARES), emptied))
+        row[size * FILLED] = uint8(_squares(lists, sizes, int64(FILLED_SQUARES), filled))
+        while filled:
+            left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
+            emptied &= emptied - ONE
+            x = man_at(s, filled & (~filled + ONE)) - left
+            _append(lists, sizes, int64(MEN), x if x >= 0 else x + MEN_KINDS)
+            filled &= filled - ONE
+        other = int64((s[META] ^ base[META]) >> U(CHESS960_SHIFT))
+        castling = (int64(s[META] ^ base[META]) >> CASTLING_SHIFT) & CASTLING_BITS
+        meta = (castling << META_CASTLING_AT) | (side_to_move(s) << META_BLACK_AT)
+        if en_passant_of(s):
+            meta |= HAS_EN_PASSANT
+            _append(lists, sizes, int64(EN_PASSANT), en_passant_of(s) - 1)
+        if other:
+            meta |= HAS_CHESS960
+            _append(lists, sizes, int64(CHESS960), other & 255)
+            _append(lists, sizes, int64(CHESS960), other >> 8)
+        if int64(c.run[i]) != (int64(c.run[first + j]) if k else int64(0)):
+            meta |= HAS_RUN
+            runs = RUN - FIRST_LIST
+            sizes[runs] = _varint(adv(lists, LIST_ROOM * runs), sizes[runs], int64(c.run[i]))
+        row[size * META_FIELD] = uint8(meta)
+        row[size * CLOCK] = uint8(clock_of(s))
 
 
 @inner
@@ -381,13 +417,40 @@ def _block(
     at: int64,
 ) -> int64:
     """Writes one block; returns the end."""
-    at = _head(c, first, last, out, at)
-    _records(c, first, last, start, adv(out, at), lists, sizes, planes)
-    at += layout.FIXED * (last - first)
-    a = c.edge_offsets[first]
-    z = c.edge_offsets[last]
-    at = _edges(c, a, z, out, at)
-    return _rest(c, a, z, _any_drawn(c, first, last), lists, sizes, out, at)
+    a, z, size, drawn = c.edge_offsets[first], c.edge_offsets[last], last - first, int64(0)
+    codes, v, q = c.code_offsets[last] - c.code_offsets[first], as_u32(c.v), as_u32(c.q)
+    for e in range(a, z):
+        drawn |= int64(c.r[e] != 0)
+    header = (size - 1) | (codes << CODES_AT) | ((z - a) << EDGES_AT) | (drawn << DRAWN_AT)
+    at = _number(U(header), int64(HEADER), out, at)
+    for i in range(first, last):
+        at = _low(out, at, v[i], c.d[i])
+    for e in range(a, z):
+        at = _low(out, at, q[e], c.edge_d[e])
+    at = _copied(c.codes, c.code_offsets[first], c.code_offsets[last], out, at)
+    _positions(c, first, last, start, adv(out, at), lists, sizes, planes)
+    for i in range(first, last):
+        row = adv(out, at + i - first)
+        row[size * FLAGS] = c.flags[i]
+        row[size * EVALUATOR_FIELD] = c.evaluator[i]
+        row[size * V_HIGH] = uint8(int64(v[i]) >> 24)
+        row[size * V_DRAW] = uint8(int64(c.d[i]) >> 8)
+        row[size * MOVES] = uint8(c.code_offsets[i + 1] - c.code_offsets[i])
+        row[size * EDGES] = uint8(c.edge_offsets[i + 1] - c.edge_offsets[i])
+    at += FIXED * size
+    for e in range(a, z):
+        out[at + e - a] = uint8(int64(q[e]) >> 24)
+        out[at + z - a + e - a] = uint8(int64(c.edge_d[e]) >> 8)
+    at += BY_EDGE * (z - a)
+    for column in range(LISTS):
+        begin = int64(LIST_ROOM * column)
+        at = _copied(lists, begin, begin + sizes[column], out, at)
+    for e in range(a, z):
+        at = _varint(out, at, int64(c.n[e]))
+    if drawn:
+        for e in range(a, z):
+            at = _varint(out, at, int64(c.r[e]))
+    return at
 
 
 @kernel
@@ -397,16 +460,16 @@ def encode(c: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: 
     Args:
       c: `Columns` of records that fit the format (`find_unfit`), in the order in which they are stored.
       start: `[10]` the reference of the first record of a block.
-      out: `[room_for(blocks, R, codes, edges)]` uint8 (`block_layout_kernel.py`), filled.
+      out: `[room_for(blocks, R, codes, edges)]` uint8, filled.
       ends: `[blocks]` int64, where each block ends, filled.
     """
-    planes, lists = zeros(uint64, 4 * (layout.BLOCK + 1)), zeros(uint8, LIST_ROOM * LISTS)
+    planes, lists = zeros(uint64, 4 * (BLOCK + 1)), zeros(uint8, LIST_ROOM * LISTS)
     sizes = zeros(int64, LISTS)
     total = c.v_size
     at = int64(0)
     for b in range(len(ends)):
-        first = b * layout.BLOCK
-        last = min(total, first + layout.BLOCK)
+        first = b * BLOCK
+        last = min(total, first + BLOCK)
         for k in range(LISTS):
             sizes[k] = 0
         at = _block(c, first, last, ptr(start, 0), lists, sizes, planes, ptr(out, 0), at)
@@ -429,16 +492,10 @@ def crc_tables() -> NDArray[np.uint32]:
 @inner
 def word(data: Pointer[uint8], at: int64) -> uint64:
     """Returns 8 bytes, lowest first; the compiler makes one load of them."""
-    return (
-        U(data[at])
-        | (U(data[at + 1]) << U(8))
-        | (U(data[at + 2]) << U(16))
-        | (U(data[at + 3]) << U(24))
-        | (U(data[at + 4]) << U(32))
-        | (U(data[at + 5]) << U(40))
-        | (U(data[at + 6]) << U(48))
-        | (U(data[at + 7]) << U(56))
-    )
+    x = ZERO
+    for k in range(8):
+        x |= U(data[at + k]) << U(8 * k)
+    return x
 
 
 @inner
@@ -447,16 +504,9 @@ def crc32(data: Pointer[uint8], at: int64, end: int64, table: Pointer[uint32]) -
     crc = LOW32
     while at + 8 <= end:
         x = word(data, at) ^ crc
-        crc = U(
-            table[1792 + int64(x & U(255))]
-            ^ table[1536 + int64((x >> U(8)) & U(255))]
-            ^ table[1280 + int64((x >> U(16)) & U(255))]
-            ^ table[1024 + int64((x >> U(24)) & U(255))]
-            ^ table[768 + int64((x >> U(32)) & U(255))]
-            ^ table[512 + int64((x >> U(40)) & U(255))]
-            ^ table[256 + int64((x >> U(48)) & U(255))]
-            ^ table[int64(x >> U(56))]
-        )
+        crc = ZERO
+        for k in range(8):
+            crc ^= U(table[256 * (7 - k) + int64((x >> U(8 * k)) & U(255))])
         at += 8
     while at < end:
         crc = U(table[int64((crc ^ U(data[at])) & U(255))]) ^ (crc >> U(8))
@@ -464,48 +514,8 @@ def crc32(data: Pointer[uint8], at: int64, end: int64, table: Pointer[uint32]) -
     return crc ^ LOW32
 
 
-@kernel
-def seal(
-    plain: NDArray[np.uint8],
-    ends: NDArray[np.int64],
-    frames: NDArray[np.uint8],
-    frame_ends: NDArray[np.int64],
-    crc: NDArray[np.uint32],
-    out: NDArray[np.uint8],
-    out_ends: NDArray[np.int64],
-) -> None:
-    """Assembles the stored form of blocks.
-
-    Args:
-      plain: uint8, expanded blocks; ends: `[blocks]` int64, where each ends.
-      frames: uint8, for each block its frame of P codes, which may be empty, and that of its columns.
-      frame_ends: `[2 * blocks]` int64.
-      crc: `crc_tables`.
-      out: uint8 with room for low parts, frames and `LENGTH + CHECKSUM` bytes a block; filled.
-      out_ends: `[blocks]` int64, end of each block in `out`; filled.
-    """
-    source, packed, target, table = ptr(plain, 0), ptr(frames, 0), ptr(out, 0), ptr(crc, 0)
-    at = int64(0)
-    frame = int64(0)
-    to = int64(0)
-    for b in range(len(ends)):
-        begin = to
-        low = at + layout.HEADER
-        first = low + low_bytes(header_at(source, at))
-        skipped = frame + layout.CUT if frame_ends[2 * b] > frame else frame
-        to = _copied(source, at, low, target, to)
-        to = _number(U(frame_ends[2 * b] - skipped), int64(layout.LENGTH), target, to)
-        to = _copied(source, low, first, target, to)
-        to = _copied(packed, skipped, frame_ends[2 * b], target, to)
-        to = _copied(packed, frame_ends[2 * b] + layout.CUT, frame_ends[2 * b + 1], target, to)
-        to = _number(crc32(target, begin, to, table), int64(layout.CHECKSUM), target, to)
-        out_ends[b] = to
-        frame = frame_ends[2 * b + 1]
-        at = ends[b]
-
-
 # ------------------------------------------------------------------ decoding
-COUNTS, END, FAILED, READER = layout.N, layout.N + 1, layout.N + 2, layout.N + 3
+COUNTS, END, FAILED, HEAD, ROWS, READER = range(N, N + 6)
 FRAME_ROOM = 1 << 17  # bytes of a frame; larger ones, which no writer makes, are refused
 
 # why a block is refused
@@ -559,11 +569,11 @@ def _expand(
     limit: int64,
 ) -> int64:
     """Expands the frame `data[at:end]` to `shop.plain[to:limit]`; returns the end of its content, or -1."""
-    size = layout.CUT + end - at
+    size = CUT + end - at
     if size > FRAME_ROOM:
         return int64(-1)
     for k in range(end - at):
-        shop.frame[layout.CUT + k] = data[at + k]
+        shop.frame[CUT + k] = data[at + k]
     if call_c(shop.size_of_frame, (shop.frame, size)) != size:  # truncated, or followed by other bytes
         return int64(-1)
     found = call_c(shop.decompress, (context, adv(shop.plain, to), limit - to, shop.frame, size, dictionary))
@@ -573,30 +583,28 @@ def _expand(
 @inner
 def unpack_block(shop: Workshop, data: Bytes, at: int64, end: int64, slot: int64) -> int64:
     """Unpacks the stored block `data[at:end]` to `shop.plain`; returns its size there, or -(why not)."""
-    if end - at < layout.HEADER + layout.LENGTH + layout.CHECKSUM:
+    if end - at < HEADER + LENGTH + CHECKSUM:
         return int64(-TOO_SHORT)
-    end -= layout.CHECKSUM
+    end -= CHECKSUM
     if crc32(data, at, end, shop.crc) != word(data, end) & LOW32:
         return int64(-BAD_CHECKSUM)
     if slot < NONE:
         return int64(-NO_DICTIONARY)
     header, plain = header_at(data, at), shop.plain
     codes = codes_in(header)
-    low = at + layout.HEADER + layout.LENGTH
+    low = at + HEADER + LENGTH
     first = low + low_bytes(header)
-    second = first + int64(word(data, at + layout.HEADER) & U(0xFFFF))
+    second = first + int64(word(data, at + HEADER) & U(0xFFFF))
     if second > end or (codes == 0 and first != second):
         return int64(-TOO_SHORT)
-    begin = layout.HEADER + low_bytes(header)
-    for k in range(layout.HEADER):
-        plain[k] = data[at + k]
-    for k in range(first - low):
-        plain[layout.HEADER + k] = data[low + k]
+    begin = HEADER + low_bytes(header)
+    _copied(data, at, at + HEADER, plain, int64(0))
+    _copied(data, low, first, plain, int64(HEADER))
     dictionary = adv(shop.dictionaries, 2 + 2 * slot)
     middle = begin + codes
     if codes and _expand(shop, shop.context, data, first, second, dictionary[0], begin, middle) != middle:
         return int64(-BAD_FRAME)
-    limit = middle + layout.RECORD_BYTES * records_in(header) + layout.EDGE_BYTES * edges_in(header)
+    limit = middle + RECORD_BYTES * records_in(header) + EDGE_BYTES * edges_in(header)
     size = _expand(shop, shop.column_context, data, second, end, dictionary[1], middle, limit)
     return size if size >= 0 else int64(-BAD_FRAME)
 
@@ -628,21 +636,16 @@ def _read_varint(data: Bytes, reader: Reader, column: int64) -> int64:
 
 
 @inner
-def _read_float(reader: Reader, data: Bytes, low: int64, high: uint8) -> uint32:
-    """Returns the bits of a value in [-1, 1] from three low bytes and a high one."""
-    bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
-    if bits & layout.MAGNITUDE > layout.UNIT:
+def _read_value(
+    reader: Reader, data: Bytes, low: int64, high: uint8, draws: uint8, most: int64
+) -> tuple[uint32, uint16]:
+    """Returns the bits of a value in [-1, 1] and its draws, by its low part and a high byte of each."""
+    part = int64(word(data, low) & LOW32)
+    bits = (part & FRACTION) | (int64(high) << 24)
+    d = (part >> 8 * LOW_DRAW) | (int64(draws) << 8)
+    if bits & MAGNITUDE > UNIT or d > most:
         reader[FAILED] = 1
-    return uint32(bits)
-
-
-@inner
-def _read_draw(reader: Reader, low: uint8, high: uint8, most: int64) -> uint16:
-    """Returns a draw field from its two bytes; it fails above `most`."""
-    d = int64(low) | (int64(high) << 8)
-    if d > most:
-        reader[FAILED] = 1
-    return uint16(d)
+    return uint32(bits), uint16(d)
 
 
 @inner
@@ -661,43 +664,44 @@ def _read_squares(data: Bytes, reader: Reader, column: int64, count: int64) -> u
 
 # ------------------------------------------------------------------ the columns, and the positions
 @inner
-def open_block(shop: Workshop, header: int64) -> int64:
-    """Sets the offsets of the variable-length columns; returns where the rows begin.
-
-    Sets FAILED if the columns do not fill the block. END is set by the caller.
-    """
+def open_block(shop: Workshop, source: Bytes, at: int64, end: int64, slot: int64) -> int64:
+    """Unpacks the stored block `source[at:end]` and sets the reader; returns 0, or why it is refused."""
     data, reader = shop.plain, shop.reader
+    reader[END] = unpack_block(shop, source, at, end, slot)
+    if reader[END] < 0:
+        return -reader[END]
+    reader[HEAD] = header = header_at(data, int64(0))
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
-    rows = layout.HEADER + low_bytes(header) + codes
-    reader[FAILED] = 1
-    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
-        return rows
+    reader[ROWS] = rows = HEADER + low_bytes(header) + codes
+    if rows + FIXED * size + BY_EDGE * edges > reader[END]:
+        return int64(NO_RECORDS)
     moves = visited = ep = other = emptied = filled = runs = int64(0)
     for k in range(rows, rows + size):
-        meta = int64(data[k + size * layout.META])
-        moves += int64(data[k + size * layout.MOVES])
-        visited += int64(data[k + size * layout.EDGES])
-        ep += meta & layout.HAS_EN_PASSANT
-        other += meta // layout.HAS_CHESS960
-        runs += (meta // layout.HAS_RUN) & 1
-        emptied += int64(data[k + size * layout.EMPTIED])
-        filled += int64(data[k + size * layout.FILLED])
-    reader[layout.EN_PASSANT] = rows + layout.FIXED * size + layout.BY_EDGE * edges
-    reader[layout.CHESS960] = reader[layout.EN_PASSANT] + ep
-    reader[layout.EMPTIED_SQUARES] = reader[layout.CHESS960] + layout.CHESS960_BYTES * other
-    reader[layout.FILLED_SQUARES] = reader[layout.EMPTIED_SQUARES] + emptied
-    reader[layout.MEN] = reader[layout.FILLED_SQUARES] + filled
-    reader[layout.RUN] = reader[layout.MEN] + filled
-    if moves == codes and visited == edges and reader[layout.RUN] <= reader[END]:
-        reader[FAILED] = 0
-        _open_counts(data, reader, runs, edges * (1 + is_drawn(header)))
-    return rows
+        meta = int64(data[k + size * META_FIELD])
+        moves += int64(data[k + size * MOVES])
+        visited += int64(data[k + size * EDGES])
+        ep += meta & HAS_EN_PASSANT
+        other += meta // HAS_CHESS960
+        runs += (meta // HAS_RUN) & 1
+        emptied += int64(data[k + size * EMPTIED])
+        filled += int64(data[k + size * FILLED])
+    reader[EN_PASSANT] = rows + FIXED * size + BY_EDGE * edges
+    reader[CHESS960] = reader[EN_PASSANT] + ep
+    reader[EMPTIED_SQUARES] = reader[CHESS960] + CHESS960_BYTES * other
+    reader[FILLED_SQUARES] = reader[EMPTIED_SQUARES] + emptied
+    reader[MEN] = reader[FILLED_SQUARES] + filled
+    reader[RUN] = reader[MEN] + filled
+    if moves != codes or visited != edges or reader[RUN] > reader[END]:
+        return int64(NO_RECORDS)
+    reader[FAILED] = 0
+    _open_counts(data, reader, runs, edges * (1 + is_drawn(header)))
+    return NO_RECORDS * reader[FAILED]
 
 
 @inner
 def _open_counts(data: Bytes, reader: Reader, runs: int64, counts: int64) -> None:
     """Sets COUNTS behind the runs; sets FAILED unless so many counts fill the rest of the block."""
-    at = reader[layout.RUN]
+    at = reader[RUN]
     while runs and at < reader[END]:
         runs -= 1 - (int64(data[at]) >> 7)
         at += 1
@@ -715,12 +719,12 @@ def _open_counts(data: Bytes, reader: Reader, runs: int64, counts: int64) -> Non
 def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint64, filled: uint64) -> None:
     """Puts the men on the filled squares."""
     while filled:
-        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
+        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
         emptied &= emptied - ONE
-        x = _next_byte(data, reader, int64(layout.MEN))
-        man += x if x < layout.MEN_KINDS else int64(0)
-        man -= layout.MEN_KINDS if man >= layout.MEN_KINDS else int64(0)
-        if x >= layout.MEN_KINDS or man == layout.NO_MAN:
+        x = _next_byte(data, reader, int64(MEN))
+        man += x if x < MEN_KINDS else int64(0)
+        man -= MEN_KINDS if man >= MEN_KINDS else int64(0)
+        if x >= MEN_KINDS or man == NO_MAN:
             reader[FAILED] = 1
             return
         bit = filled & (~filled + ONE)
@@ -732,19 +736,19 @@ def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint
 @inner
 def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> int64:
     """Returns the meta word of a position encoded against one with the meta word `base`."""
-    castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
-    meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
+    castling = ((x >> META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
+    meta = (x >> META_BLACK_AT) & BLACK_TO_MOVE
     meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
     other = base >> U(CHESS960_SHIFT)
-    if x & layout.HAS_CHESS960:
-        low = _next_byte(data, reader, int64(layout.CHESS960))
-        difference = low | _next_byte(data, reader, int64(layout.CHESS960)) << 8
+    if x & HAS_CHESS960:
+        low = _next_byte(data, reader, int64(CHESS960))
+        difference = low | _next_byte(data, reader, int64(CHESS960)) << 8
         if difference > CHESS960_BITS:
             reader[FAILED] = 1
         other ^= U(difference & CHESS960_BITS)
     meta |= int64(other) << CHESS960_SHIFT
-    if x & layout.HAS_EN_PASSANT:
-        square = _next_byte(data, reader, int64(layout.EN_PASSANT))
+    if x & HAS_EN_PASSANT:
+        square = _next_byte(data, reader, int64(EN_PASSANT))
         if square > 63:
             reader[FAILED] = 1
         meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
@@ -752,9 +756,7 @@ def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> 
 
 
 @inner
-def _read_place(
-    shop: Workshop, rows: int64, k: int64, size: int64, words: Pointer[uint64], runs: Pointer[uint32]
-) -> uint64:
+def _read_place(shop: Workshop, k: int64, words: Pointer[uint64], runs: Pointer[uint32]) -> uint64:
     """Reads position `k` of a block, without its key, and its record's run, after all before it.
 
     Args:
@@ -763,27 +765,27 @@ def _read_place(
     Returns:
       the squares that differ from the position that it is encoded against.
     """
-    data, reader = shop.plain, shop.reader
-    row = adv(data, rows + k)
-    back, moves = int64(row[size * layout.REFERENCE]), int64(row[size * layout.MOVES])
-    if back > k or moves > MAX_MOVES or int64(row[size * layout.EDGES]) > moves:
+    data, reader, size = shop.plain, shop.reader, records_in(shop.reader[HEAD])
+    row = adv(data, reader[ROWS] + k)
+    back, moves = int64(row[size * REFERENCE]), int64(row[size * MOVES])
+    if back > k or moves > MAX_MOVES or int64(row[size * EDGES]) > moves:
         reader[FAILED] = 1
         return ZERO
     s = adv(words, PW * k)
     base = adv(words, PW * (k - back)) if back else shop.start
-    emptied = _read_squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
-    filled = _read_squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
+    emptied = _read_squares(data, reader, int64(EMPTIED_SQUARES), int64(row[size * EMPTIED]))
+    filled = _read_squares(data, reader, int64(FILLED_SQUARES), int64(row[size * FILLED]))
     changed = emptied | filled
     for w in range(8):
         s[w] = base[w] & ~changed
     if not reader[FAILED]:
         _men(data, reader, s, base, emptied, filled)
-    meta = int64(row[size * layout.META])
+    meta = int64(row[size * META_FIELD])
     if not reader[FAILED]:
-        s[META] = U(_meta(data, reader, meta, int64(row[size * layout.CLOCK]), base[META]))
+        s[META] = U(_meta(data, reader, meta, int64(row[size * CLOCK]), base[META]))
     run = int64(runs[k - back]) if back else int64(0)
-    if meta & layout.HAS_RUN:
-        run = _read_varint(data, reader, int64(layout.RUN))
+    if meta & HAS_RUN:
+        run = _read_varint(data, reader, int64(RUN))
     if run > MAX_RUN:
         reader[FAILED] = 1
     runs[k] = uint32(run)
@@ -791,7 +793,7 @@ def _read_place(
 
 
 @inner
-def find_place(shop: Workshop, header: int64, rows: int64, known: int64, s: Position) -> tuple[int64, int64]:
+def find_place(shop: Workshop, known: int64, s: Position) -> tuple[int64, int64]:
     """Returns the index of position `s` in an open block, -1 for none, and how many positions are read now.
 
     It reads no position after `s`. `known`: how many were read before.
@@ -799,9 +801,8 @@ def find_place(shop: Workshop, header: int64, rows: int64, known: int64, s: Posi
     for k in range(known):
         if is_same(s, adv(shop.words, PW * k)):
             return int64(k), known
-    size = records_in(header)
-    while known < size:
-        _read_place(shop, rows, known, size, shop.words, shop.runs)
+    while known < records_in(shop.reader[HEAD]):
+        _read_place(shop, known, shop.words, shop.runs)
         if shop.reader[FAILED]:
             break
         known += 1
@@ -850,51 +851,41 @@ def _read_codes(reader: Reader, data: Bytes, at: int64, out: Bytes, n: int64) ->
 
 
 @inner
-def _read_fields(shop: Workshop, c: Columns, i: int64, rows: int64, k: int64, size: int64) -> None:
+def _read_fields(shop: Workshop, c: Columns, i: int64, k: int64) -> None:
     """Reads the one-byte fields of record `k`, V and its draws into place `i`, and sets its offsets' ends."""
-    data, reader = shop.plain, shop.reader
-    row, low = adv(data, rows + k), layout.HEADER + layout.LOW * k
-    c.flags[i] = row[size * layout.FLAGS]
-    c.evaluator[i] = row[size * layout.EVALUATOR]
-    as_u32(c.v)[i] = _read_float(reader, data, low, row[size * layout.V_HIGH])
-    c.d[i] = _read_draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
-    c.code_offsets[i + 1] = c.code_offsets[i] + int64(row[size * layout.MOVES])
-    c.edge_offsets[i + 1] = c.edge_offsets[i] + int64(row[size * layout.EDGES])
+    data, reader, size = shop.plain, shop.reader, records_in(shop.reader[HEAD])
+    row, low = adv(data, reader[ROWS] + k), HEADER + LOW * k
+    c.flags[i] = row[size * FLAGS]
+    c.evaluator[i] = row[size * EVALUATOR_FIELD]
+    high, draws = row[size * V_HIGH], row[size * V_DRAW]
+    as_u32(c.v)[i], c.d[i] = _read_value(reader, data, low, high, draws, int64(D_SCALE))
+    c.code_offsets[i + 1] = c.code_offsets[i] + int64(row[size * MOVES])
+    c.edge_offsets[i + 1] = c.edge_offsets[i] + int64(row[size * EDGES])
 
 
 @inner
-def _read_counts(data: Bytes, reader: Reader, out: Pointer[uint32], n: int64) -> None:
-    """Reads `n` counts."""
+def _read_counts(data: Bytes, reader: Reader, before: int64, out: Pointer[uint32], n: int64) -> None:
+    """Reads `n` counts, after `before` others."""
+    for _ in range(before):
+        _read_varint(data, reader, int64(COUNTS))
     for e in range(n):
         out[e] = uint32(_read_varint(data, reader, int64(COUNTS)))
 
 
 @inner
-def _skip_counts(data: Bytes, reader: Reader, n: int64) -> None:
-    """Skips `n` counts."""
-    for _ in range(n):
-        _read_varint(data, reader, int64(COUNTS))
-
-
-@inner
-def _read_edges(
-    shop: Workshop, c: Columns, first: int64, n: int64, before: int64, header: int64, rows: int64
-) -> None:
+def _read_edges(shop: Workshop, c: Columns, first: int64, n: int64, before: int64) -> None:
     """Reads `n` edges of a block, after `before` others, into the columns from edge `first` on."""
-    data, reader = shop.plain, shop.reader
+    data, reader, header = shop.plain, shop.reader, shop.reader[HEAD]
     size, edges = records_in(header), edges_in(header)
-    low = layout.HEADER + layout.LOW * (size + before)
-    high = rows + layout.FIXED * size + before
+    low = HEADER + LOW * (size + before)
+    high = reader[ROWS] + FIXED * size + before
     for e in range(n):
-        as_u32(c.q)[first + e] = _read_float(reader, data, low + layout.LOW * e, data[high + e])
-        c.edge_d[first + e] = _read_draw(
-            reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + edges + e], int64(MOST_CODE)
+        as_u32(c.q)[first + e], c.edge_d[first + e] = _read_value(
+            reader, data, low + LOW * e, data[high + e], data[high + edges + e], int64(MOST_CODE)
         )
-    _skip_counts(data, reader, before)
-    _read_counts(data, reader, adv(c.n, first), n)
+    _read_counts(data, reader, before, adv(c.n, first), n)
     if is_drawn(header):
-        _skip_counts(data, reader, edges - n)
-        _read_counts(data, reader, adv(c.r, first), n)
+        _read_counts(data, reader, edges - n, adv(c.r, first), n)
     else:
         for e in range(first, first + n):
             c.r[e] = uint32(0)
@@ -910,43 +901,41 @@ def _sum_before(data: Bytes, column: int64, k: int64) -> int64:
 
 
 @inner
-def copy_record(
-    shop: Workshop, k: int64, header: int64, rows: int64, s: Position, c: Columns, i: int64
-) -> None:
+def copy_record(shop: Workshop, k: int64, s: Position, c: Columns, i: int64) -> None:
     """Reads record `k` of an open block, whose position is `s`, into place `i` of the columns."""
-    data, reader, size = shop.plain, shop.reader, records_in(header)
+    data, reader, header, rows = shop.plain, shop.reader, shop.reader[HEAD], shop.reader[ROWS]
     for w in range(PW):
         c.packed[PW * i + w] = shop.words[PW * k + w]
     c.packed[PW * i + KEY] = s[KEY]
     c.run[i] = shop.runs[k]
-    _read_fields(shop, c, i, rows, k, size)
-    codes = rows - codes_in(header) + _sum_before(data, rows + size * layout.MOVES, k)
+    _read_fields(shop, c, i, k)
+    codes = rows - codes_in(header) + _sum_before(data, rows + records_in(header) * MOVES, k)
     moves, edges = c.code_offsets[i + 1] - c.code_offsets[i], c.edge_offsets[i + 1] - c.edge_offsets[i]
     _read_codes(reader, data, codes, adv(c.codes, c.code_offsets[i]), moves)
-    before = _sum_before(data, rows + size * layout.EDGES, k)
     counts = reader[COUNTS]  # another record of the block may follow
-    _read_edges(shop, c, c.edge_offsets[i], edges, before, header, rows)
+    before = _sum_before(data, rows + records_in(header) * EDGES, k)
+    _read_edges(shop, c, c.edge_offsets[i], edges, before)
     reader[COUNTS] = counts
 
 
 @inner
-def _copy_block(T: BoardTable, shop: Workshop, header: int64, rows: int64, c: Columns, first: int64) -> None:
+def _copy_block(T: BoardTable, shop: Workshop, c: Columns, first: int64) -> None:
     """Reads all records of an open block into the columns from record `first` on."""
-    size, codes = records_in(header), codes_in(header)
-    words, reader = adv(c.packed, PW * first), shop.reader
-    _read_codes(reader, shop.plain, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
+    data, reader, header, rows = shop.plain, shop.reader, shop.reader[HEAD], shop.reader[ROWS]
+    size, codes, words = records_in(header), codes_in(header), adv(c.packed, PW * first)
+    _read_codes(reader, data, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
     for k in range(size):
-        changed = _read_place(shop, rows, k, size, words, adv(c.run, first))
+        changed = _read_place(shop, k, words, adv(c.run, first))
         s = adv(words, PW * k)
         if reader[FAILED] or not is_position(s):
             reader[FAILED] = 1
             return
-        back = int64(shop.plain[rows + k + size * layout.REFERENCE])
+        back = int64(data[rows + k + size * REFERENCE])
         base = adv(words, PW * (k - back)) if back else shop.start
         s[KEY] = base[KEY] ^ _meta_key(T, int64(base[META])) ^ _meta_key(T, int64(s[META]))
         s[KEY] ^= _men_key(T, base, changed) ^ _men_key(T, s, changed)
-        _read_fields(shop, c, first + k, rows, k, size)
-    _read_edges(shop, c, c.edge_offsets[first], edges_in(header), int64(0), header, rows)
+        _read_fields(shop, c, first + k, k)
+    _read_edges(shop, c, c.edge_offsets[first], edges_in(header), int64(0))
 
 
 @kernel
@@ -973,16 +962,12 @@ def decode(
     shop, reader = workshop, workshop.reader
     at = i = int64(0)
     for b in range(len(ends)):
-        counts[b] = unpack_block(shop, ptr(data, 0), at, ends[b], slots[b])
+        why = open_block(shop, ptr(data, 0), at, ends[b], slots[b])
         at = ends[b]
-        if counts[b] < 0:
-            continue
-        reader[END] = counts[b]
-        header = header_at(shop.plain, int64(0))
-        rows = open_block(shop, header)
-        if not reader[FAILED]:
-            _copy_block(ptr(T, 0), shop, header, rows, c, i)
-        counts[b] = -NO_RECORDS if reader[FAILED] else records_in(header)
+        if why == 0:
+            _copy_block(ptr(T, 0), shop, c, i)
+            why = NO_RECORDS * reader[FAILED]
+        counts[b] = -why if why else records_in(reader[HEAD])
         i += max(counts[b], int64(0))
     return i
 
@@ -1014,27 +999,20 @@ def extract(
     shop, reader = workshop, workshop.reader
     at = found = int64(0)
     for b in range(len(ends)):
-        size = unpack_block(shop, ptr(data, 0), at, ends[b], slots[b])
+        refused[b] = open_block(shop, ptr(data, 0), at, ends[b], slots[b])
         at = ends[b]
-        refused[b] = max(-size, int64(0))
-        if size < 0:
-            continue
-        reader[END] = size
-        header = header_at(shop.plain, int64(0))
-        rows = open_block(shop, header)
         before, known = found, int64(0)
         for i in range(firsts[b], firsts[b + 1]):
-            if reader[FAILED]:
+            if refused[b]:
                 break
             s = ptr(words, PW * asked[i])
-            k, known = find_place(shop, header, rows, known, s)
+            k, known = find_place(shop, known, s)
             if k >= 0:
-                copy_record(shop, k, header, rows, s, c, found)
+                copy_record(shop, k, s, c, found)
                 hits[found] = i
                 found += 1
-        if reader[FAILED]:
-            refused[b] = NO_RECORDS
-            found = before
+            if reader[FAILED]:
+                refused[b], found = NO_RECORDS, before
     return found
 
 

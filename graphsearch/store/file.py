@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -44,7 +44,7 @@ def lock_of(path: Path) -> int | None:
     Raises:
       OSError: if the file cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
     if try_lock(descriptor):
         return descriptor
     os.close(descriptor)
@@ -103,33 +103,28 @@ class WriteLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._sidecar = _sidecar(path)
-        self._descriptor = self._acquire(path)
-        self._owner = os.getpid()
-
-    def _acquire(self, path: Path) -> int:
+        self._sidecar, self._owner = _sidecar(path), os.getpid()
         while True:
             try:
-                descriptor = os.open(self._sidecar, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
+                descriptor = lock_of(self._sidecar)
             except OSError as error:
                 raise StoreError(f"{path}: cannot make {self._sidecar.name}: {error.strerror}") from None
-            if not try_lock(descriptor):
-                os.close(descriptor)
+            if descriptor is None:
                 found = holder(path)
                 who = f"process {found.pid} since {found.since}" if found and found.pid else "another process"
                 raise StoreLockedError(f"{path} is being written by {who}; wait for it, or read only")
-            if self._is_current(descriptor):
+            self._descriptor = descriptor
+            if self._is_current():
                 break
             os.close(descriptor)  # its last holder has just removed the lock file
         note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
         with suppress(OSError):  # only for messages: a full disk must not prevent writing
             os.ftruncate(descriptor, 0)
             os.write(descriptor, b" " + json.dumps(note).encode())
-        return descriptor
 
-    def _is_current(self, descriptor: int) -> bool:
+    def _is_current(self) -> bool:
         try:
-            return os.path.samestat(os.fstat(descriptor), self._sidecar.stat())
+            return os.path.samestat(os.fstat(self._descriptor), self._sidecar.stat())
         except FileNotFoundError:
             return False
 
@@ -140,7 +135,7 @@ class WriteLock:
         stays = False
         if self._owner == os.getpid():
             try:
-                if self._is_current(self._descriptor):  # else the folder was moved, and the file is another's
+                if self._is_current():  # else the folder was moved, and the file is another's
                     self._sidecar.unlink(missing_ok=True)
             except OSError:  # Windows removes no open file
                 stays = True
@@ -152,7 +147,7 @@ class WriteLock:
                 self._sidecar.unlink()
 
 
-# ------------------------------------------------------------------ names and errors
+# ------------------------------------------------------------------ constants
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
 FORMAT_VERSION = 3
 PAGE_BYTES = 16384
@@ -198,7 +193,8 @@ def sql_errors(path: Path, doing: str) -> Iterator[None]:
             raise
         raise CorruptRecordError(f"{path}: {error}") from error
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: cannot {doing}: {error}{_advice(str(error))}") from error
+        advice = [f"; {advice}" for words, advice in _ADVICE.items() if words in str(error)]
+        raise StoreError(f"{path}: cannot {doing}: {error}{''.join(advice[:1])}") from error
     except UnicodeDecodeError as error:  # a damaged name in the schema, which SQLite puts into its message
         raise StoreError(f"{path}: cannot {doing}: the names of its tables are damaged") from error
 
@@ -220,10 +216,6 @@ _ADVICE = {  # words of an error of SQLite -> what to do
     ),
     "disk I/O": "the disk fails, or the system limits the size of a file (see `ulimit -f`)",
 }
-
-
-def _advice(text: str) -> str:
-    return next((f"; {advice}" for words, advice in _ADVICE.items() if words in text), "")
 
 
 def check_is_file(path: Path, *, create: bool) -> None:
@@ -407,15 +399,7 @@ def check_format(version: int, path: Path) -> None:
         )
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
-    """Turns an empty file into a graph file, in one transaction."""
-    marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
-    connection.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{tables_sql()}\nCOMMIT;")
-
-
-Shape = dict[str, tuple[str, int]]  # column -> declared type, place in the primary key from 1, or 0
-
-_OBJECTS = "SELECT type, name, rootpage, sql FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')"
+_TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 _COLUMNS = """
 SELECT m.name, x.name, x.type, x.pk, x.hidden FROM sqlite_schema AS m, pragma_table_xinfo(m.name) AS x
 WHERE m.type = 'table' AND m.rootpage > 0
@@ -436,12 +420,15 @@ def check_schema(connection: sqlite3.Connection, path: Path, *, writing: bool = 
 def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) -> list[str]:
     """Returns a line for each fault of a file's tables, and one for its triggers if `writing`."""
     format_of(connection, path)
-    objects = connection.execute(_OBJECTS).fetchall()
     found = []
-    triggers = [str(name) for kind, name, _, _ in objects if kind == "trigger"]
+    triggers = [str(name) for (name,) in connection.execute(_TRIGGERS)]
     if triggers and writing:
         found.append(f"it has triggers ({', '.join(triggers)}), which no graph file has")
-    shapes = _shapes(connection)
+    shapes: dict[
+        str, dict[str, tuple[str, int]]
+    ] = {}  # column -> declared type, place in the key from 1, or 0
+    for table, column, kind, place, hidden in connection.execute(_COLUMNS):
+        shapes.setdefault(table, {})[column] = (kind if not hidden else "hidden", place)
     for name, table in TABLES.items():
         wanted = {
             column: (one.kind, 1 + table.key.index(column) if column in table.key else 0)
@@ -454,14 +441,6 @@ def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) 
     return found
 
 
-def _shapes(connection: sqlite3.Connection) -> dict[str, Shape]:
-    """Returns the columns of every real table; views and virtual tables are left out."""
-    shapes: dict[str, Shape] = {}
-    for table, column, kind, place, hidden in connection.execute(_COLUMNS):
-        shapes.setdefault(table, {})[column] = (kind if not hidden else "hidden", place)
-    return shapes
-
-
 # ------------------------------------------------------------------ opening
 def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     """Returns a connection for writing, and creates the file if asked; the caller holds the lock."""
@@ -472,7 +451,24 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     check_log(path, is_ours=True)
     mode = "mode=rwc" if create else "mode=rw"
     with sql_errors(path, "open it"), _open_unless_failed(path, mode) as connection:
-        _prepare_for_writing(connection, path, create=create)
+        execute = connection.execute
+        execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        empty = _holds_nothing(connection)
+        if empty:
+            execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
+        if empty and create:
+            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};"
+            connection.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{tables_sql()}\nCOMMIT;")
+        else:
+            check_schema(connection, path)
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = NORMAL")
+        execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for a checkpoint: see `checkpoint`
+        execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+        execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        execute("PRAGMA temp_store = MEMORY")  # the rollback data of one statement: some MB at most
+        for table in ("segment", "chunk"):
+            _mend_sequence(connection, table)
         connection.remove_limits()  # the writer's thread and the search's both use it
         return connection
 
@@ -486,27 +482,6 @@ def _open_unless_failed(path: Path, mode: str) -> Iterator[BoundedConnection]:
     except BaseException:
         connection.close()
         raise
-
-
-def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
-    execute = connection.execute
-    execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    empty = _holds_nothing(connection)
-    if empty:
-        execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
-    if empty and create:
-        create_tables(connection)
-    else:
-        format_of(connection, path)
-        check_schema(connection, path)
-    execute("PRAGMA journal_mode = WAL")
-    execute("PRAGMA synchronous = NORMAL")
-    execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for a checkpoint: see `checkpoint`
-    execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
-    execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    execute("PRAGMA temp_store = MEMORY")  # the rollback data of one statement: some MB at most
-    for table in ("segment", "chunk"):
-        _mend_sequence(connection, table)
 
 
 def _mend_sequence(connection: sqlite3.Connection, table: str) -> None:
@@ -531,26 +506,6 @@ def _holds_nothing(connection: sqlite3.Connection) -> bool:
     return not pages or not (mark or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone())
 
 
-def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
-    """Returns a connection for short transactions in tables that no writer of records touches.
-
-    It needs no `WriteLock`, so it works while a process writes records; that process waits until the
-    transaction ends.
-
-    Args:
-      wait: seconds to wait for a transaction of another process.
-    """
-    if not os.access(path, os.W_OK):
-        raise StoreError(f"{path} cannot be written; check its permissions")
-    with sql_errors(path, "open it"), _open_unless_failed(path, "mode=rw") as connection:
-        format_of(connection, path)
-        check_schema(connection, path)
-        connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer makes the checkpoints
-        return connection
-
-
 def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
     """Returns a connection that cannot write; the file's folder may be read-only too.
 
@@ -569,7 +524,6 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
             try:
                 with _open_unless_failed(path, query) as connection:
                     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-                    format_of(connection, path)
                     check_schema(connection, path, writing=False)
                     connection.execute("PRAGMA query_only = 1")
                     return connection
@@ -780,13 +734,15 @@ def copy_elsewhere(path: Path, write: Callable[[Path], None]) -> Path:
       StoreError: if the copy cannot be written anywhere.
     """
     failure = StoreError(f"{path}: it cannot be copied")
-    for copy in _new_names(path):
+    for folder in filter(Path.is_dir, (path.parent, Path.cwd(), Path(tempfile.gettempdir()))):
+        numbers = chain([""], count(1))
+        copies = (folder / f"{path.stem}.rescued{number}{path.suffix}" for number in numbers)
+        copy = next(copy for copy in copies if not copy.exists())
         try:
             write(copy)
+            return copy
         except StoreError as error:
             failure = error
-        else:
-            return copy
     raise failure
 
 
@@ -798,16 +754,6 @@ def copy_database(connection: sqlite3.Connection, copy: Path) -> None:
     """
     with sql_errors(copy, "write to it"), closing(connect(copy)) as target:
         connection.backup(target)
-
-
-def _new_names(path: Path) -> Iterator[Path]:
-    """Yields unused paths for the copy: beside the lost file, in the working folder, in the temporary one."""
-    for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
-        number = 0
-        while (copy := folder / f"{path.stem}.rescued{number or ''}{path.suffix}").exists():
-            number += 1
-        if folder.is_dir():
-            yield copy
 
 
 # ------------------------------------------------------------------ beside the writer of records
@@ -825,7 +771,14 @@ def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Con
     """
     real = real_path(path)
     check_is_file(real, create=False)
-    with closing(open_beside(real, wait=WAIT_SECONDS)) as connection:
+    if not os.access(real, os.W_OK):
+        raise StoreError(f"{real} cannot be written; check its permissions")
+    with sql_errors(real, "open it"), _open_unless_failed(real, "mode=rw") as connection:
+        check_schema(connection, real)
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer makes the checkpoints
+    with closing(connection):
         yield connection, real
 
 

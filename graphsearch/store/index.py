@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError
-from .index_kernel import BITS_PER_KEY, BlockArrays, FilterArrays, add_to_bloom, no_filter
+from .index_kernel import BITS_PER_KEY, BlockArrays, FilterArrays, add_to_bloom
 from .tables.rows import rows
 
 
@@ -50,8 +50,8 @@ SIZES = Sizes()
 
 # ------------------------------------------------------------------ chunks and segments
 _U64 = (1 << 64) - 1
-KEPT = 64 << 20  # bytes of indexes of chunks, some 120 kB each: a query reads many chunks of a large file
-KEPT_WRITING = 8 << 20  # beside the memory of a search
+KEPT = 512  # indexes of chunks in memory, some 120 kB each: a query reads many chunks of a large file
+KEPT_WRITING = 64  # beside the memory of a search
 
 CHUNK_COLUMNS = ("id", "segment", "first_block", "blocks", "gone", "records", "first_key")
 
@@ -74,11 +74,6 @@ class ChunkIndex:
     keys: U64s
     dictionary: bytes
     bloom: Bits
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in RAM."""
-        return self.keys.nbytes + len(self.dictionary) + self.bloom.nbytes
 
     def stored(self) -> tuple[int, bytes, bytes, bytes]:
         """Returns its columns in the table `chunk`: checksum, keys, dictionary, bloom."""
@@ -244,19 +239,13 @@ def _offsets(lengths: Sequence[int]) -> Places:
     return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
 
 
-def no_index(path: Path) -> Index:
-    """Returns the index of an empty file."""
-    blocks = BlockArrays(np.zeros(1, np.int64), np.zeros(0, np.uint64))
-    return Index(path, (), no_filter(), blocks, np.zeros(0, np.int64), ())
-
-
 class Catalog:
     """All segments, newest first, as of the last `load`."""
 
     def __init__(
         self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES, *, kept: int = KEPT
     ) -> None:
-        """Reads the catalog; `kept`: bytes of the indexes of chunks that stay in memory, at most."""
+        """Reads the catalog; `kept`: most indexes of chunks that stay in memory."""
         self.sizes, self.path = sizes, path
         self._connection, self._kept = connection, kept
         self._indexes: OrderedDict[int, ChunkIndex] = OrderedDict()
@@ -272,12 +261,11 @@ class Catalog:
         self._places = [(i, chunk) for i, segment in enumerate(self.segments) for chunk in segment.chunks]
         ids = set() if forget else {chunk.id for _, chunk in self._places}
         self._indexes = OrderedDict((k, v) for k, v in self._indexes.items() if k in ids)
-        self._bytes = sum(index.nbytes for index in self._indexes.values())
         firsts = [[chunk.first_key for chunk in segment.chunks] for segment in self.segments]
         # a chunk may end in the sort key that the next one of its segment begins with
         lasts = [[*keys[1:], _U64] for keys in firsts if keys]
         self._firsts, self._lasts = (np.array([*chain(*keys)], np.uint64) for keys in (firsts, lasts))
-        self._around = no_index(self.path)
+        self._around = Index.of(self.path, ())
 
     @property
     def records(self) -> int:
@@ -287,9 +275,8 @@ class Catalog:
     def add(self, chunk_id: int, index: ChunkIndex) -> None:
         """Keeps the index of a chunk, the most recently used of all."""
         self._indexes[chunk_id] = index
-        self._bytes += index.nbytes
-        while self._bytes > self._kept and len(self._indexes) > 1:
-            self._bytes -= self._indexes.popitem(last=False)[1].nbytes
+        if len(self._indexes) > self._kept:
+            self._indexes.popitem(last=False)
 
     def index(self, chunk: Chunk) -> ChunkIndex:
         """Returns the index of a chunk.
@@ -297,12 +284,10 @@ class Catalog:
         Raises:
           CorruptRecordError: if it is missing or damaged.
         """
-        found = self._indexes.get(chunk.id)
-        if found is None:
-            found = self._read(chunk)
-            self.add(chunk.id, found)
+        if chunk.id not in self._indexes:
+            self.add(chunk.id, self._read(chunk))
         self._indexes.move_to_end(chunk.id)
-        return found
+        return self._indexes[chunk.id]
 
     def _read(self, chunk: Chunk) -> ChunkIndex:
         row = self._connection.execute(

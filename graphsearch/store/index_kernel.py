@@ -92,15 +92,6 @@ def fill_keys(T: NDArray[np.uint64], words: NDArray[np.uint64], keys: NDArray[np
         keys[i] = position_key(ptr(T, 0), ptr(words, PW * i))
 
 
-@kernel
-def fill_identities(words: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
-    """Fills the identities, `[9 R]` uint64 flat, of positions, `[10 R]` uint64 flat."""
-    for i in range(len(words) // PW):
-        for w in range(META):
-            out[IDENTITY_WORDS * i + w] = words[PW * i + w]
-        out[IDENTITY_WORDS * i + META] = meta_of_identity(ptr(words, PW * i))
-
-
 @inner
 def compared(a: Pointer[uint64], b: Pointer[uint64]) -> int64:
     """Returns -1, 0 or 1: the order in a segment of two positions with the same sort key."""

@@ -9,7 +9,7 @@ from typing import Any
 from ..base.answer import picked, plain
 from . import entries, provenance
 from .entries import EntryFacts, EntryRun
-from .file import file_bytes
+from .file import FORMAT_VERSION, file_bytes
 from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .store import Store
 from .tables import games
@@ -69,7 +69,7 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
     with Store.open(path, read_only=True) as store:
         return StoreInfo(
             str(store.path),
-            store.format_version,
+            FORMAT_VERSION,
             store.node_count,
             file_bytes(store.path),
             store.identity,

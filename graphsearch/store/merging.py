@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from .block_layout_kernel import BLOCK
+from .block_kernel import BLOCK
 from .index import SIZES, Catalog, Segment, Sizes, signed
 from .record import RecordBatch, take
 from .segment import (
@@ -183,8 +183,8 @@ def next_step(
         (cursor,) = cursors
         end = min(blocks, len(cursor.keys))
         pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
-        fetched = fetch_spans(connection, catalog, cursor.spans(0, end))
-        return Step(Portion(str(catalog.path), low or 0, None, fetched), [(cursor, end)], pivot)
+        portion = fetch_spans(connection, catalog, cursor.spans(0, end), low or 0)
+        return Step(portion, [(cursor, end)], pivot)
     beside = [cursor for other in others for cursor in cursors_from(other, other.segments, low, blocks)]
     pivot = choose_pivot([*cursors, *beside], blocks, low)
     # the last block may reach beyond the pivot

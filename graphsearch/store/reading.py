@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
 from ..position.board import MAX_MOVES
 from ..position.board_kernel import ROOM
 from .block import SLOTS, Unpacker, extract_stored, fault_message, unsound
-from .block_layout_kernel import PADDING
+from .block_kernel import PADDING
 from .file import data_version, open_reader, sql_errors
-from .index import SIZES, Catalog, Index, Segment, Sizes, no_index
+from .index import SIZES, Catalog, Index, Segment, Sizes
 from .index_kernel import FilterArrays, find_blocks, no_filter
 from .ordered_work import shared_out
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
@@ -34,7 +34,7 @@ from .tables.rows import MAX_BLOCK_BYTES
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
-ALL = 1 << 62  # bytes of indexes: a reader keeps those of all chunks
+ALL = 1 << 62  # indexes: a reader keeps those of all chunks
 LEAST_PIECE = 64  # blocks, half a millisecond of work
 MANY = 512  # blocks that are worth more threads
 PIECES_EACH = 2  # per thread, so that all threads end together
@@ -62,22 +62,6 @@ class Found:
     damage: list[CorruptRecordError]
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Fetched blocks, and the positions to look for in each.
-
-    Attributes:
-      asked: `[n]` positions, block by block. firsts: `[blocks + 1]` where those of each block begin.
-      blocks: their indices in the index. data, ends: their bytes, as `fetch` returns them.
-    """
-
-    asked: Places
-    firsts: Places
-    blocks: Places
-    data: NDArray[np.uint8]
-    ends: Places
-
-
 def find(
     connection: sqlite3.Connection, index: Index, words: NDArray[np.uint64], most: int, threads: int = 1
 ) -> Iterator[Found]:
@@ -95,9 +79,9 @@ def find(
     while len(left):
         asked, blocks, done = _candidates(index, flat, left, segments)
         size = min(most, max(LEAST_PIECE, -(-len(blocks) // (PIECES_EACH * threads))))
-        pieces = _fetched(connection, index, asked, blocks, size)
         several = threads if len(blocks) >= MANY else 1
-        for found in shared_out(pieces, lambda piece: _searched(index, flat, piece), several):
+        pieces = _fetched(connection, index, asked, blocks, size)
+        for found in shared_out(pieces, lambda piece: _searched(index, flat, *piece), several):
             is_settled[found.hits] = is_settled[found.misses] = True
             yield found
         wanted = ~is_settled & (segments < len(index.filter.segments) - 1)
@@ -121,8 +105,8 @@ def _candidates(
 
 def _fetched(
     connection: sqlite3.Connection, index: Index, asked: Places, blocks: Places, most: int
-) -> Iterator[_Piece]:
-    """Yields pieces in the order of blocks, each of few blocks and chunks."""
+) -> Iterator[tuple[Places, Places, Places, NDArray[np.uint8], Places]]:
+    """Yields pieces in the order of blocks, each of few blocks and chunks: the arguments of `_searched`."""
     order = np.argsort(blocks, kind="stable")
     asked, blocks = asked[order], blocks[order]
     chunks = np.cumsum(np.diff(index.owners(blocks), prepend=-1) != 0)
@@ -131,29 +115,39 @@ def _fetched(
         end = min(first + most, int(np.searchsorted(chunks, chunks[first] + SLOTS, "left")))
         wanted, firsts = np.unique(blocks[first:end], return_index=True)
         rows = wanted + index.shifts[index.owners(wanted)]
-        firsts = np.append(firsts, end - first)
-        yield _Piece(asked[first:end], firsts, wanted, *fetch(connection, rows))
+        yield asked[first:end], np.append(firsts, end - first), wanted, *fetch(connection, rows)
         first = end
 
 
-def _searched(index: Index, words: NDArray[np.uint64], piece: _Piece) -> Found:
-    """Returns the result of searching a piece; runs on any thread."""
-    owners, which = np.unique(index.owners(piece.blocks), return_inverse=True)
+def _searched(
+    index: Index,
+    words: NDArray[np.uint64],
+    asked: Places,
+    firsts: Places,
+    blocks: Places,
+    data: NDArray[np.uint8],
+    ends: Places,
+) -> Found:
+    """Returns the result of searching fetched blocks; runs on any thread.
+
+    Args:
+      words: of all positions, flat.
+      asked: `[n]` positions, block by block. firsts: `[blocks + 1]` where those of each block begin.
+      blocks: their indices in the index. data, ends: their bytes, as `fetch` returns them.
+    """
+    owners, which = np.unique(index.owners(blocks), return_inverse=True)
     dictionaries = [index.dictionaries[owner] for owner in owners.tolist()]
-    records, hits, refused = extract_stored(
-        piece.data, piece.ends, dictionaries, which, words, piece.asked, piece.firsts
-    )
-    damage = [CorruptRecordError(f"{index.name(int(piece.blocks[i]))}: {what}") for i, what in refused]
-    lost = [piece.asked[piece.firsts[i] : piece.firsts[i + 1]] for i, _ in refused]
-    found, bad = piece.asked[hits], unsound(records)
+    records, hits, refused = extract_stored(data, ends, dictionaries, which, words, asked, firsts)
+    damage = [CorruptRecordError(f"{index.name(int(blocks[i]))}: {what}") for i, what in refused]
+    lost = [asked[firsts[i] : firsts[i + 1]] for i, _ in refused]
+    found, bad = asked[hits], unsound(records)
     if bad:
-        holders = np.repeat(piece.blocks, np.diff(piece.firsts))[hits]
+        holders = np.repeat(blocks, np.diff(firsts))[hits]
         for i, what in bad:
             name = index.name(int(holders[i]))
             damage.append(UnsoundRecordError(f"{name}: {fault_message(records, i, what)}"))
-        places = np.array([i for i, _ in bad], np.int64)
-        lost.append(found[places])
-        good = np.setdiff1d(np.arange(len(found)), places)
+            lost.append(found[i : i + 1])
+        good = np.setdiff1d(np.arange(len(found)), [i for i, _ in bad])
         records, found = take(records, good), found[good]
     return Found(records, found, np.concatenate([*lost, np.zeros(0, np.int64)]), damage)
 
@@ -163,8 +157,7 @@ def newest(found: Sequence[Found], count: int) -> tuple[NDArray[np.bool_], Recor
     places = np.concatenate([*(one.hits for one in found), np.zeros(0, np.int64)])
     have = np.zeros(count, bool)
     have[places] = True
-    records = RecordBatch.concat([one.records for one in found])
-    return have, take(records, np.argsort(places, kind="stable"))
+    return have, take(RecordBatch.concat([one.records for one in found]), np.argsort(places, kind="stable"))
 
 
 def read_one(connection: sqlite3.Connection, index: Index, words: NDArray[np.uint64]) -> NodeRecord | None:
@@ -200,7 +193,7 @@ class Reader:
         self.closed = False
         self._version: int | None = None
         self._catalog: Catalog | None = None
-        self._index = no_index(path)
+        self._index = Index.of(path, ())
         self.problems: list[str] = []
         self._connection = open_reader(path)
 
@@ -229,7 +222,7 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read.
         """
-        return self._present_index().filter
+        return self.present_index().filter
 
     @contextmanager
     def file_arrays(self) -> Iterator[FileArrays | None]:
@@ -240,7 +233,9 @@ class Reader:
         """
         usable = self._kernels_may_read and not self.closed and self._owner == os.getpid()
         if usable and self._kernel_reader is None:
-            self._kernel_reader = open_kernel_reader(self._path)
+            library = libsqlite()
+            with suppress(sqlite3.Error):
+                self._kernel_reader = KernelReader(library, self._path) if library else None
             self._kernels_may_read = self._kernel_reader is not None
         reader = self._kernel_reader
         if not usable or reader is None:
@@ -256,7 +251,8 @@ class Reader:
         """Whether kernels read the file directly."""
         return self._kernel_reader is not None and self._kernel_reader.version is not None
 
-    def _present_index(self) -> Index:
+    def present_index(self) -> Index:
+        """Returns the index of the last committed state."""
         with self._state():
             return self._index
 
@@ -277,20 +273,6 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read at all.
         """
-        return newest(self._found(words), len(words))
-
-    def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
-        """Returns the newest records of those packed positions that have one, in any order.
-
-        It skips damage as `find` does.
-
-        Raises:
-          StoreError: if the file cannot be read at all.
-        """
-        return [one.records for one in self._found(words)]
-
-    def _found(self, words: NDArray[np.uint64]) -> list[Found]:
-        """Returns the results of a search, and notes its damage."""
         if len(words) > MAX_ASKED:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         with self._state():
@@ -298,7 +280,7 @@ class Reader:
         for one in found:
             for error in one.damage:
                 self._note(error)
-        return found
+        return newest(found, len(words))
 
     def _note(self, error: CorruptRecordError) -> None:
         line = str(error)
@@ -315,34 +297,20 @@ class Reader:
         with sql_errors(self._path, "read it"):
             self._connection.execute("BEGIN")
             try:
-                self._refresh()
+                version = data_version(self._connection)  # from here on one state
+                if version != self._version:
+                    if self._catalog is None:
+                        self._catalog = Catalog(self._connection, self._path, self._sizes, kept=ALL)
+                    else:
+                        self._catalog.load()
+                    self._index = self._catalog.flat(self._catalog.segments, self._note)
+                    self._version = version
                 yield
             finally:
                 self._connection.execute("ROLLBACK")
 
-    def _refresh(self) -> None:
-        """Reads the lists of segments and chunks again if anything was committed since."""
-        version = data_version(self._connection)  # from here on one state
-        if version == self._version:
-            return
-        if self._catalog is None:
-            self._catalog = Catalog(self._connection, self._path, self._sizes, kept=ALL)
-        else:
-            self._catalog.load()
-        self._index = self._catalog.flat(self._catalog.segments, self._note)
-        self._version = version
-
 
 # ------------------------------------------------------------------ reading inside kernels
-def open_kernel_reader(path: Path) -> KernelReader | None:
-    """Returns a reader for kernels, of a file that was opened and checked; None if kernels cannot read it."""
-    library = libsqlite()
-    try:
-        return KernelReader(library, path) if library else None
-    except sqlite3.Error:
-        return None
-
-
 class KernelReader:
     """The connection and arrays with which kernels read a file, for one thread.
 
@@ -406,7 +374,7 @@ class KernelReader:
             if version is None or version == self.version:
                 self.version = version
                 return version is not None
-            self._set_index(reader._present_index())  # of `version` if the next attempt begins the same one
+            self._set_index(reader.present_index())  # of `version` if the next attempt begins the same one
             self.version = version
             self.end()
         return False

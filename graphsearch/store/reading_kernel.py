@@ -19,18 +19,7 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.board import BoardTable, Position
-from .block_kernel import (
-    END,
-    FAILED,
-    SOUND,
-    Workshop,
-    copy_record,
-    fault_in,
-    find_place,
-    open_block,
-    unpack_block,
-)
-from .block_layout_kernel import PADDING, header_at
+from .block_kernel import FAILED, PADDING, SOUND, Workshop, copy_record, fault_in, find_place, open_block
 from .index_kernel import FilterArrays, first_piece, next_chunk, sort_key
 from .record_kernel import Columns
 
@@ -92,21 +81,15 @@ def _fetch(R: ReaderArrays, row: int64) -> int64:
 def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Position) -> int64:
     """Copies the record of a position from the fetched block; returns FOUND, NOT_THERE or REFUSED."""
     shop, reader = R.workshop, R.workshop.reader
-    reader[END] = unpack_block(shop, ptr(R.data, 0), int64(0), size, slot)
-    if reader[END] < 0:
+    if open_block(shop, ptr(R.data, 0), int64(0), size, slot):
         return int64(REFUSED)
-    header = header_at(shop.plain, int64(0))
-    rows = open_block(shop, header)
-    if reader[FAILED]:
-        return int64(REFUSED)
-    k, _ = find_place(shop, header, rows, int64(0), s)
+    k, _ = find_place(shop, int64(0), s)
+    if k >= 0:
+        copy_record(shop, k, s, R.columns, int64(0))
     if reader[FAILED]:
         return int64(REFUSED)
     if k < 0:
         return int64(NOT_THERE)
-    copy_record(shop, k, header, rows, s, R.columns, int64(0))
-    if reader[FAILED]:
-        return int64(REFUSED)
     fault, _ = fault_in(T, R.columns.packed, R.columns, int64(0), ptr(R.moves, 0))
     return int64(FOUND) if fault == SOUND else int64(REFUSED)
 

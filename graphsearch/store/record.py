@@ -13,12 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import POSITION_WORDS, clock_of_words
+from ..position.board import (
+    CLOCK_BITS,
+    CLOCK_SHIFT,
+    FREE_CLOCK,
+    META,
+    POSITION_WORDS,
+    WITHOUT_CLOCK,
+    clock_of_words,
+)
 from ..position.tables import load_tables
 from ..position.values import D_SCALE
 from .bounds_kernel import UNPROVEN as OPEN
 from .bounds_kernel import Bounds, Proof, bounds_and_proof, bounds_of, proof_of, share_of
-from .index_kernel import IDENTITY_WORDS, fill_identities, fill_keys, fill_sort_keys, settle_ties
+from .index_kernel import IDENTITY_WORDS, fill_keys, fill_sort_keys, settle_ties
 from .record_kernel import (
     KIND_BITS,
     LOWER_SHIFT,
@@ -353,8 +361,9 @@ Places = NDArray[np.int64]
 
 def identities(words: U64s) -> U64s:
     """Returns the identity of each record, `[R, 9]`: the position, and its clock only above 75."""
-    out = np.empty((len(words), IDENTITY_WORDS), np.uint64)
-    fill_identities(owned(words, np.uint64).reshape(-1), out.reshape(-1))
+    out: U64s = words[:, :IDENTITY_WORDS].copy()
+    clocks = out[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+    out[clocks <= FREE_CLOCK, META] &= np.uint64(WITHOUT_CLOCK)
     return out
 
 

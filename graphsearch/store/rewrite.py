@@ -24,7 +24,7 @@ from ..base.errors import CorruptRecordError, InvalidParameterError
 from ..position.board import key_of_text
 from . import entries, merging, provenance
 from .block import sound_places
-from .block_layout_kernel import BLOCK
+from .block_kernel import BLOCK
 from .file import file_bytes, sql_errors
 from .ranking import visits_of
 from .record import RecordBatch, keys_of, take
@@ -172,7 +172,7 @@ def append_versions(
         for batch in versions:
             waiting.append(batch)
             is_late = time.monotonic() - started >= STEP_SECONDS
-            if is_late or sum(map(len, waiting)) >= store.sizes.step_blocks * BLOCK:
+            if is_late or sum(map(len, waiting)) >= store.catalog.sizes.step_blocks * BLOCK:
                 write()
     finally:
         write()

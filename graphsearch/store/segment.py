@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError
 from .block import EncodedChunk, decode_stored, encode_chunk, joined, padded, sound_places
-from .block_layout_kernel import BLOCK
+from .block_kernel import BLOCK
 from .index import SIZES, Catalog, Chunk, ChunkIndex, Segment, bloom_of, chunk_name, signed
 from .ordered_work import one_ahead
 from .record import RecordBatch, keys_of, newest_in_order, sort_keys, take
@@ -96,20 +96,25 @@ def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedBlocks:
-    """Blocks as they are stored; `decode` works on any thread.
+class Portion:
+    """Blocks as they are stored, such as those with the next records from a sort key on.
+
+    Any thread may decode them.
 
     Attributes:
-      spans: their origin, in order. dictionaries: those of each span, as stored.
-      data, ends: as `fetch` returns them.
       path: of the file.
+      spans: the origin of the blocks, in order: of all segments, newest first. dictionaries: those of each
+        span, as stored. data, ends: the blocks, as `fetch` returns them.
+      start: the first sort key. following: the sort key of the next portion, None at the end.
     """
 
+    path: Path
     spans: list[Span]
     dictionaries: list[bytes]
     data: NDArray[np.uint8]
     ends: NDArray[np.int64]
-    path: Path
+    start: int = 0
+    following: int | None = None
 
     def decode(self, on_corrupt: OnCorrupt | None = None) -> RecordBatch:
         """Returns the records.
@@ -130,22 +135,6 @@ class FetchedBlocks:
 
         return decode_stored(self.data, self.ends, self.dictionaries, which, refuse)[0]
 
-
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """Blocks with the next records from a sort key on; any thread may decode them.
-
-    Attributes:
-      name: of the file, for messages.
-      start: the first sort key. following: the sort key of the next portion, None at the end.
-      fetched: the blocks of all segments, newest first.
-    """
-
-    name: str
-    start: int
-    following: int | None
-    fetched: FetchedBlocks
-
     def records(self, on_unsound: OnCorrupt = passed_over) -> RecordBatch:
         """Returns the newest versions of the records, in order; unsound ones are left out and reported.
 
@@ -160,12 +149,12 @@ class Portion:
         """Returns all decoded records, and the indices of those that `records` would return, in order.
 
         It is cheaper for a caller that needs few of the records. Without `on_unsound` unsound ones stay.
-        `on_corrupt`: as in `FetchedBlocks.decode`.
+        `on_corrupt`: as in `decode`.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
         """
-        batch = self.fetched.decode(on_corrupt)
+        batch = self.decode(on_corrupt)
         keys = sort_keys(batch.words)
         inside = keys >= np.uint64(self.start)
         if self.following is not None:
@@ -174,7 +163,7 @@ class Portion:
         keys = keys[places]
         if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
             places = places[newest_in_order(batch.words[places], keys)]
-        return batch, sound_places(batch, places, on_unsound, self.name) if on_unsound else places
+        return batch, sound_places(batch, places, on_unsound, str(self.path)) if on_unsound else places
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +204,18 @@ class SegmentCursor:
         return found
 
 
-def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Span]) -> FetchedBlocks:
-    """Returns the blocks of spans as they are stored."""
+def fetch_spans(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    spans: list[Span],
+    start: int = 0,
+    following: int | None = None,
+) -> Portion:
+    """Returns the blocks of spans as they are stored; `start`, `following`: as in `Portion`."""
     ids = [np.arange(span.chunk.block_id(span.first), span.chunk.block_id(span.last)) for span in spans]
     data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
     dictionaries = [catalog.index(span.chunk).dictionary for span in spans]
-    return FetchedBlocks(spans, dictionaries, data, ends, catalog.path)
+    return Portion(catalog.path, spans, dictionaries, data, ends, start, following)
 
 
 def fetch_portion(
@@ -235,7 +230,7 @@ def fetch_portion(
     for cursor in cursors:  # the block before the first one from `start` on may reach into it
         end = cursor.blocks_below(pivot)
         spans += cursor.spans(max(0, cursor.blocks_below(start) - 1), end)
-    return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
+    return fetch_spans(connection, catalog, spans, start, pivot)
 
 
 def cursors_from(
@@ -338,36 +333,25 @@ def write_chunks(
     Raises:
       UnfitRecordError: if a record does not fit the format.
     """
-    size = catalog.sizes.chunk_blocks * BLOCK
-    parts = (
-        batch.part(first, min(first + size, len(batch)))
-        for batch in batches
-        for first in range(0, len(batch), size)
-    )
-    for part, encoded in one_ahead(_encoded(parts, dictionary)):
-        dictionary = encoded.dictionary
-        _insert(connection, catalog, segment, part, encoded)
+
+    def encoded() -> Iterator[tuple[RecordBatch, EncodedChunk]]:
+        nonlocal dictionary
+        size = catalog.sizes.chunk_blocks * BLOCK
+        for batch in batches:
+            for first in range(0, len(batch), size):
+                part = batch.part(first, min(first + size, len(batch)))
+                chunk = encode_chunk(part, dictionary)
+                dictionary = chunk.dictionary
+                yield part, chunk
+
+    for part, chunk in one_ahead(encoded()):
+        first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
+        places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
+        connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))
+        keys = sort_keys(part.words[::BLOCK])
+        index = ChunkIndex(keys, chunk.dictionary, bloom_of(keys_of(part.words)))
+        row = (segment, first, len(chunk.ends), len(part), signed(int(keys[0])), *index.stored())
+        number = connection.execute(_INSERT_CHUNK, row).lastrowid
+        assert number is not None
+        catalog.add(number, index)
     return dictionary
-
-
-def _encoded(parts: Iterable[RecordBatch], dictionary: bytes) -> Iterator[tuple[RecordBatch, EncodedChunk]]:
-    """Yields the records of each chunk, and their encoding."""
-    for part in parts:
-        encoded = encode_chunk(part, dictionary)
-        dictionary = encoded.dictionary
-        yield part, encoded
-
-
-def _insert(
-    connection: sqlite3.Connection, catalog: Catalog, segment: int, batch: RecordBatch, chunk: EncodedChunk
-) -> None:
-    first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
-    places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
-    connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))
-    keys = sort_keys(batch.words[::BLOCK])
-    index = ChunkIndex(keys, chunk.dictionary, bloom_of(keys_of(batch.words)))
-    row = connection.execute(
-        _INSERT_CHUNK, (segment, first, len(chunk.ends), len(batch), signed(int(keys[0])), *index.stored())
-    ).lastrowid
-    assert row is not None
-    catalog.add(row, index)

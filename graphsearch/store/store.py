@@ -26,7 +26,6 @@ from .file import (
     WriteLock,
     check_is_file,
     data_version,
-    format_of,
     log_bytes,
     open_reader,
     open_writer,
@@ -49,7 +48,7 @@ from .segment import (
     passed_over,
     write_segment,
 )
-from .tables.rows import read_rows, rows, update_row, write_row
+from .tables.rows import Row, query, read_rows, rows, update_row, write_row
 from .tables.top import Shown, TopTables
 
 _Result = TypeVar("_Result")
@@ -57,7 +56,7 @@ _Result = TypeVar("_Result")
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
 
-def last_run(connection: sqlite3.Connection) -> int:
+def _last_run(connection: sqlite3.Connection) -> int:
     """Returns the highest number of a run in a file, 0 without one."""
     return int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
 
@@ -66,6 +65,8 @@ class Store:
     """A graph file. Use it from one thread at a time, and close it.
 
     Attributes:
+      catalog: the index of its segments, with the sizes of the portions that are written, merged and read.
+      evaluator_number: the evaluator that the file is bound to, which new records carry.
       begun: rows of the runs that were begun with this store, by number.
     """
 
@@ -90,10 +91,10 @@ class Store:
         self._top = TopTables(connection)
         with self._one_state():
             self._data_version = data_version(connection)
-            self._last_run = last_run(connection) if lock else 0
-            self._catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
+            self._last_run = _last_run(connection) if lock else 0
+            self.catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
             self._node_count = provenance.node_count(connection)
-            self._evaluator_number = provenance.evaluator_number(connection)
+            self.evaluator_number = provenance.evaluator_number(connection)
 
     @classmethod
     def open(
@@ -170,12 +171,6 @@ class Store:
         self.close()
 
     @property
-    def format_version(self) -> int:
-        """The format of the file."""
-        with self.reading() as connection:
-            return format_of(connection, self.path)
-
-    @property
     def read_only(self) -> bool:
         """Whether the store was opened for reading only."""
         return self._lock is None
@@ -190,11 +185,6 @@ class Store:
         """Distinct records in the file."""
         with self.reading(), self.snapshot():
             return self._node_count
-
-    @property
-    def evaluator_number(self) -> int:
-        """The number of the evaluator that the file is bound to, which new records carry."""
-        return self._evaluator_number
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -247,11 +237,7 @@ class Store:
             with self.transaction():
                 yield self.connection
 
-    def append(self, batch: RecordBatch, *, fresh: int) -> None:
-        """Writes records, in any order, as one new segment; see `append_parts`."""
-        self.append_parts([batch], fresh=fresh)
-
-    def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
+    def append(self, *batches: RecordBatch, fresh: int) -> None:
         """Writes records as one new segment; they supersede all earlier versions.
 
         Records that do not fit the format are left out: `left_out_error` or `close` names them.
@@ -278,7 +264,7 @@ class Store:
                 fitting.append(part)
                 fresh = max(0, fresh - unknown)
             if any(map(len, fitting)):
-                write_segment(connection, self._catalog, fitting)
+                write_segment(connection, self.catalog, fitting)
             provenance.add_nodes(connection, fresh)
             self._follow()
             for part in fitting:
@@ -418,11 +404,16 @@ class Store:
         large batch, the caller's included.
         """
         self._check_open()
-        reader = Reader(self.path, threads, sizes=self._catalog.sizes)
+        reader = Reader(self.path, threads, sizes=self.catalog.sizes)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 
     # ---------------------------------------------------------- plain tables
+    def query(self, statement: str, values: Sequence[object], *names: str) -> list[Row]:
+        """Returns the rows of a statement; `values`, `names`: as for `rows.query`, which checks them."""
+        with self.reading() as connection:
+            return list(query(connection, statement, values, *names))
+
     def read_fact(self, name: str) -> str | None:
         """Returns the value of a row of the table `store_info`, None if there is none."""
         with self.reading() as connection:
@@ -484,15 +475,12 @@ class Store:
         Raises:
           StoreError: if the file has 1,048,575 runs already.
         """
-        self._last_run = self._free_run(self._last_run + 1)
-        return self._last_run
-
-    def _free_run(self, run: int) -> int:
-        if run > MAX_RUN:
+        if self._last_run >= MAX_RUN:
             raise StoreError(
                 f"{self.path}: the file has {MAX_RUN:,} runs already and no room for more; use another file"
             )
-        return run
+        self._last_run += 1
+        return self._last_run
 
     def begin_run(
         self,
@@ -515,17 +503,15 @@ class Store:
           StoreError: if the file has 1,048,575 runs already.
         """
         with self.writing() as connection:
-            run = run or self._free_run(1 + max(self._last_run, last_run(connection)))
-            self._last_run = max(self._last_run, run)
-            asked = provenance.evaluator_number(connection) if evaluator is None else evaluator
-            texts = json.dumps(dict(limits)), json.dumps(dict(params))
+            self._last_run = max(self._last_run, run or 0, _last_run(connection))
+            run = run or self.reserve_run()
             row = {
                 "id": run,
                 "started": provenance.now(),
                 "position": position_fen,
-                "limits": texts[0],
-                "params": texts[1],
-                "evaluator": asked,
+                "limits": json.dumps(dict(limits)),
+                "params": json.dumps(dict(params)),
+                "evaluator": evaluator or provenance.evaluator_number(connection),
                 "kind": kind,
                 "program": __version__,
             }
@@ -593,16 +579,6 @@ class Store:
         self.write_fact(provenance.MARK, None if mark is None else json.dumps(asdict(mark)))
 
     # ---------------------------------------------------------- the segments, and the log
-    @property
-    def sizes(self) -> Sizes:
-        """The sizes of the portions that are written, merged and read."""
-        return self._catalog.sizes
-
-    @property
-    def catalog(self) -> Catalog:
-        """The index of segments, for the other modules of the store."""
-        return self._catalog
-
     def merge_step(self, rules: merging.Rules = merging.READ) -> bool:
         """Runs one bounded step (some 32,000 records) of a merge; returns whether another step is due."""
         self.check_writable()
@@ -671,8 +647,8 @@ class Store:
         with self.transaction():
             yield
             self._follow()
-            records = self._catalog.records
-            if len(self._catalog.segments) == 1 and records != self._node_count:
+            records = self.catalog.records
+            if len(self.catalog.segments) == 1 and records != self._node_count:
                 # a single segment holds each record once; damage can make the stored count too high
                 provenance.add_nodes(self.connection, records - self._node_count)
                 self._node_count = records
@@ -708,19 +684,19 @@ class Store:
 
     def _load(self, *, forget: bool) -> None:
         """Reloads all cached data: after a rollback (`forget`), or a commit of another connection."""
-        self._catalog.load(forget=forget)
+        self.catalog.load(forget=forget)
         self._node_count = provenance.node_count(self.connection)
         identity = provenance.read_identity(self.connection)
         self.bound_to(identity or self.identity, provenance.evaluator_number(self.connection))
 
     def _follow(self) -> None:
         """Updates the cached data after this store has written."""
-        self._catalog.load()
+        self.catalog.load()
         self._node_count = provenance.node_count(self.connection)
 
     def bound_to(self, identity: EvaluatorIdentity, number: int) -> None:
         """Sets the evaluator that the open transaction, or another process, has bound the file to."""
-        self.identity, self._evaluator_number = identity, number
+        self.identity, self.evaluator_number = identity, number
 
     def _check_open(self) -> None:
         if self._closed:

@@ -117,7 +117,7 @@ def unite_records(
     """
     counts = [RecordCounts() for _ in inputs]
     translators = [translator(one) for one in inputs]
-    blocks, unsound = store.sizes.step_blocks, list[CorruptRecordError]()
+    blocks, unsound = store.catalog.sizes.step_blocks, list[CorruptRecordError]()
 
     def change(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
         for one, its, translated in zip(inputs, counts, translators, strict=True):
@@ -159,7 +159,7 @@ def add_records(store: Store, batch: RecordBatch) -> None:
     """
     words, counts = batch.words, RecordCounts()
     index = store.catalog.around(sort_keys(words))
-    found = list(find(store.connection, index, words, store.sizes.piece_blocks))
+    found = list(find(store.connection, index, words, store.catalog.sizes.piece_blocks))
     for error in (error for one in found for error in one.damage):
         if not isinstance(error, UnsoundRecordError):
             raise error

@@ -17,7 +17,7 @@ from ..base.errors import CorruptRecordError, StoreError
 from ..base.limits import shortened
 from . import entries, record
 from .block import announced, is_dictionary, unsound
-from .block_layout_kernel import BLOCK
+from .block_kernel import BLOCK
 from .file import faults, open_reader, real_path, sql_errors
 from .index import Chunk, chunk_name
 from .index_kernel import find_held

@@ -12,7 +12,7 @@ import chess
 import numpy as np
 
 from graphsearch.store import block
-from graphsearch.store.block_layout_kernel import PADDING, room_for
+from graphsearch.store.block_kernel import PADDING, room_for
 from graphsearch.store.record import COLUMNS, RecordBatch, board_tables
 from tests.store.sealing import BlockError, opened, seal, with_checksum
 

@@ -228,7 +228,7 @@ def test_records_changed_while_a_save_fails_are_saved_by_the_next(
             def fail(*_: object, **__: object) -> None:
                 raise StoreError("the disk is full")
 
-            patch.setattr(Store, "append_parts", fail)
+            patch.setattr(Store, "append", fail)
             graph.begin_saving()
             step_to(graph, runner, 170)
             with pytest.raises(StoreError, match="full"):

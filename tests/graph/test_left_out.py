@@ -130,7 +130,7 @@ def test_an_engine_that_cannot_save_says_so_fails_and_leaves_no_lock(
     with played:
         played.ready()
         played.ask("go nodes 600", until="bestmove")
-        monkeypatch.setattr(Store, "append_parts", refuse)
+        monkeypatch.setattr(Store, "append", refuse)
         played.engine.handle("position startpos moves e2e4")
         played.ask("go nodes 900", until="bestmove")
     assert played.engine.has_lost

@@ -15,10 +15,10 @@ import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph.arena import Words
 from graphsearch.graph.copying_kernel import bring
+from graphsearch.graph.reading import Pager
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libsqlite import libsqlite
 from graphsearch.position.board import unpack
-from graphsearch.store.reading import Reader
 from graphsearch.store.store import Store
 
 from ..conftest import sql
@@ -107,13 +107,13 @@ def test_a_damaged_block_is_left_to_the_reader_which_names_it(path: Path) -> Non
 
 def test_a_lone_path_asks_python_for_next_to_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    find_any = Reader.find_any
+    by_threads = Pager._bring_by_threads
 
-    def counted(self: Reader, words: Words) -> object:
+    def counted(self: Pager, words: Words, pinned: Words) -> None:
         asked.append(len(words))
-        return find_any(self, words)
+        by_threads(self, words, pinned)
 
-    monkeypatch.setattr(Reader, "find_any", counted)
+    monkeypatch.setattr(Pager, "_bring_by_threads", counted)
     monkeypatch.setattr(graphsearch.graph.graph, "is_due", lambda *_: False)
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=500), ONE_BY_ONE)

@@ -218,7 +218,7 @@ def test_what_could_not_be_saved_is_still_answered(tmp_path: Path, monkeypatch: 
         def fail(self: Store, batch: object, *, fresh: int) -> None:
             raise StoreError("the disk is full")
 
-        monkeypatch.setattr(Store, "append_parts", fail)
+        monkeypatch.setattr(Store, "append", fail)
         with pytest.raises(UnsavedError, match="full") as caught:
             analyze(graph, chess.Board(), Limits(visits=100))
         assert caught.value.result.visits >= 100

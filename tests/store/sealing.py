@@ -10,7 +10,7 @@ from itertools import pairwise
 import zstandard
 
 from graphsearch.store.block import Dictionaries, EncodedChunk, announced, joined
-from graphsearch.store.block_layout_kernel import (
+from graphsearch.store.block_kernel import (
     CODES_AT,
     DRAWN_AT,
     EDGE_BYTES,

@@ -12,14 +12,14 @@ import chess
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLockedError
-from graphsearch.position.board import unpack
+from graphsearch.position.board import fen_of, unpack
 from graphsearch.store.backup import backup
 from graphsearch.store.file import file_bytes
 from graphsearch.store.index import Sizes
 from graphsearch.store.record import NodeRecord, keys_of
 from graphsearch.store.rewrite import Progress, compact, prune
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import Listed
+from graphsearch.store.tables.top import listed
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
@@ -122,8 +122,8 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         many, few = (
             next(r for r in newest().values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
         )
-        listed = [Listed(unpack(record.words)).rows(record) for record in (root, many, few)]
-        store.write_top(listed)
+        shown = [listed(fen_of(unpack(record.words))).rows(record) for record in (root, many, few)]
+        store.write_top(shown)
     expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
     report = prune(path, 10)
     assert (report.nodes_before, report.nodes_after) == (600, len(expected))
@@ -132,8 +132,8 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         assert contents(store) == expected
         positions = {key for (key,) in store.connection.execute("SELECT key FROM top_position")}
         edges = {key for (key,) in store.connection.execute("SELECT key FROM top_edge")}
-        assert positions == {rows.position["key"] for rows in listed[:2]}
-        assert edges == {rows.position["key"] for rows in listed[:2] if rows.moves}
+        assert positions == {rows.position["key"] for rows in shown[:2]}
+        assert edges == {rows.position["key"] for rows in shown[:2] if rows.moves}
     assert verify(path).problems == []
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
 from graphsearch.evaluators.lc0.weights import INPUTS
-from graphsearch.position.board import CLOCK_SHIFT, MAX_CLOCK, Words, clocks_of, fens
+from graphsearch.position.board import CLOCK_SHIFT, MAX_CLOCK, clocks_of, fens
 from graphsearch.query import columns, diff, steps
 from graphsearch.store import block, record
 from graphsearch.store.block import unsound
@@ -32,23 +31,20 @@ def _of_arrays(found: Any) -> Rows:
     return [tuple(np.asarray(array)[i].tolist() for array in arrays) for i in range(len(arrays[0]))]
 
 
-OF_WORDS: dict[str, Callable[[Words], Any]] = {
-    "identities": lambda words: _of_arrays(record.identities(words)),
-    "sort keys": lambda words: _of_arrays(record.sort_keys(words)),
-    "keys": lambda words: _of_arrays(record.keys_of(words)),
-    "FENs": fens,
-    "legal moves": lambda words: _of_arrays(steps.legal_codes(words)),
-    "clocks": lambda words: _of_arrays(clocks_of(words)),
-} | {
-    f"planes {kind}": lambda words, kind=kind: _of_arrays(
-        tuple(found for found in planes_and_transforms(words, kind) if found is not None)
-    )
-    for kind in INPUTS
-}
-
 OF_BATCHES: dict[str, Callable[[RecordBatch], Any]] = {
+    "identities": lambda batch: _of_arrays(record.identities(batch.words)),
+    "sort keys": lambda batch: _of_arrays(record.sort_keys(batch.words)),
+    "keys": lambda batch: _of_arrays(record.keys_of(batch.words)),
+    "FENs": lambda batch: fens(batch.words),
+    "legal moves": lambda batch: _of_arrays(steps.legal_codes(batch.words)),
+    "clocks": lambda batch: _of_arrays(clocks_of(batch.words)),
     "node N": lambda batch: _of_arrays(visits_of(batch)),
     "values of positions": lambda batch: _of_arrays(columns.worth_of(batch)),
+} | {
+    f"planes {kind}": lambda batch, kind=kind: _of_arrays(
+        tuple(found for found in planes_and_transforms(batch.words, kind) if found is not None)
+    )
+    for kind in INPUTS
 }
 CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "encode": plain_blocks,
@@ -74,38 +70,16 @@ def _records(seed: int) -> list[NodeRecord]:
     return found
 
 
-def _words(seed: int) -> Words:
-    return np.array([one.words for one in _records(seed)], np.uint64)
-
-
-def _arrays(batch: RecordBatch) -> list[NDArray[Any]]:
-    return batch.arrays()
-
-
-@pytest.mark.parametrize("name", OF_WORDS)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_position_alone_says_what_it_says_among_others_and_stays_as_it_is(name: str, seed: int) -> None:
-    function, words = OF_WORDS[name], _words(seed)
-    alone: Rows = []
-    for row in words:
-        one = row.reshape(1, -1).copy()
-        alone += function(one)
-        assert (one == row).all(), "the words that were given have changed"
-    together = words.copy()
-    assert list(function(together)) == alone
-    assert (together == words).all(), "the words that were given have changed"
-
-
 @pytest.mark.parametrize("name", [*OF_BATCHES, *CHANGING_NOTHING])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_record_alone_says_what_it_says_among_others_and_stays_as_it_is(name: str, seed: int) -> None:
-    records = _records(seed)
+    records, function = _records(seed), (OF_BATCHES | CHANGING_NOTHING)[name]
     if name in OF_BATCHES:
-        alone = [row for record in records for row in OF_BATCHES[name](RecordBatch.from_records([record]))]
-        assert OF_BATCHES[name](RecordBatch.from_records(records)) == alone
-    batch = RecordBatch.from_records(records[seed:])
-    before = [array.copy() for array in _arrays(batch)]
-    (OF_BATCHES | CHANGING_NOTHING)[name](batch)
-    assert before, "a batch is made of arrays"
-    for array, old in zip(_arrays(batch), before, strict=True):
-        assert array.tobytes() == old.tobytes()
+        alone = [row for record in records for row in function(RecordBatch.from_records([record]))]
+        assert list(function(RecordBatch.from_records(records))) == alone
+    for batch in (RecordBatch.from_records(records[seed:]), RecordBatch.from_records(records[:1])):
+        before = [array.copy() for array in batch.arrays()]
+        function(batch)
+        assert before, "a batch is made of arrays"
+        for array, old in zip(batch.arrays(), before, strict=True):
+            assert array.tobytes() == old.tobytes()

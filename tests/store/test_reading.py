@@ -55,8 +55,6 @@ def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: b
         assert found_by(reader, asked) == [model.get(identity(record)) for record in asked]
         assert found_by(reader, asked[:1]) == [model.get(identity(asked[0]))]
         assert found_by(reader, []) == []
-        batches = reader.find_any(words_of(RECORDS))
-        assert by_identity(batch.record(i) for batch in batches for i in range(len(batch))) == model
         assert reader.problems == []
 
 

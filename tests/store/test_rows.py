@@ -14,11 +14,11 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError, GraphSearchError, StoreError
 from graphsearch.book.status import status
-from graphsearch.position.board import unpack
+from graphsearch.position.board import fen_of, unpack
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
 from graphsearch.store.backup import backup
-from graphsearch.store.file import open_beside, open_reader, open_writer
+from graphsearch.store.file import open_reader, open_writer, opened_to_change
 from graphsearch.store.info import info
 from graphsearch.store.rewrite import compact
 from graphsearch.store.salvage import salvage
@@ -32,7 +32,7 @@ from graphsearch.store.tables.rows import (
     rows,
     tables_sql,
 )
-from graphsearch.store.tables.top import Listed
+from graphsearch.store.tables.top import listed
 from graphsearch.store.verify import verify
 
 from ..conftest import ROOT
@@ -50,7 +50,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = filled(tmp_path_factory.mktemp("full") / "a.graph", RECORDS, runs=2)
     with Store.open(path) as store:
         record = next(record for record in RECORDS if record.visits > 1)
-        store.write_top([Listed(unpack(record.words)).rows(record)])
+        store.write_top([listed(fen_of(unpack(record.words))).rows(record)])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         names = [name for name in TABLES if name not in NONSENSE]
         add_examples(connection, names, id=1, book=1, run=1, bound="exact", alpha=-9, beta=9, value=0)
@@ -250,7 +250,8 @@ def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, t
     made = [file for file in files if "sqlite3.connect(" in file.read_text("utf-8")]
     assert [file.name for file in made] == ["file.py"]
     path = copied(full, tmp_path)
-    for connection in (open_reader(path), open_beside(path, wait=1), open_writer(path, create=False)):
-        with closing(connection):
+    with opened_to_change(path) as (beside, _):
+        for connection in (open_reader(path), beside, open_writer(path, create=False)):
             assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
             assert connection.execute("PRAGMA cell_size_check").fetchone() == (1,)
+            connection.close()

@@ -20,7 +20,6 @@ from graphsearch.store.info import info
 from graphsearch.store.record import NodeRecord, RecordBatch
 from graphsearch.store.rewrite import tidy
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import Listed, Shown
 from graphsearch.store.verify import verify
 
 from .records import (
@@ -237,22 +236,6 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
     assert one.finished is not None
     assert (two.id, two.finished) == (second, None)
     assert [(root.key, root.visits) for root in facts.roots] == [("463b96181691fc9c", 150)]
-
-
-def test_a_move_without_san_gets_that_of_the_row_that_it_replaces(path: Path) -> None:
-    record = next(record for record in RECORDS if record.visits > 3)
-    listed = Listed(unpack(record.words))
-    named = listed.rows(record)
-    position, moves = listed.rows(record, named=False)
-    assert {row["san"] for row in moves.values()} == {None}
-    with new_store(path) as store:
-        store.write_top([listed.rows(record, named=False)])
-        made = store.connection.execute("SELECT move, san FROM top_edge").fetchall()
-        store.connection.execute("UPDATE top_edge SET san = 'as written'")
-        store.write_top([Shown(position | {"n": 0}, listed.rows(record, named=False).moves)])
-        kept = store.connection.execute("SELECT DISTINCT san FROM top_edge").fetchall()
-    assert dict(made) == {move: row["san"] for move, row in named.moves.items()}
-    assert kept == [("as written",)]
 
 
 def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: Path) -> None:

@@ -26,8 +26,7 @@ from graphsearch.store.block import (
     padded,
     trained,
 )
-from graphsearch.store.block_kernel import NONE, UNKNOWN, Workshop, unpack_block
-from graphsearch.store.block_layout_kernel import FRAME_START, HEADER, LOW
+from graphsearch.store.block_kernel import FRAME_START, HEADER, LOW, NONE, UNKNOWN, Workshop, unpack_block
 
 from .records import batch_of, random_records
 from .sealing import BlockError, blocks_of, header_bytes, opened, parts_of, seal, stored, with_checksum

@@ -31,7 +31,6 @@ from ...base.limits import STUDIES, STUDY_MOVES
 from ...exchange.importing import GivenFile, opened
 from ...position.board import check, fen_of, key_text
 from ...store.file import changing, editing, opened_to_read
-from ...store.tables import studies as edits
 from ...store.tables import studies as rows
 from ...store.tables.studies import Note, Study, TurnedEdit
 from ...store.verify import Problems
@@ -275,7 +274,7 @@ def turn_edit(path: AnyPath, act: Literal["undo", "redo"]) -> TurnedEdit | None:
       StoreError: if the file cannot be written.
     """
     with changing(path) as connection:
-        turned = (edits.undo if act == "undo" else edits.redo)(connection)
+        turned = rows.turn(connection, back=act == "undo")
         for number in turned.studies if turned else ():
             study = rows.find_study(connection, number)
             keys = _written(_game(connection, study).tree)[1] if study else ()

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...base.errors import InvalidParameterError
 from ..store import Store
-from .rows import asked, query, read_rows
+from .rows import query, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def book_named(store: Store, name: str | None) -> BookRow:
 def book_keys(store: Store, number: int) -> list[str]:
     """Returns the keys of the positions of a book, those apart left out."""
     statement = "SELECT key FROM book_position WHERE book = ? AND state <> 'apart'"
-    return [row[0] for row in asked(store, statement, (number,), "book_position.key")]
+    return [row[0] for row in store.query(statement, (number,), "book_position.key")]
 
 
 def book_roots(store: Store, number: int | None = None) -> list[str]:
@@ -78,4 +78,4 @@ def book_roots(store: Store, number: int | None = None) -> list[str]:
         "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ifnull(?, r.book) ORDER BY p.ply, r.origin, r.key"
     )
-    return [row[0] for row in asked(store, statement, (number,), "book_root.fen")]
+    return [row[0] for row in store.query(statement, (number,), "book_root.fen")]

@@ -19,7 +19,7 @@ from typing import Any
 from ...base.answer import Answer
 from ..provenance import now
 from ..store import Store
-from .rows import MAX_TEXT_BYTES, TABLES, asked, insert, query, read_rows, write_row
+from .rows import MAX_TEXT_BYTES, TABLES, insert, query, read_rows, write_row
 
 ASKED_AT_ONCE = 500  # keys of one statement
 
@@ -229,13 +229,13 @@ def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
     """Returns the entries of a book in a position: (place, raw move) each."""
     statement = "SELECT place, raw_move FROM polyglot_entry WHERE key = ? AND source = ? ORDER BY place"
     names = ("polyglot_entry.place", "polyglot_entry.raw_move")
-    return [(place, raw) for place, raw in asked(store, statement, (key, source), *names)]
+    return [(place, raw) for place, raw in store.query(statement, (key, source), *names)]
 
 
 def known_roots(store: Store) -> list[str]:
     """Returns the FENs of the roots of searches and books in this file."""
     statement = "SELECT position FROM root UNION SELECT fen FROM book_root ORDER BY 1"
-    return [fen for (fen,) in asked(store, statement, (), "root.position")]
+    return [fen for (fen,) in store.query(statement, (), "root.position")]
 
 
 def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
@@ -250,7 +250,7 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     names = ("game_position.key", "game_position.fen")
     wanted = iter(keys)
     while some := list(islice(wanted, ASKED_AT_ONCE)):
-        yield from dict(asked(store, statement, (json.dumps(some),), *names)).values()
+        yield from dict(store.query(statement, (json.dumps(some),), *names)).values()
 
 
 # ------------------------------------------------------------------ players and their games
@@ -322,34 +322,31 @@ SELECT id FROM (
 
 
 # -------------------------------------------------------------- writing
+_ADD = """
+INSERT OR REPLACE INTO game VALUES (
+  ?, ?, ?, ?, (SELECT id FROM player WHERE name = ?), (SELECT id FROM player WHERE name = ?), ?, ?, ?,
+  (SELECT id FROM event WHERE name = ? AND site = ?), ?, ?, ?, ?, ?
+)
+"""
+
+
 def add(store: Store, source: int, games: Sequence[GameRow]) -> None:
     """Adds games of a file; replaces those that it already has."""
-    connection = store.connection
-    names = {name for game in games for name in (game.white, game.black) if name}
-    players: dict[Any, int] = _numbers(connection, "player", ("name",), sorted((name,) for name in names))
-    events = _numbers(
-        connection, "event", ("name", "site"), sorted({_event(game) for game in games if _event(game)})
+    names = sorted({name for game in games for name in (game.white, game.black) if name})
+    insert(store.connection, "player", ("name",), ((name,) for name in names), otherwise="IGNORE")
+    events = sorted({(game.event, game.site or "") for game in games if game.event is not None})
+    insert(store.connection, "event", ("name", "site"), events, otherwise="IGNORE")
+    store.connection.executemany(
+        _ADD,
+        (
+            (
+                *(source, game.number, game.place, game.size, game.white, game.black, game.white_elo),
+                *(game.black_elo, game.date, game.event, game.site or "", game.round, game.result, game.eco),
+                *(game.fen, game.moves),
+            )
+            for game in games
+        ),
     )
-    rows = []
-    for game in games:
-        who = (players.get((game.white,)), players.get((game.black,)), game.white_elo, game.black_elo)
-        head = (source, game.number, game.place, game.size, *who, game.date, events.get(_event(game)))
-        rows.append((*head, game.round, game.result, game.eco, game.fen, game.moves))
-    insert(connection, "game", tuple(TABLES["game"].columns), rows)
-
-
-def _event(game: GameRow) -> tuple[str, ...]:
-    return () if game.event is None else (game.event, game.site or "")
-
-
-def _numbers(
-    connection: sqlite3.Connection, table: str, columns: tuple[str, ...], wanted: Sequence[tuple[str, ...]]
-) -> dict[tuple[str, ...], int]:
-    """Returns the numbers of texts in a table of texts; adds the missing texts."""
-    insert(connection, table, columns, wanted, otherwise="IGNORE")
-    where = " AND ".join(f"{column} = ?" for column in columns)
-    select = f"SELECT id FROM {table} WHERE {where}"  # noqa: S608 (constants)
-    return {texts: connection.execute(select, texts).fetchone()[0] for texts in wanted}
 
 
 # -------------------------------------------------------------- reading
@@ -369,13 +366,13 @@ FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count
 def players(store: Store) -> list[PlayerRow]:
     """Returns all players of games that count, most games first; empty if no players are stored."""
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
-    return [PlayerRow(*row) for row in asked(store, _PLAYERS, (), *names)]
+    return [PlayerRow(*row) for row in store.query(_PLAYERS, (), *names)]
 
 
 def player_names(store: Store) -> list[tuple[int, str]]:
     """Returns number and name of all players."""
     names = ("player.id", "player.name")
-    return [(number, name) for number, name in asked(store, "SELECT id, name FROM player", (), *names)]
+    return [(number, name) for number, name in store.query("SELECT id, name FROM player", (), *names)]
 
 
 NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
@@ -408,7 +405,7 @@ def packed_numbers(games: Iterable[tuple[int, int]]) -> str:
 
 def games_at(store: Store, games: Iterable[tuple[int, int]]) -> list[GameRow]:
     """Returns the games with these sources and numbers, in this order; missing ones are left out."""
-    return [GameRow(*row) for row in asked(store, _GAMES, (packed_numbers(games),), *_GAME_NAMES)]
+    return [GameRow(*row) for row in store.query(_GAMES, (packed_numbers(games),), *_GAME_NAMES)]
 
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
@@ -484,7 +481,7 @@ def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRo
 def text_end(store: Store, source: int) -> int:
     """Returns the end of the stored text of a file, in bytes."""
     statement = "SELECT place, bytes FROM game_text WHERE source = ? ORDER BY place DESC LIMIT 1"
-    return sum(sum(row) for row in asked(store, statement, (source,), "game_text.place", "game_text.bytes"))
+    return sum(sum(row) for row in store.query(statement, (source,), "game_text.place", "game_text.bytes"))
 
 
 # -------------------------------------------------------------- reading
@@ -496,7 +493,7 @@ def text_rows(store: Store, source: int, place: int, size: int) -> list[TextRow]
     )
     values = (source, place - MAX_TEXT_BYTES, place + size, place)
     names = ("game_text.place", "game_text.bytes", "game_text.data")
-    return [TextRow(*row) for row in asked(store, statement, values, *names)]
+    return [TextRow(*row) for row in store.query(statement, values, *names)]
 
 
 SORTS = {  # what a list may be sorted by -> SQL

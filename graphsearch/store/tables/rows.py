@@ -15,11 +15,10 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ...base.errors import CorruptRecordError
 
@@ -141,13 +140,6 @@ Row = tuple[Any, ...]
 _Value = TypeVar("_Value", bound="DataclassInstance")
 
 
-class Readable(Protocol):
-    """An open graph file that can be read."""
-
-    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Yields the connection; SQLite errors in the body become a StoreError that names the file."""
-
-
 SHOWN = 40  # characters of a value in a message
 DEEPEST = 32  # objects and lists within each other in a JSON object
 
@@ -235,12 +227,6 @@ def rows(
     return query(connection, statement, values, *(f"{table}.{name}" for name in names))
 
 
-def asked(store: Readable, statement: str, values: Sequence[object], *names: str) -> list[Row]:
-    """Returns the rows of a statement in an open file, checked as by `query`."""
-    with store.reading() as connection:
-        return list(query(connection, statement, values, *names))
-
-
 def read_rows(
     connection: sqlite3.Connection,
     table: str,
@@ -267,17 +253,6 @@ def table_of(connection: sqlite3.Connection, table: str) -> WritableTable:
     from sqlite_utils import Database
 
     return Database(connection, recursive_triggers=False, execute_plugins=False).table(table)
-
-
-def write_rows(
-    connection: sqlite3.Connection, table: str, found: Iterable[DataclassInstance], **first: object
-) -> None:
-    """Writes values of a dataclass as rows of a table, replacing those of the same keys.
-
-    Args:
-      first: the columns that the dataclass lacks.
-    """
-    table_of(connection, table).insert_all(({**first, **asdict(one)} for one in found), replace=True)
 
 
 def write_row(

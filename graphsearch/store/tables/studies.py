@@ -13,11 +13,11 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from ...base.errors import ChangedMeanwhileError, CorruptRecordError, InvalidParameterError
 from ..provenance import fact_number, now, set_fact
-from .rows import TABLES, insert, query, read_rows, rows, table_of, write_rows
+from .rows import TABLES, insert, query, read_rows, rows, table_of, write_row
 
 GONE = "note_revision"  # row of store_info: the greatest revision of a deleted note
 
@@ -74,11 +74,10 @@ def add_study(connection: sqlite3.Connection, name: str, pgn: str, keys: Sequenc
     """
     check_free(connection, name)
     moment = now()
-    texts = {"name": name, "pgn": pgn, "created": moment, "changed": moment}
-    row = texts | {"moves": len(keys), "revision": 1}
-    number = int(table_of(connection, "study").insert(row).last_pk or 0)
+    row = {"name": name, "moves": len(keys), "revision": 1, "created": moment, "changed": moment}
+    number = int(table_of(connection, "study").insert(row | {"pgn": pgn}).last_pk or 0)
     write_keys(connection, number, keys)
-    return Study(number, name, len(keys), 1, moment, moment)
+    return Study(id=number, **row)  # type: ignore[arg-type]
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:
@@ -109,10 +108,8 @@ def update_study(
     if name != study.name:
         check_free(connection, name)
     moves = study.moves if keys is None else len(keys)
-    newer = Study(study.id, name, moves, study.revision + 1, study.created, now())
-    texts = {} if pgn is None else {"pgn": pgn}
-    changed = {"name": name, "moves": moves, "revision": newer.revision, "changed": newer.changed}
-    table_of(connection, "study").update(study.id, changed | texts)
+    newer = replace(study, name=name, moves=moves, revision=study.revision + 1, changed=now())
+    table_of(connection, "study").update(study.id, asdict(newer) | ({} if pgn is None else {"pgn": pgn}))
     if keys is not None:
         write_keys(connection, study.id, keys)
     return newer
@@ -157,7 +154,7 @@ def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> N
     known = find_note(connection, key)
     last = known.revision if known else fact_number(connection, GONE)
     note = Note(key, fen, text, last + 1, now())
-    write_rows(connection, "note", [note])
+    write_row(connection, "note", asdict(note))
     return note
 
 
@@ -176,15 +173,6 @@ EDITED = ("study", "note", "book", "book_root", "book_position", "book_move")
 MOST_CHARACTERS = 1 << 26  # of the log; older edits are forgotten
 _GROWING = ("revision", "changed")  # columns that an undo does not turn back
 Row = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A changed row: its table, and its values before and after; None: it was not there."""
-
-    table: str
-    before: Row | None
-    after: Row | None
 
 
 @dataclass(slots=True)
@@ -214,8 +202,13 @@ def recorded(connection: sqlite3.Connection) -> Iterator[None]:
     step = 1 + int(connection.execute("SELECT coalesce(max(step), 0) FROM edit").fetchone()[0])
     connection.execute("PRAGMA recursive_triggers = ON")  # else a replaced row is not logged
     for table in EDITED:
-        for event, *known in (("INSERT", 0, 1), ("DELETE", 1, 0), ("UPDATE", 1, 1)):
-            old, new = (_values(table, row, one) for row, one in zip(("OLD", "NEW"), known, strict=True))
+        for event, known in (("INSERT", (False, True)), ("DELETE", (True, False)), ("UPDATE", (True, True))):
+            old, new = (
+                f"json_array({', '.join(f'{row}.{name}' for name in TABLES[table].columns)})"
+                if one
+                else "NULL"
+                for row, one in zip(("OLD", "NEW"), known, strict=True)
+            )
             values = f"{step}, 0, '{table}', {old}, {new}"
             log = f"INSERT INTO edit (step, undone, edited, old, new) VALUES ({values})"  # noqa: S608 (constants)
             name = f"edit_{table}_{event}"
@@ -228,23 +221,30 @@ def recorded(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute(f"DELETE FROM edit WHERE step < ? AND step <= ({oldest})", (step, MOST_CHARACTERS))  # noqa: S608
 
 
-def _values(table: str, row: str, known: int) -> str:
-    """Returns the SQL for a row as a JSON array, NULL if it is not known."""
-    return f"json_array({', '.join(f'{row}.{name}' for name in TABLES[table].columns)})" if known else "NULL"
-
-
-def undo(connection: sqlite3.Connection) -> TurnedEdit | None:
-    """Undoes the last edit that is not undone; returns it, None if there is none.
+def turn(connection: sqlite3.Connection, *, back: bool) -> TurnedEdit | None:
+    """Undoes the last edit that is not undone, or redoes the one undone last; returns it, if there is one.
 
     Raises:
       ChangedMeanwhileError: if another program has changed the same rows without logging it.
     """
-    return _turned(connection, "SELECT max(step) FROM edit WHERE undone = 0", back=True)
-
-
-def redo(connection: sqlite3.Connection) -> TurnedEdit | None:
-    """Redoes the edit that was undone last; as `undo`."""
-    return _turned(connection, "SELECT min(step) FROM edit WHERE undone = 1", back=False)
+    last = "max(step) FROM edit WHERE undone = 0" if back else "min(step) FROM edit WHERE undone = 1"
+    (step,) = connection.execute(f"SELECT {last}").fetchone()
+    if step is None:
+        return None
+    turned = TurnedEdit()
+    order = f"WHERE step = ? ORDER BY id {'DESC' if back else 'ASC'}"
+    try:
+        for table, *texts in list(rows(connection, "edit", ("edited", "old", "new"), order, (step,))):
+            before, after = (
+                None if text is None else dict(zip(TABLES[table].columns, json.loads(text), strict=True))
+                for text in (texts[::-1] if back else texts)
+            )
+            _write(connection, table, before, after)
+            _note(connection, turned, table, before, after)
+    except (ValueError, TypeError, sqlite3.IntegrityError) as error:
+        raise CorruptRecordError(f"the table edit is damaged in step {step}: {error}") from error
+    connection.execute("UPDATE edit SET undone = ? WHERE step = ?", (int(back), step))
+    return turned
 
 
 def forget_edits(connection: sqlite3.Connection) -> None:
@@ -252,87 +252,50 @@ def forget_edits(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM edit")
 
 
-def _turned(connection: sqlite3.Connection, statement: str, *, back: bool) -> TurnedEdit | None:
-    step = connection.execute(statement).fetchone()[0]
-    if step is None:
-        return None
-    turned = TurnedEdit()
-    try:
-        _turn(connection, turned, step, back=back)
-    except (ValueError, TypeError, sqlite3.IntegrityError) as error:
-        raise CorruptRecordError(f"the table edit is damaged in step {step}: {error}") from error
-    connection.execute("UPDATE edit SET undone = ? WHERE step = ?", (int(back), step))
-    return turned
-
-
-def _turn(connection: sqlite3.Connection, turned: TurnedEdit, step: int, *, back: bool) -> None:
-    order = f"WHERE step = ? ORDER BY id {'DESC' if back else 'ASC'}"
-    for edited, *texts in list(rows(connection, "edit", ("edited", "old", "new"), order, (step,))):
-        old, new = (_row(edited, text) for text in texts)
-        change = _Change(edited, new, old) if back else _Change(edited, old, new)
-        _write(connection, change)
-        _note(connection, turned, change)
-
-
-def _row(table: str, text: str | None) -> Row | None:
-    """Returns a logged row by column.
-
-    Raises:
-      ValueError, TypeError: if it is not a row of this table.
-    """
-    return None if text is None else dict(zip(TABLES[table].columns, json.loads(text), strict=True))
-
-
-def _write(connection: sqlite3.Connection, change: _Change) -> None:
-    table, names = change.table, tuple(TABLES[change.table].columns)
-    known = change.before or change.after or {}
-    where = " AND ".join(f"{name} = ?" for name in TABLES[table].key)
-    key = tuple(known[name] for name in TABLES[table].key)
+def _write(connection: sqlite3.Connection, table: str, before: Row | None, after: Row | None) -> None:
+    """Writes a row as it was after a change, with a revision that no reader has seen; None: no row."""
+    names, keys = tuple(TABLES[table].columns), TABLES[table].key
+    known = before or after or {}
+    where, key = " AND ".join(f"{name} = ?" for name in keys), tuple(known[name] for name in keys)
     found = next(rows(connection, table, names, f"WHERE {where}", key), None)
     present = dict(zip(names, found, strict=True)) if found else None
-    if not _is_same(present, change.before):
+    if _plain(present) != _plain(before):
         raise ChangedMeanwhileError(
             f"the rows of {table} were changed by another program since; this edit cannot be turned back"
         )
+    seen = [int(str(row["revision"])) for row in (after, present, before) if row and "revision" in row]
     connection.execute(f"DELETE FROM {table} WHERE {where}", key)  # noqa: S608 (constants)
-    if change.after is not None:
-        written = _grown(connection, change.after, [one for one in (present, change.before) if one])
+    if after is not None:
+        written = dict(after)
+        if seen:
+            written["revision"] = 1 + max(*seen, fact_number(connection, GONE))
+        if "changed" in written:
+            written["changed"] = now()
         insert(connection, table, names, [tuple(written.values())], otherwise="ABORT")
-    elif table == "note" and present:
-        set_fact(connection, GONE, str(max(int(str(present["revision"])), fact_number(connection, GONE))))
+    elif table == "note":
+        set_fact(connection, GONE, str(max(*seen, fact_number(connection, GONE))))
 
 
-def _is_same(one: Row | None, other: Row | None) -> bool:
-    """Returns whether two rows hold the same, except for the columns that only grow."""
-    if one is None or other is None:
-        return one is other
-    return all(one[name] == other[name] for name in one if name not in _GROWING)
+def _plain(row: Row | None) -> Row | None:
+    """Returns a row without the columns that only grow."""
+    return row and {name: value for name, value in row.items() if name not in _GROWING}
 
 
-def _grown(connection: sqlite3.Connection, row: Row, others: Sequence[Row]) -> dict[str, object]:
-    """Returns a row with a revision that no reader has seen."""
-    found = dict(row)
-    if "revision" in found:
-        seen = (int(str(one["revision"])) for one in (row, *others))
-        found["revision"] = 1 + max(*seen, fact_number(connection, GONE))
-    if "changed" in found:
-        found["changed"] = now()
-    return found
-
-
-def _note(connection: sqlite3.Connection, turned: TurnedEdit, change: _Change) -> None:
+def _note(
+    connection: sqlite3.Connection, turned: TurnedEdit, table: str, before: Row | None, after: Row | None
+) -> None:
     """Notes what a changed row belongs to."""
-    row = change.after or change.before or {}
-    if change.table == "study":
-        number, name = int(str(row["id"])), str(row["name"])
+    row = after or before or {}
+    if table == "study":
+        number = int(str(row["id"]))
         if number not in turned.studies:
             turned.studies.append(number)
-            turned.names.append(name)
-        if change.before is None or change.after is None:
-            (turned.gone if change.after is None else turned.returned).append(number)
-    elif change.table == "note":
+            turned.names.append(str(row["name"]))
+        if before is None or after is None:
+            (turned.gone if after is None else turned.returned).append(number)
+    elif table == "note":
         turned.notes.append(str(row["fen"]))
-    elif change.table != "book":
+    elif table != "book":
         for (side,) in rows(connection, "book", ("side",), "WHERE id = ?", (row["book"],)):
             turned.sides += [side] if side not in turned.sides else []
 
@@ -361,7 +324,8 @@ def all_tasks(connection: sqlite3.Connection) -> list[TaskRow]:
 
 def put_tasks(connection: sqlite3.Connection, tasks: Iterable[TaskRow]) -> None:
     """Writes tasks, replacing those of the same numbers."""
-    write_rows(connection, "task", tasks)
+    for task in tasks:
+        write_row(connection, "task", asdict(task))
 
 
 def drop_tasks(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError, InvalidPositionError
-from ...position.board import Words, fen_of, key_of_text, key_text_of_words, legal_moves, pack
+from ...position.board import key_of_text, key_text_of_words, legal_moves, pack
 from ...position.notation import board_from_fen
 from ...position.values import draw_beside, wdl_from_q
 from ..ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
@@ -48,23 +48,20 @@ class Listed:
       board: the position. words: the same, packed. key: of the rows.
     """
 
-    def __init__(self, board: chess.Board, words: Words | None = None) -> None:
+    def __init__(self, fen: str) -> None:
         """Keeps a position.
 
-        Args:
-          board: must not change afterwards.
-          words: the packed position, if the caller has it: packing costs a quarter of all the rest.
+        Raises:
+          InvalidPositionError: if the FEN is invalid.
         """
-        self.board, self.words = board, pack(board) if words is None else words
-        self.key, self._fen = key_text_of_words(self.words), fen_of(board)
+        self.board = board_from_fen(fen)
+        self.words = pack(self.board)
+        self.key, self._fen = key_text_of_words(self.words), fen
         self._moves: list[chess.Move] = []
         self._names: dict[str, str] = {}
 
-    def rows(self, record: NodeRecord, *, named: bool = True) -> Shown:
+    def rows(self, record: NodeRecord) -> Shown:
         """Returns the rows of the position's record.
-
-        Args:
-          named: add the SAN of moves; otherwise it is None, and `TopTables.write` adds it.
 
         Raises:
           CorruptRecordError: if it does not have one prior for each move.
@@ -96,7 +93,7 @@ class Listed:
                 move: {
                     "key": self.key,
                     "move": move,
-                    "san": self.san(move) if named else None,
+                    "san": self.san(move),
                     "n": edge.n,
                     "p": prior,
                     "q": edge.value,
@@ -116,13 +113,9 @@ class Listed:
 
 
 @lru_cache(maxsize=1024)
-def _listed(fen: str) -> Listed:
-    """Returns the position of a row, cached: a search renders the same positions at every save.
-
-    Raises:
-      InvalidPositionError: if the FEN is invalid.
-    """
-    return Listed(board_from_fen(fen))
+def listed(fen: str) -> Listed:
+    """Returns `Listed(fen)`, cached: a search renders the same positions at every save."""
+    return Listed(fen)
 
 
 class TopTables:
@@ -130,8 +123,7 @@ class TopTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._listed: NDArray[np.uint64] | None = None  # keys of `_names`, sorted; several may have one
-        self._names: list[str] = []
+        self._listed: dict[str, int] | None = None  # keys of the listed positions, as text and as numbers
         self._touched: dict[str, tuple[RecordBatch, int] | None] = {}  # key -> its record, if in memory
 
     def touch(self, keys: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
@@ -142,18 +134,16 @@ class TopTables:
           batch: the present records, if the caller has them: then `follow` need not read them.
         """
         if self._listed is None or keys is None:
-            self._names = self._keys(TABLES["top_position"].columns["key"].fits("key"))
-            self._listed = np.array([key_of_text(key) for key in self._names], np.uint64)
+            names = self._keys(TABLES["top_position"].columns["key"].fits("key"))
+            self._listed = {name: key_of_text(name) for name in names}
         if keys is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
-            self._touched.update(dict.fromkeys(self._names))
-            return
-        found = np.searchsorted(self._listed, keys, "left")
-        hits = np.flatnonzero(np.append(self._listed, np.uint64(0))[found] == keys)
-        places = dict(zip(keys[hits].tolist(), hits.tolist(), strict=True))
-        for name, key in zip(self._names, self._listed.tolist(), strict=True):
-            if key in places:
-                self._touched[name] = (batch, places[key]) if batch is not None else None
+            self._touched.update(dict.fromkeys(self._listed))
+        elif self._listed:
+            places = {key: i for i, key in enumerate(keys.tolist())}
+            for name, key in self._listed.items():
+                if key in places:
+                    self._touched[name] = (batch, places[key]) if batch is not None else None
 
     def follow(self, read: Read) -> None:
         """Renders the rows of touched positions; deletes those of a position without a record."""
@@ -173,18 +163,10 @@ class TopTables:
         self._touched.clear()
 
     def write(self, found: Iterable[Shown]) -> None:
-        """Replaces the rows of these positions; does not write rows that are equal already.
-
-        A move without SAN gets that of the row that it replaces: computing SAN costs as much as all the rest.
-        """
+        """Replaces the rows of these positions; does not write rows that are equal already."""
         for shown in found:
             key = shown.position["key"]
-            stored = self._stored(key)
-            for move, row in shown.moves.items():
-                if row["san"] is None:
-                    known = stored.moves.get(move) if stored else None
-                    row["san"] = known["san"] if known else _listed(shown.position["fen"]).san(move)
-            if shown != stored:
+            if shown != self._stored(key):
                 self._write(shown)
             self._touched.pop(key, None)
         self._listed = None
@@ -241,14 +223,14 @@ def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown |
       record: one with the position's key; it is the position's unless another position has the same key.
     """
     try:
-        listed = _listed(str(row["fen"]))
+        one = listed(str(row["fen"]))
         if record is not None:
-            its, other = identities(np.array([listed.words, record.words], np.uint64))
+            its, other = identities(np.array([one.words, record.words], np.uint64))
             record = record if (its == other).all() else None
-        record = record or read(listed.board)
+        record = record or read(one.board)
         if record is None:
             return None
-        found = listed.rows(record)
+        found = one.rows(record)
     except (InvalidPositionError, CorruptRecordError):
         return None
     return found if found.position["key"] == row["key"] else None

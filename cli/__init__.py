@@ -49,6 +49,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = 130
     if args is None:  # with the handlers of now, Python would print an exception during shutdown as ignored
+        gc.freeze()  # as it ends Python would look for garbage among all that was imported
         for number in SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)

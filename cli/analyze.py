@@ -10,21 +10,14 @@ from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import chess
 import typer
 
 from graphsearch.base.errors import EvaluatorError, UnsavedError
 from graphsearch.base.limits import LINE, check_size
-from graphsearch.book.review.games import GameChoice, read_since
-from graphsearch.book.review.judging import GameReview, MoveReview, Player
-from graphsearch.book.review.review import ReviewReport, ReviewSettings
-from graphsearch.book.review.review import review as review_games
-from graphsearch.book.review.sets import SetProgress, SetReport, SetRow, SetSettings, read_lines, search_set
 from graphsearch.evaluators.uci.program import find_program
-from graphsearch.exchange.importing import FileProgress
-from graphsearch.exchange.output import check_target
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.view import NodeView, view
 from graphsearch.position.board import MAX_MOVES, board_of
@@ -42,8 +35,6 @@ from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 
 from . import options
-from .exports import opened_target
-from .games import given_file, unpacked
 from .output import (
     ENDED_BY_READER,
     FAILED,
@@ -78,6 +69,14 @@ from .tables import (
     signed,
     size,
 )
+
+if TYPE_CHECKING:
+    from graphsearch.book.review.judging import GameReview, MoveReview, Player
+    from graphsearch.book.review.review import ReviewReport
+    from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
+    from graphsearch.exchange.importing import FileProgress
+
+    GameParts = Callable[[GameReview], Iterable[Part]]
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
@@ -368,6 +367,9 @@ def _move_cells(move: MoveReview) -> dict[str, str]:
 
 # ---------------------------------------------------------------- sets
 def _analyze_set(request: Request) -> int:
+    from graphsearch.book.review.sets import SetSettings, read_lines, search_set
+    from graphsearch.exchange.output import check_target
+
     name = request.position.position
     output = Path(request.output) if request.output else None
     check_target(output, store=request.store, source=Path(name))
@@ -452,7 +454,6 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
 # ---------------------------------------------------------------- reviews
 MAX_PLAYERS = 40
 PLAYER_SPARE = ("Loss", "Opening", "Middlegame", "Endgame", "!", "Games", "Moves", "Loss %")
-GameParts = Callable[[GameReview], Iterable[Part]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -507,6 +508,13 @@ def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int
 
     `every`: makes the output of a game, which replaces the figures; then only a named file is written.
     """
+    from graphsearch.book.review.games import GameChoice, read_since
+    from graphsearch.book.review.review import ReviewSettings
+    from graphsearch.book.review.review import review as review_games
+
+    from .exports import opened_target
+    from .games import given_file
+
     output = request.output or (default_output(request.file) if every is None else None)
     if is_json() and output == options.STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
@@ -569,6 +577,8 @@ def default_output(name: str) -> str | None:
     """
     if name == options.STDOUT:
         return None
+    from .games import unpacked
+
     path = unpacked(name)
     return str(path.with_name(f"{path.stem}-reviewed.pgn"))
 

@@ -26,7 +26,7 @@ from ..jit.apart import apart
 from ..jit.compiler import Call
 from ..position.tables import load_tables
 from .batch_kernel import BEGIN, END
-from .protocol import EXTERNAL, NO_WEIGHTS, Evaluation, Evaluator, PositionBatch
+from .protocol import EXTERNAL, Evaluation, Evaluator, PositionBatch
 
 Work = Callable[[int], None]  # called with the number of a portion
 
@@ -257,9 +257,3 @@ def purpose_of(evaluator: Evaluator) -> str:
     """Returns the purpose whose kernels a search compiles beside its own: the evaluator's, or `OUTSIDE`."""
     kernel = inside(evaluator)
     return kernel.purpose if kernel else OUTSIDE
-
-
-def compile_batch_kernel(call: Any) -> None:
-    """Compiles a batch kernel by calling it without positions."""
-    arrays = BatchArrays.of(PositionBatch.from_boards([]))
-    call(load_tables(), NO_WEIGHTS, *arrays, np.zeros(1, np.uint64), 1.0, 0, 0)

@@ -1,7 +1,8 @@
 """Compiles the kernels of a first search on two cores: another process compiles during the search.
 
 A search compiles the kernels that evaluate and those that make visits; meanwhile another process compiles
-those that save, which have little in common with them, then those that find mates. The search waits for them.
+those that save, which have little in common with them, those that find mates, and the small ones of questions
+about the file. The search waits for them.
 Only large graphs need eviction and paging, and the other kernels are those of other commands, so they compile
 while the search runs and, if it is short, after its process has ended. No kernel is compiled twice: a process
 waits for another that is compiling it.
@@ -9,6 +10,7 @@ waits for another that is compiling it.
 
 from __future__ import annotations
 
+import gc
 import logging
 import subprocess
 import sys
@@ -21,15 +23,20 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import numpy as np
 
 from ..base.system import end_at_once, has_low_priority, own_group, set_lowest_priority
-from ..evaluators.inside import OUTSIDE, compile_batch_kernel, inside, purpose_of
-from ..evaluators.protocol import Evaluator
+from ..evaluators.inside import OUTSIDE, purpose_of
+from ..evaluators.protocol import Evaluator, PositionBatch
+from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
 from ..graph.saving import DirtyCopies
 from ..jit.compiler import alone, is_compiled, is_kept, mark_compiled
 from ..position.board import legal_moves, pack
+from ..position.board_kernel import list_all, list_moves, make_steps
+from ..position.tables import load_tables
+from ..store.index_kernel import find_held, find_stored, no_filter, pair
 from ..store.provenance import EvaluatorIdentity
 from ..store.record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..store.store import Store
@@ -37,7 +44,7 @@ from ..workers.process import end_with_parent, python_command
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
-KERNELS = {SEARCH: 12, OUTSIDE: 5, FILE: 17}  # of a first search, and of its save and reopening
+KERNELS = {SEARCH: 13, OUTSIDE: 5, FILE: 24}  # of a first search, and of its save and reopening
 PARTS = ("waves", "rest")  # of the kernels of other commands
 COMMANDS = "graphsearch.cli.compile_kernels"  # executes those commands
 MOST_SECONDS = 1200.0  # of a process that still compiles after the search
@@ -57,14 +64,12 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
       told: whether the user already knows of the compilation. If not, the compiling process says so.
     """
     missing = _missing(evaluator, filed=filed)
-    if not missing:
+    made_by = {SEARCH: prover, OUTSIDE: prover, FILE: FILE}  # the body compiles the kernel of its evaluator
+    parts = dict.fromkeys(made_by[part] for part in missing if part in made_by)
+    if not parts:
         yield
         return
-    made_by = {SEARCH: prover, OUTSIDE: prover, FILE: FILE}
-    if kernel := inside(evaluator):
-        made_by[kernel.purpose] = kernel.batch_kernel.call.__module__
-    is_silent = told or SEARCH in missing or OUTSIDE in missing  # the body compiles too, and says so itself
-    parts = dict.fromkeys(made_by[part] for part in missing)
+    is_silent = told or missing != [FILE]  # the body compiles too, and says so itself
     process = _process("graphsearch.search.warm", *parts, is_silent=is_silent)
     try:
         yield
@@ -133,7 +138,24 @@ def compile_file_kernels() -> None:
             store.read(board)  # as questions do
     DirtyCopies.of(arena).saved(arena)
     arena.expect(MIN_TABLE)
+    _compile_small_kernels()
     mark_compiled(FILE)
+
+
+def _compile_small_kernels() -> None:
+    """Compiles small kernels of other commands, by calling them with nothing; alone each takes a second."""
+    words, moves, indices = np.zeros(0, np.uint64), np.zeros(0, np.uint16), np.zeros(0, np.int64)
+    small, bits, held = np.zeros(0, np.int16), np.zeros(0, np.uint8), np.zeros(0, bool)
+    tables = load_tables()
+    list_all(tables, words, np.zeros(1, np.int64), moves, bits)
+    list_moves(tables, words, small, moves, bits)
+    make_steps(tables, words, indices, moves, words, words)
+    pair(words, words, words, words, indices)
+    find_held(bits, words, held)
+    find_stored(no_filter(), words, words, held)
+    uniform = UniformEvaluator()
+    uniform.evaluate(PositionBatch.from_boards([]))
+    mark_compiled(uniform.purpose)
 
 
 def compile_paging_kernels() -> None:
@@ -153,13 +175,11 @@ def compile_paging_kernels() -> None:
 
 
 def compile_part(name: str) -> None:
-    """Compiles a part by name; for a module, its batch kernel, or by its `compile_kernels`."""
+    """Compiles a part by name; for a module, by its `compile_kernels`."""
     if name == FILE:
         compile_file_kernels()
     elif name == PAGING:
         compile_paging_kernels()
-    elif name.endswith("_kernel"):
-        compile_batch_kernel(import_module(name).evaluate_batch)
     else:
         import_module(name).compile_kernels()
 
@@ -181,5 +201,6 @@ def go_to_background() -> None:
 
 if __name__ == "__main__":
     end_with_parent()  # a search that was killed needs no kernels
+    gc.disable()  # the compiler makes little garbage; looking for it takes a seventh of the time
     for name in sys.argv[1:]:
         compile_part(name)

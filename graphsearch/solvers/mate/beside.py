@@ -28,7 +28,7 @@ from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
 from ...store.bounds_kernel import UNPROVEN
 from ...store.ranking import node_mean
-from .search import SLICE, MateSearch, find_mate
+from .search import SLICE, MateSearch
 
 AT_LEAST = 2  # moves of mates that are always settled
 SETTLING_VISITS = 20_000  # of the prover, at most, to settle them; it rarely takes 100
@@ -53,8 +53,10 @@ TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it com
 def compile_kernels() -> None:
     """Compiles the kernels of a finder, and those that write its line into a graph, by a trial."""
     board = chess.Board(TRIAL)
+    trial = MateSearch(board)
+    trial.warm_up()
     with Graph.open(None) as graph:
-        learn_line(graph, board, find_mate(board, moves=AT_LEAST).pv)
+        learn_line(graph, board, trial.run(moves=AT_LEAST).pv)
 
 
 def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> None:

@@ -22,18 +22,15 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..base.errors import EvaluatorError, EvaluatorFileError, InvalidParameterError, UnknownEvaluatorError
 from ..base.system import cores
 from ..store.provenance import EvaluatorIdentity, Option
-from ..workers.executor import check_pool, threads_per_worker
 from . import options as read
 from .options import MAX_WORKERS, WORKERS, Reader, Value
+from .pool import PART_SECONDS, Crew, PooledEvaluator, check_pool, threads_per_worker
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch, accepted
-
-if TYPE_CHECKING:
-    from .pool import Crew
 
 NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM", "FILE.py:CLASS")
 DEFAULT = "builtin"
@@ -139,8 +136,6 @@ def _here(spec: EvaluatorSpec) -> Evaluator:
 
 def _pooled(spec: EvaluatorSpec) -> Evaluator:
     """Returns a pool whose workers each have the whole evaluator, both parts if there are two."""
-    from .pool import PART_SECONDS, PooledEvaluator
-
     check(spec)  # before any worker starts
     workers = _workers(spec) or cores()
     has_timeout = any(kind is _KINDS["uci"] for kind, _, _ in _parts(spec).values())  # of its own
@@ -165,8 +160,6 @@ def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
       InvalidParameterError: if the pool is unknown, or the evaluator has workers of its own.
       EvaluatorError: if the pool cannot be used.
     """
-    from .pool import Crew
-
     check_pool(pool)
     check(spec)
     if spec.pool is not None or (_workers(spec) or 1) > 1:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.errors import EvaluatorError, InvalidParameterError
+from ..base.system import cores
 from ..position.board import fen_of, unpack
-from ..store.provenance import identity_of
-from ..workers.executor import LOCAL, Site, Workers, check_pool, threads_per_worker
+from ..store.provenance import EvaluatorIdentity
+from ..workers.executor import Site, Workers
 from .options import MAX_WORKERS
 from .protocol import Evaluation, Evaluator, PositionBatch, check_shapes
 
 Make = Callable[[], Evaluator]
+LOCAL, RAY = "local", "ray"
 PART_SECONDS = 600.0  # after which a worker with a part counts as hung; it may load or compile first
 PARTS = 2  # of a batch for each worker: fast workers do more than slow ones
 
@@ -30,42 +31,38 @@ PARTS = 2  # of a batch for each worker: fast workers do more than slow ones
 _made: list[Evaluator] = []  # the evaluator of this worker process
 
 
-def in_worker(make: Make, identity: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def in_worker(
+    make: Make, identity: EvaluatorIdentity | None, function: Callable[..., Any], *arguments: Any
+) -> Any:
     """Returns the result of `function(evaluator, *arguments)`; the evaluator is made at the first call.
 
     Args:
-      identity: that of the other workers' evaluators, as JSON; empty if unknown.
+      identity: that of the other workers' evaluators; None if unknown.
 
     Raises:
       EvaluatorError: if the evaluator cannot be made, or has another identity.
     """
     if not _made:
         _made.append(make())
+        atexit.register(_made[0].close)
     evaluator = _made[0]
-    if identity not in ("", evaluator.identity.as_json()):
+    if identity is not None and identity != evaluator.identity:
         raise EvaluatorError(
-            f"the workers' evaluators differ: {evaluator.identity.as_json()}, but {identity};"
+            f"the workers' evaluators differ: {evaluator.identity.as_json()}, but {identity.as_json()};"
             " give all workers the same files and versions"
         )
     return function(evaluator, *arguments)
 
 
-def close_evaluator() -> None:
-    """Closes the evaluator of this worker process."""
-    while _made:
-        _made.pop().close()
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(NamedTuple):
     """An evaluator, as the owner of the workers sees it.
 
     Attributes:
-      identity: as JSON. notes: for the user. wants_lines: whether it wants the moves before a position.
+      notes: for the user. wants_lines: whether it wants the moves before a position.
       batch_size: the smallest batch that keeps it busy.
     """
 
-    identity: str
+    identity: EvaluatorIdentity
     notes: tuple[str, ...]
     wants_lines: bool
     batch_size: int
@@ -73,43 +70,36 @@ class Description:
 
 def describe(evaluator: Evaluator) -> Description:
     """Returns the description of this process's evaluator."""
-    return Description(
-        evaluator.identity.as_json(), evaluator.notes, evaluator.wants_lines, evaluator.outside_batch
-    )
+    return Description(evaluator.identity, evaluator.notes, evaluator.wants_lines, evaluator.outside_batch)
 
 
 def evaluate_part(evaluator: Evaluator, part: PositionBatch) -> Evaluation:
-    """Returns the evaluation of a part.
-
-    Until the evaluator's kernel is compiled, only one process of a machine evaluates at a time.
-    """
-    with compiled_once(f"pool-{evaluator.identity.kind}") if evaluator.kernel_kind else nullcontext():
-        found = evaluator.evaluate(part)
+    """Returns the evaluation of a part."""
+    found = evaluator.evaluate(part)
     found = Evaluation(np.asarray(found.wdl, np.float32), np.asarray(found.priors, np.float32))
     check_shapes(part, found)
     return found
 
 
-@contextmanager
-def compiled_once(purpose: str) -> Iterator[None]:
-    """Holds a machine-wide lock for the body if the kernels of `purpose` are not compiled yet.
-
-    Of workers that start together one compiles; the others wait and then use its cache on disk.
-    """
-    from ..jit.compiler import alone, is_compiled, mark_compiled
-
-    if is_compiled(purpose):
-        yield
-        return
-    with alone(purpose):
-        if not is_compiled(purpose):
-            yield
-            mark_compiled(purpose)
-            return
-    yield
-
-
 # ---------------------------------------------------------- in the process that searches
+def check_pool(pool: str | None) -> None:
+    """Raises InvalidParameterError unless a text names a pool: `local`, `ray` or `ray:ADDRESS`."""
+    kind, sign, address = (pool or LOCAL).partition(":")
+    if pool not in (None, LOCAL) and (kind != RAY or (sign and not address)):
+        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
+
+
+def threads_per_worker(workers: int, pool: str | None = None) -> int:
+    """Returns the number of threads of each evaluator with so many workers.
+
+    On this machine it is a share of the cores. An actor of Ray has reserved one CPU.
+
+    >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
+    (1, 1)
+    """
+    return max(1, cores() // workers) if pool in (None, LOCAL) else 1
+
+
 def site_of(pool: str | None, count: int) -> Site:
     """Returns the place of `count` workers of a pool: `local`, `ray` or `ray:ADDRESS`.
 
@@ -140,12 +130,12 @@ class Crew(Workers):
             raise EvaluatorError(
                 f"the function that makes the evaluator cannot be sent to a worker: {error}"
             ) from None
-        self._make, self._identity = make, ""
-        super().__init__(workers, site_of(pool, workers), close_evaluator)
+        self._make: Make = make
+        self._identity: EvaluatorIdentity | None = None
+        super().__init__(workers, site_of(pool, workers))
 
     def describe(self) -> Description:
         """Starts all workers; returns the description of the evaluator, when one worker has made it."""
-        self.start()
         found: Description = self.ask(describe, name="the start of an evaluator").result()
         self._identity = found.identity
         return found
@@ -153,9 +143,9 @@ class Crew(Workers):
     def ask(
         self, function: Callable[..., Any], *arguments: Any, name: str, seconds: float = PART_SECONDS
     ) -> Future[Any]:
-        """Returns the future result of `function(evaluator, *arguments)` in a worker, as `give`."""
+        """Returns the future result of `function(evaluator, *arguments)` in a worker, as `submit`."""
         call = partial(in_worker, self._make, self._identity, function, *arguments)
-        return self.give(call, seconds=seconds, name=name)
+        return self.submit(call, seconds=seconds, name=name)
 
 
 class PooledEvaluator(Evaluator):
@@ -198,7 +188,7 @@ class PooledEvaluator(Evaluator):
             self.close()
             raise
         self._timeout, self._least = timeout, found.batch_size
-        self.identity = identity_of(found.identity)
+        self.identity = found.identity
         self.notes = found.notes
         self.wants_lines = found.wants_lines
         self.batch_size = workers * max(PARTS, found.batch_size)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -28,13 +29,12 @@ from typing import Any, Generic, TypeVar
 from ..base.errors import InvalidParameterError
 from ..base.system import cores
 from ..evaluators.factory import EvaluatorSpec, create, crew_of
-from ..evaluators.pool import Crew, compiled_once
+from ..evaluators.pool import Crew
 from ..evaluators.protocol import AbsentEvaluator, Evaluator
 from ..graph.arena import default_budget
 from ..graph.graph import Graph
 from ..position.board import fen_of
 from ..store.block import EncodedChunk, encode_chunk
-from ..store.provenance import identity_of
 from ..store.record import RecordBatch
 from ..store.segment import in_order
 from ..store.store import Store
@@ -51,43 +51,27 @@ STOP_SECONDS = 10.0  # for workers to return what they have
 Tag = TypeVar("Tag")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetachedJob:
-    """A search for a worker.
-
-    Attributes:
-      job: the search; its limits count additions to `known`.
-      known: the records that the file has below the position. evaluator: number of the file's evaluator.
-      ram_bytes: of its graph; None: the share of one core in the machine's memory.
-    """
-
-    job: SearchJob
-    known: EncodedChunk
-    evaluator: int
-    ram_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DetachedResult:
-    """The result of a detached search, and the records that it made or changed."""
-
-    result: SearchResult
-    changed: EncodedChunk
-
-
 def encoded(batch: RecordBatch) -> EncodedChunk:
     """Returns the encoded records of a batch, in any order."""
     return encode_chunk(in_order(batch), None)
 
 
 # ---------------------------------------------------------- in a worker
-def search_detached(evaluator: Evaluator, wanted: DetachedJob) -> DetachedResult:
-    """Returns the result of a search in memory, in a worker process."""
-    ram_bytes = wanted.ram_bytes or default_budget() // cores()
-    with Graph.detached(evaluator, wanted.known.records(), wanted.evaluator, ram_bytes) as graph:
-        with compiled_once("search"):
-            result = search(graph, wanted.job, Control(stop=STOPPING))
-        return DetachedResult(result, encoded(graph.changed_records()))
+def search_detached(
+    evaluator: Evaluator, job: SearchJob, known: EncodedChunk, number: int, ram_bytes: int | None
+) -> tuple[SearchResult, EncodedChunk]:
+    """Returns the result of a search in memory, in a worker process, and the new and changed records.
+
+    Args:
+      job: the search; its limits count additions to `known`.
+      known: the records that the file has below the position. number: of the file's evaluator.
+      ram_bytes: of its graph; None: the share of one core in the machine's memory.
+    """
+    with Graph.detached(
+        evaluator, known.records(), number, ram_bytes or default_budget() // cores()
+    ) as graph:
+        result = search(graph, job, Control(stop=STOPPING))
+        return result, encoded(graph.changed_records())
 
 
 # ---------------------------------------------------------- in the owner of the file
@@ -146,7 +130,7 @@ class DetachedSearches(Generic[Tag]):
         self._graph, self._crew, self.control = graph, crew, control
         self.count = crew.count
         self._ram_bytes = ram_bytes and ram_bytes // self.count
-        self._running: dict[Future[DetachedResult], Tag] = {}
+        self._running: dict[Future[tuple[SearchResult, EncodedChunk]], Tag] = {}
         self._longest = inf  # seconds of a search so far; inf before the first has ended
         self._run: int | None = None  # of jobs without one
         self._visits = self._evaluations = 0  # of that run
@@ -174,12 +158,16 @@ class DetachedSearches(Generic[Tag]):
         if job.run is None:
             graph.call(partial(self._begin_run, job))
         known = encoded(graph.pager.records_below(job.board, MOST_KNOWN))
-        number = graph.store.evaluator_number
         job = replace(job, run=job.run or self._run, lists=False, hurry=False)
-        wanted = DetachedJob(job=job, known=known, evaluator=number, ram_bytes=self._ram_bytes)
-        name = f"the search of {fen_of(job.board)}"
-        seconds = max(LEAST_SECONDS, SLACK * self._longest)  # the limits of a job are alike
-        given = self._crew.ask(search_detached, wanted, seconds=seconds, name=name)
+        given = self._crew.ask(
+            search_detached,
+            job,
+            known,
+            graph.store.evaluator_number,
+            self._ram_bytes,
+            name=f"the search of {fen_of(job.board)}",
+            seconds=max(LEAST_SECONDS, SLACK * self._longest),  # the limits of a job are alike
+        )
         self._running[given] = tag
 
     def _begin_run(self, job: SearchJob, store: Store) -> None:
@@ -203,14 +191,13 @@ class DetachedSearches(Generic[Tag]):
           StoreError: if the file cannot be written.
         """
         for future in wait(self._running, seconds, FIRST_COMPLETED).done:
-            tag, found = self._running.pop(future), future.result()
-            before = 0.0 if self._longest == inf else self._longest
-            self._longest = max(before, found.result.seconds)
-            self._visits += found.result.new_visits
-            self._evaluations += found.result.evaluations
+            tag, (result, changed) = self._running.pop(future), future.result()
+            self._longest = max(0.0 if self._longest == inf else self._longest, result.seconds)
+            self._visits += result.new_visits
+            self._evaluations += result.evaluations
             self._graph.note_later(self._note_run)
-            self._graph.add_records(found.changed.records())
-            yield tag, found.result
+            self._graph.add_records(changed.records())
+            yield tag, result
 
     def stop(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Stops all searches; yields those that end within some seconds, as `finished` does."""
@@ -255,7 +242,7 @@ def open_searches(
             raise InvalidParameterError("each worker makes its own evaluator: give an EvaluatorSpec")
         crew = crew_of(evaluator, workers, pool)
         stack.callback(crew.close)
-        identity = identity_of(crew.describe().identity)
+        identity = crew.describe().identity
         if path is None:
             path = Path(stack.enter_context(TemporaryDirectory())) / "searched.graph"
         store = Store.open(path, identity=identity, create=True)
@@ -279,14 +266,14 @@ class Turns:
         """Begins with these jobs; in `round_seconds` each has one turn."""
         self.jobs = tuple(jobs)
         self.round = round_seconds
-        self._had: dict[str, float] = {}  # seconds divided by the share, by position and moves
+        self._had = defaultdict[str, float](float)  # seconds, by position and moves
         self._ended: dict[str, str] = {}  # why it needs no more search
 
     def next(self, running: Iterable[SearchJob] = ()) -> SearchJob | None:
         """Returns the job with the least time for its share, without those running; None if none is left."""
         busy = set(map(_key, running))
-        open_ = [job for job in self._open() if _key(job) not in busy]
-        return min(open_, key=lambda job: self._had.get(_key(job), 0.0), default=None)
+        waiting = [job for job in self._open() if _key(job) not in busy]
+        return min(waiting, key=lambda job: self.had(job) / job.share, default=None)
 
     def _open(self) -> list[SearchJob]:
         return [job for job in self.jobs if not self.ended(job)]
@@ -307,7 +294,7 @@ class Turns:
 
     def had(self, job: SearchJob) -> float:
         """Returns the seconds that a job has had."""
-        return self._had.get(_key(job), 0.0) * job.share
+        return self._had[_key(job)]
 
     def ended(self, job: SearchJob) -> str:
         """Returns why a job needs no more search; empty if it does."""
@@ -315,10 +302,9 @@ class Turns:
 
     def count(self, job: SearchJob, seconds: float, reason: str) -> None:
         """Adds the seconds of a job's search, and stores why it ended."""
-        key = _key(job)
-        self._had[key] = self._had.get(key, 0.0) + seconds / job.share
+        self._had[_key(job)] += seconds
         if reason not in UNFINISHED:
-            self._ended[key] = reason
+            self._ended[_key(job)] = reason
 
 
 def search_in_turns(

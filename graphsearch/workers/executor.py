@@ -4,9 +4,10 @@
       ^                   | dies, or is killed because it hangs
       +----- again -------+---- the third in a row over one call ----> an error in the Future
 
-Each worker runs one call at a time, and has a thread here that waits for the result. A `Site` says where the
-workers run. An error is sent as text and becomes an exception again at the receiver: exceptions with
-arguments of their own cannot be unpickled, and a worker that sent one would look dead.
+Each worker runs one call at a time, each call has a thread here that waits for a worker and then for the
+result. A `Site` says where the workers run. An error is sent as text and becomes an exception again at the
+receiver: exceptions with arguments of their own cannot be unpickled, and a worker that sent one would look
+dead.
 """
 
 from __future__ import annotations
@@ -18,21 +19,20 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any, Protocol
 
 from ..base import errors
-from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError, InvalidParameterError
-from ..base.system import cores
+from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError
 from ..base.version import __version__
 
-LOCAL, RAY = "local", "ray"
 SAME_VERSION = "install the same version of graphsearch on all machines"
 MOST_LOST = 3  # workers in a row over one call, or at their start
-LEAVING_SECONDS = 5.0  # for the last call of each worker
+LEAVING_SECONDS = 5.0  # for an idle worker to close its evaluator
 
 
 # ---------------------------------------------------------- in a worker
@@ -113,6 +113,9 @@ class Worker(Protocol):
     def stop(self) -> None:
         """Sets `STOPPING` there."""
 
+    def end(self) -> None:
+        """Ends the process, which runs no call, and waits a little until it has."""
+
     def kill(self) -> None:
         """Ends the process at once."""
 
@@ -140,32 +143,8 @@ class Site(Protocol):
         """Releases all resources, when no worker is needed any more."""
 
 
-@dataclass(eq=False)
-class _Call:
-    """A call; `name` is for messages, `lost` the workers in a row that have ended over it."""
-
-    function: Callable[[], Any]
-    future: Future[Any]
-    seconds: float
-    name: str
-    lost: int = 0
-
-
-@dataclass(eq=False)
-class _Seat:
-    """A worker, its replacements, and their thread.
-
-    Attributes:
-      worker: None: the next call starts one. call: under way. is_ready: whether the worker runs calls.
-    """
-
-    worker: Worker | None = None
-    call: _Call | None = None
-    is_ready: bool = False
-
-
-class Workers(Executor):
-    """An executor with a fixed number of worker processes, started when they are needed.
+class Workers:
+    """An executor with a fixed number of worker processes; all start with the first call.
 
     Attributes:
       count: the number of workers.
@@ -173,29 +152,22 @@ class Workers(Executor):
 
     closed = "the pool of workers is closed"
 
-    def __init__(self, count: int, site: Site, last: Callable[[], Any] | None = None) -> None:
-        """Starts nothing yet; `last` is called in each idle worker at the end."""
-        self.count, self._site, self._last = count, site, last
-        self._seats: list[_Seat] = []
+    def __init__(self, count: int, site: Site) -> None:
+        """Starts nothing yet."""
+        self.count, self._site = count, site
+        self._all: list[Worker] = []
+        self._idle: deque[Worker] = deque()
+        self._places = self._ready = 0  # of workers, also of those that start; workers that can be called
+        self._waiting = 0  # calls, for a worker
+        self._problem: GraphSearchError | None = None  # why no worker comes for them
         self._threads: list[threading.Thread] = []
-        self._waiting: deque[_Call] = deque()
         self._changed = threading.Condition(threading.RLock())
         self._is_over = False
         atexit.register(self.close)  # before Python waits for the end of child processes
 
     # ---------------------------------------------------------- for callers
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Returns the future result of a call; functions and arguments must be picklable."""
-        return self.give(partial(function, *args, **kwargs))
-
-    def start(self) -> None:
-        """Starts all workers, before calls need them."""
-        with self._changed:
-            while len(self._seats) < self.count:
-                self._add_seat()
-
-    def give(self, call: Callable[[], Any], *, seconds: float = inf, name: str = "a call") -> Future[Any]:
-        """Returns the future result of a call.
+    def submit(self, call: Callable[[], Any], *, seconds: float = inf, name: str = "a call") -> Future[Any]:
+        """Returns the future result of a call, which must be picklable.
 
         The future has the GraphSearchError that the call raises, an EvaluatorDefectError for another
         exception, or an EvaluatorError if three workers in a row end over it, or none can be started.
@@ -204,33 +176,15 @@ class Workers(Executor):
           seconds: after which its worker counts as hung, and is replaced.
           name: for messages.
         """
-        found = _Call(call, Future(), seconds, name)
-        with self._changed:
-            if self._is_over:
-                found.future.set_exception(EvaluatorError(self.closed))
-                return found.future
-            self._waiting.append(found)
-            idle = sum(seat.call is None for seat in self._seats)
-            if idle < len(self._waiting) and len(self._seats) < self.count:
-                self._add_seat()
-            self._changed.notify_all()
-        return found.future
+        future: Future[Any] = Future()
+        self._begin(self._serve, future, call, seconds, name)
+        return future
 
     def stop(self) -> None:
         """Asks calls under way to end soon, with what they have; `STOPPING` is set there."""
         with self._changed:
-            for seat in self._seats:
-                if seat.worker is not None:
-                    seat.worker.stop()
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends all workers; waits for calls that wait or are under way unless `cancel_futures`."""
-        if wait and not cancel_futures:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: not self._waiting and not any(seat.call for seat in self._seats)
-                )
-        self.close()
+            for worker in self._all:
+                worker.stop()
 
     def close(self) -> None:
         """Ends all workers; their calls, and those that wait, fail. Any thread may call it, and twice."""
@@ -239,156 +193,119 @@ class Workers(Executor):
                 return
             self._is_over = True
             atexit.unregister(self.close)
-            busy = [seat for seat in self._seats if seat.call or not seat.is_ready]
-            self._fail_waiting(EvaluatorError(self.closed))
-            for seat in busy:
-                if seat.call is not None:
-                    _settle(seat.call.future, error=EvaluatorError(self.closed))
-                if seat.worker is not None:
-                    seat.worker.kill()
+            for worker in self._all:
+                self._begin(worker.end if worker in self._idle else worker.kill)
             self._changed.notify_all()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(2 * LEAVING_SECONDS)
         self._site.close()
 
-    # ---------------------------------------------------------- the thread of a seat
-    def _add_seat(self) -> None:
-        seat = _Seat()
-        self._seats.append(seat)
-        thread = threading.Thread(target=self._serve, args=(seat,), name="graphsearch-workers", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    # ---------------------------------------------------------- threads: one for each call, and each start
+    def _begin(self, work: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=work, args=arguments, name="graphsearch-workers", daemon=True)
+        with self._changed:
+            thread.start()
+            self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
 
-    def _serve(self, seat: _Seat) -> None:
-        """Runs waiting calls with one worker after another, until all is over."""
-        self._start(seat)
-        while (call := self._next_call(seat)) is not None:
-            self._run(seat, call)
-            del call  # it refers to the caller
-        if seat.worker is not None and seat.is_ready and self._last is not None:
-            _finish(seat.worker, self._last)
-        if seat.worker is not None:
-            seat.worker.kill()
-
-    def _next_call(self, seat: _Seat) -> _Call | None:
-        """Returns the next call, once there is a worker for it; None if all is over."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_over or self._waiting)
-                if self._is_over:
-                    return None
-                if seat.is_ready:
-                    seat.call = self._waiting.popleft()
-                    if seat.call.lost or seat.call.future.set_running_or_notify_cancel():
-                        return seat.call
-                    seat.call = None
-                    continue
-            self._start(seat)
-
-    def _start(self, seat: _Seat) -> None:
-        """Starts the worker of a seat, and waits until it can be called; else all that waits fails."""
-        greeting = partial(guarded, partial(require_version, __version__))
-        for _ in range(MOST_LOST):
-            if self._is_over:
-                return
+    def _serve(self, future: Future[Any], call: Callable[[], Any], seconds: float, name: str) -> None:
+        """Settles the future of a call."""
+        with suppress(InvalidStateError):  # it was cancelled
             try:
-                seat.worker = self._site.start()
-                if self._is_over:  # `close` may not have seen it
-                    return
-                answer = seat.worker.run(greeting, self._site.patience)
-                if isinstance(answer, Failure):
-                    raise answer.as_error(placed=True)
-                seat.is_ready = True
-                return
+                future.set_result(self._result(future, call, seconds, name))
+            except GraphSearchError as error:
+                future.set_exception(error)
+
+    def _result(self, future: Future[Any], call: Callable[[], Any], seconds: float, name: str) -> Any:
+        """Returns the result of a call, from the first worker that survives it; None if it was cancelled."""
+        how = ""
+        for _ in range(MOST_LOST):
+            worker = self._take()
+            if not how and not future.set_running_or_notify_cancel():
+                return self._put(worker)
+            try:
+                found = worker.run(partial(guarded, call), seconds)
+            except (TimeoutError, WorkerLostError) as lost:
+                how = str(lost) or f"a worker did not answer within {seconds:.0f} s"
+                self._drop(worker)
+                with self._changed:
+                    self._places, self._ready = self._places - 1, self._ready - 1
+                    self._fill_places()
+                continue
+            except Exception as error:  # the call cannot be sent
+                found = failure_of(error)
+            self._put(worker)
+            if isinstance(found, Failure):
+                raise found.as_error(placed=self._site.is_remote)
+            return found
+        raise EvaluatorError(f"{MOST_LOST} workers in a row ended over {name}: {how}")
+
+    def _take(self) -> Worker:
+        """Returns an idle worker, once there is one."""
+        with self._changed:
+            self._fill_places()
+            self._waiting += 1
+            self._changed.wait_for(lambda: self._is_over or self._problem or self._idle)
+            self._waiting -= 1
+            problem = EvaluatorError(self.closed) if self._is_over else self._problem
+            if not self._waiting:
+                self._problem = None
+            if problem is not None:
+                raise problem
+            return self._idle.popleft()
+
+    def _put(self, worker: Worker) -> None:
+        with self._changed:
+            self._idle.append(worker)
+            self._changed.notify_all()
+
+    def _drop(self, worker: Worker) -> None:
+        worker.kill()
+        with self._changed:
+            self._all.remove(worker)
+
+    def _fill_places(self) -> None:
+        while self._places < self.count and not self._is_over:
+            self._places += 1
+            self._begin(self._start)
+
+    def _start(self) -> None:
+        """Starts a worker, and waits until it can be called; else the calls that wait for one may fail."""
+        for _ in range(MOST_LOST):
+            is_final = False
+            try:
+                return self._put(self._started())
             except WorkerLostError as lost:
-                problem = f"{MOST_LOST} workers in a row ended as they started: {lost}"
+                text = f"{MOST_LOST} workers in a row ended as they started: {lost}; {self._site.advice}"
+                problem: GraphSearchError = EvaluatorError(text)
             except TimeoutError:
-                self._lose(seat)
-                problem = f"no worker has started in {self._site.patience:.0f} s"
+                text = f"no worker has started in {self._site.patience:.0f} s; {self._site.advice}"
+                problem = EvaluatorError(text)
                 break
             except Exception as error:
-                self._lose(seat)
-                self._fail_waiting(failure_of(error).as_error())
-                return
-        if not any(other.is_ready for other in self._seats):
-            self._fail_waiting(EvaluatorError(f"{problem}; {self._site.advice}"))
-
-    def _run(self, seat: _Seat, call: _Call) -> None:
-        """Runs a call and settles its future; if the worker is lost, the call waits again."""
-        assert seat.worker is not None
-        how, found = "", None
-        try:
-            found = seat.worker.run(partial(guarded, call.function), call.seconds)
-        except TimeoutError:
-            how = f"a worker did not answer within {call.seconds:.0f} s"
-        except WorkerLostError as lost:
-            how = str(lost)
-        except Exception as error:  # the call cannot be sent
-            found = failure_of(error)
+                problem, is_final = failure_of(error).as_error(), True
+                break
         with self._changed:
-            seat.call = None
-            if how:
-                self._lose(seat)
-                self._give_again(call, how)
+            self._places -= 1
+            if is_final or not self._ready:
+                self._problem = problem
             self._changed.notify_all()
-        if isinstance(found, Failure):
-            _settle(call.future, error=found.as_error(placed=self._site.is_remote))
-        elif not how:
-            _settle(call.future, found)
+        return None
 
-    def _lose(self, seat: _Seat) -> None:
-        if seat.worker is not None:
-            seat.worker.kill()
-        seat.worker, seat.is_ready = None, False
-
-    def _give_again(self, call: _Call, how: str) -> None:
-        call.lost += 1
-        if call.lost < MOST_LOST and not self._is_over:
-            self._waiting.appendleft(call)
-        else:
-            text = f"{call.lost} workers in a row ended over {call.name}: {how}"
-            _settle(call.future, error=EvaluatorError(text))
-
-    def _fail_waiting(self, error: GraphSearchError) -> None:
+    def _started(self) -> Worker:
+        """Returns a new worker that can be called."""
+        worker = self._site.start()
         with self._changed:
-            calls, self._waiting = list(self._waiting), deque()
-        for call in calls:
-            _settle(call.future, error=error)
-
-
-def _finish(worker: Worker, last: Callable[[], Any]) -> None:
-    """Makes the last call of a worker, unless it has ended or takes long."""
-    try:
-        worker.run(partial(guarded, last), LEAVING_SECONDS)
-    except (TimeoutError, WorkerLostError):
-        return
-
-
-def _settle(future: Future[Any], result: Any = None, *, error: BaseException | None = None) -> None:
-    """Sets the result of a future, unless it was cancelled or has one."""
-    try:
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-    except InvalidStateError:
-        return
-
-
-def check_pool(pool: str | None) -> None:
-    """Raises InvalidParameterError unless a text names a pool: `local`, `ray` or `ray:ADDRESS`."""
-    kind, sign, address = (pool or LOCAL).partition(":")
-    if pool not in (None, LOCAL) and (kind != RAY or (sign and not address)):
-        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
-
-
-def threads_per_worker(workers: int, pool: str | None = None) -> int:
-    """Returns the number of threads of each evaluator with so many workers.
-
-    On this machine it is a share of the cores. An actor of Ray has reserved one CPU.
-
-    >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
-    (1, 1)
-    """
-    return max(1, cores() // workers) if pool in (None, LOCAL) else 1
+            self._all.append(worker)
+            if self._is_over:  # `close` may not have seen it
+                worker.kill()
+        try:
+            answer = worker.run(partial(guarded, partial(require_version, __version__)), self._site.patience)
+            if isinstance(answer, Failure):
+                raise answer.as_error(placed=True)
+        except BaseException:
+            self._drop(worker)
+            raise
+        with self._changed:
+            self._ready += 1
+        return worker

@@ -156,6 +156,10 @@ class RayWorker:
         """Sets `executor.STOPPING` there."""
         self._actor.stop.remote()
 
+    def end(self) -> None:
+        """Ends the actor."""
+        self.kill()
+
     def kill(self) -> None:
         """Ends the actor at once."""
         if self._ray.is_initialized():

@@ -17,11 +17,10 @@ import pytest
 
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.pool import PooledEvaluator, compiled_once
+from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.jit import compiler
-from graphsearch.jit.places import LevelFolders
 from graphsearch.workers import executor
+from graphsearch.workers import process as local
 
 from ..conftest import ROOT
 from ..support.pools import (
@@ -82,7 +81,8 @@ def test_a_pooled_builtin_is_the_builtin_bit_for_bit() -> None:
 def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "LEAVING_SECONDS", 60.0)
+    for module in (executor, local):
+        monkeypatch.setattr(module, "LEAVING_SECONDS", 60.0)
     before = set(children(os.getpid()))
     with PooledEvaluator(Oracle(log, 0.02), 2) as pool:
         all_ready(pool)
@@ -284,27 +284,3 @@ def test_signals_to_the_whole_group_leave_the_workers_at_work_and_the_program_en
     assert (out, err, process.returncode) == ("200\n", "", 0)
     assert len(evaluated(log)) == 200
     assert sum(file.name.isdigit() for file in log.iterdir()) == 2
-
-
-# ---------------------------------------------------------- one compiler
-
-
-def test_kernels_are_compiled_by_one_process_while_others_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compiler, "PLACES", LevelFolders("test"))
-    monkeypatch.setattr(compiler, "JIT_OFF", False)
-    order: list[str] = []
-
-    def second() -> None:
-        with compiled_once("test"):
-            order.append("second")
-
-    with compiled_once("test"):
-        thread = in_the_middle(lambda: True, second)
-        time.sleep(0.2)
-        order.append("first")
-    thread.join()
-    assert order == ["first", "second"]
-    assert compiler.is_compiled("test")

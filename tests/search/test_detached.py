@@ -21,7 +21,6 @@ from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.solvers.mate.beside import MateFinder
-from graphsearch.store.provenance import identity_of
 from graphsearch.store.store import Store
 from tests.store.records import held
 
@@ -138,7 +137,7 @@ def log(tmp_path: Path) -> Path:
 def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = None) -> Any:
     """Returns a graph, its searches and their crew, with an evaluator of the tests."""
     crew = Crew(oracle, workers, pool)
-    identity = identity_of(crew.describe().identity)
+    identity = crew.describe().identity
     store = Store.open(path, identity=identity, create=True)
     graph = Graph.over(store, AbsentEvaluator(identity), in_file=True)
     return graph, DetachedSearches[str](graph, crew, Control()), crew
@@ -164,7 +163,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path
 def test_a_worker_that_hangs_is_replaced_and_its_position_searched(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detached, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(detached, "LEAST_SECONDS", 6.0)
     oracle = Oracle(log, bad=after("c2c4").epd(), how="hang", once=tmp_path / "once")
     graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, 1)
     search_all(graph, searches, 20)

@@ -152,7 +152,7 @@ def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
 def all_ready(pool: PooledEvaluator) -> None:
     """Waits until every worker can be called; on a busy machine one may do all before another begins."""
     crew = pool._crew
-    until(lambda: sum(seat.is_ready for seat in crew._seats) == crew.count)
+    until(lambda: crew._ready == crew.count)
 
 
 def in_the_middle(condition: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:

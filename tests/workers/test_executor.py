@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import closing
 from functools import partial
 from math import inf
 from typing import Any
@@ -38,6 +39,7 @@ class Puppet:
         self.script = iter(script)
         self.killed = threading.Event()
         self.stops = 0
+        self.ended = False
 
     def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
         what = next(self.script, "ok")
@@ -51,6 +53,9 @@ class Puppet:
 
     def stop(self) -> None:
         self.stops += 1
+
+    def end(self) -> None:
+        self.ended = True
 
     def kill(self) -> None:
         self.killed.set()
@@ -73,22 +78,19 @@ class Stage:
         pass
 
 
-def divide() -> float:
-    return 1 / 0
-
-
 def result(future: Future[Any]) -> Any:
     return future.result(60)
 
 
-def test_results_arrive_and_workers_start_only_for_calls_that_wait() -> None:
+def power(k: int) -> Callable[[], int]:
+    return partial(pow, 2, k)
+
+
+def test_results_arrive_from_no_more_workers_than_allowed() -> None:
     stage = Stage()
-    with Workers(2, stage) as workers:
-        assert result(workers.submit(pow, 2, 3)) == 8
-        assert len(stage.all) == 1
-        assert [result(future) for future in [workers.submit(pow, 2, k) for k in range(9)]] == [
-            2**k for k in range(9)
-        ]
+    with closing(Workers(2, stage)) as workers:
+        futures = [workers.submit(power(k)) for k in range(9)]
+        assert [result(future) for future in futures] == [2**k for k in range(9)]
         assert len(stage.all) <= 2
 
 
@@ -100,18 +102,31 @@ def test_results_arrive_and_workers_start_only_for_calls_that_wait() -> None:
     ],
 )
 def test_workers_that_never_start_fail_all_that_waits(script: list[str], told: str) -> None:
-    with Workers(1, Stage(*script)) as workers:
+    with closing(Workers(1, Stage(*script))) as workers:
         with pytest.raises(EvaluatorError, match=told):
-            result(workers.submit(pow, 2, 3))
-        assert result(workers.submit(pow, 2, 3)) == 8
+            result(workers.submit(power(3)))
+        assert result(workers.submit(power(3))) == 8
 
 
-def test_a_worker_that_starts_late_holds_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage("ok", "wait")
-    workers = Workers(2, stage)
-    workers.start()
-    assert [result(workers.submit(pow, 2, k)) for k in range(3)] == [1, 2, 4]
-    workers.close()
+def test_a_worker_that_starts_late_holds_no_call() -> None:
+    with closing(Workers(2, Stage("ok", "wait"))) as workers:
+        assert [result(workers.submit(power(k))) for k in range(3)] == [1, 2, 4]
+
+
+def test_a_call_that_ends_three_workers_fails_and_others_go_on() -> None:
+    with closing(Workers(1, Stage(*["ok end"] * 5))) as workers:
+        futures = [workers.submit(power(k), name="a power") for k in range(2)]
+        with pytest.raises(EvaluatorError, match="3 workers in a row ended over a power: bang"):
+            _ = [result(future) for future in futures]
+        assert sorted(str(future.exception(60))[:1] for future in futures) == ["3", "N"]
+
+
+def test_a_call_that_is_cancelled_before_a_worker_is_idle_never_runs() -> None:
+    with closing(Workers(1, Stage("ok wait"))) as workers:
+        busy = workers.submit(power(3))
+        until(busy.running)
+        cancelled = workers.submit(power(4))
+        assert cancelled.cancel()
 
 
 def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,25 +138,27 @@ def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyP
             return plain(self, call)
 
     monkeypatch.setattr(Puppet, "run", run)
-    with Workers(1, stage) as workers, pytest.raises(EvaluatorError, match="install the same version"):
-        result(workers.submit(pow, 2, 3))
+    told = pytest.raises(EvaluatorError, match="install the same version")
+    with closing(Workers(1, stage)) as workers, told:
+        result(workers.submit(power(3)))
     assert stage.all[0].killed.is_set()
 
 
-def test_at_the_end_the_idle_make_a_last_call_and_calls_under_way_fail() -> None:
-    stage, left = Stage("ok wait", "ok ok"), list[int]()
-    workers = Workers(2, stage, partial(left.append, 1))
-    busy = workers.submit(pow, 2, 3)
-    until(busy.running)
-    assert result(workers.submit(pow, 2, 4)) == 16
+def test_at_the_end_idle_workers_end_in_order_and_calls_under_way_fail() -> None:
+    stage = Stage("ok wait", "ok wait")
+    workers = Workers(2, stage)
+    busy = workers.submit(power(3))
+    until(lambda: busy.running() and workers._ready == 2)
     workers.stop()
     assert [puppet.stops for puppet in stage.all] == [1, 1]
     workers.close()
-    for future in (busy, workers.submit(pow, 2, 3)):
+    for future in (busy, workers.submit(power(3))):
         with pytest.raises(EvaluatorError, match="closed"):
             result(future)
-    assert [puppet.killed.is_set() for puppet in stage.all] == [True, True]
-    assert (left, len(stage.all)) == ([1], 2)
+    assert sorted((puppet.ended, puppet.killed.is_set()) for puppet in stage.all) == [
+        (False, True),
+        (True, False),
+    ]
 
 
 class Unpicklable:
@@ -150,12 +167,11 @@ class Unpicklable:
 
 
 def test_a_process_runs_calls_and_survives_what_cannot_be_sent() -> None:
-    with Workers(1, site_of(None, 1)) as workers:
+    with closing(Workers(1, site_of(None, 1))) as workers:
         for call in (partial(pow, Unpicklable(), 3), Unpicklable):
             with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
                 result(workers.submit(call))
-        future = workers.submit(pow, 2, 3)
-    assert result(future) == 8
+        assert result(workers.submit(power(3))) == 8
 
 
 # ---------------------------------------------------------- one process

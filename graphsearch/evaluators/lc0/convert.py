@@ -15,23 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.errors import EvaluatorError
+from . import weights as at
 from .planes import PLANES, SQUARES
 from .policy import POLICY_SIZE, attention_outputs, convolution_outputs, reach_map
-from .weights import (
-    ANOTHER,
-    ENCODER,
-    POLICY_HEADS,
-    SMOLGEN,
-    VALUE_HEADS,
-    Floats,
-    Form,
-    Message,
-    WireError,
-    checked,
-    needed,
-    read_file,
-    read_numbers,
-)
+from .weights import ANOTHER, Floats, Form, Message, WireError, finite, needed, read_file, read_numbers
 
 if TYPE_CHECKING:
     import onnx
@@ -40,97 +27,6 @@ OPSET, IR_VERSION = 17, 8  # of 2022: every onnxruntime for NumPy 2 supports the
 PLANES_NAME, POLICY_NAME = "/input/planes", "/output/policy"
 VALUE_NAME, WDL_NAME = "/output/value", "/output/wdl"  # a network has one of them
 CONVOLUTION_PLANES = 80  # planes of a convolutional policy head; 73 are used
-# activations of one node
-PLAIN = {
-    "ACTIVATION_RELU": "Relu",
-    "ACTIVATION_TANH": "Tanh",
-    "ACTIVATION_SIGMOID": "Sigmoid",
-    "ACTIVATION_SELU": "Selu",
-}
-
-
-class GraphWriter:
-    """Writes one graph. A node's output has the node's name; methods return that name."""
-
-    def __init__(self) -> None:
-        self._onnx = needed("onnx")
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: dict[str, onnx.TensorProto] = {}
-
-    def model(
-        self, inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]]
-    ) -> onnx.ModelProto:
-        """Returns the model; `inputs` and `outputs` are names and shapes for one position."""
-        helper = self._onnx.helper
-        graph = helper.make_graph(
-            self._nodes,
-            "lc0",
-            [self._tensor(name, shape) for name, shape in inputs.items()],
-            [self._tensor(name, shape) for name, shape in outputs.items()],
-            list(self._constants.values()),
-        )
-        opset = helper.make_opsetid("", OPSET)
-        made: onnx.ModelProto = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
-        return made
-
-    def _tensor(self, name: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
-        kind = self._onnx.TensorProto.FLOAT
-        made: onnx.ValueInfoProto = self._onnx.helper.make_tensor_value_info(name, kind, ["batch", *shape])
-        return made
-
-    # ---------------------------------------------------------- nodes
-    def node(self, kind: str, name: str, *inputs: str, **attributes: Any) -> str:
-        """Writes a node with one output."""
-        return self.nodes(kind, [name], *inputs, **attributes)[0]
-
-    def nodes(self, kind: str, names: list[str], *inputs: str, **attributes: Any) -> list[str]:
-        """Writes a node with several named outputs."""
-        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), names, names[0], **attributes))
-        return names
-
-    def constant(self, name: str, values: Any) -> str:
-        """Writes a constant unless one of that name exists, which must be the same."""
-        if name not in self._constants:
-            self._constants[name] = self._onnx.numpy_helper.from_array(np.ascontiguousarray(values), name)
-        return name
-
-    def reshape(self, name: str, flow: str, *shape: int) -> str:
-        """Writes a reshape; one dimension may be -1, the rest."""
-        return self.node("Reshape", name, flow, self.constant(f"{name}/shape", np.array(shape, np.int64)))
-
-    def part(self, name: str, flow: str, axis: int, begin: int, end: int) -> str:
-        """Writes a slice of one axis from `begin` to `end` (exclusive)."""
-        numbers = (("begin", begin), ("end", end), ("axis", axis))
-        words = [self.constant(f"{name}/{word}", np.array([n], np.int64)) for word, n in numbers]
-        return self.node("Slice", name, flow, *words)
-
-    def gemm(self, name: str, flow: str, weights: Floats, bias: Floats, *, scale: float = 1.0) -> str:
-        """Writes a fully connected layer over rows `[rows, in]`; multiplies its outputs by `scale`.
-
-        Args:
-          weights: `[out, in]`. bias: `[out]`.
-        """
-        factor = np.float32(scale)
-        words = (
-            self.constant(f"{name}/weights", weights * factor),
-            self.constant(f"{name}/bias", bias * factor),
-        )
-        return self.node("Gemm", name, flow, *words, transB=1)
-
-    def activation(self, name: str, flow: str, which: str) -> str:
-        """Writes an activation, one of `weights.ACTIVATIONS`."""
-        if which == "ACTIVATION_NONE":
-            return flow
-        if which in PLAIN:
-            return self.node(PLAIN[which], f"{name}/active", flow)
-        if which == "ACTIVATION_RELU_2":
-            root = self.node("Relu", f"{name}/relu", flow)
-            return self.node("Mul", f"{name}/active", root, root)
-        if which == "ACTIVATION_SWISH":
-            gate = self.node("Sigmoid", f"{name}/gate", flow)
-        else:  # Mish
-            gate = self.node("Tanh", f"{name}/gate", self.node("Softplus", f"{name}/softplus", flow))
-        return self.node("Mul", f"{name}/active", flow, gate)
 
 
 POLICY_HEAD, VALUE_HEAD = "vanilla", "winner"  # lc0's defaults
@@ -181,6 +77,10 @@ def read_network(
             f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
             " download it again"
         ) from None
+    except ValueError as error:
+        raise EvaluatorError(
+            f"{name} is damaged or of an unknown shape: {error}; download it again, or {ANOTHER}"
+        ) from None
     return Model(bytes(model.SerializeToString()), form.input, form.wdl, converter.widest)
 
 
@@ -212,8 +112,10 @@ class _Kind:
     ffn: str
 
 
-class Converter(GraphWriter):
-    """Reads the layers of a network, checks their sizes, and writes what they compute.
+class Converter:
+    """Reads the layers of a network, checks their sizes, and writes the nodes that compute them.
+
+    A node's output has the node's name; methods that write nodes return that name.
 
     Attributes:
       widest: number of outputs of the largest layer for one position.
@@ -221,19 +123,83 @@ class Converter(GraphWriter):
 
     def __init__(self, weights: Message, form: Form, name: str, policy_head: str, value_head: str) -> None:
         """`weights`: a `Weights` message. `name`: of the file, for errors."""
-        super().__init__()
         self._weights, self._form, self._name = weights, form, name
         self._policy_head, self._value_head = policy_head, value_head
+        self._onnx = needed("onnx")
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, onnx.TensorProto] = {}
         self.widest = 0
 
     def written(self) -> onnx.ModelProto:
-        """Returns the model of the network."""
+        """Returns the model of the network, with shapes for one position."""
         flow, width = self._tower()
         if self._form.attention:
             flow, width = self._body(flow, width)
         self._policy(flow, width)
         name, size = self._value(flow, width)
-        return self.model({PLANES_NAME: (PLANES, 8, 8)}, {POLICY_NAME: (POLICY_SIZE,), name: (size,)})
+        helper, outputs = self._onnx.helper, {POLICY_NAME: POLICY_SIZE, name: size}
+        inputs = [self._tensor(PLANES_NAME, PLANES, 8, 8)]
+        tensors = [self._tensor(name, size) for name, size in outputs.items()]
+        graph = helper.make_graph(self._nodes, "lc0", inputs, tensors, list(self._constants.values()))
+        opset = helper.make_opsetid("", OPSET)
+        made: onnx.ModelProto = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
+        return made
+
+    def _tensor(self, name: str, *shape: int) -> onnx.ValueInfoProto:
+        kind = self._onnx.TensorProto.FLOAT
+        made: onnx.ValueInfoProto = self._onnx.helper.make_tensor_value_info(name, kind, ["batch", *shape])
+        return made
+
+    # ---------------------------------------------------------- nodes
+    def node(self, kind: str, name: str, *inputs: str, **attributes: Any) -> str:
+        """Writes a node with one output."""
+        return self.nodes(kind, [name], *inputs, **attributes)[0]
+
+    def nodes(self, kind: str, names: list[str], *inputs: str, **attributes: Any) -> list[str]:
+        """Writes a node with several named outputs."""
+        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), names, names[0], **attributes))
+        return names
+
+    def constant(self, name: str, values: Any) -> str:
+        """Writes a constant unless one of that name exists, which must be the same."""
+        if name not in self._constants:
+            self._constants[name] = self._onnx.numpy_helper.from_array(np.ascontiguousarray(values), name)
+        return name
+
+    def reshape(self, name: str, flow: str, *shape: int) -> str:
+        """Writes a reshape; one dimension may be -1, the rest."""
+        return self.node("Reshape", name, flow, self.constant(f"{name}/shape", np.array(shape, np.int64)))
+
+    def part(self, name: str, flow: str, axis: int, begin: int, end: int) -> str:
+        """Writes a slice of one axis from `begin` to `end` (exclusive)."""
+        numbers = (("begin", begin), ("end", end), ("axis", axis))
+        words = [self.constant(f"{name}/{word}", np.array([n], np.int64)) for word, n in numbers]
+        return self.node("Slice", name, flow, *words)
+
+    def gemm(self, name: str, flow: str, weights: Floats, bias: Floats, *, scale: float = 1.0) -> str:
+        """Writes a fully connected layer over rows `[rows, in]`; multiplies its outputs by `scale`.
+
+        Args:
+          weights: `[out, in]`. bias: `[out]`.
+        """
+        factor = np.float32(scale)
+        words = (
+            self.constant(f"{name}/weights", weights * factor),
+            self.constant(f"{name}/bias", bias * factor),
+        )
+        return self.node("Gemm", name, flow, *words, transB=1)
+
+    def activation(self, name: str, flow: str, which: str) -> str:
+        """Writes an activation, one of `weights.ACTIVATIONS`."""
+        if which == "Relu squared":
+            flow = gate = self.node("Relu", f"{name}/relu", flow)
+        elif which == "Swish":
+            gate = self.node("Sigmoid", f"{name}/gate", flow)
+        elif which == "Mish":
+            gate = self.node("Tanh", f"{name}/gate", self.node("Softplus", f"{name}/softplus", flow))
+        else:
+            return self.node(which, f"{name}/active", flow)
+        return self.node("Mul", f"{name}/active", flow, gate)
 
     def _active(self, name: str, flow: str) -> str:
         return self.activation(name, flow, self._form.activation)
@@ -243,17 +209,9 @@ class Converter(GraphWriter):
         self.widest = max(self.widest, *(SQUARES * outputs for outputs in by_square))
 
     # ---------------------------------------------------------- layers
-    def _damaged(self, what: str) -> EvaluatorError:
-        return EvaluatorError(
-            f"{self._name} is damaged or of an unknown shape: {what}; download it again, or {ANOTHER}"
-        )
-
     def _numbers(self, name: str, parent: Message, field: int, expected: int | None = None) -> Floats:
         """Returns the numbers of a layer, and checks how many they are."""
-        try:
-            found = read_numbers(parent.message(field))
-        except ValueError as error:
-            raise self._damaged(f"{name} {error}") from None
+        found = read_numbers(parent.message(field), name)
         if expected is not None:
             self._expect(name, len(found), expected)
         return found
@@ -261,7 +219,7 @@ class Converter(GraphWriter):
     def _expect(self, name: str, found: int, expected: int) -> None:
         """Checks a layer's number of values, which is not 0."""
         if found != expected or not found:
-            raise self._damaged(f"{name} has {found} numbers, expected {expected or 'some'}")
+            raise ValueError(f"{name} has {found} numbers, expected {expected or 'some'}")
 
     def _dense(
         self,
@@ -320,13 +278,10 @@ class Converter(GraphWriter):
             with np.errstate(invalid="ignore", divide="ignore"):
                 scale = gammas / np.sqrt(variances + EPSILON)
             kernel, bias = kernel * scale[:, None, None, None], (bias - means) * scale + betas
-        try:
-            words = (
-                self.constant(f"{name}/kernel", checked(kernel)),
-                self.constant(f"{name}/bias", checked(bias)),
-            )
-        except ValueError as error:
-            raise self._damaged(f"{name} {error}") from None
+        words = (
+            self.constant(f"{name}/kernel", finite(kernel, name)),
+            self.constant(f"{name}/bias", finite(bias, name)),
+        )
         pads = [size // 2] * 4
         return self.node("Conv", name, flow, *words, kernel_shape=[size, size], pads=pads), width
 
@@ -373,7 +328,7 @@ class Converter(GraphWriter):
 
         A dense embedding has a normalisation and a feed-forward part; any may have gates by square.
         """
-        weights, is_dense = self._weights, self._form.embedding == "INPUT_EMBEDDING_PE_DENSE"
+        weights, is_dense = self._weights, self._form.embedding == at.PE_DENSE
         over_planes = flow == PLANES_NAME
         rows = self._squares("/body/squares", flow, width)
         if over_planes and is_dense:
@@ -383,7 +338,7 @@ class Converter(GraphWriter):
         else:
             flow, width = self._dense("/body/dense", rows, weights, (25, 26), width)
         self._has(width)
-        stack = weights.messages(ENCODER)
+        stack = weights.messages(at.ENCODER)
         alpha = encoder_alpha(max(1, len(stack)))
         flow = self._active("/body/embedding", flow)
         if is_dense:
@@ -499,14 +454,14 @@ class Converter(GraphWriter):
 
     def _check_heads(self, name: str, heads: int, width: int) -> None:
         if not heads or width % heads:
-            raise self._damaged(
+            raise ValueError(
                 f"{name} has {heads} heads for {width} numbers, expected a number that divides them"
             )
 
     @cached_property
     def _shared(self) -> Floats:
         """The shared layer of smolgen, flat."""
-        return self._numbers("/smolgen", self._weights, SMOLGEN)
+        return self._numbers("/smolgen", self._weights, at.SMOLGEN)
 
     def _smolgen(self, name: str, flow: str, smolgen: Message, heads: int, width: int) -> str:
         """Writes an addend to the attention of each pair of squares, computed from the whole position."""
@@ -529,12 +484,12 @@ class Converter(GraphWriter):
 
     # ---------------------------------------------------------- the policy
     def _policy(self, flow: str, width: int) -> None:
-        several = self._weights.message(POLICY_HEADS)
+        several = self._weights.message(at.POLICY_HEADS)
         plain = head = self._weights.renumbered(_PLAIN_POLICY)
-        if POLICY_HEADS in self._weights or self._policy_head != POLICY_HEAD:
+        if at.POLICY_HEADS in self._weights or self._policy_head != POLICY_HEAD:
             head = self._chosen(several, _POLICY_FIELDS, _POLICY_MAP, self._policy_head, "policy")
         kind = self._form.policy
-        if kind == "POLICY_ATTENTION":
+        if kind == at.ATTENTION_POLICY:
             # the first message with an embedding, fields 1 and 2, counts
             owner = next((one for one in (head, several, plain) if 1 in one), head)
             rows = flow if self._form.attention else self._squares("/policy/squares", flow, width)
@@ -542,9 +497,9 @@ class Converter(GraphWriter):
         elif self._form.attention:
             raise EvaluatorError(
                 f"{self._name} is not supported: its policy head over attention is {kind}, expected"
-                f" POLICY_ATTENTION; {ANOTHER}"
+                f" {at.ATTENTION_POLICY}; {ANOTHER}"
             )
-        elif kind == "POLICY_CONVOLUTION":
+        elif kind == at.CONVOLUTION_POLICY:
             self._convolution_policy(flow, head, width)
         else:
             self._classical_policy(flow, head, width)
@@ -576,7 +531,7 @@ class Converter(GraphWriter):
 
     def _attention_policy(self, flow: str, head: Message, owner: Message, width: int) -> None:
         """Writes attention of from-squares to to-squares over rows, with logits `[positions, 1858]`."""
-        activation = ffn = "ACTIVATION_SELU"  # without attention in the body, whatever the format says
+        activation = ffn = "Selu"  # without attention in the body, whatever the format says
         if self._form.attention:
             activation, ffn = self._form.activation, self._form.ffn
         flow, inner = self._dense("/policy/embedding", flow, owner, (1, 2), width)
@@ -622,8 +577,8 @@ class Converter(GraphWriter):
     def _value(self, flow: str, width: int) -> tuple[str, int]:
         """Writes the value head: a layer by square, two over all squares; returns its output and size."""
         head = self._weights.renumbered(_PLAIN_VALUE)
-        if VALUE_HEADS in self._weights or self._value_head != VALUE_HEAD:
-            several = self._weights.message(VALUE_HEADS)
+        if at.VALUE_HEADS in self._weights or self._value_head != VALUE_HEAD:
+            several = self._weights.message(at.VALUE_HEADS)
             head = self._chosen(several, _VALUE_FIELDS, _VALUE_MAP, self._value_head, "value")
         if self._form.attention:
             flow, each = self._dense("/value/embedding", flow, head, (1, 2), width)

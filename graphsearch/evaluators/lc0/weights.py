@@ -14,7 +14,7 @@ import gzip
 import importlib
 import io
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,6 @@ def needed(module: str) -> Any:
 
 # -------------------------------------------------------------------------- protocol buffers
 VARINT, BYTES, WORD32 = 0, 2, 5  # wire types
-_TYPE_NAMES = {VARINT: "a number", BYTES: "bytes", WORD32: "four bytes"}
 
 
 class WireError(ValueError):
@@ -75,8 +74,7 @@ class Message:
         found = self._fields.get(key, [])
         for other, _ in found:
             if other != kind:
-                found_kind = _TYPE_NAMES.get(other, "of another type")
-                raise WireError(f"field {key} is {found_kind}, not {_TYPE_NAMES[kind]}")
+                raise WireError(f"field {key} has the wire type {other}, not {kind}")
         return [value for _, value in found]
 
     def _last(self, key: int, kind: int, default: Any) -> Any:
@@ -114,44 +112,27 @@ class Message:
 
 
 # -------------------------------------------------------------------------- the architecture
+# lc0's numbers; `planes.py` describes the inputs
 CLASSICAL_INPUT = 1
-INPUTS = {
-    1: "INPUT_CLASSICAL_112_PLANE",
-    2: "INPUT_112_WITH_CASTLING_PLANE",
-    3: "INPUT_112_WITH_CANONICALIZATION",
-    4: "INPUT_112_WITH_CANONICALIZATION_HECTOPLIES",
-    5: "INPUT_112_WITH_CANONICALIZATION_V2",
-    132: "INPUT_112_WITH_CANONICALIZATION_HECTOPLIES_ARMAGEDDON",
-    133: "INPUT_112_WITH_CANONICALIZATION_V2_ARMAGEDDON",
-}
-NETWORKS = {
-    1: "NETWORK_CLASSICAL",
-    2: "NETWORK_SE",
-    3: "NETWORK_CLASSICAL_WITH_HEADFORMAT",
-    4: "NETWORK_SE_WITH_HEADFORMAT",
-    6: "NETWORK_ATTENTIONBODY_WITH_HEADFORMAT",
-    7: "NETWORK_ATTENTIONBODY_WITH_MULTIHEADFORMAT",
-    134: "NETWORK_AB_LEGACY_WITH_MULTIHEADFORMAT",
-}
-HEADLESS = (1, 2)  # older than the fields for head formats
-SE, ATTENTION, MULTIHEAD, LEGACY_MULTIHEAD = 4, 6, 7, 134
-POLICIES = {1: "POLICY_CLASSICAL", 2: "POLICY_CONVOLUTION", 3: "POLICY_ATTENTION"}
-VALUES = {1: "VALUE_CLASSICAL", 2: "VALUE_WDL"}
-DEFAULTS = {0: "DEFAULT_ACTIVATION_RELU", 1: "DEFAULT_ACTIVATION_MISH"}
+INPUTS = (1, 2, 3, 4, 5, 132, 133)
+NETWORKS = CLASSICAL, SE, CLASSICAL_HEADS, SE_HEADS, ATTENTION, MULTIHEAD, OLD_MULTIHEAD = (
+    1,
+    2,
+    3,
+    4,
+    6,
+    7,
+    134,
+)
+HEADLESS = (CLASSICAL, SE)  # older than the fields for head formats
+POLICIES = CLASSICAL_POLICY, CONVOLUTION_POLICY, ATTENTION_POLICY = 1, 2, 3
+VALUES = Q_VALUE, WDL_VALUE = 1, 2
+EMBEDDINGS = NO_MAP, PE_MAP, PE_DENSE = 0, 1, 2
+DEFAULTS = {0: "Relu", 1: "Mish"}
 ACTIVATIONS = {
-    0: "ACTIVATION_DEFAULT",
-    1: "ACTIVATION_MISH",
-    2: "ACTIVATION_RELU",
-    3: "ACTIVATION_NONE",
-    4: "ACTIVATION_TANH",
-    5: "ACTIVATION_SIGMOID",
-    6: "ACTIVATION_SELU",
-    7: "ACTIVATION_SWISH",
-    8: "ACTIVATION_RELU_2",
-}
-SWISH, RELU_2 = 7, 8
-EMBEDDINGS = {0: "INPUT_EMBEDDING_NONE", 1: "INPUT_EMBEDDING_PE_MAP", 2: "INPUT_EMBEDDING_PE_DENSE"}
-PE_MAP, PE_DENSE = 1, 2
+    1: "Mish", 2: "Relu", 3: "Identity", 4: "Tanh", 5: "Sigmoid", 6: "Selu", 7: "Swish", 8: "Relu squared"
+}  # fmt: skip
+SWISH, RELU_SQUARED = 7, 8
 
 ANOTHER = "use another network"
 SMOLGEN, ENCODER, VALUE_HEADS, POLICY_HEADS = 35, 27, 44, 45  # fields of `Weights`
@@ -159,10 +140,10 @@ SMOLGEN, ENCODER, VALUE_HEADS, POLICY_HEADS = 35, 27, 44, 45  # fields of `Weigh
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The architecture of a network; texts are lc0's names.
+    """The architecture of a network.
 
     Attributes:
-      input: the input format, a number of INPUTS.
+      input: the input format, one of INPUTS.
       attention: whether the body has attention encoders.
       policy: one of POLICIES. wdl: whether the value head gives WDL; else Q.
       activation: the default of all layers. smolgen, ffn: that of these layers of an encoder.
@@ -171,108 +152,92 @@ class Form:
 
     input: int
     attention: bool
-    policy: str
+    policy: int
     wdl: bool
     activation: str
     smolgen: str
     ffn: str
-    embedding: str
+    embedding: int
 
 
 def read_form(form: Message, weights: Message, name: str) -> Form:
-    """Returns the architecture that the messages `Format` and `Weights` describe.
+    """Returns the architecture that the messages `Format` and `Weights` describe, completed for old files.
 
     Raises:
       EvaluatorError: if a part of it is not supported.
     """
 
-    def named(what: str, number: int, known: Mapping[int, str]) -> str:
-        if number not in known:
+    def known(what: str, number: int, numbers: Iterable[int]) -> int:
+        if number not in numbers:
+            expected = ", ".join(map(str, numbers))
             raise EvaluatorError(
-                f"{name} is not supported: its {what} is {number}, expected {' or '.join(known.values())};"
-                f" {ANOTHER}"
+                f"{name} is not supported: its {what} is {number}, expected one of {expected}; {ANOTHER}"
             )
-        return known[number]
+        return number
 
-    encoding = form.number(1, 1)
-    if encoding not in (0, 1):
-        raise EvaluatorError(
-            f"{name} is not supported: its weights have the encoding {encoding}, expected 1 (LINEAR16) or one"
-            f" for each layer; {ANOTHER}"
-        )
+    # LINEAR16, or one for each layer
+    known("encoding of the weights", form.number(1, 1), (0, 1))
     net = form.message(2)
-    network, embedding, smolgen, ffn = _completed(net, weights)
-    policy, value = (1, 1) if network in HEADLESS else (net.number(4), net.number(5))
-    named("input format", net.number(1, 1), INPUTS)
-    named("structure", network, NETWORKS)
-    usual = {0: named("activation", net.number(7), DEFAULTS).removeprefix("DEFAULT_")}
-    return Form(
-        input=net.number(1, 1),
-        attention=network in (ATTENTION, MULTIHEAD),
-        policy=named("policy head", policy, POLICIES),
-        wdl=named("value head", value, VALUES) == "VALUE_WDL",
-        activation=usual[0],
-        smolgen=named("smolgen activation", smolgen, ACTIVATIONS | usual),
-        ffn=named("FFN activation", ffn, ACTIVATIONS | usual),
-        embedding=named("input embedding", embedding, EMBEDDINGS),
-    )
-
-
-def _completed(net: Message, weights: Message) -> tuple[int, int, int, int]:
-    """Returns structure, input embedding, and activations of smolgen and FFN, completed for old files."""
-    network, embedding = net.number(3, 1), net.number(10)
-    smolgen, ffn = net.number(8), net.number(9)
-    if network == SE and ENCODER in weights:
+    network = known("structure", net.number(3, 1), NETWORKS)
+    embedding, smolgen, ffn = net.number(10), net.number(8), net.number(9)
+    if network == SE_HEADS and ENCODER in weights:
         network = ATTENTION
         if SMOLGEN in weights:
-            smolgen, ffn = SWISH, RELU_2
-    if network == LEGACY_MULTIHEAD:
-        network = MULTIHEAD
+            smolgen, ffn = SWISH, RELU_SQUARED
     if network == ATTENTION and VALUE_HEADS in weights and POLICY_HEADS in weights:
-        return MULTIHEAD, PE_DENSE, smolgen, ffn
-    if network == ATTENTION and 10 not in net:
+        network, embedding = MULTIHEAD, PE_DENSE
+    elif network == ATTENTION and 10 not in net:
         embedding = PE_MAP
-    return network, embedding, smolgen, ffn
+    policy, value = (1, 1) if network in HEADLESS else (net.number(4), net.number(5))
+    usual = DEFAULTS[known("activation", net.number(7), DEFAULTS)]
+    activations = ACTIVATIONS | {0: usual}
+    return Form(
+        input=known("input format", net.number(1, 1), INPUTS),
+        attention=network in (ATTENTION, MULTIHEAD, OLD_MULTIHEAD),
+        policy=known("policy head", policy, POLICIES),
+        wdl=known("value head", value, VALUES) == WDL_VALUE,
+        activation=usual,
+        smolgen=activations[known("smolgen activation", smolgen, activations)],
+        ffn=activations[known("FFN activation", ffn, activations)],
+        embedding=known("input embedding", embedding, EMBEDDINGS),
+    )
 
 
 # -------------------------------------------------------------------------------- the layers
 Floats = NDArray[np.float32]
-ENCODINGS = LINEAR16, FLOAT16, BFLOAT16, FLOAT32 = (1, 2, 3, 4)
+ENCODINGS = LINEAR16, FLOAT16, BFLOAT16, FLOAT32 = 1, 2, 3, 4
 
 
-def read_numbers(layer: Message) -> Floats:
+def read_numbers(layer: Message, name: str) -> Floats:
     """Returns the numbers of a `Layer` message, none if it is missing.
 
     Raises:
-      ValueError: if they are damaged; the text continues a sentence that begins with the layer's name.
+      ValueError: if they are damaged; the text begins with the layer's name.
     """
-    encoding, raw = layer.number(4, 1), layer.raw(3)
+    encoding, raw = layer.number(4, LINEAR16), layer.raw(3)
     if encoding not in ENCODINGS:
-        raise ValueError(f"has the encoding {encoding}, expected 1 to {len(ENCODINGS)}")
+        raise ValueError(f"{name} has the encoding {encoding}, expected 1 to {len(ENCODINGS)}")
     width = 4 if encoding == FLOAT32 else 2
     if len(raw) % width:
-        raise ValueError(f"has {len(raw)} bytes of weights, expected a multiple of {width}")
+        raise ValueError(f"{name} has {len(raw)} bytes of weights, expected a multiple of {width}")
+    if encoding == BFLOAT16:  # the upper 16 bits of a float32
+        words = np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)
+        return finite(words.view(np.float32), name)
+    if encoding != LINEAR16:
+        return finite(np.frombuffer(raw, "<f2" if encoding == FLOAT16 else "<f4"), name)
+    # relative to the least and the largest number
+    share = np.frombuffer(raw, "<u2").astype(np.float32) / np.float32(65535)
     with np.errstate(invalid="ignore", over="ignore"):
-        return checked(_decoded(encoding, raw, layer.real(1), layer.real(2)))
+        return finite(np.float32(layer.real(1)) * (1 - share) + np.float32(layer.real(2)) * share, name)
 
 
-def checked(values: NDArray[np.floating[Any]]) -> Floats:
+def finite(values: NDArray[np.floating[Any]], name: str) -> Floats:
     """Returns numbers as float32; ValueError if one is not finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         floats = values.astype(np.float32, copy=False)
     if not np.isfinite(floats).all():
-        raise ValueError("has weights that are not finite numbers")
+        raise ValueError(f"{name} has weights that are not finite numbers")
     return floats
-
-
-def _decoded(encoding: int, raw: bytes, low: float, high: float) -> Floats:
-    """Returns the numbers of a layer, of which LINEAR16 is relative to its least and its largest one."""
-    if encoding == LINEAR16:
-        share = np.frombuffer(raw, "<u2").astype(np.float32) / np.float32(65535)
-        return np.float32(low) * (1 - share) + np.float32(high) * share
-    if encoding == BFLOAT16:  # the upper 16 bits of a float32
-        return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return np.frombuffer(raw, "<f2" if encoding == FLOAT16 else "<f4").astype(np.float32)
 
 
 # ---------------------------------------------------------------------------------- the file

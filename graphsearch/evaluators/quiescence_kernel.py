@@ -323,7 +323,7 @@ def value_at_limit(T: BoardTable, s: Position, ply: int64, moves: Pointer[uint16
 
 @inner
 def close_frame(frame: Pointer[uint64], child: Position, keeps_leaf: bool) -> None:
-    """Updates a frame with the score of its finished child."""
+    """Updates a frame with the score of its finished child, and its leaf with the child's."""
     score = -get(child, BEST)
     if score <= get(frame, BEST):
         return
@@ -340,9 +340,8 @@ def quiescence_over(
     static_at: Callable[[BoardTable, Pointer[int64], Pointer[uint64], int64, Pointer[uint64]], int64],
     *,
     exact: bool = False,
-) -> Callable[
-    [BoardTable, Pointer[int64], Pointer[uint64], Pointer[uint64], int64, int64, int64, int64, bool], int64
-]:
+    keeps_leaf: bool = False,
+) -> Callable[[BoardTable, Pointer[int64], Pointer[uint64], Pointer[uint64], int64, int64, int64], int64]:
     """Returns the inner function `search`: quiescence search over a static evaluation.
 
     Args:
@@ -352,6 +351,7 @@ def quiescence_over(
         `KEPT` for the static evaluation's own use, 0 at first.
       exact: the score is a function of the position alone, whatever the window: no capture counts as too
         small to matter, and stalemates and the 50-move rule count everywhere.
+      keeps_leaf: writes the position at the end of the best line to `LEAF` of the first frame.
     """
 
     @inner
@@ -362,7 +362,6 @@ def quiescence_over(
         ply: int64,
         area: Pointer[uint64],
         above: int64,
-        full: bool,
     ) -> None:
         """Sets a frame's best score before any move, and lists the moves to try."""
         frame = adv(stack, ply * FRAME_WORDS)
@@ -373,7 +372,7 @@ def quiescence_over(
             put(frame, BEST, int64(0))
         elif exact and clock_of(frame) >= CLOCK_DRAW:
             put(frame, BEST, value_at_limit(T, frame, above, moves))
-        elif above < MAX_PLY and (full or in_check(T, frame)):
+        elif above < MAX_PLY and in_check(T, frame):
             expand_all(T, frame, moves, above)
         else:
             best = static_at(T, weights, stack, ply, area)
@@ -392,14 +391,11 @@ def quiescence_over(
         first: int64,
         alpha: int64,
         beta: int64,
-        depth: int64,
-        keeps_leaf: bool,
     ) -> int64:
         """Returns the score of the position in the frame `first` (0 to 2), seen by the side to move there.
 
-        Tries every move on the first `depth` plies and in check, otherwise captures and promotions that do
-        not lose the exchange. Sets `stack[NODES]` to the number of positions visited. With `keeps_leaf`,
-        writes the position at the end of the best line to `LEAF` of that frame.
+        Tries every move in check, otherwise captures and promotions that do not lose the exchange. Sets
+        `stack[NODES]` to the number of positions visited.
         """
         root = adv(stack, first * FRAME_WORDS)
         put(root, ALPHA, alpha)
@@ -413,7 +409,7 @@ def quiescence_over(
                 nodes += 1
                 if keeps_leaf:
                     copy_words(frame, adv(frame, LEAF), PW)
-                open_frame(T, weights, stack, ply, area, ply - first, ply - first < depth)
+                open_frame(T, weights, stack, ply, area, ply - first)
                 fresh = False
             if frame[NEXT] < frame[COUNT]:
                 word = take_best(frame)

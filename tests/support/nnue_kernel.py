@@ -43,9 +43,7 @@ def scores(
         if quiet[0] == quiet[1]:
             out[b] = network_score(ptr(weights, 0), stack, int64(0), area)
         else:
-            out[b] = search(
-                ptr(T, 0), ptr(weights, 0), stack, area, int64(0), quiet[0], quiet[1], int64(0), False
-            )
+            out[b] = search(ptr(T, 0), ptr(weights, 0), stack, area, int64(0), quiet[0], quiet[1])
 
 
 # ------------------------------------------------------------------ static exchange, as Python calls it

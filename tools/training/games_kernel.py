@@ -43,12 +43,11 @@ from graphsearch.evaluators.nnue.evaluation_kernel import (
     evaluate_position,
     index_in,
     order_by_policy,
-    search,
     static_at,
     work_at,
 )
 from graphsearch.evaluators.nnue.layout import FIRST
-from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, take_best
+from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, quiescence_over, take_best
 from graphsearch.jit.pointers import ONE, ZERO, U, adv, as_i32, popc, ptr
 from graphsearch.jit.types import int64
 from graphsearch.position.board import BLACK, META, WHITE
@@ -87,6 +86,7 @@ FEW_MEN, ENDED_FEW = 5, 0.2
 OVER = -1  # ply of a finished game
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
+search = quiescence_over(static_at, keeps_leaf=True)
 
 
 class Games(NamedTuple):
@@ -367,7 +367,7 @@ def write_group(
         child[KEPT] = ZERO
         if clock_of(child) >= 100 or is_dead(child):
             continue
-        score = search(table, net, scratch, area, int64(1), int64(-FAR), int64(FAR), int64(0), True)
+        score = search(table, net, scratch, area, int64(1), int64(-FAR), int64(FAR))
         if abs(score) >= LEAST_MATE or is_dead(leaf):
             continue
         for i in range(PW):

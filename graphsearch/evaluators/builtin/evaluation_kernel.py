@@ -162,29 +162,36 @@ class Attacks(NamedTuple):
 
 
 @inner
+def attacks_from(T: BoardTable, kind: int64, square: int64, occupied: uint64) -> uint64:
+    """Returns the squares that a piece attacks from a square; none for a king."""
+    if kind == KNIGHTS:
+        return T[KN + square]
+    if kind == KINGS:
+        return ZERO
+    lines = ZERO
+    if kind != ROOKS:
+        lines = bishop_attacks(T, square, occupied)
+    return lines if kind == BISHOPS else lines | rook_attacks(T, square, occupied)
+
+
+@inner
+def attacks_by(T: BoardTable, s: Position, side: int64, kind: int64) -> uint64:
+    """Returns the squares that the pieces of a kind of one side attack."""
+    occupied, men, out = s[WHITE] | s[BLACK], s[kind] & s[WHITE + side], ZERO
+    while men:
+        out |= attacks_from(T, kind, ctz(men), occupied)
+        men &= men - ONE
+    return out
+
+
+@inner
 def attacks_of(T: BoardTable, s: Position, side: int64) -> Attacks:
     """Returns the `Attacks` of a side."""
-    us, occupied = s[WHITE + side], s[WHITE] | s[BLACK]
+    us = s[WHITE + side]
     pawns = pawn_attacks(s[PAWNS] & us, side)
-    minors = pawns
-    men = s[KNIGHTS] & us
-    while men:
-        minors |= T[KN + ctz(men)]
-        men &= men - ONE
-    men = s[BISHOPS] & us
-    while men:
-        minors |= bishop_attacks(T, ctz(men), occupied)
-        men &= men - ONE
-    rooks = minors
-    men = s[ROOKS] & us
-    while men:
-        rooks |= rook_attacks(T, ctz(men), occupied)
-        men &= men - ONE
-    every = rooks | T[KI + ctz(s[KINGS] & us)]
-    men = s[QUEENS] & us
-    while men:
-        every |= bishop_attacks(T, ctz(men), occupied) | rook_attacks(T, ctz(men), occupied)
-        men &= men - ONE
+    minors = pawns | attacks_by(T, s, side, int64(KNIGHTS)) | attacks_by(T, s, side, int64(BISHOPS))
+    rooks = minors | attacks_by(T, s, side, int64(ROOKS))
+    every = rooks | attacks_by(T, s, side, int64(QUEENS)) | T[KI + ctz(s[KINGS] & us)]
     return Attacks(pawns, minors, rooks, every)
 
 
@@ -538,21 +545,6 @@ def gives_check(T: BoardTable, s: Position, m: uint16, masks: CheckMasks, child:
 
 
 @inner
-def attacks_from(T: BoardTable, s: Position, kind: int64, square: int64, occupied: uint64) -> uint64:
-    """Returns the squares that a man of the side to move attacks from a square; none for a king."""
-    if kind == PAWNS:
-        return T[PA + 64 * side_to_move(s) + square]
-    if kind == KNIGHTS:
-        return T[KN + square]
-    if kind == KINGS:
-        return ZERO
-    lines = ZERO
-    if kind != ROOKS:
-        lines = bishop_attacks(T, square, occupied)
-    return lines if kind == BISHOPS else lines | rook_attacks(T, square, occupied)
-
-
-@inner
 def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64) -> bool:
     """Returns whether the moving man newly attacks a greater man, or an undefended piece.
 
@@ -567,9 +559,12 @@ def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64
     worth &= s[BLACK - side_to_move(s)]
     if not worth:
         return False
-    occupied = s[WHITE] | s[BLACK]
-    before = attacks_from(T, s, kind, from_square(m), occupied)
-    after = attacks_from(T, s, kind, to_square(m), occupied & ~(ONE << U(from_square(m))))
+    start, target, occupied = from_square(m), to_square(m), s[WHITE] | s[BLACK]
+    if kind == PAWNS:
+        pawns = PA + 64 * side_to_move(s)
+        return (T[pawns + target] & ~T[pawns + start] & worth) != ZERO
+    before = attacks_from(T, kind, start, occupied)
+    after = attacks_from(T, kind, target, occupied & ~(ONE << U(start)))
     return (after & ~before & worth) != ZERO
 
 
@@ -619,35 +614,10 @@ WORK_WORDS = POLICY_SUMS + layout.MOST_WIDTH // 4
 
 
 @inner
-def hidden_layer(
-    weights: Pointer[int64],
-    features: Pointer[int64],
-    n: int64,
-    sums: Pointer[int16],
-    hidden: Pointer[int16],
-) -> None:
-    """Writes the hidden layer of a position, and its sums: int16[width] each."""
-    width = int64(weights[layout.POLICY_WIDTH])
-    rows, bias = rows_of(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
-    sum_rows(width, rows, bias, features, n, sums)
-    activate(width, sums, hidden)
-
-
-@inner
 def product(weights: Pointer[int64], name: int64, i: int64, hidden: Pointer[int16]) -> int64:
     """Returns the product of the hidden layer with row i of a section, int64."""
     width = int64(weights[layout.POLICY_WIDTH])
     return int64(dot(width, hidden, adv(section(weights, name), i * width)))
-
-
-@inner
-def class_product(
-    weights: Pointer[int64], i: int64, hidden: Pointer[int16], products: Pointer[int64]
-) -> int64:
-    """Returns the product with the row of class i; computes it on first use."""
-    if products[i] == UNKNOWN:
-        products[i] = product(weights, int64(layout.CLASS), i, hidden)
-    return products[i]
 
 
 @inner
@@ -670,8 +640,14 @@ def write_logits(
       features: of the mover's view, int64[seen].
       work: uint64[WORK_WORDS]. logits: float32[n] out.
     """
-    hidden = as_i16(adv(work, int64(HIDDEN)))
-    hidden_layer(weights, features, seen, as_i16(adv(work, int64(POLICY_SUMS))), hidden)
+    width, hidden, sums = (
+        int64(weights[layout.POLICY_WIDTH]),
+        as_i16(adv(work, int64(HIDDEN))),
+        as_i16(adv(work, int64(POLICY_SUMS))),
+    )
+    rows, bias = rows_of(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
+    sum_rows(width, rows, bias, features, seen, sums)
+    activate(width, sums, hidden)
     plain = as_f32(adv(weights, int64(weights[layout.CLASS_BIAS])))
     unit = float64(plain[layout.CLASSES])
     products = as_i64(adv(work, int64(PRODUCTS)))
@@ -688,7 +664,9 @@ def write_logits(
             left = product(weights, int64(layout.FROM), place_of(piece, start, turn), hidden)
         kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))
         at = class_of(kind, piece)
-        total = left + class_product(weights, at, hidden, products)
+        if products[at] == UNKNOWN:
+            products[at] = product(weights, int64(layout.CLASS), at, hidden)
+        total = left + products[at]
         total += product(weights, int64(layout.TO), place_of(piece, landing_of(s, m), turn), hidden)
         logits[i] = float32(float64(plain[at]) + unit * float64(total))
 
@@ -778,7 +756,7 @@ def evaluate_position(
     for i in range(PW):
         stack[i] = s[i]
     value = value_at(weights, stack, int64(0), seen, area)
-    score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR), int64(0), False)
+    score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR))
     win, loss = chances(score / layout.SCORE_UNIT, value.draw_width, value.noise)
     temperature = temperature_at(win - loss)
     for i in range(n):

@@ -67,7 +67,6 @@ from ..builtin.evaluation_kernel import (
     write_logits,
 )
 from ..quiescence_kernel import (
-    BIAS,
     COUNT,
     FRAME_WORDS,
     FRAMES,
@@ -451,7 +450,7 @@ search = quiescence_over(static_at)
 
 # ---------------------------------------------------------------------------- the evaluation
 LOSS_LIMIT = 1200  # priors cut larger losses to this, in thousandths of a pawn
-UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
+UNSEEN, UNVERIFIED = int64(-FAR), int64(-1)  # score and drop of moves without
 LOGIT_UNIT = 1000.0  # scale of logits stored as integers
 LOGIT_BIAS = 1 << 30  # makes them unsigned, in 32 bits
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
@@ -463,15 +462,16 @@ OWN, RAW, WORK = 0, MOST_FEATURES, MOST_FEATURES + 128
 POLICY_WORDS = WORK + WORK_WORDS
 
 # Offsets in the work area: the search's stack, the order of the moves, the policy area, the order of the
-# replies, the replies, the moves, each move's score and drop, each move's logit; last the search's area,
-# whose size depends on the width
+# replies, the replies, the moves, each move's score, drop and logit; last the search's area, whose size
+# depends on the width
 ORDER = STACK_WORDS
 POLICY = ORDER + FRAME_WORDS
 REPLY_ORDER = POLICY + POLICY_WORDS
 REPLIES = REPLY_ORDER + FRAME_WORDS
 ROOT_MOVES = REPLIES + 64
 SCORES = ROOT_MOVES + 64
-LOGITS = SCORES + 256
+DROPS = SCORES + 256
+LOGITS = DROPS + 256
 AREA = (LOGITS + 256 + 7) // 8 * 8
 
 
@@ -506,15 +506,15 @@ def order_by_policy(
 
 
 @inner
-def score_of(scratch: Pointer[uint64], i: int64) -> int64:
-    """Returns the score of a searched move before its replies, seen by the side to move."""
-    return int64(scratch[SCORES + i] & DROP_MASK) - BIAS
+def scores_of(scratch: Pointer[uint64]) -> Pointer[int64]:
+    """Returns the scores of the moves before their replies, int64[256], seen by the side to move."""
+    return as_i64(adv(scratch, int64(SCORES)))
 
 
 @inner
-def drop_of(scratch: Pointer[uint64], i: int64) -> int64:
-    """Returns the drop of a move's score after the search of its replies, at least 0."""
-    return max(int64(scratch[SCORES + i] >> DROP_AT) - 1, int64(0))
+def drops_of(scratch: Pointer[uint64]) -> Pointer[int64]:
+    """Returns the drops of the moves' scores by the search of their replies, int64[256], at least 0."""
+    return as_i64(adv(scratch, int64(DROPS)))
 
 
 @inner
@@ -537,7 +537,7 @@ def score_below(
     child = adv(stack, (ply + 1) * FRAME_WORDS)
     make_move(T, adv(stack, ply * FRAME_WORDS), child, move)
     child[KEPT] = ZERO
-    return -search(T, weights, stack, adv(stack, AREA), ply + 1, -beta, -alpha, int64(0), False)
+    return -search(T, weights, stack, adv(stack, AREA), ply + 1, -beta, -alpha)
 
 
 @inner
@@ -548,18 +548,18 @@ def score_moves(
 
     Scores more than LIMIT below the best are upper bounds.
     """
-    order = adv(scratch, ORDER)
+    order, scores, drops = adv(scratch, ORDER), scores_of(scratch), drops_of(scratch)
     order_by_policy(T, weights, scratch, moves, n, order, adv(scratch, POLICY))
     for k in range(n):
         scratch[LOGITS + k] = order[LIST + k] >> SEEN_AT
-        scratch[SCORES + k] = UNSEEN
+        scores[k], drops[k] = UNSEEN, UNVERIFIED
     best = int64(-FAR)
     for _ in range(min(n, weights[layout.SEEN_MOVES])):
         at = index_in(take_best(order))
         score = score_below(
             T, weights, scratch, int64(0), moves[at], best - weights[layout.LIMIT], int64(FAR)
         )
-        scratch[SCORES + at] = U(score + BIAS)
+        scores[at] = score
         best = max(best, score)
     return best
 
@@ -594,13 +594,12 @@ def best_unverified(scratch: Pointer[uint64]) -> int64:
 
     Of equal moves it returns the first in the order, so a position and its mirror image are searched alike.
     """
-    order = adv(scratch, ORDER)
-    best, at = ZERO, int64(-1)
+    order, scores, drops = adv(scratch, ORDER), scores_of(scratch), drops_of(scratch)
+    best, at = UNSEEN, int64(-1)
     for j in range(int64(order[NEXT])):
         i = index_in(order[LIST + j])
-        word = scratch[SCORES + i]
-        if word <= DROP_MASK and word > best:
-            best, at = word, i
+        if drops[i] == UNVERIFIED and scores[i] > best:
+            best, at = scores[i], i
     return at
 
 
@@ -612,14 +611,14 @@ def verify_best(
 
     A score rises by at most RISE; a drop of more than LIMIT is only a bound.
     """
-    top = int64(-FAR)
+    top, scores, drops = int64(-FAR), scores_of(scratch), drops_of(scratch)
     for _ in range(weights[layout.VERIFIED_MOVES]):
         i = best_unverified(scratch)
-        if i < 0 or score_of(scratch, i) <= top:
+        if i < 0 or scores[i] <= top:
             break
-        first = score_of(scratch, i)
+        first = scores[i]
         score = refuted(T, weights, moves[i], first, max(top, first - weights[layout.LIMIT]), scratch)
-        scratch[SCORES + i] |= U(max(first - score, int64(0)) + 1) << DROP_AT
+        drops[i] = max(first - score, int64(0))
         top = max(top, score)
     return top
 
@@ -690,10 +689,11 @@ def lichess_chances(score: int64) -> float64:
 def logit_of(fitted: Pointer[int64], scratch: Pointer[uint64], i: int64, best: int64) -> float64:
     """Returns the logit of a move's prior; `best`: the best score before replies."""
     total = fitted[layout.POLICY_LOGITS] * (int64(scratch[LOGITS + i]) - LOGIT_BIAS) / LOGIT_UNIT
-    if scratch[SCORES + i] == UNSEEN:
+    score = scores_of(scratch)[i]
+    if score == UNSEEN:
         return layout.SCALAR_UNIT * (total - fitted[layout.POLICY_UNSEEN])
-    loss = min(best - score_of(scratch, i), int64(LOSS_LIMIT))
-    drop = min(drop_of(scratch, i), int64(LOSS_LIMIT))
+    loss = min(best - score, int64(LOSS_LIMIT))
+    drop = min(max(drops_of(scratch)[i], int64(0)), int64(LOSS_LIMIT))
     lost = fitted[layout.POLICY_CHANCES] * (lichess_chances(best) - lichess_chances(best - loss))
     return layout.SCALAR_UNIT * (
         total - lost - 0.001 * (fitted[layout.POLICY_PAWNS] * loss + fitted[layout.POLICY_DROP] * drop)

@@ -172,8 +172,8 @@ def quiesce(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) -> in
     """Returns the fail-soft quiescence value of the position at a ply, root-relative."""
     copy_words(s, S.quiet, board.PW)
     S.quiet[KEPT] = ZERO
-    low, high, first = below_root(alpha, -ply), below_root(beta, -ply), int64(0)
-    value = quiescence(S.table, S.weights, S.quiet, S.area, first, low, high, first, False)
+    low, high = below_root(alpha, -ply), below_root(beta, -ply)
+    value = quiescence(S.table, S.weights, S.quiet, S.area, int64(0), low, high)
     S.counters[QUIESCENCE] += int64(S.quiet[QUIET_NODES]) - 1
     return below_root(value, ply)
 

@@ -83,15 +83,6 @@ def attackers_of(T: BoardTable, s: Position, sq: int64, occupied: uint64) -> uin
 
 
 @inner
-def least_of(s: Position, pieces: uint64) -> int64:
-    """Returns the least valuable kind among `pieces`, 6 if there are none."""
-    for kind in range(6):
-        if s[kind] & pieces:
-            return kind
-    return 6
-
-
-@inner
 def flip_ranks(squares: uint64) -> uint64:
     """Returns a bitboard with the ranks mirrored: reverses the bytes."""
     out = ((squares >> U(8)) & BYTES_1) | ((squares & BYTES_1) << U(8))
@@ -134,8 +125,11 @@ def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint6
     side = 1 - side
     attackers = attackers_of(T, s, target, occupied)
     while True:
-        own = attackers & occupied & s[WHITE + side]
-        kind = least_of(s, own)
+        own, kind = attackers & occupied & s[WHITE + side], 6
+        for least in range(6):
+            if s[least] & own:
+                kind = least
+                break
         if kind == 6 or (kind == 5 and attackers & occupied & s[BLACK - side]):
             break
         depth += 1
@@ -183,12 +177,6 @@ def order_key(s: Position, m: uint16, gain: int64) -> uint64:
 
 
 @inner
-def listed_move(word: uint64, stm: int64) -> uint16:
-    """Returns the move in a word of `order_key`."""
-    return flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), stm)
-
-
-@inner
 def worth_taking(s: Position, them: uint64, floor: int64) -> uint64:
     """Returns the men among `them` with a value above `floor`."""
     if floor < PLAIN_VALUES[0]:
@@ -232,14 +220,6 @@ STACK_WORDS = (NODES + 8) // 8 * 8
 
 
 @inner
-def list_all(frame: Pointer[uint64], moves: Pointer[uint16], n: int64) -> None:
-    """Fills the frame's list with the words of `n` moves."""
-    for i in range(n):
-        frame[LIST + i] = order_key(frame, moves[i], capture_gain(frame, moves[i]))
-    frame[COUNT] = U(n)
-
-
-@inner
 def take_best(frame: Pointer[uint64]) -> uint64:
     """Removes the highest word from the rest of the frame's list and returns it."""
     i = int64(frame[NEXT])
@@ -270,7 +250,9 @@ def expand_all(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], pl
         best = ply - MATE if in_check(T, frame) else int64(0)
     put(frame, BEST, best)
     put(frame, ALPHA, max(best, get(frame, ALPHA)))
-    list_all(frame, moves, n)
+    for i in range(n):
+        frame[LIST + i] = order_key(frame, moves[i], capture_gain(frame, moves[i]))
+    frame[COUNT] = U(n)
 
 
 @inner
@@ -413,7 +395,7 @@ def quiescence_over(
                 fresh = False
             if frame[NEXT] < frame[COUNT]:
                 word = take_best(frame)
-                move = listed_move(word, side_to_move(frame))
+                move = flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), side_to_move(frame))
                 if word & DOUBTFUL and exchange(T, frame, move, adv(stack, MOVES)) < 0:
                     continue
                 child = adv(frame, FRAME_WORDS)

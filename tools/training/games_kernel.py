@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from graphsearch.evaluators.builtin.evaluation_kernel import (
     MOST_FEATURES,
     attacks_of,
-    class_of,
     kind_of_move,
     list_features,
     mover_of,
@@ -31,7 +30,7 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     seen_of,
     turn_of,
 )
-from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, MEN_PER_STACK, STACKS
+from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, KINDS_OF_MOVES, MEN_PER_STACK, STACKS
 from graphsearch.evaluators.nnue.evaluation_kernel import (
     AREA,
     LOGIT_BIAS,
@@ -201,7 +200,7 @@ def describe_moves(table: Any, s: Any, moves: Any, seen: Any, places: Any, goals
         places[j] = place_of(piece, from_square(m), turn)
         goals[j] = place_of(piece, landing_of(s, m), turn)
         kind = kind_of_move(table, s, m, theirs, masks, ptr(child, 0), ptr(gains, 0))
-        classes[j] = class_of(kind, piece)
+        classes[j] = piece * KINDS_OF_MOVES + kind
     return list_features(s, seen_of(s, white, black), stm, ptr(seen, 0))
 
 

@@ -242,16 +242,6 @@ def seen_of(s: Position, white: Attacks, black: Attacks) -> Seen:
 
 
 @inner
-def state_of(seen: Seen, square: uint64) -> int64:
-    """Returns 2 * (attacked + attacked by a lesser man) + defended, for the man on a square.
-
-    1, defended only, has no row; `list_men` translates the others into the states of rows.
-    """
-    attacked = (seen.attacked >> square & ONE) + (seen.cheaply >> square & ONE)
-    return int64(attacked << ONE | (seen.defended >> square & ONE))
-
-
-@inner
 def list_men(
     s: Position, seen: Seen, other: Position, other_seen: Seen, every: bool, out: Pointer[int64]
 ) -> int64:
@@ -275,8 +265,9 @@ def list_men(
                 if not known >> U(square) & ONE:
                     out[n] = man
                     n += 1
-                state = state_of(seen, U(square))
-                if state != 1:
+                attacked = (seen.attacked >> U(square) & ONE) + (seen.cheaply >> U(square) & ONE)
+                state = int64(attacked << ONE | (seen.defended >> U(square) & ONE))
+                if state != 1:  # defended only: no row
                     out[n] = man | (state if state else int64(1)) << 10
                     n += 1
     return n
@@ -316,13 +307,6 @@ def seen_at(area: Pointer[uint64], ply: int64) -> Seen:
     """Returns the `Seen` of the frame at a ply."""
     at = adv(area, SEEN + 3 * ply)
     return Seen(at[0], at[1], at[2])
-
-
-@inner
-def keep_seen(area: Pointer[uint64], ply: int64, seen: Seen) -> None:
-    """Stores the `Seen` of the frame at a ply."""
-    at = adv(area, SEEN + 3 * ply)
-    at[0], at[1], at[2] = seen.attacked, seen.cheaply, seen.defended
 
 
 @inner
@@ -378,25 +362,12 @@ def change_rows(
 
 
 @inner
-def sum_view(
-    weights: Pointer[int64], s: Position, seen: Seen, side: int64, area: Pointer[uint64], out: Pointer[int16]
-) -> None:
-    """Writes the sums of a side's view from scratch."""
-    features = as_i64(adv(area, int64(VIEW)))
-    n = list_features(s, seen, side, features)
-    bias = section(weights, int64(layout.VALUE_BIAS))
-    sum_rows(
-        int64(weights[layout.VALUE_WIDTH]), rows_of(weights, int64(layout.VALUE_ROWS)), bias, features, n, out
-    )
-
-
-@inner
 def sum_frame(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
 ) -> None:
     """Writes the sums of both views of the frame at a ply; the caller then sets the frame's word `KEPT`."""
-    s = adv(stack, ply * FRAME_WORDS)
-    keep_seen(area, ply, seen)
+    s, kept = adv(stack, ply * FRAME_WORDS), adv(area, SEEN + 3 * ply)
+    kept[0], kept[1], kept[2] = seen.attacked, seen.cheaply, seen.defended
     below = ply - 1
     while below >= 0 and not stack[below * FRAME_WORDS + KEPT]:
         below -= 1
@@ -406,8 +377,9 @@ def sum_frame(
     if below >= 0:
         n = list_men(s, seen, base, seen_at(area, below), False, came)
         m = list_men(base, seen_at(area, below), s, seen, False, left)
+    width, rows = int64(weights[layout.VALUE_WIDTH]), rows_of(weights, int64(layout.VALUE_ROWS))
     for side in range(2):
-        turn = turn_of(s, side)
+        turn, out = turn_of(s, side), sums_at(weights, area, ply, side)
         if (
             n + m < MOST_CHANGES
             and turn == turn_of(base, side)
@@ -415,20 +387,12 @@ def sum_frame(
         ):
             see(s, side, came, n, view)
             see(s, side, left, m, adv(view, n))
-            width = int64(weights[layout.VALUE_WIDTH])
             change_rows(
-                width,
-                width,
-                rows_of(weights, int64(layout.VALUE_ROWS)),
-                sums_at(weights, area, below, side),
-                view,
-                n,
-                adv(view, n),
-                m,
-                sums_at(weights, area, ply, side),
+                width, width, rows, sums_at(weights, area, below, side), view, n, adv(view, n), m, out
             )
         else:
-            sum_view(weights, s, seen, side, area, sums_at(weights, area, ply, side))
+            listed = list_features(s, seen, side, view)
+            sum_rows(width, rows, section(weights, int64(layout.VALUE_BIAS)), view, listed, out)
 
 
 # ------------------------------------------------------------------------- the value network
@@ -454,41 +418,6 @@ def clipped(x: float32) -> float32:
 
 
 @inner
-def first_layer(weights: Pointer[int64], stack: int64, hidden: Pointer[int16], out: Pointer[float32]) -> None:
-    """Writes the outputs of a stack's first layer and of its linear part: float32[FIRST + OUTPUTS]."""
-    width = int64(weights[layout.VALUE_WIDTH])
-    rows = adv(section(weights, int64(layout.VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
-    plain = as_f32(adv(weights, int64(weights[layout.VALUE_FIRST_PLAIN])))
-    for k in range(FIRST_OUTPUTS):
-        at = stack * FIRST_OUTPUTS + k
-        total = float32(dot(2 * width, hidden, adv(rows, k * 2 * width)))
-        out[k] = plain[at] + plain[layout.STACKS * FIRST_OUTPUTS + at] * total
-
-
-@inner
-def last_layers(
-    weights: Pointer[int64], stack: int64, first: Pointer[float32], second: Pointer[float32]
-) -> None:
-    """Adds the outputs of the layers of FIRST and SECOND to the linear part, `first[FIRST:]`."""
-    rows = as_f32(adv(weights, int64(weights[layout.VALUE_SECOND])))
-    rows = adv(rows, stack * (2 * layout.FIRST + 1) * layout.SECOND)
-    last = adv(
-        as_f32(adv(weights, int64(weights[layout.VALUE_LAST]))), stack * layout.SECOND * layout.OUTPUTS
-    )
-    for j in range(layout.SECOND):
-        second[j] = rows[2 * layout.FIRST * layout.SECOND + j]
-    for i in range(layout.FIRST):
-        x = clipped(first[i])
-        a, b = adv(rows, i * layout.SECOND), adv(rows, (layout.FIRST + i) * layout.SECOND)
-        for j in range(layout.SECOND):
-            second[j] += x * a[j] + x * x * b[j]
-    for j in range(layout.SECOND):
-        x = clipped(second[j])
-        for k in range(layout.OUTPUTS):
-            first[layout.FIRST + k] += x * last[j * layout.OUTPUTS + k]
-
-
-@inner
 def network_value(
     weights: Pointer[int64], own: Pointer[int16], other: Pointer[int16], men: int64, work: Pointer[uint64]
 ) -> Value:
@@ -502,9 +431,31 @@ def network_value(
     activate(width, own, hidden)
     activate(width, other, adv(hidden, width))
     stack = min((men - 1) // layout.MEN_PER_STACK, int64(layout.STACKS - 1))
+    # the first layer, then the linear part
     first, second = as_f32(adv(work, int64(FIRST_AT))), as_f32(adv(work, int64(SECOND_AT)))
-    first_layer(weights, stack, hidden, first)
-    last_layers(weights, stack, first, second)
+    rows = adv(section(weights, int64(layout.VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
+    plain = as_f32(adv(weights, int64(weights[layout.VALUE_FIRST_PLAIN])))
+    for k in range(FIRST_OUTPUTS):
+        at = stack * FIRST_OUTPUTS + k
+        total = float32(dot(2 * width, hidden, adv(rows, k * 2 * width)))
+        first[k] = plain[at] + plain[layout.STACKS * FIRST_OUTPUTS + at] * total
+    # the layers of FIRST and SECOND, whose outputs add to the linear part
+    middle = as_f32(adv(weights, int64(weights[layout.VALUE_SECOND])))
+    middle = adv(middle, stack * (2 * layout.FIRST + 1) * layout.SECOND)
+    last = adv(
+        as_f32(adv(weights, int64(weights[layout.VALUE_LAST]))), stack * layout.SECOND * layout.OUTPUTS
+    )
+    for j in range(layout.SECOND):
+        second[j] = middle[2 * layout.FIRST * layout.SECOND + j]
+    for i in range(layout.FIRST):
+        x = clipped(first[i])
+        a, b = adv(middle, i * layout.SECOND), adv(middle, (layout.FIRST + i) * layout.SECOND)
+        for j in range(layout.SECOND):
+            second[j] += x * a[j] + x * x * b[j]
+    for j in range(layout.SECOND):
+        x = clipped(second[j])
+        for k in range(layout.OUTPUTS):
+            first[layout.FIRST + k] += x * last[j * layout.OUTPUTS + k]
     return Value(
         float64(first[layout.FIRST]),
         math.exp(min(max(float64(first[layout.FIRST + 1]), layout.WIDTH_RANGE[0]), layout.WIDTH_RANGE[1])),
@@ -520,28 +471,6 @@ CHECK, CAPTURE, EXCHANGE, PROMOTION, THREAT = 1, 2, 4, 12, 28  # addends of `kin
 def place_of(kind: int64, square: int64, turn: int64) -> int64:
     """Returns the index of a kind of piece on a square in PLACES, in the mover's view."""
     return kind * 64 + (square ^ turn)
-
-
-@inner
-def exchange_class(T: BoardTable, s: Position, m: uint16, theirs: uint64, gains: Pointer[uint64]) -> int64:
-    """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins.
-
-    Args:
-      theirs: the squares that the other side attacks. gains: scratch for an exchange.
-    """
-    if capture_gain(s, m) == 0 and not (theirs >> U(to_square(m))) & ONE:
-        return int64(1)
-    won = exchange(T, s, m, gains)
-    return int64(0) if won < 0 else (int64(2) if won > 0 else int64(1))
-
-
-@inner
-def gives_check(T: BoardTable, s: Position, m: uint16, masks: CheckMasks, child: Position) -> bool:
-    """Returns whether a move gives check; `masks`: `check_masks` of the position, `child`: scratch."""
-    if not may_check(s, masks, m):
-        return False
-    make_move(T, s, child, m)
-    return in_check(T, child)
 
 
 @inner
@@ -580,22 +509,24 @@ def kind_of_move(
 ) -> int64:
     """Returns the kind of a move: check + 2 capture + (4 exchange class + 28 threat, or 4 promotion + 8).
 
+    The class of an exchange is 0 if it loses, 1 if it is even, 2 if it wins.
+
     Args:
       theirs: the squares that the other side attacks. masks: `check_masks` of the position.
       child: scratch for a position. gains: scratch for an exchange.
     """
     captures = (s[BLACK - side_to_move(s)] >> U(to_square(m))) & ONE
-    out = int64(captures) * CAPTURE + int64(gives_check(T, s, m, masks, child)) * CHECK
+    out = int64(captures) * CAPTURE
+    if may_check(s, masks, m):
+        make_move(T, s, child, m)
+        out += int64(in_check(T, child)) * CHECK
     if promotion_of(m):
         return out + PROMOTION + 4 * (promotion_of(m) - 1)
     out += THREAT * int64(threatens(T, s, m, mover_of(s, m), theirs))
-    return out + EXCHANGE * exchange_class(T, s, m, theirs, gains)
-
-
-@inner
-def class_of(kind: int64, piece: int64) -> int64:
-    """Returns the class of a kind of move by a kind of piece."""
-    return piece * layout.KINDS_OF_MOVES + kind
+    won = int64(0)
+    if capture_gain(s, m) != 0 or (theirs >> U(to_square(m))) & ONE:
+        won = exchange(T, s, m, gains)
+    return out + EXCHANGE * (int64(0) if won < 0 else (int64(2) if won > 0 else int64(1)))
 
 
 @inner
@@ -663,7 +594,7 @@ def write_logits(
             start = from_square(m)
             left = product(weights, int64(layout.FROM), place_of(piece, start, turn), hidden)
         kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))
-        at = class_of(kind, piece)
+        at = piece * layout.KINDS_OF_MOVES + kind
         if products[at] == UNKNOWN:
             products[at] = product(weights, int64(layout.CLASS), at, hidden)
         total = left + products[at]
@@ -687,30 +618,27 @@ SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
 def value_at(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
 ) -> Value:
-    """Returns the `Value` of a frame's position; stores its sums in `area` and its score in the frame."""
+    """Returns the `Value` of a frame's position; stores its sums in `area`.
+
+    It stores its score in the frame: in thousandths of a pawn, never a mate's.
+    """
     s = adv(stack, ply * FRAME_WORDS)
     stm = side_to_move(s)
     sum_frame(weights, stack, ply, seen, area)
     own, other = sums_at(weights, area, ply, stm), sums_at(weights, area, ply, 1 - stm)
     value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
-    put(s, KEPT, plain_score(s, value))
+    score = bare_king_score(s)
+    if score == 0:
+        score = int64(min(max(value.score * layout.SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
+    put(s, KEPT, score)
     return value
-
-
-@inner
-def plain_score(s: Position, value: Value) -> int64:
-    """Returns a position's score in thousandths of a pawn, never a mate's; `value`: the network's."""
-    bare = bare_king_score(s)
-    if bare:
-        return bare
-    return int64(min(max(value.score * layout.SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
 
 
 @inner
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
-    """Returns `plain_score` of the position in a frame, computed once per frame."""
+    """Returns the score of the position in a frame, computed once per frame."""
     s = adv(stack, ply * FRAME_WORDS)
     if not s[KEPT]:
         seen = seen_of(s, attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1)))
@@ -719,13 +647,6 @@ def static_at(
 
 
 search = quiescence_over(static_at)
-
-
-@inner
-def temperature_at(q: float64) -> float64:
-    """Returns the temperature of the priors: the more open a position, the more moves deserve a look."""
-    level, decided = layout.TEMPERATURES
-    return level + (decided - level) * q * q
 
 
 @inner
@@ -758,7 +679,9 @@ def evaluate_position(
     value = value_at(weights, stack, int64(0), seen, area)
     score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR))
     win, loss = chances(score / layout.SCORE_UNIT, value.draw_width, value.noise)
-    temperature = temperature_at(win - loss)
+    # the more open a position, the more moves deserve a look
+    level, decided = layout.TEMPERATURES
+    temperature = level + (decided - level) * (win - loss) * (win - loss)
     for i in range(n):
         priors[i] = float32(float64(priors[i]) / temperature)
     softmax(priors, n)

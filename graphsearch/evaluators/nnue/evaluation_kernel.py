@@ -139,12 +139,6 @@ SEEN = U(1)  # KEPT of a frame with valid accumulators
 
 
 @inner
-def row_at(weights: Pointer[int64], feature: int64) -> Pointer[int64]:
-    """Returns a feature's row."""
-    return adv(weights, weights[layout.ROWS_AT] + feature * weights[layout.ROW_WORDS])
-
-
-@inner
 def see(men: Pointer[int64], n: int64, side: int64, king: int64, out: Pointer[int64]) -> None:
     """Writes the features of n men in the view of a side with its king on a square."""
     turn, first = view_of(king, side)
@@ -197,7 +191,8 @@ def refresh_view(
     board = adv(area, at)
     kept = as_i64(adv(board, int64(BOARD_WORDS)))
     if board[KINGS] == ZERO:  # first use: start from the empty board
-        copy_row(weights, row_at(weights, int64(layout.EMPTY_BOARD)), kept)
+        empty = adv(weights, weights[layout.ROWS_AT] + layout.EMPTY_BOARD * weights[layout.ROW_WORDS])
+        copy_row(weights, empty, kept)
     men = as_i64(area)
     come, gone = list_men(s, board, men), list_men(board, s, adv(men, GONE))
     change_view(weights, out, kept, s, side, men, come, gone)
@@ -293,31 +288,6 @@ def clipped(total: int32) -> int16:
 
 
 @inner
-def other_layers(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> int64:
-    """Runs the second and last layer; returns the last layer's sum."""
-    bias, weights = (
-        as_i32(adv(stack, int64(layout.SECOND_BIAS))),
-        as_i16(adv(stack, int64(layout.SECOND_WEIGHTS))),
-    )
-    last, inputs = as_i16(adv(stack, int64(layout.LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
-    sums, places = as_i32(adv(work, int64(SECOND_SUMS))), places_at(work, width)
-    for r in range(layout.SECOND):
-        sums[r] = bias[r]
-    for r in range(0, layout.SECOND, layout.FIRST):
-        add_products(
-            adv(sums, r),
-            inputs,
-            adv(weights, r * layout.SECOND_INPUTS),
-            int64(layout.SECOND_INPUTS // 2),
-            places,
-        )
-    total = int32(0)
-    for r in range(layout.SECOND):
-        total += int32(clipped(sums[r])) * int32(last[r])
-    return total + int64(stack[layout.LAST_BIAS])
-
-
-@inner
 def whole(a: int64, b: int64) -> int64:
     """Returns a / b rounded towards 0, as in C; b > 0."""
     return a // b if a >= 0 else -(-a // b)
@@ -343,7 +313,18 @@ def output(
     skipped = whole(int64(as_i32(adv(work, int64(SUMS)))[layout.FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT))
     at = (width >> 1) + i
     material = whole(int64(as_i32(ours)[at]) - int64(as_i32(theirs)[at]), int64(2))
-    return whole(material + other_layers(width, stack, work) + skipped, int64(OUTPUT_SCALE))
+    bias, rows = as_i32(adv(stack, int64(layout.SECOND_BIAS))), adv(stack, int64(layout.SECOND_WEIGHTS))
+    last, second = as_i16(adv(stack, int64(layout.LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
+    sums, places = as_i32(adv(work, int64(SECOND_SUMS))), places_at(work, width)
+    for r in range(layout.SECOND):
+        sums[r] = bias[r]
+    for r in range(0, layout.SECOND, layout.FIRST):
+        group = adv(as_i16(rows), r * layout.SECOND_INPUTS)
+        add_products(adv(sums, r), second, group, int64(layout.SECOND_INPUTS // 2), places)
+    total = int32(0)
+    for r in range(layout.SECOND):
+        total += int32(clipped(sums[r])) * int32(last[r])
+    return whole(material + total + int64(stack[layout.LAST_BIAS]) + skipped, int64(OUTPUT_SCALE))
 
 
 # ----------------------------------------------------------------------------------- chances
@@ -351,19 +332,6 @@ DRAW_WIDTH, NOISE = int64(1), int64(1 + layout.MAP_TERMS)
 QUEEN_SIDE = U(0x0F0F0F0F0F0F0F0F)  # files a to d
 DARK = U(0xAA55AA55AA55AA55)  # squares
 PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
-
-
-@inner
-def phase_of(s: Position) -> int64:
-    """Returns the phase, from 0 (kings and pawns) to 24 (all pieces)."""
-    return min(PHASE_MAX, popc(s[KNIGHTS] | s[BISHOPS]) + 2 * popc(s[ROOKS]) + 4 * popc(s[QUEENS]))
-
-
-@inner
-def opposite_bishops(s: Position) -> bool:
-    """Returns whether the only bishops are one of each side, on different colours."""
-    bishops = s[BISHOPS]
-    return popc(bishops) == 2 and popc(bishops & s[WHITE]) == 1 and popc(bishops & DARK) == 1
 
 
 @inner
@@ -376,28 +344,20 @@ def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
     """
     stm = side_to_move(s)
     strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
-    pieces = s[KNIGHTS] | s[BISHOPS] | s[QUEENS]
-    u = phase_of(s) / PHASE_MAX - 0.5
+    pieces, bishops = s[KNIGHTS] | s[BISHOPS] | s[QUEENS], s[BISHOPS]
+    phase = popc(s[KNIGHTS] | bishops) + 2 * popc(s[ROOKS]) + 4 * popc(s[QUEENS])
+    u = min(PHASE_MAX, phase) / PHASE_MAX - 0.5
     out = numbers[0] + numbers[1] * u + numbers[2] * u * u
     out += numbers[3] * (popc(s[PAWNS]) / 8.0 - 1.0) + numbers[4] * (popc(strong) / 4.0 - 1.0)
     if s[QUEENS]:
         out += numbers[5]
-    if opposite_bishops(s):
+    if popc(bishops) == 2 and popc(bishops & s[WHITE]) == 1 and popc(bishops & DARK) == 1:  # opposite
         out += numbers[6]
     if not pieces:
         out += numbers[7] if s[ROOKS] else numbers[8]
     if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
         out += numbers[9]
     return layout.SCALAR_UNIT * out
-
-
-@inner
-def chances_of(numbers: Pointer[int64], s: Position, score: int64) -> tuple[float64, float64]:
-    """Returns the win and loss probability of a score in thousandths of a pawn, as `chances` does."""
-    a = math.exp(map_exponent(adv(numbers, DRAW_WIDTH), s, score))
-    b = math.exp(map_exponent(adv(numbers, NOISE), s, score))
-    x = score * 0.001 * layout.SCALAR_UNIT * numbers[0]
-    return chances(x, a, b)
 
 
 # -------------------------------------------------------------------------------- quiescence
@@ -632,22 +592,18 @@ def flip_files(squares: uint64) -> uint64:
 
 
 @inner
-def is_mirrored(s: Position) -> bool:
-    """Returns whether the kernel evaluates the mirror image of a position instead."""
-    king = ctz(s[KINGS] & s[WHITE + side_to_move(s)])
-    return king & 7 < 4 and (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS) == ZERO
-
-
-@inner
 def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]) -> Pointer[uint16]:
-    """Writes a position and its moves into the work area, mirrored if `is_mirrored`; returns the moves.
+    """Writes a position and its moves into the work area, mirrored if its king's file asks for it.
+
+    Returns the moves there.
 
     It copies the key unchanged; nothing here reads it.
     """
     seen = as_u16(adv(scratch, ROOT_MOVES))
     copy_words(s, scratch, PW)
     flip = int64(0)
-    if is_mirrored(s):
+    king = king_of(s, side_to_move(s))
+    if king & 7 < 4 and (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS) == ZERO:
         flip = int64(7)
         for k in range(META):
             scratch[k] = flip_files(s[k])
@@ -658,22 +614,6 @@ def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[u
     for i in range(n):
         seen[i] = uint16(moves[i] ^ (flip | flip << 6))
     return seen
-
-
-@inner
-def search_moves(
-    T: BoardTable,
-    weights: Pointer[int64],
-    s: Position,
-    moves: Pointer[uint16],
-    n: int64,
-    scratch: Pointer[uint64],
-) -> tuple[int64, int64]:
-    """Writes each move's logit and score; returns the position's score and the best score before replies."""
-    seen = write_root(s, moves, n, scratch)
-    scratch[KEPT] = ZERO
-    best = score_moves(T, weights, seen, n, scratch)
-    return verify_best(T, weights, seen, scratch), best
 
 
 @inner
@@ -701,16 +641,6 @@ def logit_of(fitted: Pointer[int64], scratch: Pointer[uint64], i: int64, best: i
 
 
 @inner
-def write_priors(
-    fitted: Pointer[int64], n: int64, best: int64, priors: Pointer[float32], scratch: Pointer[uint64]
-) -> None:
-    """Writes the softmax of the moves' logits."""
-    for i in range(n):
-        priors[i] = float32(logit_of(fitted, scratch, i, best))
-    softmax(priors, n)
-
-
-@inner
 def evaluate_position(
     T: BoardTable,
     weights: Pointer[int64],
@@ -732,9 +662,17 @@ def evaluate_position(
       scratch: uint64[scratch_words(width)], zeros before the first call; always used with the same weights.
     """
     fitted = adv(weights, weights[layout.FITTED_AT])
-    score, best = search_moves(T, weights, s, moves, n, scratch)
-    write_priors(fitted, n, best, priors, scratch)
-    win, loss = chances_of(adv(fitted, int64(layout.MAP_AT)), s, score)
+    seen = write_root(s, moves, n, scratch)
+    scratch[KEPT] = ZERO
+    best = score_moves(T, weights, seen, n, scratch)
+    score = verify_best(T, weights, seen, scratch)
+    for i in range(n):
+        priors[i] = float32(logit_of(fitted, scratch, i, best))
+    softmax(priors, n)
+    numbers = adv(fitted, int64(layout.MAP_AT))
+    draw_width = math.exp(map_exponent(adv(numbers, DRAW_WIDTH), s, score))
+    noise = math.exp(map_exponent(adv(numbers, NOISE), s, score))
+    win, loss = chances(score * 0.001 * layout.SCALAR_UNIT * numbers[0], draw_width, noise)
     return value_of_score(win, loss, score)
 
 

@@ -148,16 +148,13 @@ def _evaluate(
     wdl[~going, np.where(kinds[~going] == CHECKMATE, 2, 1)] = 1.0
     names, p = [_name(code) for code in batch.moves.tolist()], found.priors.tolist()
     ends = pairwise([0, *np.cumsum(lengths).tolist()])
+    assessments = []
     rows = zip(fens(words), numbers.tolist(), kinds.tolist(), wdl.tolist(), ends, strict=True)
-    return [
-        _assessment(f"{fen[:-1]}{number}", kind, WDL(*values), names[begin:end], p[begin:end])
-        for fen, number, kind, values, (begin, end) in rows
-    ]
-
-
-def _assessment(fen: str, kind: int, wdl: WDL, names: list[str], p: list[float]) -> Assessment:
-    order = sorted(range(len(p)), key=p.__getitem__, reverse=True)
-    return Assessment(fen, wdl, wdl.q, cp_of(wdl.q), {names[k]: p[k] for k in order}, kind)
+    for fen, number, kind, values, (begin, end) in rows:
+        value, order = WDL(*values), sorted(range(begin, end), key=p.__getitem__, reverse=True)
+        shown = {names[k]: p[k] for k in order}
+        assessments.append(Assessment(f"{fen[:-1]}{number}", value, value.q, cp_of(value.q), shown, kind))
+    return assessments
 
 
 @cache

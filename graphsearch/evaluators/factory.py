@@ -20,16 +20,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any, Literal
 
 from ..base.errors import EvaluatorError, EvaluatorFileError, InvalidParameterError, UnknownEvaluatorError
+from ..base.limits import shortened
 from ..base.system import cores
 from ..store.provenance import EvaluatorIdentity, Option
-from . import options as read
-from .options import MAX_WORKERS, WORKERS, Reader, Value
-from .pool import PART_SECONDS, Crew, PooledEvaluator, check_pool, threads_per_worker
+from .pool import MAX_WORKERS, PART_SECONDS, Crew, PooledEvaluator, check_pool, threads_per_worker
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch, accepted
 
 NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM", "FILE.py:CLASS")
@@ -43,9 +42,81 @@ POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")
 VALUE_OPTIONS = ("nodes", "depth", "value_head")
 SEARCH_OPTIONS = ("PolicyTemperature",)  # in lc0 these are search options
 
+
+# ------------------------------------------------------------------ readers of options
+WORKERS = "workers"
+CHECKS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+
+Value = int | float | bool | str
 Options = dict[str, Value]
+Reader = Callable[[str, str], Value]  # of an option's name and its text; raises InvalidParameterError
 
 
+def number(kind: type[int] | type[float], least: float, most: float) -> Reader:
+    """Returns the reader of a number, or of a whole number.
+
+    >>> number(int, 1, 9)("nodes", "10")
+    Traceback (most recent call last):
+    graphsearch.base.errors.InvalidParameterError: nodes must be a whole number from 1 to 9, not '10'
+    """
+
+    def read(name: str, text: str) -> int | float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = nan
+        if not least <= value <= most:
+            what = "a whole number" if kind is int else "a number"
+            raise InvalidParameterError(
+                f"{name} must be {what} from {least} to {most}, not {shortened(text)!r}"
+            )
+        return value
+
+    return read
+
+
+def choice(*choices: str) -> Reader:
+    """Returns the reader of one of some words, in any case."""
+
+    def read(name: str, text: str) -> str:
+        if text.lower() not in choices:
+            raise InvalidParameterError(f"{name} must be {' or '.join(choices)}, not {shortened(text)!r}")
+        return text.lower()
+
+    return read
+
+
+def truth(name: str, text: str) -> bool:
+    """Reads `true` or `false`."""
+    if text.lower() not in CHECKS:
+        raise InvalidParameterError(f"{name} must be true or false, not {shortened(text)!r}")
+    return CHECKS[text.lower()]
+
+
+def word(name: str, text: str) -> str:
+    """Reads any text."""
+    return text
+
+
+THREADS = {"threads": number(int, 0, 1024)}
+BUILTIN = THREADS | {"PolicyTemperature": number(float, 0.1, 10)}
+LC0 = BUILTIN | {
+    "history": choice("line", "position"),
+    "device": lambda name, text: text.lower(),
+    "policy_head": word,
+    "value_head": word,
+}
+UCI: dict[str, Reader] = {  # the evaluator's own; it passes others on to the engine
+    "nodes": number(int, 1, 10**12),
+    "depth": number(int, 0, 200),
+    "policy_depth": number(int, 1, 200),
+    "PolicyTemperature": number(float, 0.005, 10),
+    "timeout": number(float, 0.01, 86400),
+    "reproducible": truth,
+}
+
+
+# ------------------------------------------------------------------ evaluators
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorSpec:
     """Names and options of an evaluator; hashable, and can be sent to other processes.
@@ -174,7 +245,7 @@ def _workers(spec: EvaluatorSpec) -> int | None:
     numbers = [text for name, text in spec.options if name.lower() == WORKERS]
     if len(numbers) > 1:
         raise InvalidParameterError(f"the option {WORKERS} is given twice")
-    return int(read.number(int, 1, MAX_WORKERS)(WORKERS, numbers[0])) if numbers else None
+    return int(number(int, 1, MAX_WORKERS)(WORKERS, numbers[0])) if numbers else None
 
 
 def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
@@ -213,11 +284,11 @@ class _Kind:
 
 
 _KINDS = {
-    "builtin": _Kind("builtin.evaluator", "BuiltinEvaluator", read.BUILTIN),
-    "uniform": _Kind("uniform", "UniformEvaluator", {"threads": read.THREADS}),
-    "nnue": _Kind("nnue.evaluator", "NnueEvaluator", read.BUILTIN),
-    "lc0": _Kind("lc0.evaluator", "Lc0Evaluator", read.LC0),
-    "uci": _Kind("uci.evaluator", "UciEvaluator", read.UCI, passes_on=True),
+    "builtin": _Kind("builtin.evaluator", "BuiltinEvaluator", BUILTIN),
+    "uniform": _Kind("uniform", "UniformEvaluator", THREADS),
+    "nnue": _Kind("nnue.evaluator", "NnueEvaluator", BUILTIN),
+    "lc0": _Kind("lc0.evaluator", "Lc0Evaluator", LC0),
+    "uci": _Kind("uci.evaluator", "UciEvaluator", UCI, passes_on=True),
     "FILE.py": _Kind("factory", "of_class", {}, passes_on=True),
 }
 
@@ -315,7 +386,7 @@ def _parts(spec: EvaluatorSpec) -> dict[Part, tuple[_Kind, str, Options]]:
             )
         if known.lower() in {other.lower() for other in options}:
             raise InvalidParameterError(f"the option {known} is given twice")
-        options[known] = kind.options.get(known, read.word)(known, text)
+        options[known] = kind.options.get(known, word)(known, text)
     return found
 
 

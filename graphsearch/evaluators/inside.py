@@ -34,13 +34,11 @@ Work = Callable[[int], None]  # called with the number of a portion
 class BatchTask:
     """The portions of one batch in progress: of other threads, and of the one that waits for the result."""
 
-    def __init__(self, work: Work, portions: int, threads: ThreadPoolExecutor | None, helpers: int) -> None:
+    def __init__(self, work: Work, portions: int, threads: ThreadPoolExecutor, helpers: int) -> None:
         """Starts to work on the portions with some helping threads."""
         self._work = work
         self._portions = iter(range(portions))  # shared: each portion goes to one thread
-        self._helpers: list[Future[None]] = []
-        if threads is not None:
-            self._helpers = [threads.submit(self._work_off) for _ in range(min(helpers, portions))]
+        self._helpers = [threads.submit(self._work_off) for _ in range(min(helpers, portions))]
 
     def _work_off(self) -> None:
         try:
@@ -87,7 +85,9 @@ class EvaluationThreads:
     def __init__(self, count: int) -> None:
         """Makes a team of `count` threads, at least 1, including the caller's; starts none yet."""
         self.count = count
-        self._threads: ThreadPoolExecutor | None = None
+        # kernels that run as plain Python compute hashes, which wrap around
+        start = partial(np.seterr, over="ignore")
+        self._threads = ThreadPoolExecutor(max(1, count - 1), "graphsearch-evaluation", start)
 
     def begin(self, work: Work, portions: int) -> BatchTask:
         """Starts a task on the threads and returns it; `BatchTask.result` works on it, too.
@@ -96,17 +96,11 @@ class EvaluationThreads:
           work: called on any of the threads with the number of a portion.
           portions: number of portions.
         """
-        if self._threads is None and self.count > 1:
-            # kernels that run as plain Python compute hashes, which wrap around
-            start = partial(np.seterr, over="ignore")
-            self._threads = ThreadPoolExecutor(self.count - 1, "graphsearch-evaluation", start)
         return BatchTask(work, portions, self._threads, self.count - 1)
 
     def close(self) -> None:
         """Ends the threads after their current portions. A second call does nothing."""
-        if self._threads is not None:
-            self._threads.shutdown()
-            self._threads = None
+        self._threads.shutdown()
 
 
 PORTION = 8  # positions in a portion; a batch of 256 has 32 portions, and taking one costs 4 us
@@ -189,8 +183,9 @@ class KernelEvaluator(Evaluator):
         return Evaluation(wdl_of(arrays.values), arrays.priors)
 
     def close(self) -> None:
-        """Ends its threads."""
+        """Ends its threads; a later use starts others."""
         self.team.close()
+        del self.team
 
 
 class Filler:

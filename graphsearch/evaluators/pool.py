@@ -18,11 +18,11 @@ from ..base.system import cores
 from ..position.board import fen_of, unpack
 from ..store.provenance import EvaluatorIdentity
 from ..workers.executor import Site, Workers
-from .options import MAX_WORKERS
 from .protocol import Evaluation, Evaluator, PositionBatch, check_shapes
 
 Make = Callable[[], Evaluator]
 LOCAL, RAY = "local", "ray"
+MAX_WORKERS = 1024
 PART_SECONDS = 600.0  # after which a worker with a part counts as hung; it may load or compile first
 PARTS = 2  # of a batch for each worker: fast workers do more than slow ones
 

@@ -118,10 +118,8 @@ class PositionBatch:
 
     def part(self, begin: int, end: int) -> PositionBatch:
         """Returns the positions from `begin` to `end` (exclusive)."""
-        offsets = self.offsets[begin : end + 1]
-        moves = self.moves[offsets[0] : offsets[-1]]
-        lines = self.lines.of(slice(begin, end)) if self.lines else None
-        return PositionBatch(self.words[begin:end], moves, offsets - offsets[0], lines)
+        at = np.arange(len(self))
+        return self.rows((begin <= at) & (at < end))
 
     def rows(self, chosen: NDArray[np.bool_]) -> PositionBatch:
         """Returns the positions selected by a mask `[B]`, in the same order."""
@@ -159,10 +157,10 @@ class Evaluation:
     @classmethod
     def of_parts(cls, parts: Sequence[Evaluation]) -> Evaluation:
         """Returns the evaluation of a batch from those of its parts, without bounds."""
-        wdl = [np.zeros((0, 3), np.float32), *(part.wdl for part in parts)]
+        none = cls(np.zeros((0, 3), np.float32), np.zeros(0, np.float32))
+        parts = [none, *parts]
         return cls(
-            np.concatenate(wdl),
-            np.concatenate([np.zeros(0, np.float32), *(part.priors for part in parts)]),
+            np.concatenate([part.wdl for part in parts]), np.concatenate([part.priors for part in parts])
         )
 
 
@@ -262,33 +260,26 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
     wdl = np.asarray(evaluation.wdl, np.float32)
     priors = np.asarray(evaluation.priors, np.float32)
     check_shapes(batch, Evaluation(wdl, priors))
-    sums = np.add.reduceat(priors, batch.offsets[:-1]) if len(batch) else np.zeros(0, np.float32)
-    totals = wdl.sum(axis=1)
+    sums, totals = np.add.reduceat(priors, batch.offsets[:-1]), wdl.sum(axis=1)
+    least = np.minimum(wdl.min(axis=1), np.minimum.reduceat(priors, batch.offsets[:-1]))
     # these comparisons also reject NaN (never >= 0) and infinity (never near 1)
-    good = (np.abs(totals - 1) <= SUM_TOLERANCE) & (np.abs(sums - 1) <= SUM_TOLERANCE)
-    good &= (wdl >= 0).all(axis=1)
-    good_moves = priors >= 0
-    if not (good.all() and good_moves.all()):
-        row = int(np.argmin(good))
-        if not good_moves.all():
-            row = int(np.searchsorted(batch.offsets, np.argmin(good_moves), "right")) - 1
-        fen = fen_of(unpack(batch.words[row].tolist()))
-        raise EvaluatorError(f"the evaluator's answer is not a probability: {fen}")
-    wdl, priors = wdl / totals[:, None], priors / batch.by_move(sums)
-    return Evaluation(wdl, priors, _checked_bounds(batch, evaluation.bounds))
+    good = (np.abs(totals - 1) <= SUM_TOLERANCE) & (np.abs(sums - 1) <= SUM_TOLERANCE) & (least >= 0)
+    _expect(batch, good, "the evaluator's answer is not a probability")
+    bounds = evaluation.bounds
+    if bounds is not None:
+        bounds = np.asarray(bounds, np.int8)
+        if bounds.shape != (len(batch), 2):
+            raise EvaluatorError(f"the evaluator answered {bounds.shape} bounds to {len(batch)} positions")
+        good = (bounds[:, 0] <= bounds[:, 1]) & (np.abs(bounds) <= 1).all(axis=1)
+        _expect(batch, good, "the evaluator's bounds are not an interval within -1 and 1")
+    return Evaluation(wdl / totals[:, None], priors / batch.by_move(sums), bounds)
 
 
-def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> NDArray[np.int8] | None:
-    if bounds is None:
-        return None
-    bounds = np.asarray(bounds, np.int8)
-    if bounds.shape != (len(batch), 2):
-        raise EvaluatorError(f"the evaluator answered {bounds.shape} bounds to {len(batch)} positions")
-    bad = (bounds[:, 0] > bounds[:, 1]) | (np.abs(bounds) > 1).any(axis=1)
-    if bad.any():
-        fen = fen_of(unpack(batch.words[int(np.argmax(bad))].tolist()))
-        raise EvaluatorError(f"the evaluator's bounds are not an interval within -1 and 1: {fen}")
-    return bounds
+def _expect(batch: PositionBatch, good: NDArray[np.bool_], what: str) -> None:
+    """Raises EvaluatorError with the first position that is not good."""
+    if not good.all():
+        fen = fen_of(unpack(batch.words[int(np.argmin(good))].tolist()))
+        raise EvaluatorError(f"{what}: {fen}")
 
 
 def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:

@@ -119,8 +119,6 @@ class Syzygy:
                 f" and {DTZ_FILES} beside them"
             )
         self.most_men = max(len(name) - 1 for name in names)
-        # of the last position, which is asked again: its result and best moves
-        self._ranked: tuple[str, tuple[int, list[chess.Move]] | None] = "", None
         self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in self.folders)
 
     def result(self, board: chess.Board) -> int | None:
@@ -190,7 +188,7 @@ class Syzygy:
           at least one move; None if the tables do not have the position, or the game is over.
         """
         best = self._best(board)
-        return None if best is None else list(best[1])
+        return best and best[1]
 
     def best_line(
         self, board: chess.Board, first: chess.Move | None = None
@@ -212,16 +210,8 @@ class Syzygy:
 
     def _best(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
         """Returns the result of a position with its clock and the best moves; None as in `best_moves`."""
-        if not self.has_dtz:
-            return None
-        fen = fen_of(board)
-        if fen != self._ranked[0]:
-            self._ranked = fen, self._rank_moves(board)
-        return self._ranked[1]
-
-    def _rank_moves(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
         ranks: dict[chess.Move, tuple[int, int]] = {}
-        for move in self.safe_moves(board) or ():
+        for move in (self.safe_moves(board) if self.has_dtz else None) or ():
             rank = self._rank(board, move)
             if rank is None:
                 return None
@@ -231,23 +221,21 @@ class Syzygy:
 
     def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
         """Returns the rank of a move, (result, speed), larger is better; None if no table has it."""
+        board = board.copy(stack=False)
         board.push(move)
-        try:
-            if board.is_checkmate():
-                return 1, 0
-            if board.is_stalemate() or board.is_insufficient_material():
-                return 0, 0
-            dtz = self._probe(self._tables.probe_dtz, board)
-            if dtz is None:
-                return None
-            sign = (dtz < 0) - (dtz > 0)
-            if board.halfmove_clock >= MAX_CLOCK:
-                return 0, 0
-            if abs(dtz) + board.halfmove_clock > MAX_CLOCK:
-                return 0, sign
-            return sign, -sign * (abs(dtz) if board.halfmove_clock else 1)
-        finally:
-            board.pop()
+        if board.is_checkmate():
+            return 1, 0
+        if board.is_stalemate() or board.is_insufficient_material():
+            return 0, 0
+        dtz = self._probe(self._tables.probe_dtz, board)
+        if dtz is None:
+            return None
+        sign = (dtz < 0) - (dtz > 0)
+        if board.halfmove_clock >= MAX_CLOCK:
+            return 0, 0
+        if abs(dtz) + board.halfmove_clock > MAX_CLOCK:
+            return 0, sign
+        return sign, -sign * (abs(dtz) if board.halfmove_clock else 1)
 
     def _probe(self, probe: Probe, board: chess.Board) -> int | None:
         try:

@@ -17,7 +17,7 @@ from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0 import evaluator
 from graphsearch.evaluators.lc0.convert import read_network
-from graphsearch.evaluators.lc0.exported import Exported
+from graphsearch.evaluators.lc0.exported import read_exported
 from tests.conftest import shared_data
 from tests.support.random_lc0 import RandomNetwork, Shape, tower
 
@@ -209,7 +209,7 @@ def test_sizes_that_the_batch_decides_are_known() -> None:
         "rest": np.array([64, 64], np.int64),
         "codes": np.zeros((1, 64, 64), np.float32),
     }
-    assert Exported(model(nodes, constants), "it").widest == 112 * 64
+    assert read_exported(model(nodes, constants), "it").widest == 112 * 64
 
 
 SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
@@ -235,10 +235,10 @@ CONVERTED = {
 @pytest.mark.parametrize("name", CONVERTED)
 def test_what_this_program_converts_is_allowed(name: str) -> None:
     network = read_network(CONVERTED[name], "tiny")
-    found = Exported(network.model, "tiny")
+    found = read_exported(network.model, "tiny")
     assert 64 * 3 <= found.widest < 64 * 64 * 64
-    assert found.has_wdl == network.wdl
+    assert found.wdl == network.wdl
 
 
 def test_a_network_of_lc0_is_allowed() -> None:
-    assert Exported(shared_data("nets/maia-1900.onnx").read_bytes(), "maia").widest == 80 * 64
+    assert read_exported(shared_data("nets/maia-1900.onnx").read_bytes(), "maia").widest == 80 * 64

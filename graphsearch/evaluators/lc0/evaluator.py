@@ -16,20 +16,11 @@ from ...base.limits import ACTIVATIONS
 from ...store.provenance import EvaluatorIdentity, Option
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from ..uci.program import network_bytes
-from .convert import (
-    PLANES_NAME,
-    POLICY_HEAD,
-    POLICY_NAME,
-    VALUE_HEAD,
-    VALUE_NAME,
-    WDL_NAME,
-    Model,
-    read_network,
-)
-from .exported import Exported
+from .convert import PLANES_NAME, POLICY_HEAD, POLICY_NAME, VALUE_HEAD, VALUE_NAME, WDL_NAME, read_network
+from .exported import read_exported
 from .planes import HISTORY_FILL, planes_and_transforms, turned_back
 from .policy import priors
-from .weights import CLASSICAL_INPUT, needed
+from .weights import needed
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = "line", "position"  # earlier plies in the input: those of the line, or none
@@ -94,7 +85,12 @@ class Lc0Evaluator(Evaluator):
             the device or head does not exist.
         """
         data, label = network_bytes(path), str(path)
-        network = _network(data, label, policy_head, value_head)
+        if not label.endswith(".onnx"):
+            network = read_network(data, label, policy_head, value_head)
+        elif (policy_head, value_head) == (POLICY_HEAD, VALUE_HEAD):
+            network = read_exported(data, label)
+        else:
+            raise EvaluatorError(f"{label} is an ONNX model with one policy and one value: name no head")
         if network.widest > ACTIVATIONS.most:
             raise EvaluatorError(
                 f"{label} is too large: one of its layers has {network.widest:,} outputs for a position, the"
@@ -174,16 +170,6 @@ def padded_size(count: int) -> int:
     [1, 4, 64, 64, 128, 256]
     """
     return 1 << (count - 1).bit_length() if count <= EVEN else -(-count // EVEN) * EVEN
-
-
-def _network(data: bytes, label: str, policy_head: str, value_head: str) -> Model:
-    """Returns the model of a file; `label` is its name."""
-    if not label.endswith(".onnx"):
-        return read_network(data, label, policy_head, value_head)
-    if (policy_head, value_head) != (POLICY_HEAD, VALUE_HEAD):
-        raise EvaluatorError(f"{label} is an ONNX model with one policy and one value: name no head")
-    checked = Exported(data, label)
-    return Model(data, CLASSICAL_INPUT, checked.has_wdl, checked.widest)
 
 
 # ---------------------------------------------------------- onnxruntime

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from ...base.errors import EvaluatorError
 from ...base.limits import ACTIVATIONS, shortened
-from .convert import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME
+from .convert import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, Model
 from .planes import PLANES
 from .policy import POLICY_SIZE
-from .weights import needed
+from .weights import CLASSICAL_INPUT, needed
 
 if TYPE_CHECKING:
     import onnx
@@ -40,23 +40,22 @@ LEAST_BITS = 4  # of a number in a constant
 Shapes = dict[str, Sequence[int]]
 
 
-class Exported:
-    """A checked model.
+def read_exported(data: bytes, name: str) -> Model:
+    """Returns a checked model.
 
-    Attributes:
-      has_wdl: whether its value is WDL; else Q.
-      widest: number of outputs of the largest layer for one position.
+    Args:
+      data: the file's content. name: the file's name, for errors.
+
+    Raises:
+      EvaluatorError: if it is no ONNX model or not an allowed one; if the package `onnx` is missing.
     """
+    return Model(data, CLASSICAL_INPUT, *_Check(data, name).ends_and_widest())
+
+
+class _Check:
+    """The checks of one file."""
 
     def __init__(self, data: bytes, name: str) -> None:
-        """Checks a model.
-
-        Args:
-          data: the file's content. name: the file's name, for errors.
-
-        Raises:
-          EvaluatorError: if it is no ONNX model or not an allowed one; if the package `onnx` is missing.
-        """
         self._name, self._bytes = name, len(data)
         try:
             self._model: onnx.ModelProto = needed("onnx").load_model_from_string(data)
@@ -65,11 +64,13 @@ class Exported:
                 f"{name} cannot be loaded: it is no ONNX model: {str(error).strip().partition(chr(10))[0]}"
             ) from None
         self._graph = self._model.graph
+
+    def ends_and_widest(self) -> tuple[bool, int]:
+        """Checks everything; returns whether the value is WDL, and the size of the largest layer."""
         self._check_parts()
         self._check_integers()
         shapes = self._shapes()
-        self.has_wdl = self._check_ends(shapes)
-        self.widest = self._check_sizes(shapes)
+        return self._check_ends(shapes), self._check_sizes(shapes)
 
     def _refused(self, reason: str) -> EvaluatorError:
         return EvaluatorError(

@@ -31,24 +31,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position.board import (
-    BLACK,
-    BLACK_TO_MOVE,
-    CASTLING_BITS,
-    CASTLING_SHIFT,
-    CLOCK_BITS,
-    CLOCK_SHIFT,
-    EN_PASSANT_BITS,
-    EN_PASSANT_SHIFT,
-    FILE_BITS,
-    KINGS,
-    META,
-    PAWNS,
-    ROOK_FILES_SHIFT,
-    STANDARD_ROOK_FILES,
-    WHITE,
-    pack,
-)
+from ...position import board as word
 from ..protocol import LINE_PLIES, Lines
 from .policy import POLICY_SIZE, policy_moves
 from .weights import CLASSICAL_INPUT
@@ -61,7 +44,7 @@ AUXILIARY = PLIES * PLY_PLANES  # 104, the first plane of castling, side, clock 
 PLANES = AUXILIARY + 8
 SQUARES = 64
 
-_START = pack(chess.Board())
+_START = word.pack(chess.Board())
 _PLACE_BITS = np.uint64(0xFFF)  # of META: side, castling, en passant
 _BITS = np.uint64(1) << np.arange(SQUARES, dtype=np.uint64)
 
@@ -79,24 +62,24 @@ def input_planes(
       rooks: whether planes 104 and 105 have the castling rooks.
     """
     planes = np.zeros((len(words), PLANES, SQUARES), np.float32)
-    meta = words[:, META].astype(np.int64)
-    black = meta & BLACK_TO_MOVE
+    meta = words[:, word.META].astype(np.int64)
+    black = meta & word.BLACK_TO_MOVE
     plies = planes[:, :AUXILIARY].reshape(len(words), PLIES, PLY_PLANES, SQUARES)
     plies[:, :, :REPETITION] = _men(lines.words if lines else words[:, None], black != 0)
     if lines:
         plies[:, :, REPETITION] = lines.repeated[:, :, None]
     rows = np.arange(len(words))
-    files = meta >> ROOK_FILES_SHIFT ^ STANDARD_ROOK_FILES
+    files = meta >> word.ROOK_FILES_SHIFT ^ word.STANDARD_ROOK_FILES
     for i in range(4):  # our O-O-O and O-O, then theirs; META has K Q k q
         right = (i // 2 ^ black) * 2 + 1 - i % 2
-        has = meta >> CASTLING_SHIFT + right & 1 != 0
+        has = meta >> word.CASTLING_SHIFT + right & 1 != 0
         if rooks:
-            square = (files >> FILE_BITS * right & 7) + 56 * (i // 2)
+            square = (files >> word.FILE_BITS * right & 7) + 56 * (i // 2)
             planes[rows[has], AUXILIARY + i % 2, square[has]] = 1
         else:
             planes[has, AUXILIARY + i] = 1
     planes[:, AUXILIARY + 4] = black[:, None]
-    planes[:, AUXILIARY + 5] = (meta >> CLOCK_SHIFT & CLOCK_BITS)[:, None]
+    planes[:, AUXILIARY + 5] = (meta >> word.CLOCK_SHIFT & word.CLOCK_BITS)[:, None]
     planes[:, AUXILIARY + 7] = 1
     return planes.reshape(-1, PLANES, 8, 8)
 
@@ -109,27 +92,27 @@ def _men(line: NDArray[np.uint64], black: NDArray[np.bool_]) -> NDArray[np.uint8
       black: `[B]` whether Black is to move in the latest.
     """
     rows = np.arange(len(line))
-    known = (line[:, :, KINGS] != 0).sum(axis=1)
+    known = (line[:, :, word.KINGS] != 0).sum(axis=1)
     shown = line[rows[:, None], np.minimum(np.arange(PLIES), known[:, None] - 1)]
-    sides = shown[:, :, [WHITE, BLACK]]
+    sides = shown[:, :, [word.WHITE, word.BLACK]]
     sides[black] = sides[black][:, :, ::-1]
-    men = shown[:, :, None, : KINGS + 1] & sides[..., None]  # [B, PLIES, ours and theirs, kinds]
+    men = shown[:, :, None, : word.KINGS + 1] & sides[..., None]  # [B, PLIES, ours and theirs, kinds]
     is_fill = np.arange(PLIES) >= known[:, None]
     # the pawn that may be captured en passant goes back to its start square
     oldest = line[rows, known - 1]
-    meta = oldest[:, META].astype(np.int64)
-    black_moves = meta & BLACK_TO_MOVE != 0
-    square = (meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS) - 1
+    meta = oldest[:, word.META].astype(np.int64)
+    black_moves = meta & word.BLACK_TO_MOVE != 0
+    square = (meta >> word.EN_PASSANT_SHIFT & word.EN_PASSANT_BITS) - 1
     rank = np.where(black_moves, 8, -8)
     pushed = np.where(square >= 0, _BITS[(square + rank) % 64] | _BITS[(square - rank) % 64], 0)
     pusher = (black_moves == black).astype(np.int64)
-    men[rows, :, pusher, PAWNS] ^= np.where(is_fill, pushed[:, None], 0)
-    same = (oldest[:, :META] == _START[:META]).all(axis=1)
-    same &= (oldest[:, META] ^ _START[META]) & _PLACE_BITS == 0
+    men[rows, :, pusher, word.PAWNS] ^= np.where(is_fill, pushed[:, None], 0)
+    same = (oldest[:, : word.META] == _START[: word.META]).all(axis=1)
+    same &= (oldest[:, word.META] ^ _START[word.META]) & _PLACE_BITS == 0
     men[is_fill & same[:, None]] = 0
     men[black] = men[black].byteswap()  # mirrors the ranks
     bits = np.unpackbits(men.astype("<u8").view(np.uint8), axis=-1, bitorder="little")
-    return bits.reshape(len(line), PLIES, 2 * (KINGS + 1), SQUARES)
+    return bits.reshape(len(line), PLIES, 2 * (word.KINGS + 1), SQUARES)
 
 
 _FIRST_CANONICAL, _FIRST_HECTOPLIES = 3, 4  # numbers of inputs
@@ -156,11 +139,11 @@ def planes_and_transforms(
     if kind == CLASSICAL_INPUT:
         return input_planes(words, lines=lines), None
     planes = input_planes(words, lines=lines, rooks=True)
-    latest = words[:, META].astype(np.int64)
+    latest = words[:, word.META].astype(np.int64)
     transforms = None
     if kind >= _FIRST_CANONICAL:
         planes[:, AUXILIARY + 4] = 0
-        square = (latest >> EN_PASSANT_SHIFT & EN_PASSANT_BITS) - 1
+        square = (latest >> word.EN_PASSANT_SHIFT & word.EN_PASSANT_BITS) - 1
         rows = np.flatnonzero(square >= 0)
         planes[rows, AUXILIARY + 4, 7, square[rows] % 8] = 1
         history = lines.words if lines else words[:, None]
@@ -170,7 +153,7 @@ def planes_and_transforms(
     if kind >= _FIRST_HECTOPLIES:
         planes[:, AUXILIARY + 5] /= 100
     if kind in _ARMAGEDDON:
-        planes[:, AUXILIARY + 6] = (latest & BLACK_TO_MOVE)[:, None, None]
+        planes[:, AUXILIARY + 6] = (latest & word.BLACK_TO_MOVE)[:, None, None]
     return planes, transforms
 
 
@@ -182,14 +165,14 @@ def _mask_plies(
     Irreversible are captures, pawn moves, lost castling rights and en passant squares. Unknown plies are
     treated as the oldest known one.
     """
-    known = (history[:, :, KINGS] != 0).sum(axis=1)
+    known = (history[:, :, word.KINGS] != 0).sum(axis=1)
     at = np.minimum(np.arange(PLIES)[None], known[:, None] - 1)
-    meta = np.take_along_axis(history[:, :, META], at, axis=1).astype(np.int64)
-    same_rights = (meta ^ meta[:, :1]) >> CASTLING_SHIFT & CASTLING_BITS == 0
-    no_capture = meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS == 0
+    meta = np.take_along_axis(history[:, :, word.META], at, axis=1).astype(np.int64)
+    same_rights = (meta ^ meta[:, :1]) >> word.CASTLING_SHIFT & word.CASTLING_BITS == 0
+    no_capture = meta >> word.EN_PASSANT_SHIFT & word.EN_PASSANT_BITS == 0
     no_capture[:, 0] = True
     goes_on = np.ones_like(same_rights)
-    goes_on[:, 1:] = (meta >> CLOCK_SHIFT & CLOCK_BITS != 0)[:, :-1]
+    goes_on[:, 1:] = (meta >> word.CLOCK_SHIFT & word.CLOCK_BITS != 0)[:, :-1]
     shown = np.logical_and.accumulate(same_rights & no_capture & goes_on, axis=1)
     plies = planes[:, :AUXILIARY].reshape(len(planes), PLIES, PLY_PLANES, 8, 8)
     if repeats_only:
@@ -207,7 +190,7 @@ def _mask_plies(
 def _turn(planes: Planes, latest: NDArray[np.int64]) -> Transforms:
     transforms = np.array(
         [
-            0 if meta >> CASTLING_SHIFT & CASTLING_BITS else _transform(men)
+            0 if meta >> word.CASTLING_SHIFT & word.CASTLING_BITS else _transform(men)
             for meta, men in zip(latest.tolist(), planes[:, : PLY_PLANES - 1], strict=True)
         ],
         np.int64,

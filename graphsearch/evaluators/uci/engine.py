@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import chess
@@ -26,7 +26,7 @@ import chess.engine
 
 from ...base.errors import EvaluatorError, InvalidParameterError
 from ...base.system import end_group, ending_with_parent, own_group
-from ..options import UCI, truth
+from ..factory import UCI, truth
 from .program import Program
 
 HANDSHAKE_SECONDS = 3.0  # the least time to start a program in, where searches may take less
@@ -38,7 +38,6 @@ MOST_BYTES = 1 << 20  # of a line; engines print less than a hundredth of this
 LAST_WORDS = 3  # lines of stderr that an error shows
 
 Options = Mapping[str, chess.engine.Option]  # that an engine declares, by name
-Configure = Callable[[Options], chess.engine.ConfigMapping]  # returns the options to set
 
 
 class EngineFailureError(Exception):
@@ -49,20 +48,21 @@ class UciEngine:
     """A running engine. Any thread may call its methods, `kill` also during a search.
 
     Attributes:
-      name: the engine's for itself, with its version. options: that it declares.
+      name: the engine's for itself, with its version. options: that it declares. set_options: those set.
       most_lines: the largest number of lines of one search (MultiPV).
       process: its id.
     """
 
-    def __init__(self, program: Program, configure: Configure, *, seconds: float) -> None:
+    def __init__(self, program: Program, options: Mapping[str, str], *, seconds: float) -> None:
         """Starts and configures an engine.
 
         Args:
-          configure: returns the options to set.
+          options: to set.
           seconds: for the UCI handshake, at least HANDSHAKE_SECONDS.
 
         Raises:
           EngineFailureError: if the program cannot be started, is no UCI engine, or does not become ready.
+          InvalidParameterError: if it does not have an option, or does not allow its value.
         """
         pipe = subprocess.PIPE
         try:
@@ -86,7 +86,8 @@ class UciEngine:
             self._handshake(max(seconds, HANDSHAKE_SECONDS))
             multi = self._declared("MultiPV")
             self.most_lines = 1 if multi is None else multi.max or 1
-            self._configure(configure(self.options))
+            self.set_options = engine_options(self.options, options, program.label)
+            self._configure(self.set_options)
         except BaseException:
             self.kill()
             raise
@@ -119,12 +120,14 @@ class UciEngine:
             self._process.stdin.write(f"{line}\n".encode())
             self._process.stdin.flush()
 
-    def _hear(self, word: str, seconds: float, keep: str = "") -> list[str]:
+    def _hear(self, word: str, seconds: float, late: str, *, keep: str = "", ended: str = "{}") -> list[str]:
         """Returns the lines with the text `keep`, up to the next that begins with a word, and that one.
 
+        Args:
+          late: the message if it does not come within some seconds. ended: if the engine ends; {} says how.
+
         Raises:
-          TimeoutError: if it does not come within some seconds.
-          EngineFailureError: if the engine ends; the message says how.
+          EngineFailureError: in both cases.
         """
         found: deque[str] = deque(maxlen=KEPT_LINES)
         until = time.monotonic() + seconds
@@ -135,12 +138,12 @@ class UciEngine:
                 break
             if line is None:
                 self._lines.put(None)  # for the next call
-                raise EngineFailureError(self._ending())
+                raise EngineFailureError(ended.format(self._ending()))
             if line.split(None, 1)[:1] == [word]:
                 return [*found, line]
             if keep in line:
                 found.append(line)
-        raise TimeoutError
+        raise EngineFailureError(late)
 
     def _ending(self) -> str:
         """Describes how the process ended, with its last lines on stderr."""
@@ -162,15 +165,8 @@ class UciEngine:
 
     def _handshake(self, seconds: float) -> None:
         self._say("uci")
-        try:
-            lines = self._hear("uciok", seconds)
-        except TimeoutError:
-            raise EngineFailureError(
-                f"is not a UCI engine: it did not answer `uci` within {seconds:.0f} seconds"
-            ) from None
-        except EngineFailureError as failed:
-            raise EngineFailureError(f"is not a UCI engine: it {failed}") from None
-        for line in lines:
+        late = f"is not a UCI engine: it did not answer `uci` within {seconds:.0f} seconds"
+        for line in self._hear("uciok", seconds, late, ended="is not a UCI engine: it {}"):
             if line.startswith("id name "):
                 self.name = line.removeprefix("id name ").strip()
             elif line.startswith("option name "):
@@ -181,12 +177,8 @@ class UciEngine:
         for name, value in {"UCI_AnalyseMode": True, **options}.items():
             self._set(name, value)
         self._say("isready")
-        try:
-            self._hear("readyok", READY_SECONDS)
-        except TimeoutError:
-            raise EngineFailureError(f"was not ready within {READY_SECONDS:.0f} seconds") from None
-        except EngineFailureError as failed:
-            raise EngineFailureError(f"{failed} when its options were set") from None
+        late = f"was not ready within {READY_SECONDS:.0f} seconds"
+        self._hear("readyok", READY_SECONDS, late, ended="{} when its options were set")
 
     def _declared(self, name: str) -> chess.engine.Option | None:
         return {own.lower(): option for own, option in self.options.items()}.get(name.lower())
@@ -215,21 +207,17 @@ class UciEngine:
           EngineFailureError: if the engine hangs, ends, or returns an illegal move; the caller must kill it.
         """
         until = time.monotonic() + seconds
-        try:
-            for name, value in (("Ponder", False), ("MultiPV", lines)):
-                self._set(name, value)
-            if self._is_new_game:
-                self._is_new_game = False
-                self._say("ucinewgame\nisready")
-                self._hear("readyok", seconds)
-            self._set("UCI_Chess960", board.chess960)
-            self._say(f"position fen {board.fen(shredder=board.chess960, en_passant='fen')}\ngo {limit}")
-            *found, last = self._hear("bestmove", until - time.monotonic(), keep=" score ")
-        except TimeoutError:
-            hint = " (some engines want depth=)" if limit.startswith("nodes") else ""
-            raise EngineFailureError(
-                f"did not answer `go {limit}` within {seconds:g} seconds{hint}"
-            ) from None
+        hint = " (some engines want depth=)" if limit.startswith("nodes") else ""
+        late = f"did not answer `go {limit}` within {seconds:g} seconds{hint}"
+        for name, value in (("Ponder", False), ("MultiPV", lines)):
+            self._set(name, value)
+        if self._is_new_game:
+            self._is_new_game = False
+            self._say("ucinewgame\nisready")
+            self._hear("readyok", seconds, late)
+        self._set("UCI_Chess960", board.chess960)
+        self._say(f"position fen {board.fen(shredder=board.chess960, en_passant='fen')}\ngo {limit}")
+        *found, last = self._hear("bestmove", until - time.monotonic(), late, keep=" score ")
         best = "".join(last.split()[1:2])
         with contextlib.suppress(ValueError):
             if board.parse_uci(best.lower()):  # the null move is none

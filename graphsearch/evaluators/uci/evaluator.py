@@ -26,7 +26,7 @@ from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL
 from ...store.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
-from .engine import EngineFailureError, Options, UciEngine, engine_options, failure
+from .engine import EngineFailureError, UciEngine, failure
 from .program import file_digest, find_program, interpreter_of, named_file
 from .scores import WIN_CP, WIN_SCALE, Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
 
@@ -146,16 +146,13 @@ class UciEvaluator(Evaluator):
             engines must not be mixed.
         """
         if not self._engines:
-            started = UciEngine(self.program, self._configured, seconds=self._timeout)
+            started = UciEngine(self.program, self._options, seconds=self._timeout)
             self._engines.append(started)
             if not self._finalizer.alive:  # `close` may have come before
                 raise EngineFailureError("was closed")
             if self._name not in ("", started.name):
                 raise EngineFailureError(f"calls itself {started.name!r} now, not {self._name!r} as before")
         return self._engines[0]
-
-    def _configured(self, declared: Options) -> chess.engine.ConfigMapping:
-        return engine_options(declared, self._options, self.program.label)
 
     def _answer(self, board: chess.Board, moves: Moves) -> tuple[WDL, NDArray[np.float64]]:
         """Returns the WDL and the priors of a position; starts another engine if one fails."""
@@ -226,7 +223,7 @@ class UciEvaluator(Evaluator):
 
     # ---------------------------------------------------------- identity
     def _identity(self, engine: UciEngine) -> EvaluatorIdentity:
-        set_options = self._configured(engine.options)
+        set_options = engine.set_options
         options = {"engine": engine.name, **self._program_options(engine, set_options), **self._own_options()}
         options |= {name: value for name, value in set_options.items() if value is not None}
         shows_wdl = any(name.lower() == SHOW_WDL and on for name, on in set_options.items())

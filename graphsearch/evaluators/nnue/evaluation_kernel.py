@@ -12,13 +12,11 @@ image of the position, as the network does: so move ordering breaks ties alike i
 
 Accumulators: the sums of the rows of a position's features, one sum for each side's view.
 
-A position has two accumulators, White's view first, each `row_words` long. They are exact integers: an
-accumulator updated move by move equals a fresh sum, bit for bit.
+A king's move changes all features of its side's view. So an accumulator, `row_words` long, is made from that
+of the last board with that king on that square: the boards of one search differ by few men. Accumulators are
+exact integers: an updated one equals a fresh sum, bit for bit.
 
-A king's move changes all features of its side's view. `refresh_view` then starts from the last board with
-that king on that square, and its accumulator: the boards of one search differ by few men.
-
-    area     2 lists of men | each ply's accumulators | a board and an accumulator for each side's king square
+    area     a list of men | for each side's king square a board, its accumulator and the next one
 
 A feature is the index of a row (HalfKAv2_hm): a man on its square, combined with the own king's square. In
 Black's view the ranks are mirrored; in both views the files are, so that the own king stands on e to h.
@@ -69,8 +67,6 @@ from ..builtin.evaluation_kernel import (
 from ..quiescence_kernel import (
     COUNT,
     FRAME_WORDS,
-    FRAMES,
-    KEPT,
     LIST,
     NEXT,
     STACK_WORDS,
@@ -99,19 +95,6 @@ def view_of(king: int64, side: int64) -> tuple[int64, int64]:
 
 
 @inner
-def feature_of(man: int64, side: int64, turn: int64, first: int64) -> int64:
-    """Returns the feature of a man in a side's view.
-
-    Args:
-      man: square | colour << 6 | kind << 7.
-      turn, first: the side's `view_of`.
-    """
-    kind = man >> 7
-    theirs = ((man >> 6) & 1) ^ side
-    return first + kind * 128 + (0 if kind == KINGS else theirs * 64) + ((man & 63) ^ turn)
-
-
-@inner
 def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> int64:
     """Writes the men of `board` that `other` does not have on the same squares; returns their number.
 
@@ -134,16 +117,16 @@ BOARD_WORDS = META  # the words of a position that features depend on
 GONE = 32  # offset in a list of the men that left
 VIEW = 64  # offset in a list of the features of both, in a side's view
 LIST_WORDS = 128
-LISTS_WORDS = 2 * LIST_WORDS  # one for `refresh_view`, one for `accumulate`
-SEEN = U(1)  # KEPT of a frame with valid accumulators
+HEAD_WORDS = 16  # the board, then which accumulator is its; the accumulators are aligned to 64 bytes
 
 
 @inner
 def see(men: Pointer[int64], n: int64, side: int64, king: int64, out: Pointer[int64]) -> None:
-    """Writes the features of n men in the view of a side with its king on a square."""
+    """Writes the features of n men, as `list_men` does, in the view of a side with its king on a square."""
     turn, first = view_of(king, side)
     for i in range(n):
-        out[i] = feature_of(men[i], side, turn, first)
+        kind, theirs = men[i] >> 7, ((men[i] >> 6) & 1) ^ side
+        out[i] = first + kind * 128 + (0 if kind == KINGS else theirs * 64) + ((men[i] & 63) ^ turn)
 
 
 @inner
@@ -175,56 +158,26 @@ def change_view(
 
 
 @inner
-def copy_row(weights: Pointer[int64], source: Pointer[int64], target: Pointer[int64]) -> None:
-    """Copies an accumulator or a row."""
-    for i in range(weights[layout.ROW_WORDS]):
-        target[i] = source[i]
-
-
-@inner
-def refresh_view(
-    weights: Pointer[int64], out: Pointer[int64], s: Position, side: int64, area: Pointer[uint64]
-) -> None:
-    """Writes a side's accumulator of a position, from the last one with its king on that square."""
+def accumulator_of(
+    weights: Pointer[int64], s: Position, side: int64, area: Pointer[uint64]
+) -> Pointer[int64]:
+    """Returns a side's accumulator of a position, from that of the last with its king on that square."""
     words = int64(weights[layout.ROW_WORDS])
-    at = LISTS_WORDS + FRAMES * 2 * words + (side * 64 + king_of(s, side)) * (BOARD_WORDS + words)
-    board = adv(area, at)
-    kept = as_i64(adv(board, int64(BOARD_WORDS)))
+    board = adv(area, LIST_WORDS + (side * 64 + king_of(s, side)) * (HEAD_WORDS + 2 * words))
+    latest = int64(board[BOARD_WORDS])
+    both = as_i64(adv(board, int64(HEAD_WORDS)))
+    kept, out = adv(both, latest * words), adv(both, (1 - latest) * words)
     if board[KINGS] == ZERO:  # first use: start from the empty board
-        empty = adv(weights, weights[layout.ROWS_AT] + layout.EMPTY_BOARD * weights[layout.ROW_WORDS])
-        copy_row(weights, empty, kept)
+        empty = adv(weights, weights[layout.ROWS_AT] + layout.EMPTY_BOARD * words)
+        for i in range(words):
+            kept[i] = empty[i]
     men = as_i64(area)
     come, gone = list_men(s, board, men), list_men(board, s, adv(men, GONE))
     change_view(weights, out, kept, s, side, men, come, gone)
-    copy_row(weights, out, kept)
     for i in range(BOARD_WORDS):
         board[i] = s[i]
-
-
-@inner
-def accumulator_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int64]:
-    """Returns a side's accumulator of the frame at a ply."""
-    return as_i64(adv(area, LISTS_WORDS + (2 * ply + side) * int64(weights[layout.ROW_WORDS])))
-
-
-@inner
-def accumulate(weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]) -> None:
-    """Computes missing accumulators of the frame at a ply, from the nearest lower frame that has them."""
-    below = ply
-    while below >= 0 and stack[below * FRAME_WORDS + KEPT] != SEEN:
-        below -= 1
-    if below == ply:
-        return
-    s, base = adv(stack, ply * FRAME_WORDS), adv(stack, max(below, int64(0)) * FRAME_WORDS)
-    men = as_i64(adv(area, int64(LIST_WORDS)))
-    come, gone = list_men(s, base, men), list_men(base, s, adv(men, GONE))
-    for side in range(2):
-        out = accumulator_at(weights, area, ply, side)
-        if below >= 0 and king_of(s, side) == king_of(base, side):
-            change_view(weights, out, accumulator_at(weights, area, below, side), s, side, men, come, gone)
-        else:
-            refresh_view(weights, out, s, side, area)
-    s[KEPT] = SEEN
+    board[BOARD_WORDS] = U(1 - latest)
+    return out
 
 
 # ------------------------------------------------------------------------------------ layers
@@ -366,15 +319,13 @@ MOST_STATIC = LEAST_WON - 1
 
 def area_words(width: int) -> int:
     """Returns the number of words of a network's search area, which follows its stack."""
-    accumulators = FRAMES * 2 * layout.row_words(width)
-    return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + layout.row_words(width)) + work_words(width)
+    return LIST_WORDS + 2 * 64 * (HEAD_WORDS + 2 * layout.row_words(width)) + work_words(width)
 
 
 @inner
 def work_at(weights: Pointer[int64], area: Pointer[uint64]) -> Pointer[int64]:
     """Returns the work area of the layers; after `static_at` it has the first layer's sums."""
-    words = int64(weights[layout.ROW_WORDS])
-    return as_i64(adv(area, LISTS_WORDS + (FRAMES * 2 + 2 * 64) * words + 2 * 64 * BOARD_WORDS))
+    return as_i64(adv(area, LIST_WORDS + 2 * 64 * (HEAD_WORDS + 2 * int64(weights[layout.ROW_WORDS]))))
 
 
 @inner
@@ -382,13 +333,12 @@ def network_score(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
     """Returns the network's score of a frame's position in thousandths of a pawn, for the side to move."""
-    accumulate(weights, stack, ply, area)
     frame = adv(stack, ply * FRAME_WORDS)
     stm = side_to_move(frame)
     value = output(
         weights,
-        accumulator_at(weights, area, ply, stm),
-        accumulator_at(weights, area, ply, 1 - stm),
+        accumulator_of(weights, frame, stm, area),
+        accumulator_of(weights, frame, 1 - stm, area),
         (popc(frame[WHITE] | frame[BLACK]) - 1) // layout.MEN_PER_STACK,
         work_at(weights, area),
     )
@@ -496,7 +446,6 @@ def score_below(
     """Returns the quiescence score after a move of the frame at a ply, seen by the side that makes it."""
     child = adv(stack, (ply + 1) * FRAME_WORDS)
     make_move(T, adv(stack, ply * FRAME_WORDS), child, move)
-    child[KEPT] = ZERO
     return -search(T, weights, stack, adv(stack, AREA), ply + 1, -beta, -alpha)
 
 
@@ -536,7 +485,6 @@ def refuted(
     order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
     child = adv(scratch, FRAME_WORDS)
     make_move(T, scratch, child, move)
-    child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
     order_by_policy(T, weights, child, replies, n, order, adv(scratch, POLICY))
     score = first if n == 0 else first + weights[layout.RISE]
@@ -663,7 +611,6 @@ def evaluate_position(
     """
     fitted = adv(weights, weights[layout.FITTED_AT])
     seen = write_root(s, moves, n, scratch)
-    scratch[KEPT] = ZERO
     best = score_moves(T, weights, seen, n, scratch)
     score = verify_best(T, weights, seen, scratch)
     for i in range(n):

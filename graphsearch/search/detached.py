@@ -16,7 +16,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -75,7 +75,7 @@ def search_detached(
 
 
 # ---------------------------------------------------------- in the owner of the file
-class OwnSearches(Generic[Tag]):
+class Searches(Generic[Tag]):
     """Searches of one process, one after the other.
 
     Attributes:
@@ -87,63 +87,47 @@ class OwnSearches(Generic[Tag]):
 
     def __init__(self, graph: Graph, control: Control) -> None:
         self._graph, self.control = graph, control
-        self._next: tuple[Tag, SearchJob] | None = None
+        self._running: dict[Any, Tag] = {}
 
     @property
     def room(self) -> int:
-        """The number of further searches that `finished` can begin: one, or none."""
-        return 0 if self._next else 1
+        """The number of further searches that can begin now."""
+        return self.count - len(self._running)
 
     @property
     def running(self) -> list[Tag]:
-        """The tag of the search that `finished` will make."""
-        return [self._next[0]] if self._next else []
+        """The tags of the searches under way; without workers, of the one that `finished` will make."""
+        return list(self._running.values())
 
     def start(self, tag: Tag, job: SearchJob) -> None:
         """Notes a search."""
-        self._next = tag, job
+        self._running[partial(search, self._graph, replace(job, hurry=True))] = tag
 
     def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Makes the search, and yields it; `search` describes the errors."""
-        if self._next is not None:
-            (tag, job), self._next = self._next, None
-            yield tag, search(self._graph, replace(job, hurry=True), self.control)
+        while self._running:
+            made, tag = self._running.popitem()
+            yield tag, made(self.control)
 
     def stop(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Drops the noted search; nothing is under way."""
-        self._next = None
+        self._running.clear()
         yield from ()
 
 
-class DetachedSearches(Generic[Tag]):
-    """Searches on workers. The graph must leave all records in its file.
-
-    Attributes:
-      control: not used: workers report their results only.
-      count, is_detached: as in `OwnSearches`.
-    """
+class DetachedSearches(Searches[Tag]):
+    """Searches on workers, which report their results only. The graph must leave all records in its file."""
 
     is_detached = True
 
     def __init__(self, graph: Graph, crew: Crew, control: Control, *, ram_bytes: int | None = None) -> None:
         """`ram_bytes`: of all workers together; None: what their machines have."""
-        self._graph, self._crew, self.control = graph, crew, control
-        self.count = crew.count
+        super().__init__(graph, control)
+        self._crew, self.count = crew, crew.count
         self._ram_bytes = ram_bytes and ram_bytes // self.count
-        self._running: dict[Future[tuple[SearchResult, EncodedChunk]], Tag] = {}
         self._longest = inf  # seconds of a search so far; inf before the first has ended
         self._run: int | None = None  # of jobs without one
         self._visits = self._evaluations = 0  # of that run
-
-    @property
-    def room(self) -> int:
-        """The number of further searches that workers can begin now."""
-        return self.count - len(self._running)
-
-    @property
-    def running(self) -> list[Tag]:
-        """The tags of the searches under way."""
-        return list(self._running.values())
 
     def start(self, tag: Tag, job: SearchJob) -> None:
         """Starts a search; jobs without a run in the file share one.
@@ -155,7 +139,7 @@ class DetachedSearches(Generic[Tag]):
         assert graph.store is not None
         if job.lists:
             graph.begin_search(job.board, lists=True)
-        if job.run is None:
+        if job.run is None and self._run is None:
             graph.call(partial(self._begin_run, job))
         known = encoded(graph.pager.records_below(job.board, MOST_KNOWN))
         job = replace(job, run=job.run or self._run, lists=False, hurry=False)
@@ -171,17 +155,19 @@ class DetachedSearches(Generic[Tag]):
         self._running[given] = tag
 
     def _begin_run(self, job: SearchJob, store: Store) -> None:
-        if self._run is None:
-            self._run = store.begin_run(fen_of(job.board), {}, job.params.as_dict())
+        self._run = store.begin_run(fen_of(job.board), {}, job.params.as_dict())
 
-    def _note_run(self, store: Store, *, finished: bool = False) -> None:
+    def _note_run(self, store: Store) -> None:
         if self._run is not None:
-            update = store.finish_run if finished else store.update_run
-            update(self._run, self._visits, self._evaluations)
+            store.update_run(self._run, self._visits, self._evaluations)
+
+    def _finish_run(self, store: Store) -> None:
+        if self._run is not None:
+            store.finish_run(self._run, self._visits, self._evaluations)
 
     def finish(self) -> None:
         """Writes the end of the run of jobs without one."""
-        self._graph.call(partial(self._note_run, finished=True))
+        self._graph.call(self._finish_run)
 
     def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Yields the searches that end within some seconds, after merging their records into the file.
@@ -205,9 +191,6 @@ class DetachedSearches(Generic[Tag]):
         until = time.monotonic() + seconds
         while self._running and (left := until - time.monotonic()) > 0:
             yield from self.finished(left)
-
-
-Searches = OwnSearches[Tag] | DetachedSearches[Tag]
 
 
 @contextmanager
@@ -236,7 +219,7 @@ def open_searches(
             if isinstance(evaluator, EvaluatorSpec):
                 evaluator = stack.enter_context(closing(create(evaluator)))
             graph = stack.enter_context(Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes))
-            yield graph, OwnSearches(graph, control)
+            yield graph, Searches(graph, control)
             return
         if not isinstance(evaluator, EvaluatorSpec):
             raise InvalidParameterError("each worker makes its own evaluator: give an EvaluatorSpec")

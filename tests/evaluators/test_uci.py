@@ -366,8 +366,8 @@ KILLED = "def go(board, words, k):\n    os.kill(os.getpid(), 11)\n"
 CASES = {
     "did not answer `go nodes 1000` within 0.6 seconds": HANG,
     "ended with code 3 (ouch)": CRASH,
-    "'e1e9', which is not legal": ILLEGAL,
-    "'0000', which is not legal": PASS,
+    "answered wrongly: invalid uci: 'e1e9'": ILLEGAL,
+    "answered no move": PASS,
     "gave no score": NO_SCORE,
     "a line of more than a megabyte": FLOOD.replace("\\n", ""),
     "did not answer `go": ENDLESS,

@@ -112,37 +112,29 @@ def network_of(text: str) -> Network:
 
 def _exported(program: Program, kept: Path) -> Network:
     """Returns the network that a program gives, and keeps it in a file."""
-    with tempfile.TemporaryDirectory(dir=kept.parent) as temporary:
-        _export(program, Path(temporary))
-        given = Path(temporary, LARGE)
+    label, nowhere = f"the program {program.label}", subprocess.DEVNULL
+    with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+        try:
+            subprocess.run(  # noqa: S603
+                program.command,
+                input=REQUEST.encode(),
+                stdout=nowhere,
+                stderr=nowhere,
+                cwd=folder,
+                timeout=EXPORT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise EvaluatorError(f"{label} gave no network within {EXPORT_SECONDS:.0f} s") from None
+        except OSError as error:
+            raise EvaluatorError(f"{label} cannot be started: {error.strerror or error}") from None
+        given = Path(folder, LARGE)
         if not given.is_file():
             raise EvaluatorError(
-                f"the program {program.label} gave no network when asked to (export_net): Stockfish 15.1 to"
-                f" 17.1 do; a network in a file is nnue:FILE{NNUE_SUFFIX}"
+                f"{label} gave no network when asked to (export_net): Stockfish 15.1 to 17.1 do; a network in"
+                f" a file is nnue:FILE{NNUE_SUFFIX}"
             )
         network = read_network(given)
         with suppress(OSError):  # if that path is a folder, the network is not kept
             given.replace(kept)
     return network
-
-
-def _export(program: Program, folder: Path) -> None:
-    nowhere = subprocess.DEVNULL
-    try:
-        subprocess.run(  # noqa: S603
-            program.command,
-            input=REQUEST.encode(),
-            stdout=nowhere,
-            stderr=nowhere,
-            cwd=folder,
-            timeout=EXPORT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise EvaluatorError(
-            f"the program {program.label} gave no network within {EXPORT_SECONDS:.0f} s"
-        ) from None
-    except OSError as error:
-        raise EvaluatorError(
-            f"the program {program.label} cannot be started: {error.strerror or error}"
-        ) from None

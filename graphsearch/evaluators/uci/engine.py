@@ -1,25 +1,19 @@
-"""Starts, queries and ends one engine process.
+"""Starts, queries and ends one engine process, by python-chess.
 
-    UciEngine -> uci, uciok, setoption ..., isready, readyok
-    search    -> [ucinewgame, isready, readyok,] position, go -> the lines with a score, and the move
-
-Threads read what the engine prints. python-chess's client parses every `info` line into moves and objects;
-with 30 lines per depth this takes as long as the engine's search. So the lines stay text here, and
-`scores.py` parses only the few that count.
+The lines with a score stay text: with 30 lines per depth, parsing them all into moves takes as long as the
+engine's search. `scores.py` parses the few that count.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import queue
-import re
+import logging
 import signal
-import subprocess
 import threading
-import time
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
 
 import chess
 import chess.engine
@@ -38,10 +32,58 @@ MOST_BYTES = 1 << 20  # of a line; engines print less than a hundredth of this
 LAST_WORDS = 3  # lines of stderr that an error shows
 
 Options = Mapping[str, chess.engine.Option]  # that an engine declares, by name
+T = TypeVar("T")
 
 
 class EngineFailureError(Exception):
     """An engine's failure; the message completes a sentence that begins with the engine's name."""
+
+
+class _Client(chess.engine.UciProtocol):
+    """Speaks UCI; keeps the lines with a score, and the last ones on stderr."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores: deque[str] = deque(maxlen=KEPT_LINES)
+        self.last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self.fault = ""
+
+    def line_received(self, line: str) -> None:
+        if " score " in line:
+            self.scores.append(line)
+
+    def error_line_received(self, line: str) -> None:
+        if words := line.strip():
+            self.last_words.append(words[:200])
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        super().pipe_data_received(fd, data)
+        if len(self.buffer[fd]) > MOST_BYTES:
+            self.fault = "printed a line of more than a megabyte"
+            self.end()
+
+    def process_exited(self) -> None:
+        self.end()  # its child processes may keep its pipes open
+
+    def end(self) -> None:
+        """Kills the process and its child processes."""
+        assert self.transport is not None
+        end_group(self.transport.get_pid())
+
+    def ending(self) -> str:
+        """Describes how the process ended, with its last lines on stderr."""
+        if self.fault:
+            return self.fault
+        code = self.transport.get_returncode() if self.transport else None
+        if code is None:
+            how = "ended"
+        elif code >= 0:
+            how = f"ended with code {code}"
+        else:
+            known = {int(number): number.name for number in signal.Signals}
+            how = f"died of {known.get(-code, f'signal {-code}')}"
+        words = "; ".join(self.last_words)
+        return f"{how} ({words})" if words else how
 
 
 class UciEngine:
@@ -64,205 +106,137 @@ class UciEngine:
           EngineFailureError: if the program cannot be started, is no UCI engine, or does not become ready.
           InvalidParameterError: if it does not have an option, or does not allow its value.
         """
-        pipe = subprocess.PIPE
+        chess.engine.LOGGER.setLevel(logging.CRITICAL)  # of what engines print that is no UCI
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(self._answered_wrongly)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
+        self._thread.start()
+        self._client: _Client | None = None
+        self._game: object = None
+        self._lock, self._is_over = threading.Lock(), False
+        seconds = max(seconds, HANDSHAKE_SECONDS)
         try:
-            self._process = subprocess.Popen(  # noqa: S603
-                ending_with_parent(program.command), stdin=pipe, stdout=pipe, stderr=pipe, **own_group()
-            )
-        except OSError as error:
-            raise EngineFailureError(f"cannot be started: {error.strerror or error}") from None
-        self.process = self._process.pid
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None at the end
-        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
-        self._fault = ""
-        self._values: dict[str, object] = {}  # of options, where they are not the default
-        self._is_new_game = True
-        works = (self._read_output, self._read_errors, self._await_end)
-        self._threads = [threading.Thread(target=w, name="graphsearch-uci", daemon=True) for w in works]
-        for thread in self._threads:
-            thread.start()
-        try:
-            self.name, self.options = program.path.name, dict[str, chess.engine.Option]()
-            self._handshake(max(seconds, HANDSHAKE_SECONDS))
-            multi = self._declared("MultiPV")
+            try:
+                popen = _Client.popen(ending_with_parent(program.command), **own_group())
+                _, self._client = self._run(popen, READY_SECONDS, "did not start")
+            except OSError as error:
+                raise EngineFailureError(f"cannot be started: {error.strerror or error}") from None
+            client = self._client
+            assert client.transport is not None
+            self.process = client.transport.get_pid()
+            late = f"is not a UCI engine: it did not answer `uci` within {seconds:.0f} seconds"
+            self._run(client.initialize(), seconds, late, ended="is not a UCI engine: it {}")
+            self.name, self.options = client.id.get("name", program.path.name), client.options
+            multi = client.options.get("MultiPV")
             self.most_lines = 1 if multi is None else multi.max or 1
-            self.set_options = engine_options(self.options, options, program.label)
-            self._configure(self.set_options)
+            self.set_options = engine_options(client.options, options, program.label)
+            self._run(client.configure(self.set_options), seconds, late)
+            late = f"was not ready within {READY_SECONDS:.0f} seconds"
+            self._run(client.ping(), READY_SECONDS, late, ended="{} when its options were set")
         except BaseException:
             self.kill()
             raise
 
-    # ---------------------------------------------------------- threads
-    def _read_output(self) -> None:
-        assert self._process.stdout is not None
-        while line := self._process.stdout.readline(MOST_BYTES):
-            if len(line) == MOST_BYTES:
-                self._fault = "printed a line of more than a megabyte"
-                break
-            self._lines.put(line.decode(errors="replace").strip())
-        self._lines.put(None)
-
-    def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        while line := self._process.stderr.readline(MOST_BYTES):
-            if words := line.decode(errors="replace").strip():
-                self._last_words.append(words[:200])
-
-    def _await_end(self) -> None:
-        """Waits for the end of the process, and kills its child processes, which may keep its pipes open."""
-        self._process.wait()
-        end_group(self.process)
-
-    # ---------------------------------------------------------- the protocol
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # it has ended; its answer says how
-            self._process.stdin.write(f"{line}\n".encode())
-            self._process.stdin.flush()
-
-    def _hear(self, word: str, seconds: float, late: str, *, keep: str = "", ended: str = "{}") -> list[str]:
-        """Returns the lines with the text `keep`, up to the next that begins with a word, and that one.
+    def _run(self, asked: Coroutine[Any, Any, T], seconds: float, late: str, *, ended: str = "{}") -> T:
+        """Returns the result of a coroutine in the engine's thread.
 
         Args:
-          late: the message if it does not come within some seconds. ended: if the engine ends; {} says how.
+          late: the message if it takes longer than some seconds. ended: if the engine ends; {} says how.
 
         Raises:
-          EngineFailureError: in both cases.
+          EngineFailureError: in both cases, or if the engine's answer is wrong.
         """
-        found: deque[str] = deque(maxlen=KEPT_LINES)
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            try:
-                line = self._lines.get(timeout=left)
-            except queue.Empty:
-                break
-            if line is None:
-                self._lines.put(None)  # for the next call
-                raise EngineFailureError(ended.format(self._ending()))
-            if line.split(None, 1)[:1] == [word]:
-                return [*found, line]
-            if keep in line:
-                found.append(line)
-        raise EngineFailureError(late)
+        with self._lock:
+            if self._is_over:
+                asked.close()
+                raise EngineFailureError("was closed")
+            answer = asyncio.run_coroutine_threadsafe(asyncio.wait_for(asked, seconds), self._loop)
+        try:
+            return answer.result()
+        except TimeoutError:
+            raise EngineFailureError(late) from None
+        except chess.engine.EngineTerminatedError:
+            assert self._client is not None
+            raise EngineFailureError(ended.format(self._client.ending())) from None
+        except chess.engine.EngineError as error:
+            raise EngineFailureError(f"answered wrongly: {error}") from None
 
-    def _ending(self) -> str:
-        """Describes how the process ended, with its last lines on stderr."""
-        if self._fault:
-            return self._fault
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(QUIT_SECONDS)
-        code = self._process.returncode
-        if code is None:
-            how = "ended"
-        elif code >= 0:
-            how = f"ended with code {code}"
-        else:
-            known = {int(number): number.name for number in signal.Signals}
-            how = f"died of {known.get(-code, f'signal {-code}')}"
-        self._threads[1].join(QUIT_SECONDS)  # it reads stderr
-        words = "; ".join(self._last_words)
-        return f"{how} ({words})" if words else how
-
-    def _handshake(self, seconds: float) -> None:
-        self._say("uci")
-        late = f"is not a UCI engine: it did not answer `uci` within {seconds:.0f} seconds"
-        for line in self._hear("uciok", seconds, late, ended="is not a UCI engine: it {}"):
-            if line.startswith("id name "):
-                self.name = line.removeprefix("id name ").strip()
-            elif line.startswith("option name "):
-                option = parse_option(line)
-                self.options[option.name] = option
-
-    def _configure(self, options: chess.engine.ConfigMapping) -> None:
-        for name, value in {"UCI_AnalyseMode": True, **options}.items():
-            self._set(name, value)
-        self._say("isready")
-        late = f"was not ready within {READY_SECONDS:.0f} seconds"
-        self._hear("readyok", READY_SECONDS, late, ended="{} when its options were set")
-
-    def _declared(self, name: str) -> chess.engine.Option | None:
-        return {own.lower(): option for own, option in self.options.items()}.get(name.lower())
-
-    def _set(self, name: str, value: object) -> None:
-        """Sets an option, if the engine has it and has another value."""
-        option = self._declared(name)
-        if option is None or self._values.get(option.name, option.default) == value:
-            return
-        self._values[option.name] = value
-        text = str(value).lower() if isinstance(value, bool) else value
-        self._say(f"setoption name {option.name} value {text}")
+    def _answered_wrongly(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Ends an engine whose answer, such as an illegal move, is an exception."""
+        if self._client is not None and not self._client.fault:
+            self._client.fault = f"answered wrongly: {context.get('exception', context['message'])}"
+            self._client.end()
 
     def new_game(self) -> None:
         """Makes the next search send `ucinewgame` first, so that the engine clears its state."""
-        self._is_new_game = True
+        self._game = object()
 
-    def search(self, board: chess.Board, limit: str, *, seconds: float, lines: int = 1) -> list[str]:
+    def search(
+        self, board: chess.Board, limit: chess.engine.Limit, *, seconds: float, lines: int = 1
+    ) -> list[str]:
         """Searches a position; returns the `info` lines with a score, in order.
 
         Args:
           board: the position; its moves are not sent.
-          limit: of the search, as `go` takes it, such as `depth 6`. seconds: timeout. lines: MultiPV.
+          seconds: timeout. lines: MultiPV.
 
         Raises:
           EngineFailureError: if the engine hangs, ends, or returns an illegal move; the caller must kill it.
         """
-        until = time.monotonic() + seconds
-        hint = " (some engines want depth=)" if limit.startswith("nodes") else ""
-        late = f"did not answer `go {limit}` within {seconds:g} seconds{hint}"
-        for name, value in (("Ponder", False), ("MultiPV", lines)):
-            self._set(name, value)
-        if self._is_new_game:
-            self._is_new_game = False
-            self._say("ucinewgame\nisready")
-            self._hear("readyok", seconds, late)
-        self._set("UCI_Chess960", board.chess960)
-        self._say(f"position fen {board.fen(shredder=board.chess960, en_passant='fen')}\ngo {limit}")
-        *found, last = self._hear("bestmove", until - time.monotonic(), late, keep=" score ")
-        best = "".join(last.split()[1:2])
-        with contextlib.suppress(ValueError):
-            if board.parse_uci(best.lower()):  # the null move is none
-                return found
-        raise EngineFailureError(f"answered the move {best!r}, which is not legal")
+        client = self._client
+        assert client is not None
+
+        async def best_move() -> chess.Move | None:
+            client.scores.clear()
+            multi, none = lines if lines > 1 else None, chess.engine.INFO_NONE
+            position = board.copy(stack=False)
+            analysis = await client.analysis(position, limit, multipv=multi, game=self._game, info=none)
+            best = asyncio.ensure_future(analysis.wait())
+            either: list[asyncio.Future[Any]] = [best, client.returncode]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not best.done():  # python-chess forgets it after a wrong answer
+                best.cancel()
+                raise chess.engine.EngineTerminatedError
+            return best.result().move
+
+        what, hint = f"depth {limit.depth}", ""
+        if limit.nodes:
+            what, hint = f"nodes {limit.nodes}", " (some engines want depth=)"
+        late = f"did not answer `go {what}` within {seconds:g} seconds{hint}"
+        if not self._run(best_move(), seconds, late):
+            raise EngineFailureError("answered no move")
+        return list(client.scores)
 
     # ---------------------------------------------------------- the end
     def quit(self) -> None:
         """Sends `quit`, then kills the engine if it does not end."""
-        self._say("quit")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(QUIT_SECONDS)
+        assert self._client is not None
+        with contextlib.suppress(EngineFailureError):
+            self._run(self._client.quit(), QUIT_SECONDS, "")
         self.kill()
 
     def kill(self) -> None:
         """Kills the engine and its child processes. A second call does nothing."""
-        if self._process.poll() is None:  # after the exit its process id may be reused
-            end_group(self.process)
-        for thread in self._threads:
-            thread.join(KILL_SECONDS)
-        if not any(thread.is_alive() for thread in self._threads):
-            with contextlib.suppress(OSError):  # what could not be written
-                self._process.__exit__(None, None, None)
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+            ended = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        ended.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
-
-def parse_option(line: str) -> chess.engine.Option:
-    """Parses a line in which an engine declares an option.
-
-    Raises:
-      EngineFailureError: if the line is invalid.
-
-    >>> parse_option("option name Skill Level type spin default 20 min 0 max 20").max
-    20
-    """
-    name, _, rest = line.removeprefix("option name ").partition(" type ")
-    kind, *parts = re.split(r"\s(default|min|max|var)(?=\s|$)", rest)
-    fields = [(word, text.strip()) for word, text in zip(parts[::2], parts[1::2], strict=True)]
-    given = dict(fields)
-    try:
-        least, most = (int(given[word]) if word in given else None for word in ("min", "max"))
-        choices = [text for word, text in fields if word == "var"]
-        found = chess.engine.Option(name.strip(), kind.strip(), None, least, most, choices)
-        return replace(found, default=found.parse(given.get("default", "")))
-    except (ValueError, chess.engine.EngineError) as error:
-        raise EngineFailureError(f"declared an invalid option: {error}") from None
+    async def _end(self) -> None:
+        """Kills the process, and waits until all that waited for it has failed."""
+        client = self._client
+        if client is not None and client.transport is not None:
+            if client.transport.get_returncode() is None:  # after the exit its process id may be reused
+                client.end()
+            await asyncio.wait([client.returncode], timeout=KILL_SECONDS)
+            client.transport.close()
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others, timeout=KILL_SECONDS)
 
 
 def failure(program: Program, what: str) -> EvaluatorError:

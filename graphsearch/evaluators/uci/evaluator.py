@@ -17,11 +17,10 @@ from contextlib import suppress
 from typing import Literal
 
 import chess
-import chess.engine
 import numpy as np
+from chess.engine import ConfigMapping, Limit
 from numpy.typing import NDArray
 
-from ...base.errors import EvaluatorError
 from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL
 from ...store.provenance import EvaluatorIdentity
@@ -170,19 +169,17 @@ class UciEvaluator(Evaluator):
             _end(self._engines, failed=True)
         if not self._finalizer.alive:
             raise failure(self.program, "was closed")
-        raise self._failed(board, *did)
-
-    def _failed(self, board: chess.Board, first: str, second: str) -> EvaluatorError:
+        first, second = did
         board = board.copy(stack=False)
         board.fullmove_number = 1  # that of the evaluator is for engines only
         again = ", and so it did once restarted" if second == first else f", and, restarted, {second}"
-        return failure(self.program, f"{first}{again}; position {fen_of(board)}")
+        raise failure(self.program, f"{first}{again}; position {fen_of(board)}")
 
     # ---------------------------------------------------------- V
     def _value(self, engine: UciEngine, board: chess.Board, moves: Moves) -> WDL:
         if self._part == "policy":
             return NEUTRAL
-        limit = f"depth {self._depth}" if self._depth else f"nodes {self._nodes}"
+        limit = Limit(depth=self._depth) if self._depth else Limit(nodes=self._nodes)
         score = self._score(engine, board, limit)
         if score is None and len(moves) == 1:  # some engines play a forced move without a search
             score = self._after(engine, board, moves[0], limit)
@@ -190,10 +187,10 @@ class UciEvaluator(Evaluator):
             raise EngineFailureError("gave no score")
         return wdl_of(score)
 
-    def _score(self, engine: UciEngine, board: chess.Board, limit: str) -> Score | None:
+    def _score(self, engine: UciEngine, board: chess.Board, limit: Limit) -> Score | None:
         return last_score(engine.search(board, limit, seconds=self._timeout))
 
-    def _after(self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: str) -> Score:
+    def _after(self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: Limit) -> Score:
         """Returns the score of a move: by the rules if it ends the game, else by a search after it."""
         child = board.copy(stack=False)
         child.push(move)
@@ -214,10 +211,10 @@ class UciEvaluator(Evaluator):
             return np.full(len(moves), 1 / len(moves))
         scores = dict[str, Score]()
         if len(moves) <= engine.most_lines:
-            limit = f"depth {self._policy_depth}"
+            limit = Limit(depth=self._policy_depth)
             found = engine.search(board, limit, seconds=self._timeout, lines=len(moves))
             scores = scores_by_move(found)
-        limit = f"depth {max(1, self._policy_depth - 1)}"
+        limit = Limit(depth=max(1, self._policy_depth - 1))
         q = [policy_q(scores.get(move.uci()) or self._after(engine, board, move, limit)) for move in moves]
         return softmax(np.array(q), self._temperature)
 
@@ -244,7 +241,7 @@ class UciEvaluator(Evaluator):
         return found
 
     def _program_options(
-        self, engine: UciEngine, set_options: chess.engine.ConfigMapping
+        self, engine: UciEngine, set_options: ConfigMapping
     ) -> dict[str, str | int | float | bool]:
         """Returns identity options beyond the program's hash: arguments, a script's interpreter, files."""
         program, found = self.program, dict[str, str | int | float | bool]()

@@ -60,6 +60,10 @@ def made() -> Iterator[list[Any]]:
         evaluator.close()
 
 
+def processes_of(evaluator: UciEvaluator) -> list[int]:
+    return [engine.process for engine in evaluator._engines]
+
+
 def answers(path: Path | str, **options: str) -> Evaluation:
     """Returns what an engine says about BATCH."""
     evaluator = create(f"uci:{path}", options)
@@ -412,11 +416,11 @@ def go(board, words, k):
 def test_an_engine_that_ends_between_two_batches_is_started_again(tmp_path: Path, made: list[Any]) -> None:
     made.append(UciEvaluator(str(fake_engine(tmp_path))))
     made[0].evaluate(BATCH)
-    (process,) = made[0].processes()
+    (process,) = processes_of(made[0])
     os.kill(process, signal.SIGKILL)
     time.sleep(0.2)
     same(made[0].evaluate(BATCH), expected())
-    assert made[0].processes() != [process]
+    assert processes_of(made[0]) != [process]
 
 
 @pytest.mark.parametrize(
@@ -461,7 +465,7 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(tmp_path: Path, ma
     for changes in ("", DEAF):
         made.append(UciEvaluator(str(fake_engine(tmp_path, changes))))
         made[-1].evaluate(BATCH)
-        processes = made[-1].processes()
+        processes = processes_of(made[-1])
         assert list(map(is_alive, processes)) == [True]
         made[-1].close()
         made[-1].close()
@@ -472,7 +476,7 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(tmp_path: Path, ma
 
 def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: list[Any]) -> None:
     made.append(UciEvaluator(str(fake_engine(tmp_path, HANG))))
-    (process,) = made[0].processes()
+    (process,) = processes_of(made[0])
     thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), made[0].close)
     with pytest.raises(EvaluatorError, match="closed"):
         made[0].evaluate(BATCH)
@@ -482,7 +486,7 @@ def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: list[Any]) -
 
 def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:
     evaluator = UciEvaluator(str(fake_engine(tmp_path)))
-    (process,) = evaluator.processes()
+    (process,) = processes_of(evaluator)
     del evaluator
     await_end(process)
 
@@ -491,7 +495,7 @@ HOLDER = """
 import sys, time
 from graphsearch.evaluators.uci.evaluator import UciEvaluator
 evaluator = UciEvaluator(sys.argv[1])
-print(*evaluator.processes(), flush=True)
+print(evaluator._engines[0].process, flush=True)
 if sys.argv[2] == "wait":
     time.sleep(99)
 """

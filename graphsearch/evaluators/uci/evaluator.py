@@ -128,10 +128,6 @@ class UciEvaluator(Evaluator):
         priors = [np.zeros(0), *(of_moves for _, of_moves in answers)]
         return Evaluation(wdl, np.concatenate(priors).astype(np.float32))
 
-    def processes(self) -> list[int]:
-        """Returns the process id of the running engine, if there is one."""
-        return [engine.process for engine in self._engines]
-
     def close(self) -> None:
         """Ends the engine; the evaluator cannot be used afterwards."""
         self._finalizer()

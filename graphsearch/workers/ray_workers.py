@@ -69,14 +69,14 @@ class RaySite:
         """
         self._ray = import_ray()
         self.is_remote = True
-        self._is_own = not self._ray.is_initialized()
-        self._print: Any = None
-        if self._is_own:
+        self._undo = contextlib.ExitStack()
+        if not self._ray.is_initialized():
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
+            self._silence()
             with _handlers_kept():
                 self._join(address or os.environ.get("RAY_ADDRESS", ""), workers)
-            self._silence()
+            self._undo.callback(lambda: self._ray.shutdown())
         options: dict[str, Any] = {
             "num_cpus": 1, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"
         }  # fmt: skip
@@ -115,10 +115,10 @@ class RaySite:
 
     def _silence(self) -> None:
         """Keeps reports of Ray's daemons off stdout, where results belong; Ray has no switch for that."""
-        module = importlib.import_module("ray._private.worker")
-        self._print = getattr(module, "print_to_stdstream", None)
-        if self._print is not None:
-            setattr(module, "print_to_stdstream", lambda *_, **__: None)  # noqa: B010
+        module, name = importlib.import_module("ray._private.worker"), "print_to_stdstream"
+        if hasattr(module, name):
+            self._undo.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, lambda *_, **__: None)
 
     def start(self) -> RayWorker:
         """Returns a worker that starts as soon as a machine has room."""
@@ -129,11 +129,7 @@ class RaySite:
 
     def close(self) -> None:
         """Leaves the cluster, if this process has joined it here; a cluster that was started here ends."""
-        if self._is_own and self._ray.is_initialized():
-            self._ray.shutdown()
-        if self._print is not None:
-            setattr(importlib.import_module("ray._private.worker"), "print_to_stdstream", self._print)  # noqa: B010
-            self._print = None
+        self._undo.close()
 
 
 class RayWorker:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -116,28 +116,16 @@ def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> N
 
 
 # ----------------------------------------------------------------------- policy and value
-def test_priors_come_from_one_and_values_from_the_other() -> None:
-    made = create(EvaluatorSpec(policy="uniform", value="builtin"))
-    builtin, uniform = BuiltinEvaluator().evaluate(BATCH), UniformEvaluator().evaluate(BATCH)
-    answer = made.evaluate(BATCH)
-    np.testing.assert_array_equal(answer.wdl, builtin.wdl)
-    np.testing.assert_array_equal(answer.priors, uniform.priors)
-    other = create(EvaluatorSpec(policy="builtin", value="uniform")).evaluate(BATCH)
-    np.testing.assert_array_equal(other.wdl, uniform.wdl)
-    np.testing.assert_array_equal(other.priors, builtin.priors)
-
-
-def test_a_pools_workers_have_both_parts() -> None:
-    spec = EvaluatorSpec(policy="uniform", value="builtin", options=(("workers", "2"),))
-    made, expected = create(spec), create(EvaluatorSpec(policy="uniform", value="builtin"))
-    assert isinstance(made, PooledEvaluator)
-    assert made.identity == expected.identity
-    np.testing.assert_array_equal(made.evaluate(BATCH).wdl, expected.evaluate(BATCH).wdl)
-    made.close()
-    with pytest.raises(InvalidParameterError, match="workers is given twice"):
-        create(EvaluatorSpec(pool="local", options=(("workers", "2"), ("Workers", "2"))))
-    with pytest.raises(InvalidParameterError, match="no option nodes"):
-        create(EvaluatorSpec(pool="local", options=(("nodes", "2"),)))
+@pytest.mark.parametrize("options", [(), (("workers", "2"),)])
+def test_priors_come_from_one_and_values_from_the_other(options: tuple[tuple[str, str], ...]) -> None:
+    known = {"builtin": BuiltinEvaluator().evaluate(BATCH), "uniform": UniformEvaluator().evaluate(BATCH)}
+    for policy, value in (("uniform", "builtin"), ("builtin", "uniform")):
+        with closing(create(EvaluatorSpec(policy=policy, value=value, options=options))) as made:
+            assert isinstance(made, PooledEvaluator if options else CombinedEvaluator)
+            assert made.identity == create(EvaluatorSpec(policy=policy, value=value)).identity
+            answer = made.evaluate(BATCH)
+        np.testing.assert_array_equal(answer.wdl, known[value].wdl)
+        np.testing.assert_array_equal(answer.priors, known[policy].priors)
 
 
 def combined(**given: Any) -> CombinedEvaluator:
@@ -155,29 +143,42 @@ def test_the_part_that_is_not_given_is_the_evaluator() -> None:
         made = combined(**given)
         assert isinstance(made.policy, UniformEvaluator)
         assert isinstance(made.value, BuiltinEvaluator)
-    with pytest.raises(InvalidParameterError, match="not all three"):
-        create(EvaluatorSpec(policy="uniform", value="builtin", evaluator="builtin"))
 
 
-def test_an_option_goes_to_the_part_that_has_it() -> None:
-    made = combined(policy="builtin", value="uniform", options=(("policytemperature", "2"),))
-    assert made.policy.temperature == 2.0
-    wrong = EvaluatorSpec(policy="uniform", value="builtin", options=(("policy.PolicyTemperature", "2"),))
-    with pytest.raises(InvalidParameterError, match=r"the policy part of .* no option .*; it has threads$"):
-        create(wrong)
-    made = combined(policy="builtin", value="builtin", options=(("policy.policytemperature", "3"),))
-    assert (made.policy.temperature, made.value.temperature) == (3.0, 1.0)
+@pytest.mark.parametrize(
+    ("value", "option", "temperatures"),
+    [
+        ("uniform", "policytemperature", (2.0, 1.0)),
+        ("builtin", "policy.policytemperature", (2.0, 1.0)),
+        ("builtin", "value.PolicyTemperature", (1.0, 2.0)),
+        ("builtin", "PolicyTemperature", (2.0, 1.0)),  # of no effect on a value
+    ],
+)
+def test_an_option_goes_to_the_part_that_has_it(
+    value: str, option: str, temperatures: tuple[float, float]
+) -> None:
+    made = combined(policy="builtin", value=value, options=((option, "2"),))
+    assert (made.policy.temperature, made.value.temperature) == temperatures
 
 
-def test_an_option_that_both_parts_have_must_say_whose() -> None:
-    with pytest.raises(InvalidParameterError, match=r"write policy\.threads or value\.threads"):
-        create(EvaluatorSpec(policy="builtin", value="builtin", options=(("threads", "2"),)))
-    made = combined(policy="builtin", value="builtin", options=(("PolicyTemperature", "2"),))
-    assert (made.policy.temperature, made.value.temperature) == (2.0, 1.0)
-    with pytest.raises(InvalidParameterError, match="there is no policy part"):
-        create(EvaluatorSpec(evaluator="builtin", options=(("policy.PolicyTemperature", "2"),)))
-    with pytest.raises(InvalidParameterError, match=r"uniform \+ builtin has no option x"):
-        create(EvaluatorSpec(policy="uniform", value="builtin", options=(("value.x", "2"),)))
+BOTH = {"policy": "uniform", "value": "builtin"}
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "told"),
+    [
+        (BOTH | {"evaluator": "builtin"}, "", "not all three"),
+        (BOTH, "policy.PolicyTemperature", r"the policy part of .* no option .*; it has threads$"),
+        (BOTH, "value.x", r"uniform \+ builtin has no option x"),
+        (BOTH | {"policy": "builtin"}, "threads", r"write policy\.threads or value\.threads"),
+        ({"evaluator": "builtin"}, "policy.PolicyTemperature", "there is no policy part"),
+        ({"pool": "local"}, "workers Workers", "workers is given twice"),
+        ({"pool": "local"}, "nodes", "no option nodes"),
+    ],
+)
+def test_what_does_not_fit_two_parts_is_refused(given: dict[str, str], options: str, told: str) -> None:
+    with pytest.raises(InvalidParameterError, match=told):
+        create(EvaluatorSpec(**given, options=tuple((name, "2") for name in options.split())))  # type: ignore[arg-type]
 
 
 def test_the_identity_names_both_parts(tmp_path: Path) -> None:
@@ -215,23 +216,16 @@ class Meeting(Evaluator):
         self.closed = True
 
 
-def test_both_are_asked_at_the_same_time_and_closed() -> None:
+@pytest.mark.parametrize("failing", [None, 0, 1])
+def test_both_are_asked_at_the_same_time_and_closed_and_either_may_fail(failing: int | None) -> None:
     barrier = threading.Barrier(2)
-    parts = Meeting(barrier), Meeting(barrier)
+    parts = [Meeting(barrier, "it broke" if i == failing else "") for i in range(2)]
     both = CombinedEvaluator(*parts)
-    both.evaluate(BATCH)
-    both.close()
-    assert all(part.closed for part in parts)
-
-
-@pytest.mark.parametrize("failing", [0, 1])
-def test_a_part_that_fails_fails_the_whole(failing: int) -> None:
-    barrier = threading.Barrier(2)
-    both = CombinedEvaluator(*(Meeting(barrier, "it broke" if i == failing else "") for i in range(2)))
     for _ in range(2):
-        with pytest.raises(EvaluatorError, match="it broke"):
+        with nullcontext() if failing is None else pytest.raises(EvaluatorError, match="it broke"):
             both.evaluate(BATCH)
     both.close()
+    assert all(part.closed for part in parts)
 
 
 def test_a_graph_closes_the_evaluator_that_it_made_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

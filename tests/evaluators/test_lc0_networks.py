@@ -429,22 +429,6 @@ def golden_planes(case: dict[str, Any]) -> NDArray[np.float32]:
     return planes
 
 
-def is_expressible(case: dict[str, Any]) -> bool:
-    """Returns whether a position alone says what the case does: no moves, and filled as `fen_only` would."""
-    fill, board = case["history_fill"], board_of(case)
-    same_fill = fill == "fen_only" or (fill == "always" and board.fen() != chess.STARTING_FEN)
-    return same_fill and not case["moves"]
-
-
-def test_planes_without_history_are_those_of_lc0() -> None:
-    cases = [case for case in golden() if is_expressible(case)]
-    assert len(cases) == 31
-    assert sum(board_of(case).ep_square is not None for case in cases) > 5
-    for case in cases:
-        words = PositionBatch.from_boards([board_of(case)]).words
-        assert np.array_equal(input_planes(words)[0], golden_planes(case)), case["start_fen"]
-
-
 def test_planes_with_history_are_those_of_lc0() -> None:
     cases = [case for case in golden() if case["history_fill"] == "fen_only"]
     assert sum(bool(case["moves"]) for case in cases) == 65

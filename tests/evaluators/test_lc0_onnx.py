@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,7 @@ from onnx import helper, numpy_helper
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0 import evaluator
-from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.exported import read_exported
-from tests.conftest import shared_data
-from tests.support.random_lc0 import RandomNetwork, Shape, tower
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 
@@ -210,35 +206,3 @@ def test_sizes_that_the_batch_decides_are_known() -> None:
         "codes": np.zeros((1, 64, 64), np.float32),
     }
     assert read_exported(model(nodes, constants), "it").widest == 112 * 64
-
-
-SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
-CONVERTED = {
-    "convolutions": tower().message,
-    "a dense policy": tower(1, policy="classical", wdl=False).message,
-    "mish": tower(2, activation="mish").message,
-    "attention": RandomNetwork(SMALL).message,
-    "several heads": RandomNetwork(replace(SMALL, embedding="dense", several=True)).message,
-}
-
-
-SMALL = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
-CONVERTED = {
-    "convolutions": tower().message,
-    "a dense policy": tower(1, policy="classical", wdl=False).message,
-    "mish": tower(2, activation="mish").message,
-    "attention": RandomNetwork(SMALL).message,
-    "several heads": RandomNetwork(replace(SMALL, embedding="dense", several=True)).message,
-}
-
-
-@pytest.mark.parametrize("name", CONVERTED)
-def test_what_this_program_converts_is_allowed(name: str) -> None:
-    network = read_network(CONVERTED[name], "tiny")
-    found = read_exported(network.model, "tiny")
-    assert 64 * 3 <= found.widest < 64 * 64 * 64
-    assert found.wdl == network.wdl
-
-
-def test_a_network_of_lc0_is_allowed() -> None:
-    assert read_exported(shared_data("nets/maia-1900.onnx").read_bytes(), "maia").widest == 80 * 64

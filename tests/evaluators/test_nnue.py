@@ -232,12 +232,6 @@ def test_an_image_with_mirrored_files_has_the_same_value_and_mirrored_priors(
     check_mirrored(create(f"nnue:{STOCKFISH if of_stockfish else file}"), boards, images, 7)
 
 
-def test_the_identity_says_which_network_and_temperature(file: Path) -> None:
-    usual = create(f"nnue:{file}").identity
-    assert usual.digest == read_network(file).sha256
-    assert create(f"nnue:{file}", {"PolicyTemperature": "2"}).identity != usual
-
-
 @pytest.mark.usefixtures("_own_cache")
 @pytest.mark.skipif(STOCKFISH is None, reason="needs stockfish")
 def test_stockfish_s_own_network_says_what_stockfish_says() -> None:

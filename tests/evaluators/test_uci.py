@@ -26,7 +26,7 @@ from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.evaluators.uci import engine
 from graphsearch.evaluators.uci.evaluator import UciEvaluator
-from graphsearch.evaluators.uci.scores import Score, cp_wdl, policy_q, scores_by_move, wdl_of
+from graphsearch.evaluators.uci.scores import Score, cp_wdl, policy_q
 from graphsearch.position.board import board_of
 from graphsearch.store.verify import verify
 
@@ -159,28 +159,6 @@ def info(board, k):
     np.testing.assert_allclose(answers(path).wdl, [[0.2, 0.5, 0.3]] * len(FENS), atol=1e-6)
     without = answers(path, uci_showwdl="false")
     assert without.wdl[0, 0] > 0.98
-
-
-def test_each_move_keeps_its_own_last_exact_score() -> None:
-    lines = [
-        "info depth 2 multipv 1 score cp 10 pv e2e4 e7e5",
-        "info depth 2 multipv 2 score cp 5 pv d2d4",
-        "info depth 3 multipv 1 score cp 20 pv d2d4",
-        "info depth 3 multipv 2 score cp -50 upperbound pv e2e4",
-        "info depth 3 multipv 3 score cp 70 lowerbound pv A2A3",
-    ]
-    found = {move: score.cp for move, score in scores_by_move(lines).items()}
-    assert found == {"e2e4": 10, "d2d4": 20, "a2a3": 70}
-
-
-def test_a_shorter_mate_is_better_and_any_mate_better_than_none() -> None:
-    scores = [Score(0, mate=1), Score(0, mate=5), Score(0, mate=300), Score(30000), Score(0), Score(-30000)]
-    scores += [Score(0, mate=-300), Score(0, mate=-2), Score(0, mate=0)]
-    for values in ([wdl_of(s).q for s in scores], [policy_q(s) for s in scores]):
-        assert values == sorted(values, reverse=True)
-        assert len({*values[:3], *values[3:6], *values[6:]}) == len(values)
-    assert wdl_of(Score(0, mate=3)).draw == 0
-    assert wdl_of(Score(0, wdl=(1000, 0, 0))).q < wdl_of(Score(0, mate=90)).q
 
 
 def test_a_forced_move_that_an_engine_answers_without_a_score_is_judged_by_what_follows(
@@ -333,12 +311,6 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(UnknownEvaluatorError):
         create("uci:")
-
-
-def test_a_program_may_have_arguments_and_a_path_blanks(tmp_path: Path, made: list[Any]) -> None:
-    path = fake_engine(tmp_path / "with blanks", "NAME = ' '.join(sys.argv[1:]) or 'alone'")
-    made += [UciEvaluator(str(path)), UciEvaluator(f"'{path}' -x 'y z'")]
-    assert [m.identity.options["engine"] for m in made] == ["alone", "-x y z"]
 
 
 def test_an_engine_may_be_slow_to_start_and_say_what_it_likes(tmp_path: Path) -> None:

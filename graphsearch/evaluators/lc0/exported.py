@@ -30,7 +30,6 @@ OPERATORS = {
     "Softplus", "Softsign", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tanh", "Transpose",
     "Unsqueeze", "Where",
 }  # fmt: skip
-PRODUCTS = ("MatMul", "Gemm", "Conv")
 ELEMENT = 16  # work per output of all other operators: some are exponentials
 NODES = 20_000  # the largest of lc0 have 3,000
 WORK = 1 << 38  # multiplications for a position, half a minute of one core; the largest of lc0 need 2^34
@@ -176,7 +175,7 @@ class _Check:
                     raise self._refused(f"the size of {name}, from the {node.op_type}, is not known")
                 numbers = math.prod(shapes[name])
                 most = max(most, numbers)
-                work += numbers * self._each(node, shapes)
+                work += numbers * _work_of(node, shapes)
             if most > ACTIVATIONS.most:
                 raise self._refused(
                     f"{most:,} numbers in the {node.op_type} {node.name}, the limit is"
@@ -186,12 +185,13 @@ class _Check:
                 raise self._refused(f"more than {WORK:,} multiplications for a position")
         return most
 
-    def _each(self, node: onnx.NodeProto, shapes: Shapes) -> int:
-        if node.op_type not in PRODUCTS:
-            return ELEMENT
-        known: list[Sequence[int]] = [*(shapes.get(name, ()) for name in node.input), (), ()]
-        flow, weights = known[:2]
-        if node.op_type == "Conv":
-            return max(1, math.prod(weights[1:]))
-        turned = any(one.name == "transA" and one.i for one in node.attribute)
-        return max(1, *(flow[:1] if turned else flow[-1:]))
+
+def _work_of(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """Returns the work for each output of a node."""
+    if node.op_type not in ("MatMul", "Gemm", "Conv"):
+        return ELEMENT
+    flow, weights = (shapes.get(name, ()) for name in node.input[:2])
+    if node.op_type == "Conv":
+        return max(1, math.prod(weights[1:]))
+    turned = any(one.name == "transA" and one.i for one in node.attribute)
+    return max(1, *(flow[:1] if turned else flow[-1:]))

@@ -27,7 +27,17 @@ from ...store.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .engine import EngineFailureError, UciEngine, failure
 from .program import file_digest, find_program, interpreter_of, named_file
-from .scores import WIN_CP, WIN_SCALE, Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
+from .scores import (
+    WIN_CP,
+    WIN_SCALE,
+    Score,
+    a_move_earlier,
+    best_known,
+    parse_score,
+    policy_q,
+    scores_by_move,
+    wdl_of,
+)
 
 Part = Literal["both", "value", "policy"]
 NETWORK_OPTIONS = ("evalfile", "evalfilesmall", "weightsfile")  # options that name a network file
@@ -184,7 +194,8 @@ class UciEvaluator(Evaluator):
         return wdl_of(score)
 
     def _score(self, engine: UciEngine, board: chess.Board, limit: Limit) -> Score | None:
-        return last_score(engine.search(board, limit, seconds=self._timeout))
+        lines = engine.search(board, limit, seconds=self._timeout)
+        return best_known(filter(None, map(parse_score, lines)))
 
     def _after(self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: Limit) -> Score:
         """Returns the score of a move: by the rules if it ends the game, else by a search after it."""

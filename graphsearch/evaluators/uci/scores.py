@@ -106,11 +106,6 @@ def best_known(scores: Iterable[Score]) -> Score | None:
     return max(reversed([*scores]), key=lambda score: (score.is_exact, score.depth), default=None)
 
 
-def last_score(lines: Sequence[str]) -> Score | None:
-    """Returns the final score of a search with one line; None if there is none."""
-    return best_known(filter(None, map(parse_score, lines)))
-
-
 def scores_by_move(lines: Sequence[str]) -> dict[str, Score]:
     """Returns the final score of every move, by the first move of each pv.
 

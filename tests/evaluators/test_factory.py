@@ -150,7 +150,6 @@ def test_the_part_that_is_not_given_is_the_evaluator() -> None:
     [
         ("uniform", "policytemperature", (2.0, 1.0)),
         ("builtin", "policy.policytemperature", (2.0, 1.0)),
-        ("builtin", "value.PolicyTemperature", (1.0, 2.0)),
         ("builtin", "PolicyTemperature", (2.0, 1.0)),  # of no effect on a value
     ],
 )
@@ -178,7 +177,7 @@ BOTH = {"policy": "uniform", "value": "builtin"}
 )
 def test_what_does_not_fit_two_parts_is_refused(given: dict[str, str], options: str, told: str) -> None:
     with pytest.raises(InvalidParameterError, match=told):
-        create(EvaluatorSpec(**given, options=tuple((name, "2") for name in options.split())))  # type: ignore[arg-type]
+        create(EvaluatorSpec(**given, options=tuple((name, "2") for name in options.split())))
 
 
 def test_the_identity_names_both_parts(tmp_path: Path) -> None:

@@ -55,15 +55,11 @@ def compact(store: StoreOption, min_visits: Count | None = None) -> None:
     Args:
       min_visits: --min-visits N: Drop nodes with fewer than N visits.
     """
-    if min_visits is None:
-        with _working("Compacting") as show:
-            found: rewrite.CompactReport | rewrite.PruneReport = rewrite.compact(store, show)
-    else:
-        with _working("Pruning") as show:
-            found = rewrite.prune(store, min_visits, show)
+    with _working("Compacting") as show:
+        found = rewrite.compact(store, show, min_visits=min_visits or 1)
     line = f"{size(found.bytes_before)} before, {size(found.bytes_after)} after"
-    if isinstance(found, rewrite.PruneReport):
-        line = f"{count(found.nodes_before, 'node')} before, {found.nodes_after:,} after; {line}"
+    if min_visits:
+        line = f"{count(found.nodes + found.dropped, 'node')} before, {found.nodes:,} after; {line}"
     else:
         line += f", {count(found.superseded, 'superseded version')} dropped"
     print_answer(found, [f"{store}: {line}"])

@@ -31,7 +31,7 @@ from ..store.store import MAX_BATCH, Store
 from ..store.tables.history import RootValues
 from ..store.tables.rows import write_row
 from ..store.transposition import EntryTable
-from ..store.union_records import add_records
+from ..store.union import add_records
 from .arena import Arena, budget_of
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work, flush_nodes

@@ -34,9 +34,6 @@ from ..jit.types import float32, float64, int64, uint16
 from ..position.board import BLACK, CLOCK_DRAW, PAWNS, Position
 from ..position.board_kernel import clock_of, from_square, side_to_move, to_square
 from .record_kernel import (
-    KIND_BITS,
-    LOWER_SHIFT,
-    UPPER_SHIFT,
     RecordArena,
     clock_at_evaluation,
     draw_visits,
@@ -56,6 +53,7 @@ from .record_kernel import (
     upper_in,
     value_draws,
     value_of,
+    with_bounds,
 )
 
 MOST_MATE = 500  # longest mate that an edge can hold, in plies
@@ -206,7 +204,7 @@ def tightened(flags: int64, tally: Tally, covers: bool) -> int64:
     low, high = max(lower, tally[0]), min(upper, tally[1] if covers else 1)
     if low > high:  # contradictory bounds prove nothing more
         return flags
-    return (flags & KIND_BITS) | ((low + 1) << LOWER_SHIFT) | ((high + 1) << UPPER_SHIFT)
+    return with_bounds(flags, low, high)
 
 
 @inner
@@ -238,16 +236,27 @@ def decisive_plies(won: bool, tally: Tally, covers: bool, clock: int64, known: i
 
 
 @inner
-def decisive_code(won: bool, tally: Tally, covers: bool, clock: int64, known: int64) -> int64:
-    """Returns the code of a won or lost node with moves; the arguments are those of `decisive_plies`."""
-    mate, plies = decisive_plies(won, tally, covers, clock, known)
-    return code_of(mate, plies)
-
-
-@inner
 def code_of(mate: int64, plies: int64) -> int64:
     """Returns the code of a won or lost node; the arguments are the results of `decisive_plies`."""
     return mate + 1 if 0 <= mate < MOST_MATE else MOST_MATE + min(plies, MOST_MATE)
+
+
+@inner
+def code_by_edges(
+    flags: int64, share: int64, tally: Tally, edges: int64, moves: int64, clock: int64, known: int64
+) -> int64:
+    """Returns the code of a node.
+
+    Args:
+      share: its draw share per mille. tally: of its `edges`. moves: number of legal moves.
+      clock, known: as for `decisive_plies`.
+    """
+    if not is_decisive(flags):
+        return open_code(flags, share)
+    if moves == 0:
+        return int64(1)  # mated now
+    mate, plies = decisive_plies(lower_in(flags) == 1, tally, edges == moves, clock, known)
+    return code_of(mate, plies)
 
 
 @inner
@@ -291,32 +300,37 @@ def turned(q: float32, code: int64, resets: bool) -> int64:
 
 
 @inner
-def merged(q: float32, old: int64, new: int64) -> int64:
-    """Returns the draw field that replaces `old`; proven bounds stay, even if the child was lost since."""
-    if old < AT_LEAST or new == DRAWN or (is_special(q, new) and new < DRAWN):
-        return new
-    if new >= AT_LEAST:
-        return new if (new < AT_MOST) == (old < AT_MOST) else int64(DRAWN)
-    base = AT_LEAST if old < AT_MOST else AT_MOST
-    return base + min(int64(new) // STEP, int64(STEPS - 1))
+def with_proof(q: float32, old: int64, found: float32, field: int64) -> tuple[float32, int64]:
+    """Returns the value and draw field that an edge takes; a proof of the edge stays.
+
+    A bound stays even if the child was lost since; two bounds on opposite sides of a draw make a draw.
+
+    Args:
+      q, old: value and draw field so far. found, field: the new ones.
+    """
+    if not is_special(q, old):
+        return found, field
+    if not (is_special(found, field) and field <= DRAWN):
+        if old <= DRAWN:
+            return q, old
+        base = AT_LEAST if old < AT_MOST else AT_MOST
+        if field < AT_LEAST:
+            field = base + min(int64(field) // STEP, int64(STEPS - 1))
+        elif (field < AT_MOST) != (old < AT_MOST):
+            field = int64(DRAWN)
+    low, high = bounds_of(found, field)
+    return min(max(found, float32(low)), float32(high)), field
 
 
 @inner
 def taken(q: float32, old: int64, found: float32, code: int64, resets: bool) -> tuple[float32, int64]:
-    """Returns the value and draw field of an edge that takes its child's value; a proof of the edge stays.
+    """Returns the value and draw field of an edge that takes its child's value.
 
     Args:
       q, old: value and draw field so far. found: the child's value, seen from this side. code: of the child.
       resets: whether the edge's move resets the clock.
     """
-    field = turned(found, code, resets)
-    if not is_special(q, old):
-        return found, field
-    if old <= DRAWN and not (is_special(found, field) and field <= DRAWN):
-        return q, old
-    field = merged(found, old, field)
-    low, high = bounds_of(found, field)
-    return min(max(found, float32(low)), float32(high)), field
+    return with_proof(q, old, found, turned(found, code, resets))
 
 
 @inner
@@ -349,11 +363,9 @@ def node_code(A: RecordArena, rec: int64, share: int64) -> int64:
     flags = flags_of(A, rec)
     if not is_decisive(flags):
         return open_code(flags, share)
-    if move_count(A, rec) == 0:
-        return int64(1)  # mated now
-    tally, covers = tally_of(A, rec)
     known = mate_kept(value_of(A, rec), value_draws(A, rec))
-    return decisive_code(lower_in(flags) == 1, tally, covers, clock_at_evaluation(A, rec), known)
+    edges, moves, clock = materialised(A, rec), move_count(A, rec), clock_at_evaluation(A, rec)
+    return code_by_edges(flags, share, tally_of(A, rec)[0], edges, moves, clock, known)
 
 
 @inner

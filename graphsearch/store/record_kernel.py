@@ -92,28 +92,16 @@ TERMINAL_FLAGS = {  # kind -> flags with its exact bounds; mate is lost for the 
 }
 
 
-# ------------------------------------------------------------------ header
 CODE_SCALE, HALF = float32(CODE), float32(0.5)
 
 
 class RecordArena(Protocol):
     """The pointers of an arena that these accessors use; `graph.arena_kernel` has all of them."""
 
-    @property
-    def records(self) -> Pointer[uint64]:
-        """Records, from their keys on."""
-
-    @property
-    def blocks(self) -> Pointer[uint32]:
-        """Blocks of visited edges."""
-
-    @property
-    def values(self) -> Pointer[float32]:
-        """The same memory as `blocks`."""
-
-    @property
-    def ints(self) -> Pointer[int64]:
-        """The numbers of edges by block class, then other tables."""
+    records: Items[uint64]  # from their keys on
+    blocks: Items[uint32]  # of visited edges
+    values: Items[float32]  # the same memory
+    ints: Items[int64]  # the numbers of edges by block class, then other tables
 
 
 # ------------------------------------------------------------------ header
@@ -229,6 +217,12 @@ def lower_in(flags: int64) -> int64:
 def upper_in(flags: int64) -> int64:
     """Returns the upper bound of flags: -1, 0 or 1."""
     return ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
+
+
+@inner
+def with_bounds(flags: int64, lower: int64, upper: int64) -> int64:
+    """Returns flags of the same terminal kind with these bounds."""
+    return (flags & KIND_BITS) | ((lower + 1) << LOWER_SHIFT) | ((upper + 1) << UPPER_SHIFT)
 
 
 @inner

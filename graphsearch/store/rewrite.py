@@ -188,20 +188,23 @@ class CompactReport(Answer):
     """The result of compacting.
 
     Attributes:
-      nodes: distinct records.
+      nodes: distinct records. dropped: those with too few visits, which are gone now.
       superseded: older versions of records that are gone now.
       runs: segments before.
       bytes_before, bytes_after: size of the file with its write-ahead log.
     """
 
     nodes: int
+    dropped: int
     superseded: int
     runs: int
     bytes_before: int
     bytes_after: int
 
 
-def compact(path: str | os.PathLike[str], on_progress: OnProgress | None = None) -> CompactReport:
+def compact(
+    path: str | os.PathLike[str], on_progress: OnProgress | None = None, *, min_visits: int = 1
+) -> CompactReport:
     """Makes a graph file as small as its nodes allow, in bounded steps; it can be interrupted at any of them.
 
     Damaged pieces of transposition entries stay as they are; they are reported after everything else is
@@ -209,16 +212,24 @@ def compact(path: str | os.PathLike[str], on_progress: OnProgress | None = None)
 
     Args:
       on_progress: called with records, then with freed pages.
+      min_visits: drop the records with fewer visits, except roots of searches. The edges that lead to them
+        keep their n and q. A search that reaches such a position evaluates it again, and does not repeat the
+        visits of its edges. An interruption leaves a file that is pruned in part.
 
     Raises:
+      InvalidParameterError: if `min_visits` is below 1.
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: naming records, or pieces of entries, that are damaged.
       StoreError: if it is damaged or cannot be written; it stays consistent.
     """
+    if min_visits < 1:
+        raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
     with Store.open(path) as store:
-        before, segments = file_bytes(store.path), len(store.catalog.segments)
-        superseded = store.catalog.records - store.node_count
+        before, segments, nodes = file_bytes(store.path), len(store.catalog.segments), store.node_count
+        superseded = store.catalog.records - nodes
         merge_all(store, on_progress)
+        if min_visits > 1:
+            _prune(store, min_visits, on_progress)
         with store.transaction():
             damaged = entries.rewrite(store)
         shrink(store, on_progress)
@@ -228,7 +239,19 @@ def compact(path: str | os.PathLike[str], on_progress: OnProgress | None = None)
                 f"{damaged[0]}{more}; left as it is, all else is compacted;"
                 " `graphsearch store salvage` writes a file without it"
             )
-        return CompactReport(store.node_count, superseded, segments, before, file_bytes(store.path))
+        left, after = store.node_count, file_bytes(store.path)
+        return CompactReport(left, nodes - left, superseded, segments, before, after)
+
+
+def _prune(store: Store, min_visits: int, on_progress: OnProgress | None) -> None:
+    """Drops the records with fewer visits, except roots of searches, from a file of one segment."""
+    roots = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
+
+    def kept(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+        stays = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), roots)
+        return take(batch, np.nonzero(stays)[0])
+
+    rewrite(store, kept, advance=Advance(on_progress, PRUNING, store.catalog.records))
 
 
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS) -> None:
@@ -264,49 +287,3 @@ def shrink(store: Store, on_progress: OnProgress | None = None) -> None:
             if on_progress:
                 on_progress(Progress(FREEING, total - left, total))
     store.checkpoint()
-
-
-# ------------------------------------------------------------------ pruning
-@dataclass(frozen=True, slots=True)
-class PruneReport(Answer):
-    """The result of pruning; bytes are those of the file with its write-ahead log."""
-
-    nodes_before: int
-    nodes_after: int
-    bytes_before: int
-    bytes_after: int
-
-
-def prune(
-    path: str | os.PathLike[str],
-    min_visits: int,
-    on_progress: OnProgress | None = None,
-) -> PruneReport:
-    """Drops the records with fewer visits, except roots of searches, and compacts the file.
-
-    The edges that lead to them keep their n and q. A search that reaches such a position evaluates it again,
-    and does not repeat the visits of its edges. An interruption leaves a sound file that is pruned in part.
-
-    Args:
-      min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
-      on_progress: called with records, then with freed pages.
-
-    Raises:
-      InvalidParameterError: if `min_visits` is below 1.
-      StoreLockedError: if another process is writing the file.
-      StoreError: if it is damaged or cannot be written; it stays consistent.
-    """
-    if min_visits < 1:
-        raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
-    with Store.open(path) as store:
-        nodes, size = store.node_count, file_bytes(store.path)
-        stays = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
-
-        def kept(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
-            stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)
-            return take(batch, np.nonzero(stay)[0])
-
-        merge_all(store, on_progress, PRUNING)
-        rewrite(store, kept, advance=Advance(on_progress, PRUNING, store.catalog.records))
-        shrink(store, on_progress)
-        return PruneReport(nodes, store.node_count, size, file_bytes(store.path))

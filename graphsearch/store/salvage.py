@@ -180,54 +180,44 @@ class DamagedTable:
     def rows(self, low: int = 0, high: int | None = None) -> Iterator[Row]:
         """Yields the readable rows with keys from `low` to `high` (exclusive)."""
         end = 1 << 64 * len(self._key) if high is None else high
-        tail: int | None = None
         while low < end:
             try:
-                for row in self._select(self._columns, low, end):
+                for row in self._select(low, end):
                     low = max(low, 1 + self._number(row))
                     yield row[len(self._key) :]
                 return
             except sqlite3.DatabaseError:
                 self.lost = True
-            tail = self._tail(low, end) if tail is None else tail
-            low = self._behind(low, tail if low < tail else end)
-
-    def _tail(self, low: int, high: int) -> int:
-        """Returns the first key behind the last damage."""
-        with suppress(sqlite3.DatabaseError):
-            for row in self._select("0", low, high, "DESC"):
-                high = min(high, max(low, self._number(row)))
-        return high
+            low = self._behind(low, end)
 
     def _behind(self, low: int, high: int) -> int:
-        """Returns the first key behind the damage at `low` from which on a row can be read."""
+        """Returns the first key behind the damage at `low`, at most `high`."""
         width = 1
-        while low + width < high and not self._reads(low + width, high):
+        while low + width < high and self._fails(low + width, high):
             width *= 2
         bad, good = low + width // 2, min(low + width, high)
         while good - bad > 1:
             middle = (bad + good) // 2
-            if self._reads(middle, high):
-                good = middle
-            else:
+            if self._fails(middle, high):
                 bad = middle
+            else:
+                good = middle
         return good
 
-    def _reads(self, low: int, high: int) -> bool:
-        """Returns whether the first row with a key from `low` on is there, and can be read."""
+    def _fails(self, low: int, high: int) -> bool:
+        """Returns whether the first row with a key from `low` on cannot be read."""
         try:
-            row = self._select(self._columns, low, high).fetchone()
+            self._select(low, high).fetchone()
         except sqlite3.DatabaseError:
-            return False
-        return row is not None and self._number(row) >= low
+            return True
+        return False
 
-    def _select(self, columns: str, low: int, high: int, turn: str = "ASC") -> sqlite3.Cursor:
-        """Returns the key and some columns of the rows with keys from `low` to `high` (exclusive)."""
+    def _select(self, low: int, high: int) -> sqlite3.Cursor:
+        """Returns the key and the columns of the rows with keys from `low` to `high` (exclusive)."""
         names, marks = ", ".join(self._key), ", ".join("?" * len(self._key))
-        by = ", ".join(f"{name} {turn}" for name in self._key)
         statement = (
-            f"SELECT {names}, {columns} FROM {self._table}"  # noqa: S608 (the schema's names)
-            f" WHERE ({names}) >= ({marks}) AND ({names}) <= ({marks}) ORDER BY {by}"
+            f"SELECT {names}, {self._columns} FROM {self._table}"  # noqa: S608 (the schema's names)
+            f" WHERE ({names}) >= ({marks}) AND ({names}) <= ({marks}) ORDER BY {names}"
         )
         return self._connection.execute(statement, [*self._values(low, ""), *self._values(high - 1, "g")])
 
@@ -278,8 +268,7 @@ def _size(damaged: sqlite3.Connection, name: str) -> int:
 def _save_tables(damaged: sqlite3.Connection, store: Store, report: SalvageReport) -> None:
     """Copies the readable, valid rows of the plain tables."""
     with store.transaction():
-        for fact in ("created", "created_by", provenance.MARK):
-            _save_fact(damaged, store.connection, fact, report, optional=fact == provenance.MARK)
+        _copy_facts(damaged, store.connection, report)
         for table in PLAIN:
             _copy_table(damaged, store.connection, table, report)
         store.records_changed(None)
@@ -292,22 +281,20 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, report: SalvageRepor
             report.lose("entry_iteration", "some of its rows belong to runs that are lost")
 
 
-def _save_fact(
-    damaged: sqlite3.Connection,
-    connection: sqlite3.Connection,
-    name: str,
-    report: SalvageReport,
-    *,
-    optional: bool,
-) -> None:
-    try:
-        statement = f"SELECT value, {fault_of_row('store_info')} FROM store_info WHERE name = ?"  # noqa: S608
-        row = damaged.execute(statement, (name,)).fetchone()
-    except sqlite3.DatabaseError:
-        row, optional = None, False
-    if row and row[1] is None:
-        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, row[0]))
-    elif row or not optional:
+def _copy_facts(damaged: sqlite3.Connection, connection: sqlite3.Connection, report: SalvageReport) -> None:
+    """Copies the facts that do not follow from the records."""
+    facts, lost = ("created", "created_by", provenance.MARK), False
+    for name in facts:
+        try:
+            statement = f"SELECT name, value, {fault_of_row('store_info')} FROM store_info WHERE name = ?"  # noqa: S608
+            row = damaged.execute(statement, (name,)).fetchone()
+        except sqlite3.DatabaseError:
+            row, lost = None, True
+        if row and row[-1] is None:
+            connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", row[:2])
+        elif row or name != provenance.MARK:
+            lost = True
+    if lost:
         report.lose("store_info")
 
 
@@ -332,33 +319,22 @@ def _evaluators(
                 known[number] = provenance.identity_of(text)
     if table.lost or len(known) != _size(damaged, "evaluator"):
         report.lose("evaluator")
-    bound = _bound(damaged, known, given)
-    if bound in known and given is not None and known[bound].as_json() != given.as_json():
-        raise provenance.mismatch(path, known[bound], given)
-    if bound not in known and given is not None:
+    same = [number for number, one in known.items() if given and one.as_json() == given.as_json()]
+    is_blank = False
+    with suppress(sqlite3.DatabaseError):
+        is_blank = provenance.is_blank(damaged)
+    try:
+        bound = provenance.evaluator_number(damaged)
+    except (sqlite3.Error, CorruptRecordError):  # the best guess
+        only = next(iter(known)) if len(known) == 1 else 0
+        bound = (*same, provenance.FIRST_EVALUATOR)[0] if given else only
+    if given:
+        if bound in known and bound not in same:
+            raise provenance.mismatch(path, known[bound], given)
         known[bound] = given
-    if bound not in known and not _is_blank(damaged):
+    if bound not in known and not is_blank:
         raise StoreError(f"{path} does not say which evaluator it is bound to; name it with --evaluator")
     return known, bound
-
-
-def _is_blank(damaged: sqlite3.Connection) -> bool:
-    try:
-        return provenance.is_blank(damaged)
-    except sqlite3.DatabaseError:
-        return False
-
-
-def _bound(
-    damaged: sqlite3.Connection, known: dict[int, EvaluatorIdentity], given: EvaluatorIdentity | None
-) -> int:
-    """Returns the number of the evaluator that the file is bound to, or the best guess."""
-    with suppress(sqlite3.Error, CorruptRecordError):
-        return provenance.evaluator_number(damaged)
-    if given is not None:
-        same = [number for number, one in known.items() if one.as_json() == given.as_json()]
-        return same[0] if same else provenance.FIRST_EVALUATOR
-    return next(iter(known)) if len(known) == 1 else 0
 
 
 # ------------------------------------------------------------------ records
@@ -455,54 +431,66 @@ def _orphans(
     """Returns ranges of blocks that no chunk owns."""
     spans = np.array(sorted((c.left.start, c.left.stop) for c in chunks), np.int64).reshape(-1, 2)
     begins, ends = spans[:, 0], np.maximum.accumulate(spans[:, 1])  # of all chunks up to each
-    found, rows = list[DamagedChunk](), blocks.rows()
-    begin, count = 0, 0
+    found, rows = [np.zeros(0, np.int64)], blocks.rows()
     while some := [row[0] for row in islice(rows, 1 << 16)]:
         ids = np.array(some, np.int64)
         places = np.searchsorted(begins, ids, "right") - 1
-        strays = ids[(places < 0) | (ids >= np.append(ends, 0)[places])]
-        for number in strays.tolist():
-            if number != begin + count or count == CHUNK_BLOCKS:
-                found += [DamagedChunk(0, 0, begin, count, 0, 0)] if count else []
-                begin, count = number, 0
-            count += 1
+        found.append(ids[(places < 0) | (ids >= np.append(ends, 0)[places])])
         tick()
-    return [*found, DamagedChunk(0, 0, begin, count, 0, 0)] if count else found
+    strays = np.concatenate(found)
+    return [
+        DamagedChunk(0, 0, int(part[0]), len(part), 0, 0)
+        for run in np.split(strays, np.flatnonzero(np.diff(strays) != 1) + 1)
+        for part in np.split(run, range(CHUNK_BLOCKS, len(run), CHUNK_BLOCKS))
+        if len(part)
+    ]
 
 
 def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:
     """Returns the records of a chunk that can be trusted and break no rule."""
-    index, lost = _Index.read(damaged, chunk), report.blocks_lost
-    if index.is_intact and len(index.keys) != chunk.blocks:  # the index counts, not the row
-        says = f"its row says {chunk.blocks} blocks, its index has {len(index.keys)}; those are saved"
-        report.add(f"{chunk.name}: {says}")
-        chunk = replace(chunk, blocks=len(index.keys))
-    none = RecordBatch.empty(0, 0, 0)
-    if not index.opens:
+    names = ("keys", "dictionary", "bloom")
+    blobs = [_blob(damaged, chunk.id, name) if chunk.id else b"" for name in names]
+    stored, dictionary, bloom = (blob or b"" for blob in blobs)
+    firsts = np.frombuffer(stored if len(stored) % 8 == 0 else b"", "<u8").astype(np.uint64)
+    is_intact = None not in blobs and len(stored) == 8 * len(firsts) and chunk.id > 0
+    is_intact = is_intact and checksum_of(stored, dictionary, bloom) == chunk.checksum
+    lost = report.blocks_lost
+
+    def lose_all(why: str) -> RecordBatch:
         report.blocks_lost = lost + len(chunk.left)
-        report.add(f"{chunk.name}: its dictionaries are damaged, and all its blocks lost with them")
-        return none
-    batch, owners = _decoded(damaged, chunk, index.dictionary, report)
-    firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
-    keys = sort_keys(batch.words[firsts])
-    if index.is_intact:  # the records must belong to this chunk
-        strangers = owners[firsts][index.keys[owners[firsts]] != keys].tolist()
+        report.add(f"{chunk.name}: {why}")
+        return RecordBatch.empty(0, 0, 0)
+
+    if is_intact and len(firsts) != chunk.blocks:  # the index counts, not the row
+        says = f"its row says {chunk.blocks} blocks, its index has {len(firsts)}; those are saved"
+        report.add(f"{chunk.name}: {says}")
+        chunk = replace(chunk, blocks=len(firsts))
+    if blobs[1] is None or not is_dictionary(dictionary):
+        return lose_all("its dictionaries are damaged, and all its blocks lost with them")
+    batch, owners = _decoded(damaged, chunk, dictionary, report)
+    begins = np.nonzero(np.diff(owners, prepend=-1))[0]
+    blocks, keys = owners[begins], sort_keys(batch.words[begins])
+    if is_intact:  # the records must belong to this chunk
+        strangers = blocks[firsts[blocks] != keys].tolist()
         for number in strangers:
             _lose_block(report, chunk, number, "it does not begin with the key of the index")
         batch = take(batch, np.nonzero(~np.isin(owners, strangers))[0])
-    elif index.dictionary and not index.is_proved(chunk, batch, owners[firsts], keys):
-        report.blocks_lost = lost + len(chunk.left)
-        report.add(
-            f"{chunk.name}: its index is damaged, and its dictionaries may be too, so its blocks are left out"
-        )
-        return none
     else:
+        # the keys and the bloom filter, rebuilt from the records, may prove the dictionaries
+        rebuilt = firsts if len(firsts) == chunk.blocks else np.zeros(chunk.blocks, np.uint64)
+        rebuilt[blocks] = keys
+        filters = {bloom, bloom_of(keys_of(batch.words)).tobytes()}
+        sums = [checksum_of(rebuilt.astype("<u8").tobytes(), dictionary, one) for one in filters]
+        # one wrong bit may be in the checksum itself
+        if dictionary and all((one ^ chunk.checksum).bit_count() > 1 for one in sums):
+            return lose_all(
+                "its index is damaged, and its dictionaries may be too, so its blocks are left out"
+            )
         report.add(f"{chunk.name}: its index is damaged, its blocks are not")
-    bad = sorted({i for i, _ in unsound(batch)}) if len(batch) else []
-    if not bad:
-        return batch
-    report.records_unsound += len(bad)
-    report.add(f"{chunk.name}: {len(bad)} records break a rule, and are left out")
+    bad = sorted({i for i, _ in unsound(batch)})
+    if bad:
+        report.records_unsound += len(bad)
+        report.add(f"{chunk.name}: {len(bad)} records break a rule, and are left out")
     return take(batch, np.setdiff1d(np.arange(len(batch)), bad))
 
 
@@ -528,54 +516,6 @@ def _decoded(
 def _lose_block(report: SalvageReport, chunk: DamagedChunk, number: int, why: str) -> None:
     report.blocks_lost += 1
     report.add(f"{chunk.name}, block {chunk.first_block + number}: {why}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """The blobs of a chunk; `keys` are those of its blocks, empty if they cannot be read.
-
-    Attributes:
-      opens: whether the dictionaries can be read and are valid.
-      is_intact: whether the blobs match their checksum.
-    """
-
-    keys: NDArray[np.uint64]
-    dictionary: bytes
-    bloom: bytes | None
-    opens: bool
-    is_intact: bool
-
-    @classmethod
-    def read(cls, damaged: sqlite3.Connection, chunk: DamagedChunk) -> _Index:
-        if not chunk.id:  # blocks that no chunk owns
-            return cls(np.zeros(0, np.uint64), b"", None, opens=True, is_intact=False)
-        keys, dictionary, bloom = (_blob(damaged, chunk.id, name) for name in ("keys", "dictionary", "bloom"))
-        opens = dictionary is not None and is_dictionary(dictionary)
-        is_whole = keys is not None and len(keys) % 8 == 0
-        found = cls(
-            np.frombuffer(keys if keys and is_whole else b"", "<u8").astype(np.uint64),
-            dictionary or b"",
-            bloom,
-            opens=opens,
-            is_intact=False,
-        )
-        if not is_whole or keys is None or dictionary is None or bloom is None:
-            return found
-        return replace(found, is_intact=checksum_of(keys, dictionary, bloom) == chunk.checksum)
-
-    def is_proved(
-        self, chunk: DamagedChunk, batch: RecordBatch, numbers: NDArray[np.int64], keys: NDArray[np.uint64]
-    ) -> bool:
-        """Returns whether the checksum matches with keys or a bloom filter rebuilt from the records.
-
-        One wrong bit is accepted: it may be in the checksum itself.
-        """
-        made = self.keys.copy() if len(self.keys) == chunk.blocks else np.zeros(chunk.blocks, np.uint64)
-        made[numbers] = keys
-        filters = {self.bloom, bloom_of(keys_of(batch.words)).tobytes()}
-        words = made.astype("<u8").tobytes()
-        sums = [checksum_of(words, self.dictionary, bloom) for bloom in filters if bloom is not None]
-        return any((found ^ chunk.checksum).bit_count() <= 1 for found in sums)
 
 
 def _blob(damaged: sqlite3.Connection, chunk: int, name: str) -> bytes | None:

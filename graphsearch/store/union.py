@@ -1,4 +1,4 @@
-"""Merges everything but the records of two files, by a rule for every table (`tables.rows.TABLES`).
+"""Merges files: their records in step, and the rows of every table by a rule (`tables.rows.TABLES`).
 
 A row is identified by the key of its table or, if that is a number that each file assigns itself, by other
 columns (`identity`). Numbers of other rows are translated (`refs`). A new column needs no change here, a new
@@ -42,14 +42,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import StoreError, UnfinishedError
+from ..base.answer import Answer
+from ..base.errors import CorruptRecordError, StoreError, UnfinishedError, UnsoundRecordError
+from ..position.board import fen_of, unpack
 from . import entries, provenance
 from .file import sql_errors
+from .reading import find, newest
+from .record import RecordBatch, sort_keys
 from .record_kernel import MAX_RUN
+from .rewrite import rewrite
+from .segment import cursors_from, fetch_portion
 from .store import Store
 from .tables import games, studies
 from .tables.games import GameSource, MoveRow, PositionRow
-from .tables.rows import TABLES, insert, rows, shown, write_row
+from .tables.rows import TABLES, insert, rows, shown, update_row, write_row
 from .tables.studies import Note, Study
 from .transposition_kernel import (
     BOUND_AT,
@@ -124,7 +130,7 @@ KEYED: dict[str, Rule] = {
     "book_root": Rule(refs={"book": "book"}),
 }
 
-# tables that functions of their own merge, below and in `union_records.py`
+# tables that functions of their own merge, below
 OWN = frozenset(
     {
         *("evaluator", "source", "game_position", "game_move", "book_position", "book_move"),
@@ -263,16 +269,15 @@ class _Row:
     """A row of one file, or of the target file after rows of others are merged into it.
 
     Attributes:
-      file: number of the input, -1: the target file. id: its own number, 0: none in the target file yet.
-      values: the other columns. members: the rows of inputs that were merged into it, as (file, id).
+      values: the columns but `id`. id: its number in the target file, 0: none yet.
+      members: the rows of inputs that were merged into it, as (number of the input, id).
       is_new: whether it has to be written.
     """
 
-    file: int
-    id: int
     values: dict[str, Any]
-    members: list[tuple[int, int]] = field(default_factory=list)
-    is_new: bool = False
+    id: int
+    members: list[tuple[int, int]]
+    is_new: bool
 
     def rank(self, names: Sequence[str]) -> tuple[tuple[bool, Any], ...]:
         """Returns its rank by some columns; NULL comes first, as in SQLite."""
@@ -304,18 +309,25 @@ def _unite(store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOu
     statement = f"SELECT coalesce(max(id), 0) FROM {table}"  # noqa: S608 (constants)
     last = int(store.connection.execute(statement).fetchone()[0])
     names, order = tuple(TABLES[table].columns), f"ORDER BY {', '.join(rule.identity)}"
-    streams = [_rows_of(-1, names, rows(store.connection, table, names, order))]
-    for file, one in enumerate(inputs):
-        one.numbers[table] = {}
-        streams.append(_translated(one, rule, _rows_of(file, names, one.rows(table, order))))
+
+    def translated(file: int) -> Iterator[_Row]:
+        """Yields the rows of an input, without those that refer to a row that was left out."""
+        one = inputs[file]
+        for number, row in _values(names, one.rows(table, order)):
+            numbers = {column: one.number(its, row[column]) for column, its in rule.refs.items()}
+            if None not in numbers.values():
+                yield _Row(row | numbers, 0, [(file, number)], is_new=True)
 
     def by_identity(row: _Row) -> tuple[tuple[bool, Any], ...]:
         return row.rank(rule.identity)
 
+    ours = _values(names, rows(store.connection, table, names, order))
+    streams: list[Iterator[_Row]] = [(_Row(row, number, [], is_new=False) for number, row in ours)]
+    for file, one in enumerate(inputs):
+        one.numbers[table] = {}
+        streams.append(translated(file))
     for _, equal in groupby(merge(*streams, key=by_identity), by_identity):
-        for kept in _merged_rows(
-            equal, rule, lambda kept, row: leave_out(_differs(inputs, table, kept, row))
-        ):
+        for kept in _merged_rows(equal, rule, f"table {table}", inputs, leave_out):
             if not kept.id:
                 kept.id = last = last + 1
             if table == "run" and last > MAX_RUN:
@@ -331,30 +343,29 @@ def _unite(store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOu
     return written
 
 
-def _rows_of(file: int, names: Sequence[str], found: Iterable[Sequence[Any]]) -> Iterator[_Row]:
+def _values(names: Sequence[str], found: Iterable[Row]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of each row, and its other columns."""
     for row in found:
         values = dict(zip(names, row, strict=True))
-        yield _Row(file, values.pop("id"), values)
+        yield values.pop("id"), values
 
 
-def _translated(one: Input, rule: Rule, found: Iterable[_Row]) -> Iterator[_Row]:
-    """Yields the rows with the target file's numbers, without those that refer to a row that was left out."""
-    for row in found:
-        numbers = {column: one.number(table, row.values[column]) for column, table in rule.refs.items()}
-        row.values |= numbers
-        if None not in numbers.values():
-            yield _Row(row.file, 0, row.values, [(row.file, row.id)], is_new=True)
-
-
-def _merged_rows(equal: Iterable[_Row], rule: Rule, leave_out: Callable[[_Row, _Row], object]) -> list[_Row]:
+def _merged_rows(
+    equal: Iterable[_Row], rule: Rule, table: str, inputs: Sequence[Input], leave_out: LeaveOut
+) -> list[_Row]:
     """Merges rows with equal identities, those of the target file first; returns the merged rows."""
     found: list[_Row] = []
     for row in equal:
         kept = next((one for one in found if _is_same(one, row, rule)), None)
         if kept is None:
             found.append(row)
-        elif any(kept.values[name] != row.values[name] for name in rule.agree):
-            leave_out(kept, row)
+        elif differing := [name for name in rule.agree if kept.values[name] != row.values[name]]:
+            named = ", ".join(shown(row.values[column]) for column in rule.identity)
+            both = ", ".join(
+                f"{name} is {shown(row.values[name])} here, {shown(kept.values[name])} there"
+                for name in differing
+            )
+            leave_out(f"{inputs[row.members[0][0]].name}: {table} {named}: {both}; left out")
         else:
             kept.members += row.members
             if row.rank(rule.by) > kept.rank(rule.by):
@@ -364,7 +375,7 @@ def _merged_rows(equal: Iterable[_Row], rule: Rule, leave_out: Callable[[_Row, _
 
 def _is_same(kept: _Row, row: _Row, rule: Rule) -> bool:
     """Returns whether a row and a kept one are the same work: in equal states, or one is unfinished."""
-    if row.file in (kept.file, *(file for file, _ in kept.members)):
+    if row.id or row.members[0][0] in (file for file, _ in kept.members):  # of one file
         return False
     if any(kept.values[name] != row.values[name] for name in rule.refs):
         return False
@@ -373,18 +384,9 @@ def _is_same(kept: _Row, row: _Row, rule: Rule) -> bool:
     return all(kept.values[name] == row.values[name] for name in rule.by)
 
 
-def _differs(inputs: Sequence[Input], table: str, kept: _Row, row: _Row) -> str:
-    rule = NUMBERED[table]
-    name = ", ".join(shown(row.values[column]) for column in rule.identity)
-    differing = ", ".join(
-        f"{column} is {shown(row.values[column])} here, {shown(kept.values[column])} there"
-        for column in rule.agree
-    )
-    return f"{inputs[row.file].name}: {table} {name}: {differing}; left out"
-
-
 # ------------------------------------------------------------------ imports
-Identity = tuple[str, str, str]  # kind, digest and options of an import
+# kind, digest and options of an import, and the number of such imports that are further advanced
+Sources = dict[tuple[str, str, str, int], GameSource]
 
 PGN = "pgn"
 _GAME_TABLES = ("game_move", "game_position")
@@ -393,118 +395,74 @@ _GAME_TABLES = ("game_move", "game_position")
 def unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     """Merges the imports of an input and their games; returns the number of rows written.
 
-    It needs an open transaction, and fills the numbers of the input's sources.
+    It needs an open transaction, and fills the numbers of the input's sources. Of two states of one source,
+    the more advanced one counts. The games of all PGN files are added to ours, replace them, or are left out,
+    depending on these files.
 
     Args:
       leave_out: called with a message if games cannot be merged without counting some twice.
     """
-    ours, theirs = games.sources(store), games.sources(one.store)
-    before = store.connection.total_changes
-    one.numbers["source"] = {}
-    pgns, others = (
-        [[source for source in some if (source.kind == PGN) is wanted] for some in (ours, theirs)]
-        for wanted in (True, False)
-    )
-    _enter_sources(store, one, others[0], others[1])
-    _unite_games(store, one, pgns[0], pgns[1], leave_out)
-    return {"source": store.connection.total_changes - before}
+    connection, numbers = store.connection, one.numbers.setdefault("source", {})
+    before = connection.total_changes
+    ours, theirs = _sources(store), _sources(one.store)
+    own, its = ({key: one for key, one in some.items() if one.kind == PGN} for some in (ours, theirs))
+    if not its and next(one.rows("game_position", "LIMIT 1"), None):
+        leave_out(
+            f"{one.name}: its games are left out: its table source does not say which files they are of"
+        )
+    keeps = _holds(own, its)
+    adds = not keeps and not {key[:3] for key in own} & {key[:3] for key in its}
+    replaces = not keeps and not adds and _holds(its, own)
+    if replaces:
+        for table in _GAME_TABLES:
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608 (constants)
+    if adds or replaces:
+        positions = (row[:3] for row in one.rows("game_position", "ORDER BY key"))
+        games.add_games(store, cast(Iterator[PositionRow], positions), ())
+        games.add_games(store, (), cast(Iterator[MoveRow], one.rows("game_move", "ORDER BY key, move")))
+    elif not keeps:
+        missing, shared = (
+            ", ".join(source.name for key, source in its.items() if (key in own) is wanted)
+            for wanted in (False, True)
+        )
+        leave_out(
+            f"{one.name}: its games are left out: it counts those of {missing or 'some files'} together with"
+            f" those of {shared}, which are there already; `graphsearch import` adds the missing file"
+        )
+    for key, source in sorted(theirs.items(), key=lambda item: item[1].id):
+        known, counts = ours.get(key), source.kind != PGN or adds or replaces
+        if known is None:
+            if counts:
+                numbers[source.id] = games.add_source(store, source)
+            continue
+        numbers[source.id] = known.id
+        changed = ["players"] if (source.players or 0) > (known.players or 0) else []
+        if counts and _progress(source) > _progress(known):
+            changed += ["started", "finished", "taken", "skipped"]
+        if changed:
+            update_row(connection, "source", known.id, {name: getattr(source, name) for name in changed})
+    return {"source": connection.total_changes - before}
 
 
-def _identity(source: GameSource) -> Identity:
-    return source.kind, source.digest, json.dumps(dict(source.options), sort_keys=True)
+def _sources(store: Store) -> Sources:
+    """Returns the imports of a file."""
+    found, seen = Sources(), Counter[tuple[str, str, str]]()
+    for one in sorted(games.sources(store), key=_progress, reverse=True):
+        key = one.kind, one.digest, json.dumps(dict(one.options), sort_keys=True)
+        found[(*key, seen[key])] = one
+        seen[key] += 1
+    return found
 
 
 def _progress(source: GameSource) -> tuple[bool, int]:
     return source.finished is not None, source.taken + source.skipped
 
 
-# ------------------------------------------------------------------ rows of `source`
-def _enter_sources(
-    store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]
-) -> None:
-    """Writes sources; of two states of one source, the more advanced one counts."""
-    for source, known in _recognised(store, one, ours, theirs):
-        if known is None:
-            one.numbers["source"][source.id] = games.add_source(store, source)
-        elif _progress(source) > _progress(known):
-            store.connection.execute(
-                "UPDATE source SET started = ?, finished = ?, taken = ?, skipped = ? WHERE id = ?",
-                (source.started, source.finished, source.taken, source.skipped, known.id),
-            )
-
-
-def _recognised(
-    store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]
-) -> list[tuple[GameSource, GameSource | None]]:
-    """Returns pairs of an input's source and the same one of ours, or None; keeps the larger `players`."""
-    left, found = list(ours), list[tuple[GameSource, GameSource | None]]()
-    for source in theirs:
-        known = next((other for other in left if _identity(other) == _identity(source)), None)
-        found.append((source, known))
-        if known is None:
-            continue
-        left.remove(known)
-        one.numbers["source"][source.id] = known.id
-        if (source.players or 0) > (known.players or 0):
-            store.connection.execute("UPDATE source SET players = ? WHERE id = ?", (source.players, known.id))
-    return found
-
-
-# ------------------------------------------------------------------ games
-def _unite_games(
-    store: Store,
-    one: Input,
-    ours: Sequence[GameSource],
-    theirs: Sequence[GameSource],
-    leave_out: LeaveOut,
-) -> None:
-    """Adds the games of an input, replaces ours by them, or leaves them out, depending on their sources."""
-    if not theirs and next(one.rows("game_position", "LIMIT 1"), None):
-        leave_out(
-            f"{one.name}: its games are left out: its table source does not say which files they are of"
-        )
-    if _holds(ours, theirs):
-        _recognised(store, one, ours, theirs)
-        return
-    if not Counter(map(_identity, ours)) & Counter(map(_identity, theirs)):
-        _add_games(store, one)
-        _enter_sources(store, one, (), theirs)
-    elif _holds(theirs, ours):
-        for table in _GAME_TABLES:
-            store.connection.execute(f"DELETE FROM {table}")  # noqa: S608 (constants)
-        _add_games(store, one)
-        _enter_sources(store, one, ours, theirs)
-    else:
-        _recognised(store, one, ours, theirs)
-        leave_out(_not_apart(one, ours, theirs))
-
-
-def _holds(sources: Sequence[GameSource], others: Sequence[GameSource]) -> bool:
+def _holds(sources: Sources, others: Sources) -> bool:
     """Returns whether `sources` include all games of `others`."""
-    left = sorted(sources, key=_progress)
-    for other in sorted(others, key=_progress):
-        fitting = (s for s in left if _identity(s) == _identity(other) and _progress(s) >= _progress(other))
-        found = next(fitting, None)
-        if found is None:
-            return False
-        left.remove(found)
-    return True
-
-
-def _not_apart(one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]) -> str:
-    known = {_identity(source) for source in ours}
-    missing = ", ".join(source.name for source in theirs if _identity(source) not in known)
-    shared = ", ".join(source.name for source in theirs if _identity(source) in known)
-    return (
-        f"{one.name}: its games are left out: it counts those of {missing or 'some files'} together with"
-        f" those of {shared}, which are there already; `graphsearch import` adds the missing file"
+    return all(
+        key in sources and _progress(sources[key]) >= _progress(other) for key, other in others.items()
     )
-
-
-def _add_games(store: Store, one: Input) -> None:
-    positions = (row[:3] for row in one.rows("game_position", "ORDER BY key"))
-    games.add_games(store, cast(Iterator[PositionRow], positions), ())
-    games.add_games(store, (), cast(Iterator[MoveRow], one.rows("game_move", "ORDER BY key, move")))
 
 
 # ------------------------------------------------------------------ books, studies and notes
@@ -564,7 +522,7 @@ def _worth(position: dict[str, Any]) -> tuple[int, int, int]:
 
 
 # ------------------------------------------------------------------ studies and notes
-def unite_studies(store: Store, one: Input) -> dict[str, int]:
+def unite_studies(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
     """Merges an input's studies and notes, in an open transaction; returns the number written of each."""
     return {"study": _add_studies(store, one), "note": _unite_notes(store, one)}
 
@@ -643,3 +601,156 @@ def better(ours: tuple[Words, Words], theirs: tuple[Words, Words]) -> tuple[Word
     last[:-1] = (keys[1:] != keys[:-1]) | (check[1:] != check[:-1])
     chosen = last & (order < len(theirs[0]))
     return keys[chosen], data[chosen]
+
+
+# ------------------------------------------------------------------ records
+EXAMPLES = 5  # positions with contradicting proofs that are named
+_CLASH = "the files have proofs that contradict each other; the proof that stands with more visits is kept"
+
+
+@dataclass(slots=True)
+class RecordCounts(Answer):
+    """Counts of an input's records by outcome.
+
+    Attributes:
+      records: sound records that were read. unsound: records left out, because their contents are impossible.
+      fresh: records of new positions. changed: records that change the record of a known position.
+      different: positions with two different evaluations, one in each file; one was chosen.
+      contradictions: positions with proofs in both files that cannot both be true.
+    """
+
+    json_keys = "records unsound fresh changed different contradictions unchanged"
+
+    records: int = 0
+    unsound: int = 0
+    fresh: int = 0
+    changed: int = 0
+    different: int = 0
+    contradictions: int = 0
+
+    @property
+    def unchanged(self) -> int:
+        """Number of records that add nothing."""
+        return self.records - self.fresh - self.changed
+
+    def unite(
+        self, old: RecordBatch, new: RecordBatch, bound: int, on_clash: Callable[[int], object] | None = None
+    ) -> RecordBatch:
+        """Returns the union of records, each in segment order, and counts those of the second batch.
+
+        Args:
+          bound: number of the evaluator that the file is bound to.
+          on_clash: called with the index in `new` of a record whose proofs contradict the old one's.
+        """
+        from .union_kernel import CHANGED, CONTRADICTIONS, COUNTS, DIFFERENT, FRESH, unite
+
+        codes = len(old.codes) + len(new.codes)
+        out, clashing = RecordBatch.room(len(old) + len(new), codes, codes), np.zeros(len(new), bool)
+        counts = np.zeros(COUNTS, np.int64)
+        united = int(unite(old, new, bound, out, clashing, counts))
+        self.records += len(new)
+        self.fresh += int(counts[FRESH])
+        self.changed += int(counts[CHANGED])
+        self.different += int(counts[DIFFERENT])
+        self.contradictions += int(counts[CONTRADICTIONS])
+        if on_clash:
+            for i in np.flatnonzero(clashing).tolist():
+                on_clash(i)
+        return out.part(0, united)
+
+
+def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
+    """Returns a function that translates records of an input to the target's numbers.
+
+    A run that the input does not list becomes unknown.
+
+    Raises:
+      CorruptRecordError: from that function, if a record has an evaluator that the input does not list.
+    """
+    runs = np.zeros(MAX_RUN + 1, np.uint32)
+    for old, new in one.numbers["run"].items():
+        runs[old] = new
+    evaluators = np.full(256, 255, np.uint8)
+    evaluators[0] = 0
+    for old, new in one.numbers["evaluator"].items():
+        evaluators[old] = new
+
+    def translated(batch: RecordBatch) -> RecordBatch:
+        found = evaluators[batch.evaluator]
+        if (found == 255).any():
+            number = int(batch.evaluator[found == 255][0])
+            raise CorruptRecordError(f"{one.name}: records are of evaluator {number}, which it does not list")
+        return batch.replace(run=runs[batch.run], evaluator=found)
+
+    return translated
+
+
+def unite_records(
+    store: Store,
+    inputs: Sequence[Input],
+    *,
+    on_records: Callable[[int], object],
+    leave_out: LeaveOut,
+) -> list[RecordCounts]:
+    """Merges the records of inputs into a file that is open for writing; returns the counts of each.
+
+    All files are read in step, and the file is written once. It opens its own transactions.
+
+    Args:
+      on_records: called with the number of records read since the last call.
+      leave_out: called with a message for each unsound record, and for contradictions.
+
+    Raises:
+      CorruptRecordError: if a file is damaged; records written before stay.
+      StoreError: if a file cannot be read or written.
+    """
+    counts = [RecordCounts() for _ in inputs]
+    translators = [translator(one) for one in inputs]
+    blocks, unsound = store.catalog.sizes.step_blocks, list[CorruptRecordError]()
+
+    def change(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+        for one, its, translated in zip(inputs, counts, translators, strict=True):
+            catalog, connection = one.store.catalog, one.connection
+            cursors = cursors_from(catalog, catalog.segments, low, blocks)
+            new = fetch_portion(connection, catalog, cursors, low, pivot).records(unsound.append)
+            its.unsound += len(unsound)
+            while unsound:
+                leave_out(str(unsound.pop()))
+            clashes = list[int]()
+            before = its.contradictions
+            batch = its.unite(batch, translated(new), store.evaluator_number, clashes.append)
+            for i in clashes[: max(0, EXAMPLES - before)]:
+                leave_out(f"{fen_of(unpack(new.words[i].tolist()))}: {_CLASH}")
+            on_records(len(new))
+        return batch
+
+    rewrite(
+        store,
+        change,
+        others=[one.store for one in inputs],
+        advance=on_records,
+        on_unsound=lambda error: leave_out(str(error)),
+    )
+    for its in counts:
+        if its.contradictions > EXAMPLES:
+            leave_out(f"{its.contradictions - EXAMPLES:,} more positions with such contradictions")
+    return counts
+
+
+def add_records(store: Store, batch: RecordBatch) -> None:
+    """Merges records, in segment order, into a file, in the open transaction.
+
+    They must have the file's numbers of runs and evaluators. An unsound record of the file counts as missing.
+
+    Raises:
+      CorruptRecordError: if a block of the file that may hold one of the records is damaged.
+      StoreError: if it cannot be read or written.
+    """
+    words, counts = batch.words, RecordCounts()
+    index = store.catalog.around(sort_keys(words))
+    found = list(find(store.connection, index, words, store.catalog.sizes.piece_blocks))
+    for error in (error for one in found for error in one.damage):
+        if not isinstance(error, UnsoundRecordError):
+            raise error
+    united = counts.unite(newest(found, len(batch))[1], batch, store.evaluator_number)
+    store.append(united, fresh=counts.fresh)

@@ -20,14 +20,11 @@ from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_u32, zeros
-from ..jit.types import Pointer, float32, int64, uint8, uint16, uint32
+from ..jit.types import Pointer, float64, int64, uint8, uint16, uint32
 from ..position.board_kernel import PW, clock_of
-from .bounds_kernel import DRAWN, bounds_of, is_special, mate_kept, merged, no_tally, tallied, tightened
+from .bounds_kernel import DRAWN, bounds_of, is_special, mate_kept, no_tally, tallied, tightened, with_proof
 from .index_kernel import compared, sort_key
 from .record_kernel import (
-    BOUND_BITS,
-    LOWER_SHIFT,
-    UPPER_SHIFT,
     Columns,
     copy_edge,
     copy_evaluation,
@@ -35,6 +32,7 @@ from .record_kernel import (
     lower_in,
     put_empty,
     upper_in,
+    with_bounds,
 )
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -59,100 +57,73 @@ def _compared_codes(a: Columns, i: int64, b: Columns, j: int64) -> int64:
 
 
 @inner
-def _rank(a: Columns, i: int64, bound: int64) -> tuple[int64, int64, int64, int64, int64]:
-    """Returns the rank of an evaluation, the least first; its values decide only after that.
+def _rank(a: Columns, i: int64, bound: int64) -> tuple[float64, float64, float64, float64, float64, float64]:
+    """Returns the rank of an evaluation, the least first; its P decide only after that.
 
     First comes one of the evaluator that the file is bound to, or of the rules; then one with a mate, the
-    shorter one first; then one at a lower clock, because its proof holds for more paths to the record.
+    shorter one first; then one at a lower clock, because its proof holds for more paths to the record. The
+    values break the last ties, so that the result does not depend on the order of the files.
     """
-    evaluator = int64(a.evaluator[i])
-    mate = mate_kept(a.v[i], int64(a.d[i]))
+    evaluator, d = int64(a.evaluator[i]), int64(a.d[i])
+    mate = mate_kept(a.v[i], d)
     return (
-        int64(0) if evaluator == bound or evaluator == 0 else int64(1),
-        int64(mate) if mate else int64(NO_MATE),
-        int64(clock_of(adv(a.packed, PW * i))),
-        int64(evaluator),
-        int64(a.d[i]),
+        float64(0.0 if evaluator == bound or evaluator == 0 else 1.0),
+        float64(mate if mate else NO_MATE),
+        float64(clock_of(adv(a.packed, PW * i))),
+        float64(evaluator),
+        float64(d),
+        float64(a.v[i]),
     )
 
 
 @inner
 def _better_evaluation(a: Columns, i: int64, b: Columns, j: int64, bound: int64) -> int64:
-    """Returns -1 if the evaluation of `a` counts, 1 if that of `b`, 0 if they are the same.
-
-    The values break the last ties, so that the result does not depend on the order of the files.
-    """
+    """Returns -1 if the evaluation of `a` counts, 1 if that of `b`, 0 if they are the same."""
     x, y = _rank(a, i, bound), _rank(b, j, bound)
     if x != y:
         return int64(-1) if x < y else int64(1)
-    v, other = a.v[i], b.v[j]
-    if v != other:
-        return int64(-1) if v < other else int64(1)
     return _compared_codes(a, i, b, j)
-
-
-@inner
-def _first_run(x: int64, y: int64) -> int64:
-    """Returns the smaller number of two runs; 0 is none."""
-    if x == 0 or y == 0:
-        return max(x, y)
-    return min(x, y)
 
 
 # ------------------------------------------------------------------ edges
 @inner
-def _with_proof(q: float32, d: int64, other_q: float32, other_d: int64) -> tuple[float32, int64, int64]:
-    """Returns q and draw field of an edge with another version's proof, and 1 if the two contradict.
-
-    The shorter of two mates counts. Two bounds on opposite sides of a draw make a draw.
-    """
-    if not is_special(other_q, other_d):
-        return q, d, int64(0)
-    low, high = bounds_of(other_q, other_d)
-    if is_special(q, d):
-        own_low, own_high = bounds_of(q, d)
-        if max(low, own_low) > min(high, own_high):
-            return q, d, int64(1)
-        if d <= DRAWN:
-            return q, min(d, other_d) if other_d < DRAWN else d, int64(0)
-    if other_d <= DRAWN:
-        return other_q, other_d, int64(0)
-    code = merged(q, other_d, d)
-    return min(max(q, float32(low)), float32(high)), code, int64(0)
-
-
-@inner
-def _counts_more(a: Columns, e: int64, b: Columns, f: int64) -> bool:
-    """Returns whether edge `f` of `b` takes precedence over edge `e` of `a`: by larger n, else smaller r."""
-    n, other = int64(a.n[e]), int64(b.n[f])
-    return other > n or (other == n and b.r[f] < a.r[e])
-
-
-@inner
-def _put_both(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
-    """Writes an edge that both versions have; returns 1 if they contradict each other."""
-    if _counts_more(a, e, b, f):
-        return _put_first(c, at, b, f, a, e)
-    return _put_first(c, at, a, e, b, f)
+def _put(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
+    """Writes an edge of one version or both, -1: it has none; returns 1 if they contradict each other."""
+    if e >= 0 and f >= 0:
+        n, other = int64(a.n[e]), int64(b.n[f])
+        if other > n or (other == n and b.r[f] < a.r[e]):
+            return _put_first(c, at, b, f, a, e)
+        return _put_first(c, at, a, e, b, f)
+    if e >= 0:
+        copy_edge(c, at, a, e)
+    elif f >= 0:
+        copy_edge(c, at, b, f)
+    else:
+        put_empty(c, at)
+    return int64(0)
 
 
 @inner
 def _put_first(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
-    """Writes the edge of `a` with the proof of `b`; returns 1 if they contradict each other."""
+    """Writes the edge of `a` with the proof of `b`, the shorter of two mates; returns 1 if they clash."""
     copy_edge(c, at, a, e)
-    if b.n[f] == b.r[f]:
+    proof, code = b.q[f], int64(b.edge_d[f])
+    if b.n[f] == b.r[f] or not is_special(proof, code):
         return int64(0)
     q, d = a.q[e], int64(a.edge_d[e])
-    other_q, other_d = b.q[f], int64(b.edge_d[f])
     if a.n[e] == a.r[e]:  # draws of the path only: a proof needs one visit to be the value of
-        if not is_special(other_q, other_d):
-            return int64(0)
         c.r[at] = uint32(int64(a.n[e]) - 1)
-        q, d = other_q, other_d
-    q, d, clash = _with_proof(q, d, other_q, other_d)
-    c.q[at] = q
-    c.edge_d[at] = uint16(d)
-    return clash
+        q, d = proof, code
+    if is_special(q, d):
+        low, high = bounds_of(proof, code)
+        own_low, own_high = bounds_of(q, d)
+        if max(low, own_low) > min(high, own_high):
+            return int64(1)
+        if d < DRAWN and code < DRAWN:
+            d = min(d, code)
+    q, d = with_proof(proof, code, q, d)
+    c.q[at], c.edge_d[at] = q, uint16(d)
+    return int64(0)
 
 
 @inner
@@ -182,17 +153,11 @@ def _fill_edges(a: Columns, i: int64, order: Pointer[int64], edges: Pointer[int6
 def _alike(a: Columns, i: int64, b: Columns, j: int64, c: Columns, at: int64) -> tuple[int64, int64]:
     """Merges the edges of two versions with the same P, `a` winning ties; returns their end, and clashes."""
     e, f = a.edge_offsets[i], b.edge_offsets[j]
-    ends, other_ends = a.edge_offsets[i + 1], b.edge_offsets[j + 1]
+    edges, others = a.edge_offsets[i + 1] - e, b.edge_offsets[j + 1] - f
     clashes = int64(0)
-    while e < ends or f < other_ends:
-        if f >= other_ends:
-            copy_edge(c, at, a, e)
-        elif e >= ends:
-            copy_edge(c, at, b, f)
-        else:
-            clashes += _put_both(c, at, a, e, b, f)
-        at, e, f = at + 1, e + 1, f + 1
-    return at, clashes
+    for k in range(max(edges, others)):
+        clashes += _put(c, at + k, a, e + k if k < edges else -1, b, f + k if k < others else -1)
+    return at + max(edges, others), clashes
 
 
 @inner
@@ -210,15 +175,7 @@ def _unlike(
     _fill_order(w, k, order)
     last, clashes = at, int64(0)
     for place in range(w.code_offsets[k + 1] - w.code_offsets[k]):
-        e, f = edges[order[place]], others[order[place]]
-        if e >= 0 and f >= 0:
-            clashes += _put_both(c, at, a, e, b, f)
-        elif e >= 0:
-            copy_edge(c, at, a, e)
-        elif f >= 0:
-            copy_edge(c, at, b, f)
-        else:
-            put_empty(c, at)
+        clashes += _put(c, at, a, edges[order[place]], b, others[order[place]])
         at += 1
         if c.n[at - 1]:
             last = at
@@ -233,8 +190,7 @@ def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
     upper = min(upper_in(flags), upper_in(other))
     if lower > upper:
         return flags, int64(1)
-    bounds = int64(BOUND_BITS << LOWER_SHIFT | BOUND_BITS << UPPER_SHIFT)
-    return (flags & ~bounds) | ((lower + 1) << LOWER_SHIFT) | ((upper + 1) << UPPER_SHIFT), int64(0)
+    return with_bounds(flags, lower, upper), int64(0)
 
 
 @inner
@@ -260,8 +216,9 @@ def _unite(
         copy_evaluation(c, k, b, j)
     else:
         copy_evaluation(c, k, a, i)
-    if how == 0:
-        c.run[k] = uint32(_first_run(int64(a.run[i]), int64(b.run[j])))
+    run, other = int64(a.run[i]), int64(b.run[j])
+    if how == 0:  # 0 is no run
+        c.run[k] = uint32(min(run, other) if run and other else max(run, other))
     if _compared_codes(a, i, b, j) == 0:
         end, clashes = _alike(a, i, b, j, c, c.edge_offsets[k])
     elif how > 0:

@@ -93,11 +93,11 @@ def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
 
 
 def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
-    from graphsearch.store.rewrite import prune
+    from graphsearch.store.rewrite import compact
 
     path = tmp_path / "a.graph"
     before = built(path, config(max_ply=2))
-    prune(path, 1000)
+    compact(path, min_visits=1000)
     after = built(path, config(text="two", max_ply=2, windows=(WIDE.model_copy(update={"own_cp": 60.0}),)))
     assert after.ended == "complete"
     assert after.positions >= before.positions

@@ -19,7 +19,7 @@ from graphsearch.position.board import key_text
 from graphsearch.query.history import HistoryPoint, history
 from graphsearch.query.pv import pv
 from graphsearch.store.ranking import best_move, node_mean
-from graphsearch.store.rewrite import prune
+from graphsearch.store.rewrite import compact
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import RootValues, rows_to_delete
@@ -105,7 +105,7 @@ def test_another_evaluator_is_a_point_of_its_own(small_graph: Path) -> None:
 
 def test_it_outlives_pruning_and_the_list_of_runs(small_graph: Path) -> None:
     before = history(small_graph).points
-    prune(small_graph, 5)
+    compact(small_graph, min_visits=5)
     assert history(small_graph).points == before
     sql(small_graph, "DELETE FROM run")
     (point,) = history(small_graph).by_run

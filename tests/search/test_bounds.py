@@ -33,7 +33,8 @@ def read_edges(valued: Any, q: Any, d: Any, covers: Any, clock: Any, resets: Any
         tally = kernels.tallied(tally, valued[k], q[k], d[k])
     flags = kernels.tightened(int64(32), tally, covers)
     won = tally[0] == 1
-    code = kernels.decisive_code(won, tally, covers, clock, int64(0))
+    mate, plies = kernels.decisive_plies(won, tally, covers, clock, int64(0))
+    code = kernels.code_of(mate, plies)
     return flags, kernels.turned(float32(-1.0) if won else float32(1.0), code, resets)
 
 

@@ -18,7 +18,7 @@ from graphsearch.store.backup import backup
 from graphsearch.store.index import Sizes
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.record import NodeRecord, RecordBatch
-from graphsearch.store.rewrite import compact, prune, rewrite
+from graphsearch.store.rewrite import compact, rewrite
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 
@@ -64,7 +64,7 @@ def work_for_ever(work: str, path: Path, say: Say) -> None:
         if work == "compact":
             sized(SMALL, compact, path)
         if work == "prune":
-            sized(SMALL, prune, path, KEPT)
+            sized(SMALL, compact, path, min_visits=KEPT)
 
 
 def part(k: int) -> list[NodeRecord]:
@@ -116,7 +116,7 @@ def test_a_killed_writer_leaves_a_sound_file_with_all_it_committed(path: Path, w
         batches = check(path, work, last)
     compact(path)
     check(path, work, batches - 1)
-    prune(path, KEPT)
+    compact(path, min_visits=KEPT)
     assert verify(path).problems == []
 
 

@@ -14,7 +14,7 @@ from graphsearch.base.errors import StoreError
 from graphsearch.store import file as log
 from graphsearch.store.file import log_bytes, open_reader
 from graphsearch.store.index import Sizes
-from graphsearch.store.rewrite import Progress, compact, prune
+from graphsearch.store.rewrite import Progress, compact
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -50,7 +50,7 @@ def _salvage(path: Path, progress: Callable[[Progress], None]) -> object:
     "upkeep",
     [
         lambda path, progress: sized(SMALL, compact, path, progress),
-        lambda path, progress: sized(SMALL, prune, path, 2, progress),
+        lambda path, progress: sized(SMALL, compact, path, progress, min_visits=2),
         _salvage,
     ],
     ids=["compact", "prune", "salvage"],

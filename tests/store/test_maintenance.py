@@ -17,7 +17,7 @@ from graphsearch.store.backup import backup
 from graphsearch.store.file import file_bytes
 from graphsearch.store.index import Sizes
 from graphsearch.store.record import NodeRecord, keys_of
-from graphsearch.store.rewrite import Progress, compact, prune
+from graphsearch.store.rewrite import Progress, compact
 from graphsearch.store.store import Store
 from graphsearch.store.tables.top import listed
 from graphsearch.store.verify import verify
@@ -62,6 +62,7 @@ def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) ->
     report = compact(path)
     assert report.as_dict() == {
         "nodes": 600,
+        "dropped": 0,
         "superseded": 300,
         "runs": 7,
         "bytes_before": size,
@@ -125,8 +126,8 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         shown = [listed(fen_of(unpack(record.words))).rows(record) for record in (root, many, few)]
         store.write_top(shown)
     expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
-    report = prune(path, 10)
-    assert (report.nodes_before, report.nodes_after) == (600, len(expected))
+    report = compact(path, min_visits=10)
+    assert (report.dropped, report.nodes) == (600 - len(expected), len(expected))
     assert report.bytes_after == file_bytes(path) < report.bytes_before
     with Store.open(path) as store:
         assert contents(store) == expected
@@ -139,7 +140,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
 
 def test_pruning_below_one_visit_is_refused(path: Path) -> None:
     with pytest.raises(InvalidParameterError, match="at least 1"):
-        prune(path, 0)
+        compact(path, min_visits=0)
 
 
 # -------------------------------------------------------------- backup
@@ -230,5 +231,5 @@ def test_an_empty_graph_is_copied_and_compacted(tmp_path: Path) -> None:
     Store.open(path, create=True, identity=IDENTITY).close()
     assert backup(path, tmp_path / "copy.graph").nodes == 0
     assert compact(path).nodes == 0
-    assert prune(path, 5).nodes_after == 0
+    assert compact(path, min_visits=5).nodes == 0
     assert verify(path).problems == []

@@ -12,7 +12,7 @@ import pytest
 from graphsearch.base.errors import StoreError
 from graphsearch.store.backup import backup
 from graphsearch.store.index import Sizes
-from graphsearch.store.rewrite import compact, prune
+from graphsearch.store.rewrite import compact
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -42,7 +42,7 @@ WORKS: dict[str, Callable[[Path], object]] = {
     "append": append,
     "merge": merge,
     "compact": lambda path: sized(SMALL, compact, path),
-    "prune": lambda path: sized(SMALL, prune, path, 2),
+    "prune": lambda path: sized(SMALL, compact, path, min_visits=2),
     "backup": lambda path: backup(path, f"{path}.copy"),
     "salvage": lambda path: sized(SMALL, salvage, path, f"{path}.copy"),
 }
@@ -98,5 +98,5 @@ def test_a_full_disk_stops_the_work_with_one_line_and_a_whole_file(path: Path, w
             assert found == expected
         store.append(batch_of(RECORDS[:50]), fresh=50 - sum(identity(r) in found for r in RECORDS[:50]))
     compact(path)
-    prune(path, 2)
+    compact(path, min_visits=2)
     assert verify(path).problems == []

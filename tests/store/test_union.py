@@ -19,8 +19,7 @@ from graphsearch.store.record import (
 )
 from graphsearch.store.record_kernel import flags_with
 from graphsearch.store.tables.rows import TABLES
-from graphsearch.store.union import KEYED, LEFT, NUMBERED, OWN
-from graphsearch.store.union_records import RecordCounts
+from graphsearch.store.union import KEYED, LEFT, NUMBERED, OWN, RecordCounts
 from tests.store.records import faults_of
 
 from .records import batch_of, by_identity, float32, random_records

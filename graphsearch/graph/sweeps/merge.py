@@ -1,6 +1,6 @@
 """Merges graph files: all their content in one file, with values up to date.
 
-`store/union.py` and `store/union_records.py` have the rules; `docs/contributing/merging.md` explains them.
+`store/union.py` has the rules; `docs/contributing/merging.md` explains them.
 
 The steps in order:
 
@@ -20,12 +20,12 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...base.answer import picked
+from ...base.answer import Answer
 from ...base.errors import (
     EvaluatorMismatchError,
     InvalidParameterError,
@@ -45,15 +45,16 @@ from ...store.salvage import salvage
 from ...store.store import Store
 from ...store.union import (
     Input,
+    RecordCounts,
     open_input,
     unite_books,
     unite_entries,
     unite_imports,
     unite_keyed,
     unite_numbered,
+    unite_records,
     unite_studies,
 )
-from ...store.union_records import RecordCounts, unite_records
 from ...store.verify import Problems, verify
 from .refresh import lacks_memory, settle, write_root_tables
 
@@ -66,7 +67,7 @@ _NO_DAMAGE = (
 
 
 @dataclass(slots=True)
-class InputReport:
+class InputReport(Answer):
     """The result of merging one input.
 
     Attributes:
@@ -75,16 +76,12 @@ class InputReport:
         books, imports and entries.
     """
 
+    json_keys = "path salvaged *counts rows"
+
     path: str
     salvaged: bool = False
     counts: RecordCounts = field(default_factory=RecordCounts)
     rows: dict[str, int] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object for the list `inputs`."""
-        counts = asdict(self.counts) | {"unchanged": self.counts.unchanged}
-        written = {name: number for name, number in self.rows.items() if number}
-        return {"path": self.path, "salvaged": self.salvaged, **counts, "rows": written}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +96,9 @@ class MergeReport(Problems):
       refreshed: the report of `refresh`, if values were refreshed. unsettled: why they were not.
       seconds: wall time.
     """
+
+    json_keys = """path complete evaluator nodes bytes inputs
+        numbered refresh=refreshed unsettled seconds found problems"""
 
     path: str = ""
     evaluator: str = ""
@@ -119,14 +119,6 @@ class MergeReport(Problems):
     def written(self) -> int:
         """Number of records that are new or changed."""
         return sum(one.counts.fresh + one.counts.changed for one in self.inputs)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch store merge`."""
-        return {
-            **picked(self, "path complete evaluator nodes bytes inputs"),
-            "numbered": {name: number for name, number in self.numbered.items() if number},
-            **picked(self, "refresh=refreshed unsettled seconds found problems"),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +261,7 @@ class _Merge:
         report.evaluator = store.identity.describe() if store.is_bound else ""
         was_settled = store.read_fact(UNSETTLED) is None
         with store.transaction():
-            report.numbered = unite_numbered(store, inputs, report.add)
+            report.numbered = _written(unite_numbered(store, inputs, report.add))
         if records := sum(one.store.node_count for one in inputs):
             store.write_fact(UNSETTLED, "1")
             advance = Advance(self.on_progress, MERGING, records + store.catalog.records)
@@ -279,11 +271,8 @@ class _Merge:
         for one, its in zip(inputs, report.inputs, strict=True):
             self.on_progress(Progress(TABLES, 0, 1, f" {Path(one.name).name}"))
             with store.transaction():
-                its.rows = unite_imports(store, one, report.add)
-                its.rows |= unite_keyed(store, one, report.add)
-                its.rows |= unite_books(store, one, report.add)
-                its.rows |= unite_entries(store, one, report.add)
-                its.rows |= unite_studies(store, one)
+                for unite in (unite_imports, unite_keyed, unite_books, unite_entries, unite_studies):
+                    its.rows |= _written(unite(store, one, report.add))
         if report.written or not was_settled:
             self._settle(store, report)
         elif records:
@@ -301,6 +290,11 @@ class _Merge:
                 store.raise_root(root["key"], root["n"])
             if not report.unsettled:
                 store.write_fact(UNSETTLED, None)
+
+
+def _written(rows: Mapping[str, int]) -> dict[str, int]:
+    """Returns the tables of which rows were written, and their number."""
+    return {name: number for name, number in rows.items() if number}
 
 
 def _identity_of(stores: Mapping[Path, Store]) -> EvaluatorIdentity:

@@ -34,7 +34,7 @@ from ...store.provenance import BY_RULE, UNSETTLED, Unfinished
 from ...store.record import UNPROVEN, RecordBatch, board_tables, flags_of, owned, prior_codes, take
 from ...store.rewrite import OnProgress, Progress, append_versions, merge_all, tidy
 from ...store.store import Store
-from ...store.union_records import RecordCounts
+from ...store.union import RecordCounts
 from .refresh import (
     WRITING,
     lacks_memory,

@@ -27,12 +27,10 @@ from ...position.board import BoardTable
 from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
 from ...store.bounds_kernel import (
     DRAWN,
-    decisive_code,
-    is_decisive,
+    code_by_edges,
     is_special,
     mate_kept,
     no_tally,
-    open_code,
     taken,
     tallied,
     tightened,
@@ -130,13 +128,8 @@ def _mean_of(
     if edges == 0:  # as evaluated, within the proven bounds
         low, high = float32(lower_in(flags)), float32(upper_in(flags))
         q_now, share = min(max(c.v[i], low), high), int64(c.d[i])
-    if not is_decisive(flags):
-        return q_now, open_code(flags, share), visits + 1, flags
-    if moves == 0:
-        return q_now, int64(1), visits + 1, flags
-    kept = mate_kept(c.v[i], int64(c.d[i]))
-    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, clock_of(adv(c.packed, i * PW)), kept)
-    return q_now, code, visits + 1, flags
+    kept, clock = mate_kept(c.v[i], int64(c.d[i])), clock_of(adv(c.packed, i * PW))
+    return q_now, code_by_edges(flags, share, tally, edges, moves, clock, kept), visits + 1, flags
 
 
 @inner

@@ -29,7 +29,7 @@ from graphsearch.position.board import key_of, legal_moves
 from graphsearch.store.provenance import BY_RULE
 from graphsearch.store.ranking import edge_of
 from graphsearch.store.record import NodeRecord, RecordBatch, prior_code
-from graphsearch.store.rewrite import Progress, compact, prune
+from graphsearch.store.rewrite import Progress, compact
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -304,7 +304,7 @@ def test_an_unfinished_file_is_refused_in_one_clear_line(old: Path) -> None:
         lambda path: Graph.open(path, evaluator=HashEvaluator()),
         refresh,
         compact,
-        lambda path: prune(path, 2),
+        lambda path: compact(path, min_visits=2),
         Store.open,
     ]
     reevaluate(old, evaluator, stop=stopping.stop, on_progress=stopping, command="go on like this")
@@ -329,7 +329,7 @@ def test_too_little_memory_is_said_before_anything_is_paid(old: Path) -> None:
 
 
 def test_lost_children_leave_their_edges_as_they_were(old: Path) -> None:
-    prune(old, 2)
+    compact(old, min_visits=2)
     before = records_of(old)
     report = reevaluate(old, CountingEvaluator("other"))
     after = records_of(old)

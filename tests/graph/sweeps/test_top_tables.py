@@ -19,7 +19,7 @@ from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import WRITING, refresh
 from graphsearch.graph.view import view
 from graphsearch.store.index import Sizes
-from graphsearch.store.rewrite import prune
+from graphsearch.store.rewrite import compact
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -79,7 +79,7 @@ def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
     steps: list[Callable[[], object]] = [
         lambda: search(path, rng.choice(LINES), rng.randrange(20, 60)),
         lambda: refresh(path, rng.choice((1e-6, 1e-3))),
-        lambda: prune(path, 2),
+        lambda: compact(path, min_visits=2),
         lambda: merge([search(other, rng.choice(LINES))], into=path),
         lambda: stopped_refresh(path, rng.randrange(1, 4)),
     ]

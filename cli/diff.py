@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from graphsearch.book.why import BookChanges, changes, changes_since
-from graphsearch.query.diff import Alone, Change, Difference, RootChange, Since, Worth
+from graphsearch.query.diff import Change, Difference, Found, RootChange, Since, Worth
 from graphsearch.query.diff import diff as compare
 from graphsearch.query.diff import since as changes_of_file
 from graphsearch.query.history import History, HistoryPoint
@@ -181,7 +181,7 @@ def _bounds(old: Worth, new: Worth, position: str) -> str:
     return after if before == after else f"{before or 'open'} -> {after or 'open'}"
 
 
-def _alone(title: str, rows: Sequence[Alone], ways: Mapping[str, Way], *, proven: bool = False) -> Table:
+def _alone(title: str, rows: Sequence[Found], ways: Mapping[str, Way], *, proven: bool = False) -> Table:
     cells = [
         way_cells(ways.get(row.position), row.position)
         | _worth(row.worth, row.position)

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import typer
 
 from graphsearch.position.board import board_of
-from graphsearch.query.find import Filters, Found, read_pieces
+from graphsearch.query.diff import Found
+from graphsearch.query.find import Filters, read_pieces
 from graphsearch.query.find import find as find_in
 from graphsearch.query.routes import Finder, Way
 from graphsearch.query.source import opened
@@ -112,13 +113,12 @@ def _print_json(found: Iterable[Found]) -> int:
     """Prints positions as they come; returns their number."""
     number = 0
     for row in found:
-        print_json(row.as_dict())
+        print_json(row.as_row())
         number += 1
     return number
 
 
 WALKED_FIRST, WALKED_EACH = 4000, 2  # positions read for lines: at first, and for each row
-READ_AT_ONCE = 256  # of these
 
 
 def _print_found(store: Path, found: Iterable[Found]) -> int:
@@ -129,7 +129,7 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
     number = 0
     is_any_proven = not isinstance(found, list) or any(_proven(row) for row in found)
     with opened(store) as source:
-        finder = Finder(source, budget=WALKED_FIRST, at_once=READ_AT_ONCE)
+        finder = Finder(source, budget=WALKED_FIRST)
         for number, row in enumerate(found, 1):
             if number == 1:
                 print(VIEW)
@@ -143,7 +143,7 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
 
 
 def _proven(row: Found) -> str:
-    return proven_result(row.bounds, white=is_white(row.position))
+    return proven_result(row.worth.bounds, white=is_white(row.position))
 
 
 def _found_line(row: Found, proven: str, way: Way | None) -> str:
@@ -153,8 +153,8 @@ def _found_line(row: Found, proven: str, way: Way | None) -> str:
     root = way.start if way and not way.line else None  # with its own move number
     line = way_text(way, root or row.position)
     fen = f"  {row.position}" if is_detailed() and line not in (root, row.position) else ""
-    worth = score(row.cp, None, white=is_white(row.position))
-    return f"{worth:>7}  {row.n:>12,}  {row.best_move or '':<7}  {proven}{line}{opening}{fen}"
+    worth = score(row.worth.cp, None, white=is_white(row.position))
+    return f"{worth:>7}  {row.worth.n:>12,}  {row.worth.best_san or '':<7}  {proven}{line}{opening}{fen}"
 
 
 def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0) -> None:

@@ -552,13 +552,13 @@ def novelties(
 def _novelty_cells(move: NotableMove) -> dict[str, str]:
     white = is_white(move.position)
     return {
-        **line_cells(move.start, [*move.line, move.san]),
-        "Score": score(move.cp, None, white=white),
-        "Best": move.best,
+        **line_cells(move.start, [*move.line, move.step.san]),
+        "Score": score(move.step.cp, None, white=white),
+        "Best": move.best.san,
         "Loss": f"{move.cost_cp / 100:.2f}",
         "Games": f"{move.games:,}",
-        "Of": f"{move.reached:,}",
+        "Of": f"{move.here.games:,}",
         "Points": f"{move.weight:,.1f}",
-        "Visits": f"{move.n:,}",
+        "Visits": f"{move.step.edge.n:,}",
         "Share": f"{100 * move.n_share:.1f}%",
     }

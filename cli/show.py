@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphsearch.position.board import MAX_MOVES, board_of
+from graphsearch.position.board import MAX_MOVES
 from graphsearch.position.openings import Opening, opening_of
 from graphsearch.position.values import wdl_from_q
 from graphsearch.query.line import LinePoint, LineValues, values
@@ -110,30 +110,28 @@ def _lines(found: BestLines) -> Iterator[Part]:
     yield Table(rows, {"Line": LEFT})
     for line in found.lines if is_detailed() else ():
         yield ""
-        yield _steps(found.position, line.plies)
+        yield Table(map(_ply_cells, line.plies))
 
 
-def _steps(position: str, steps: Iterable[LinePly]) -> Table:
-    """Returns the moves of a line from a position with their visits and Q."""
-    board = board_of(position)
-    rows = []
-    for step in steps:
-        number = move_number(board.fullmove_number, white=board.turn)
-        q = signed(step.q, white=board.turn)
-        rows.append({"Move": f"{number} {step.san}", "Visits": f"{step.n:,}", "Q": q})
-        board.push_uci(step.move)
-    return Table(rows)
+def _ply_cells(ply: LinePly) -> dict[str, str]:
+    step, white = ply.step, ply.step.board.turn
+    number = move_number(step.board.fullmove_number, white=white)
+    return {
+        "Move": f"{number} {step.san}",
+        "Visits": f"{step.edge.n:,}",
+        "Q": signed(ply.q, white=white),
+    }
 
 
 def _line_cells(position: str, line: Line) -> dict[str, str]:
     first, white = line.plies[0], is_white(position)
-    cells = line_cells(position, [ply.san for ply in line.plies])
+    cells = line_cells(position, [ply.step.san for ply in line.plies])
     moves = cells.pop("Line")
     return {
         "Score": score(first.cp, first.mate, white=white),
-        "W D L": wdl(wdl_from_q(first.q, first.draw), white=white),
-        "Visits": f"{first.n:,}",
-        "Note": APART if first.apart else "",
+        "W D L": wdl(wdl_from_q(first.q, first.step.edge.draws), white=white),
+        "Visits": f"{first.step.edge.n:,}",
+        "Note": APART if first.step.edge.apart else "",
         **cells,
         "Line": f"{moves} ({ENDS[line.end]})",
     }

@@ -13,25 +13,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from heapq import heappush, heappushpop
-from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.answer import Answer
+from ..base.answer import Answer, picked
 from ..base.errors import InvalidParameterError, check_least
-from ..position.board import board_of, clocks_of, fen_of, key_text, key_text_of_words, legal_moves, unpack
+from ..position.board import board_of, clocks_of, fens, key_texts, unpack
 from ..position.notation import legal_part, sans_of
 from ..position.values import cp_of
 from ..store.apart import completed_in_batches
-from ..store.file import sql_errors
 from ..store.provenance import RunInfo
-from ..store.ranking import visits_of
+from ..store.ranking import best_move, has_best_move, node_mean, visits_of
 from ..store.record import TERMINAL_MASK, NodeRecord, RecordBatch, owned, sort_keys, take
 from ..store.store import Store
-from ..store.tables.rows import rows
+from ..store.tables import history
 from .columns import Worth as Columns
 from .columns import cps_of, ranked, record_of_edges, worth_of
 
@@ -50,23 +48,44 @@ OTHER_MOVE = 0.05  # change of Q that another best move counts as
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class Worth(Answer):
     """One file's values of a position, seen by the side to move.
 
     Attributes:
-      n, q, draw, cp: node N, node Q, its draw probability, centipawns. bounds: proven lower and upper result.
+      n, q, draw: node N, node Q, its draw probability. bounds: proven lower and upper result.
       mate: moves to a proven mate, negative if the side to move is mated; None without one.
       best_move, best_san: UCI and SAN; None without visits.
     """
 
+    json_keys = "n q draw cp bounds mate best_move best_san"
+
     n: int
     q: float
     draw: float
-    cp: int
     bounds: tuple[int, int]
     mate: int | None
     best_move: str | None
     best_san: str | None
+
+    @property
+    def cp(self) -> int:
+        """`q` in centipawns."""
+        return cp_of(self.q)
+
+    @classmethod
+    def of(cls, record: NodeRecord, board: chess.Board) -> Worth:
+        """Returns the values of a record."""
+        (q, draw), proof = node_mean(record), record.proof_at(board.halfmove_clock)
+        best = best_move(record, board) if has_best_move(record) else None
+        return cls(
+            n=record.visits,
+            q=q,
+            draw=min(max(draw, 0.0), 1.0 - abs(q)),
+            bounds=record.bounds,
+            mate=proof.moves if proof else None,
+            best_move=best.uci() if best else None,
+            best_san=board.san(best) if best else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +100,25 @@ class Change(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Alone(Answer):
-    """A position that only one file holds."""
+class Found(Answer):
+    """A position of a file: FEN with move number 1, key as text, its values."""
 
     position: str
     key: str
     worth: Worth
+
+    def as_row(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch find`."""
+        names = "n=worth.n q=worth.q cp=worth.cp bounds=worth.bounds best_move=worth.best_san"
+        return picked(self, f"position key {names}")
+
+
+def found_in(batch: RecordBatch, known: Known) -> Iterator[Found]:
+    """Yields the positions of records; `known` completes those with moves that were searched apart."""
+    completed = known(batch)
+    for i, (fen, key) in enumerate(zip(fens(batch.words), key_texts(batch.words), strict=True)):
+        record = completed.get(i) or batch.record(i)
+        yield Found(fen, key, Worth.of(record, unpack(batch.words[i].tolist())))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,8 +145,8 @@ class Difference(Answer):
     only_old: int = 0
     only_new: int = 0
     changes: list[Change] = field(default_factory=list)
-    gone: list[Alone] = field(default_factory=list)
-    come: list[Alone] = field(default_factory=list)
+    gone: list[Found] = field(default_factory=list)
+    come: list[Found] = field(default_factory=list)
 
 
 def diff(
@@ -157,39 +189,42 @@ def diff(
             cp=cp,
             evaluators=(one.identity.describe(), other.identity.describe()),
         )
-        known = completed_in_batches(one), completed_in_batches(other)
-        return _Comparison(found, tuple(what), top, known).compare(
-            one, other, on_progress or (lambda done, total: None)
-        )
+        comparison = _Comparison(found, tuple(what), top, (one, other))
+        done, total = 0, one.node_count + other.node_count
+        for before, now, places in in_step(one, other):
+            comparison.add(before, now, places)
+            done += len(before) + len(now)
+            if on_progress:
+                on_progress(done, max(done, total))
+        comparison.end()
+    return found
 
 
 # ------------------------------------------------------------------ both files in step
-class _Records(NamedTuple):
-    """Records with their sort keys, sharing one index."""
+def in_step(one: Store, other: Store) -> Iterator[tuple[RecordBatch, RecordBatch, Ints]]:
+    """Yields the records of two files in step: records of the same position come together.
 
-    batch: RecordBatch
-    keys: NDArray[np.uint64]
+    With them it yields the index in the first batch of each record of the second, negative without one.
+    """
+    from ..store.index_kernel import pair
 
-    def part(self, first: int, end: int) -> _Records:
-        return _Records(self.batch.part(first, end), self.keys[first:end])
-
-
-def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
-    """Yields the records of two files in step: records of the same position come together."""
-    streams = [
-        (_Records(batch, sort_keys(batch.words)) for batch in store.all_records()) for store in (one, other)
-    ]
+    streams = [((batch, sort_keys(batch.words)) for batch in store.all_records()) for store in (one, other)]
     held = [next(stream, None) for stream in streams]
-    nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))
-    while there := [records for records in held if records is not None]:
-        least = min(records.keys[-1] for records in there)
-        now = [nothing, nothing]
-        for k, records in enumerate(held):
-            if records is not None:
-                end, size = int(np.searchsorted(records.keys, least, "right")), len(records.keys)
-                now[k] = records.part(0, end)
-                held[k] = records.part(end, size) if end < size else next(streams[k], None)
-        yield now[0], now[1]
+    while there := [part for part in held if part is not None]:
+        least = min(keys[-1] for _, keys in there)
+        now = [(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))] * 2
+        for k, part in enumerate(held):
+            if part is not None:
+                batch, keys = part
+                end, size = int(np.searchsorted(keys, least, "right")), len(keys)
+                now[k] = batch.part(0, end), keys[:end]
+                rest = batch.part(end, size), keys[end:]
+                held[k] = rest if end < size else next(streams[k], None)
+        (old, old_keys), (new, new_keys) = now
+        places = np.empty(len(new), np.int64)
+        flat = [owned(batch.words, np.uint64).reshape(-1) for batch in (old, new)]
+        pair(flat[0], old_keys, flat[1], new_keys, places)
+        yield old, new, places
 
 
 # ------------------------------------------------------------------ values
@@ -205,24 +240,6 @@ def values_of(batch: RecordBatch, known: Known | None = None) -> _Values:
     """Returns the values of records; `known` completes those with moves that were searched apart."""
     best = ranked(batch, clocks_of(batch.words), known(batch) if known else None).best
     return _Values(visits_of(batch), worth_of(batch), best)
-
-
-def _worth(record: RecordBatch, known: Known | None, board: chess.Board) -> Worth:
-    """Returns the values of a batch's only record."""
-    values = values_of(record, known)
-    found, place = values.worth, int(values.best[0])
-    q, proof = float(found.q[0]), record.record(0).proof_at(board.halfmove_clock)
-    move = legal_moves(board)[place] if place >= 0 else None
-    return Worth(
-        n=int(values.visits[0]),
-        q=q,
-        draw=min(max(float(found.draw[0]), 0.0), 1.0 - abs(q)),
-        cp=cp_of(q),
-        bounds=(int(found.lower[0]), int(found.upper[0])),
-        mate=proof.moves if proof else None,
-        best_move=move.uci() if move else None,
-        best_san=board.san(move) if move else None,
-    )
 
 
 class Most(Generic[_Row]):
@@ -268,95 +285,68 @@ class MostVisited(Most[RecordBatch]):
         for i in self.places(visits, np.arange(len(visits))):
             self.add(int(visits[i]), batch.part(i, i + 1).copied())
 
-    def alone(self, known: Known | None = None) -> list[Alone]:
-        """Returns the records as rows, the most visited first; `known`: as for `values_of`."""
-        found = [(record, unpack(record.words[0].tolist())) for record in self.rows()]
-        return [Alone(fen_of(b), key_text(b), _worth(record, known, b)) for record, b in found]
+    def found(self, known: Known) -> list[Found]:
+        """Returns the positions of the records, the most visited first; `known`: as for `found_in`."""
+        return list(found_in(RecordBatch.concat(self.rows()), known))
 
 
 class _Comparison:
     """One pass over both files."""
 
     def __init__(
-        self, found: Difference, what: tuple[str, ...], top: int, known: tuple[Known, Known]
+        self, found: Difference, what: tuple[str, ...], top: int, stores: tuple[Store, Store]
     ) -> None:
-        self._found, self._what, self._known = found, what, known
+        self._found, self._what = found, what
+        self._old, self._new = (completed_in_batches(store) for store in stores)
         self._changes = Most[tuple[RecordBatch, RecordBatch, tuple[str, ...]]](top)
         self._gone, self._come = MostVisited(top), MostVisited(top)
 
-    def compare(self, one: Store, other: Store, on_progress: OnProgress) -> Difference:
-        found, done, total = self._found, 0, one.node_count + other.node_count
-        for old, new in in_step(one, other):
-            self._step(old, new)
-            done += len(old.batch) + len(new.batch)
-            on_progress(done, max(done, total))
-        for before, after, what in self._changes.rows():
-            board = unpack(after.words[0].tolist())
-            worths = (
-                _worth(record, known, board)
-                for record, known in zip((before, after), self._known, strict=True)
-            )
-            found.changes.append(Change(fen_of(board), key_text_of_words(after.words[0]), what, *worths))
-        found.gone, found.come = self._gone.alone(self._known[0]), self._come.alone(self._known[1])
-        return found
-
-    def _step(self, old: _Records, new: _Records) -> None:
-        from ..store.index_kernel import pair
-
-        places = np.empty(len(new.batch), np.int64)
-        flat = [owned(each.batch.words, np.uint64).reshape(-1) for each in (old, new)]
-        met = int(pair(flat[0], old.keys, flat[1], new.keys, places))
-        same = _equal(old.batch, new.batch, places)
-        same[self._other_best(old.batch, new.batch, places, same)] = False
-        alone = np.ones(len(old.batch), bool)
-        alone[places[places >= 0]] = False
+    def add(self, old: RecordBatch, new: RecordBatch, places: Ints) -> None:
+        """Compares the next records, as `in_step` yields them."""
+        met = places >= 0
+        equal = _equal(old, new, places)
+        other = met & ~equal
+        other |= met & np.isin(places, list(self._old(old)))  # their best moves may differ
+        apart = list(self._new(new))
+        other[apart] = met[apart]
+        alone = np.ones(len(old), bool)
+        alone[places[met]] = False
         found = self._found
-        found.both += met
-        found.same += int(same.sum())
+        found.both += int(met.sum())
+        found.same += int((equal & ~other).sum())
         found.only_old += int(alone.sum())
-        found.only_new += len(places) - met
-        self._gone.keep(take(old.batch, np.nonzero(alone)[0]))
-        self._come.keep(take(new.batch, np.nonzero(places < 0)[0]))
-        other = np.nonzero((places >= 0) & ~same)[0]
-        self._note_changes(take(old.batch, places[other]), take(new.batch, other))
+        found.only_new += int((~met).sum())
+        self._gone.keep(take(old, np.flatnonzero(alone)))
+        self._come.keep(take(new, np.flatnonzero(~met)))
+        rows = np.flatnonzero(other)
+        self._compare(take(old, places[rows]), take(new, rows), equal[rows])
 
-    def _other_best(
-        self, old: RecordBatch, new: RecordBatch, places: Ints, same: NDArray[np.bool_]
-    ) -> list[int]:
-        """Returns equal records whose best moves differ, because of moves that were searched apart.
-
-        Args:
-          places: `[R]` the index in `old` of each record of `new`, negative without one. same: `[R]`.
-        """
-        of_old, of_new = self._known[0](old), self._known[1](new)
-        if not of_old and not of_new:
-            return []
-        touched = np.isin(places, list(of_old))
-        touched[list(of_new)] = True
-        rows = np.flatnonzero(touched & same)
-        a = values_of(take(old, places[rows]), self._known[0])
-        b = values_of(take(new, rows), self._known[1])
-        found: list[int] = rows[a.best != b.best].tolist()
-        return found
-
-    def _note_changes(self, old: RecordBatch, new: RecordBatch) -> None:
+    def _compare(self, old: RecordBatch, new: RecordBatch, equal: NDArray[np.bool_]) -> None:
         """Counts the changes of records of the same positions, and keeps those of the largest weight."""
-        a, b = values_of(old, self._known[0]), values_of(new, self._known[1])
+        a, b = values_of(old, self._old), values_of(new, self._new)
         changed = {
             BEST: (a.best != b.best) & (a.best >= 0) & (b.best >= 0),
-            Q: _differ(a, b, self._found.cp),
+            Q: np.abs(cps_of(a.worth.q) - cps_of(b.worth.q)) >= self._found.cp,
             N: a.visits != b.visits,
             BOUNDS: (a.worth.lower != b.worth.lower) | (a.worth.upper != b.worth.upper),
         }
+        self._found.same += int((equal & (a.best == b.best)).sum())
         for name, which in changed.items():
             self._found.counts[name] += int(which.sum())
-        listed = np.nonzero(np.logical_or.reduce([changed[name] for name in self._what]))[0]
+        listed = np.flatnonzero(np.logical_or.reduce([changed[name] for name in self._what]))
         visits, change = np.minimum(a.visits, b.visits).astype(np.float64), b.worth.q - a.worth.q
         weights = matter(visits, change, changed[BEST].astype(np.float64))
         for i in self._changes.places(weights, listed):
             what = tuple(name for name, which in changed.items() if which[i])
             both = old.part(i, i + 1).copied(), new.part(i, i + 1).copied()
             self._changes.add(float(weights[i]), (*both, what))
+
+    def end(self) -> None:
+        """Lists the positions of the largest weight."""
+        for old, new, what in self._changes.rows():
+            (before,), (now,) = found_in(old, self._old), found_in(new, self._new)
+            self._found.changes.append(Change(now.position, now.key, what, before.worth, now.worth))
+        self._found.gone, self._found.come = self._gone.found(self._old), self._come.found(self._new)
 
 
 def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
@@ -370,11 +360,6 @@ def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
     """
     found: _Figure = visits * (abs(change) + OTHER_MOVE * best)
     return found
-
-
-def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
-    """Returns a mask of the values that differ by at least `cp` centipawns."""
-    return np.asarray(np.abs(cps_of(a.worth.q) - cps_of(b.worth.q)) >= cp)
 
 
 def _equal(old: RecordBatch, new: RecordBatch, places: Ints) -> NDArray[np.bool_]:
@@ -445,9 +430,9 @@ class Since(Answer):
     runs: int = 0
     roots: list[RootChange] = field(default_factory=list)
     evaluated: int = 0
-    come: list[Alone] = field(default_factory=list)
+    come: list[Found] = field(default_factory=list)
     proven: int = 0
-    proofs: list[Alone] = field(default_factory=list)
+    proofs: list[Found] = field(default_factory=list)
 
 
 def since(
@@ -491,15 +476,16 @@ def since(
             done += len(batch)
             if on_progress:
                 on_progress(done, max(done, store.node_count))
-        found.come, found.proofs = most.alone(), proofs.alone()
+        known = completed_in_batches(store)
+        found.come, found.proofs = most.found(known), proofs.found(known)
     return found
 
 
 def _first_run(runs: list[RunInfo], moment: str) -> int:
     if moment == LAST:
-        first = max((run.id for run in runs), default=None)
+        late = runs[-1:]
     elif moment.isascii() and moment.isdecimal() and len(moment) < 10:
-        first = next((run.id for run in runs if run.id >= int(moment)), None)
+        late = [run for run in runs if run.id >= int(moment)]
     else:
         time = _time_of(moment)
         if time is None:
@@ -507,13 +493,12 @@ def _first_run(runs: list[RunInfo], moment: str) -> int:
                 f"{moment!r} is neither a run's number, nor `last`, `yesterday`, a period such as 7d, "
                 "nor a time such as 2026-01-31T12:00"
             )
-        began = ((run.id, _time_of(run.started)) for run in runs)
-        first = next((run for run, start in began if start is not None and start >= time), None)
-    if first is None:
+        late = [run for run in runs if (start := _time_of(run.started)) is not None and start >= time]
+    if not late:
         raise InvalidParameterError(
             f"the file has no run at or after {moment}; `graphsearch store info` lists its runs"
         )
-    return first
+    return late[0].id
 
 
 def _time_of(text: str) -> datetime | None:
@@ -531,26 +516,20 @@ def _time_of(text: str) -> datetime | None:
 
 
 def _roots(store: Store, first: int) -> Iterator[RootChange]:
-    fens = {root.key: root.position for root in store.roots()}
-    names = ("key", "run", "n", "q", "best_move")
-    with sql_errors(store.path, "read it"):
-        found = rows(store.connection, "root_history", names, "ORDER BY key, run, n")
-        for key, saves in groupby(found, key=lambda row: row[0]):
-            old = new = None
-            for save in saves:
-                old, new = (save, new) if save[1] < first else (old, save)
-            if new is not None and key in fens:
-                board = board_of(fens[key])
-                record = store.read(board)
-                proof = record and record.proof_at(board.halfmove_clock)
-                now = replace(_then(board, new), mate=proof.moves if proof else None)
-                yield RootChange(fens[key], _then(board, old) if old else None, now)
+    for root in store.roots():
+        saves = history.of_root(store, root.key)
+        new = [save for save in saves if save.run >= first]
+        if new:
+            board, old = board_of(root.position), [save for save in saves if save.run < first]
+            record = store.read(board)
+            proof = record and record.proof_at(board.halfmove_clock)
+            now = replace(_then(board, new[-1]), mate=proof.moves if proof else None)
+            yield RootChange(root.position, _then(board, old[-1]) if old else None, now)
 
 
-def _then(board: chess.Board, row: tuple[Any, ...]) -> RootThen:
-    _, run, n, q, best = row
-    sans = sans_of(board, legal_part(board, [best] if best else []))
-    return RootThen(run, n, q, cp_of(q), sans[0] if sans else None)
+def _then(board: chess.Board, save: history.RootValues) -> RootThen:
+    sans = sans_of(board, legal_part(board, [save.best_move] if save.best_move else []))
+    return RootThen(save.run, save.n, save.q, cp_of(save.q), sans[0] if sans else None)
 
 
 def _rank(change: RootChange) -> tuple[bool, int]:

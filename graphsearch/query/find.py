@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, check_least
-from ..position.board import fens, key_texts, unpack
-from ..position.values import cp_of
-from ..store.apart import ApartMoves
-from ..store.ranking import best_move, node_mean, visits_of
+from ..store.apart import completed_in_batches
+from ..store.ranking import visits_of
 from ..store.record import RecordBatch, take
 from ..store.segment import Portion
 from ..store.store import Store
 from .columns import worth_of
-from .diff import MostVisited, OnProgress
+from .diff import Found, MostVisited, OnProgress, found_in
 
 # ------------------------------------------------------------------ conditions on records
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
@@ -145,25 +142,6 @@ def _between(numbers: NDArray[Any], low: float | None, high: float | None) -> Ma
 
 
 # ------------------------------------------------------------------ the scan
-@dataclass(frozen=True, slots=True)
-class Found(Answer):
-    """A position that satisfies the conditions.
-
-    Attributes:
-      position: FEN, move number 1. key: as `key_text` has it.
-      n: node N. q, cp: node Q, seen by the side to move. bounds: proven lower and upper result.
-      best_move: SAN, None without moves.
-    """
-
-    position: str
-    key: str
-    n: int
-    q: float
-    cp: int
-    bounds: tuple[int, int]
-    best_move: str | None
-
-
 def find(
     path: str | os.PathLike[str],
     filters: Filters,
@@ -189,7 +167,7 @@ def find(
     """
     check_least(1, limit=limit)
     with Store.open(path, read_only=True) as store:
-        apart, done = ApartMoves.of(store), 0
+        known, done = completed_in_batches(store), 0
 
         def counted(stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
             """Yields the hits of a file, and counts the records read with them."""
@@ -209,30 +187,12 @@ def find(
         try:
             for batch in counted(store.portions(solve)):
                 if top is None:
-                    yield from _found_in(batch, store, apart)
+                    yield from found_in(batch, known)
                 else:
                     top.keep(batch)
         except Exception as error:
             fault = error
         if top is not None:
-            yield from _found_in(RecordBatch.concat(top.rows()), store, apart)
+            yield from top.found(known)
         if fault:
             raise fault
-
-
-def _found_in(hits: RecordBatch, store: Store, apart: ApartMoves) -> Iterator[Found]:
-    """Yields the positions of records, completed by what those after moves searched apart know."""
-    for i, (fen, key) in enumerate(zip(fens(hits.words), key_texts(hits.words), strict=True)):
-        board = unpack(hits.words[i].tolist())
-        record = apart.completed(hits.record(i), board, store.read)
-        best = best_move(record, board)
-        q, _ = node_mean(record)
-        yield Found(
-            position=fen,
-            key=key,
-            n=record.visits,
-            q=q,
-            cp=cp_of(q),
-            bounds=record.bounds,
-            best_move=board.san(best) if best else None,
-        )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.answer import Answer
-from ..base.dates import date_text, read_date
+from ..base.dates import date_text
 from ..base.deadline import check_time
 from ..base.errors import InvalidParameterError
 from ..position.board import check, key_of, key_text
@@ -28,7 +29,6 @@ from ..store.tables.games import (
     GameList,
     GameRow,
     PlayerRow,
-    Sides,
     kept,
     player_names,
     sources,
@@ -65,15 +65,42 @@ class GameFilters:
     file: str = ""
     position: chess.Board | None = None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raises InvalidParameterError for an invalid condition, InvalidPositionError for the position."""
         if self.result is not None and self.result not in RESULTS:
             raise InvalidParameterError(f"a result is one of {', '.join(RESULTS)}, not {self.result!r}")
-        for date in (self.since, self.until):
-            if date is not None:
-                read_date(date)
         if self.position is not None:
             check(self.position)
+
+    def conditions(self, store: Store, files: Mapping[int, str], met: Ply | None) -> Conditions:
+        """Returns the conditions on the tables of a file.
+
+        Args:
+          files: names of the files with games, by source. met: the games that reach the position.
+        """
+        opening, file = self.opening.strip(), self.file.casefold()
+        is_code = bool(_ECO.fullmatch(opening))
+        mine, other = (
+            [number for number, known in player_names(store) if matches(name, known)]
+            if name.strip()
+            else None
+            for name in (self.player, self.opponent)
+        )
+        sides = [(mine, other)] * (self.color != "black") + [(other, mine)] * (self.color != "white")
+        return Conditions(
+            sides=None if mine is None and other is None else sides,
+            eco=opening.upper() if is_code else None,
+            opening=None if is_code else opening or None,
+            result=self.result,
+            least_elo=self.least_elo,
+            most_elo=self.most_elo,
+            since=self.since and date_text(self.since),
+            until=self.until and date_text(self.until),
+            sources=[one for one, name in files.items() if file in Path(name).name.casefold()]
+            if file
+            else None,
+            among=met,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,65 +182,25 @@ def list_games(
       StoreError: if the file cannot be read.
     """
     filters, order = filters or GameFilters(), order or Order()
-    filters.check()
     if order.by not in SORTS:
         raise InvalidParameterError(f"games are sorted by one of {', '.join(SORTS)}, not {order.by!r}")
     with opened(path) as source:
-        return _listed(source.store, filters, order)
-
-
-def _listed(store: Store, filters: GameFilters, order: Order) -> ListedGames:
-    everything = kept(store)
-    if not everything:
-        raise InvalidParameterError(
-            f"{store.path} has stored no games; `graphsearch import FILE --players` adds them, also from"
-            " files that were imported before"
+        store, everything = source.store, kept(source.store)
+        if not everything:
+            raise InvalidParameterError(
+                f"{store.path} has stored no games; `graphsearch import FILE --players` adds them, also from"
+                " files that were imported before"
+            )
+        files = {one.id: one.name for one in sources(store) if one.players}
+        met = None if filters.position is None else reaching(store, filters.position)
+        found = GameList(store, filters.conditions(store, files, met))
+        rows = found.page(by=order.by, down=order.down, first=order.first, most=order.most)
+        plies = met or {}
+        games = tuple(
+            ListedGame(row, Path(files.get(row.source, "")).name, plies.get((row.source, row.number)))
+            for row in rows
         )
-    files = {one.id: one.name for one in sources(store) if one.players}
-    met = None if filters.position is None else reaching(store, filters.position)
-    found = GameList(store, _conditions(store, filters, files, met))
-    rows = found.page(by=order.by, down=order.down, first=order.first, most=order.most)
-    plies = met or {}
-    games = tuple(
-        ListedGame(row, Path(files.get(row.source, "")).name, plies.get((row.source, row.number)))
-        for row in rows
-    )
-    return ListedGames(everything, len(found), order.first, games, files)
-
-
-def _conditions(store: Store, filters: GameFilters, files: dict[int, str], met: Ply | None) -> Conditions:
-    opening = filters.opening.strip()
-    is_code, file = bool(_ECO.fullmatch(opening)), filters.file.casefold()
-    return Conditions(
-        sides=_sides(store, filters),
-        eco=opening.upper() if is_code else None,
-        opening=None if is_code else opening or None,
-        result=filters.result,
-        least_elo=filters.least_elo,
-        most_elo=filters.most_elo,
-        since=filters.since and date_text(filters.since),
-        until=filters.until and date_text(filters.until),
-        sources=[one for one, name in files.items() if file in Path(name).name.casefold()] if file else None,
-        among=met,
-    )
-
-
-def _sides(store: Store, filters: GameFilters) -> Sequence[Sides] | None:
-    """Returns the allowed pairs of White and Black players; None if all are allowed."""
-    mine, other = _named(store, filters.player), _named(store, filters.opponent)
-    if mine is None and other is None:
-        return None
-    ways: dict[str | None, list[Sides]] = {
-        "white": [(mine, other)],
-        "black": [(other, mine)],
-        None: [(mine, other), (other, mine)],
-    }
-    return ways[filters.color]
-
-
-def _named(store: Store, name: str) -> Sequence[int] | None:
-    """Returns the numbers of the players that match a name; None if no name is given."""
-    return [number for number, known in player_names(store) if matches(name, known)] if name.strip() else None
+        return ListedGames(everything, len(found), order.first, games, files)
 
 
 # ------------------------------------------------------------------ games that reach a position
@@ -254,25 +241,17 @@ def reaching(store: Store, board: chess.Board) -> Ply:
 def _last_plies(store: Store, wanted: np.uint16) -> Ply:
     """Returns the last ply at which each game may have the position; games that cannot are left out."""
     found: Ply = {}
-    games: list[tuple[int, int]] = []
-    parts: list[bytes] = []
-    for source, number, keys in tables.index_keys(store):
-        games.append((source, number))
-        parts.append(keys[: len(keys) & ~1])
-        if len(games) == GAMES_AT_ONCE:
-            found |= _met(games, parts, wanted)
-            games, parts = [], []
-    return found | _met(games, parts, wanted)
-
-
-def _met(games: Sequence[tuple[int, int]], parts: Sequence[bytes], wanted: np.uint16) -> Ply:
-    """Returns the last ply with the wanted bits, for each game that has one."""
-    check_time()
-    at = np.flatnonzero(np.frombuffer(b"".join(parts), "<u2") == wanted)
-    ends = np.cumsum(np.array([len(part) // 2 for part in parts], np.int64))
-    of = np.searchsorted(ends, at, side="right")
-    begins = ends - np.array([len(part) // 2 for part in parts], np.int64)
-    return {games[game]: int(place - begins[game]) for game, place in zip(of.tolist(), at, strict=True)}
+    rows = tables.index_keys(store)
+    while some := list(islice(rows, GAMES_AT_ONCE)):
+        check_time()
+        parts = [keys[: len(keys) & ~1] for _, _, keys in some]
+        at = np.flatnonzero(np.frombuffer(b"".join(parts), "<u2") == wanted)
+        sizes = np.array([len(part) // 2 for part in parts], np.int64)
+        ends = np.cumsum(sizes)
+        games = np.searchsorted(ends, at, side="right")
+        plies = at - (ends - sizes)[games]
+        found |= {some[game][:2]: ply for game, ply in zip(games.tolist(), plies.tolist(), strict=True)}
+    return found
 
 
 # ------------------------------------------------------------------ players

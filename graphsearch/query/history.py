@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import chess
@@ -14,7 +14,6 @@ from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text
 from ..position.notation import legal_part, sans_of
 from ..position.values import WDL, cp_of, wdl_from_q
-from ..store.provenance import RunInfo
 from ..store.store import Store
 from ..store.tables import history as table
 from ..store.tables.books import books
@@ -103,7 +102,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
     with opened(path) as source:
         root = board or _last_saved(source)
         check(root)
-        points = _marked(_points(source, root, key_text(root)))
+        points = _points(source.store, root)
         names = source.store.evaluators() if points else {}
     met = sorted({point.evaluator for point in points if point.evaluator is not None})
     evaluators = {number: names[number].describe() for number in met if number in names}
@@ -115,71 +114,52 @@ def _last_saved(source: RecordSource) -> chess.Board:
     roots = roots_of(source)
     if not roots:
         raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
-    return next((root for root in roots if _has_saves(source.store, key_text(root))), roots[0])
+    return next((root for root in roots if _saves(source.store, root)), roots[0])
 
 
-def _has_saves(store: Store, key: str) -> bool:
-    return bool(table.of_root(store, key) or table.of_books(store, key))
+def _saves(store: Store, root: chess.Board) -> list[RootValues | BookValues]:
+    """Returns the saves of a root in searches and books, in the order of runs."""
+    key = key_text(root)
+    return sorted([*table.of_root(store, key), *table.of_books(store, key)], key=lambda save: save.run)
 
 
-def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPoint]:
-    """Returns the points of searches and books in the order of runs; `changed` is not set yet."""
-    saves, grown = table.of_root(source.store, key), table.of_books(source.store, key)
-    runs = {run.id: run for run in source.store.runs()} if saves or grown else {}
-    names = {book.id: book.name for book in books(source.store)} if grown else {}
-    found = [_searched(root, save, runs.get(save.run)) for save in saves]
-    found += [_grown(root, save, runs.get(save.run), names) for save in grown]
-    return sorted(found, key=lambda point: point.run)
-
-
-def _marked(points: Iterable[HistoryPoint]) -> list[HistoryPoint]:
+def _points(store: Store, root: chess.Board) -> list[HistoryPoint]:
+    saves = _saves(store, root)
+    runs = {run.id: run for run in store.runs()} if saves else {}
+    names = {book.id: book.name for book in books(store)} if saves else {}
     last: dict[str | None, str | None] = {}
-    marked = []
-    for point in points:
-        changed = last.get(point.book) != point.best_move
-        last[point.book] = point.best_move
-        marked.append(replace(point, changed=changed))
-    return marked
+    points = []
+    for save in saves:
+        run, of_save = runs.get(save.run), dict[str, Any]()
+        if isinstance(save, RootValues):
+            q, book, wdl = save.q, None, wdl_from_q(save.q, save.draw)
+            of_save = {"win": wdl.win, "draw": save.draw, "loss": wdl.loss, "depth": save.depth}
+        else:
+            q, book = save.value, names.get(save.book, f"book {save.book}")
+            of_save = {"positions": save.positions}
+        pv, best = (save.pv or "").split(), save.best_move
+        line, first = _sans(root, pv), _sans(root, [best] if best else [])
+        point = HistoryPoint(
+            run=save.run,
+            kind=run.kind if run else None,
+            evaluator=run.evaluator if run else None,
+            book=book,
+            saved=save.saved,
+            n=save.n,
+            q=q,
+            cp=cp_of(q),
+            best_move=best,
+            best_san=first[0] if first else None,
+            changed=last.get(book) != best,
+            pv=tuple(pv[: len(line)]),
+            line=line,
+            **of_save,
+        )
+        last[book] = best
+        points.append(point)
+    return points
 
 
-def _searched(root: chess.Board, save: RootValues, run: RunInfo | None) -> HistoryPoint:
-    wdl = wdl_from_q(save.q, save.draw)
-    return HistoryPoint(
-        **_shared(root, save, run),
-        q=save.q,
-        win=wdl.win,
-        draw=save.draw,
-        loss=wdl.loss,
-        cp=cp_of(save.q),
-        depth=save.depth,
-    )
-
-
-def _grown(
-    root: chess.Board, save: BookValues, run: RunInfo | None, names: Mapping[int, str]
-) -> HistoryPoint:
-    return HistoryPoint(
-        **_shared(root, save, run),
-        book=names.get(save.book, f"book {save.book}"),
-        q=save.value,
-        cp=cp_of(save.value),
-        positions=save.positions,
-    )
-
-
-def _shared(root: chess.Board, save: RootValues | BookValues, run: RunInfo | None) -> dict[str, Any]:
-    """Returns the fields about the run, and the best move and the line up to the first illegal move."""
-    best, pv = save.best_move, tuple((save.pv or "").split())
-    sans = sans_of(root, legal_part(root, pv))
-    first = sans_of(root, legal_part(root, [best] if best else []))
-    return {
-        "run": save.run,
-        "kind": run.kind if run else None,
-        "evaluator": run.evaluator if run else None,
-        "saved": save.saved,
-        "n": save.n,
-        "best_move": best,
-        "best_san": first[0] if first else None,
-        "pv": pv[: len(sans)],
-        "line": sans,
-    }
+def _sans(root: chess.Board, moves: Sequence[str]) -> tuple[str, ...]:
+    """Returns moves in SAN, up to the first illegal one."""
+    return sans_of(root, legal_part(root, moves))

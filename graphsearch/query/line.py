@@ -16,7 +16,7 @@ from ..position.board import check, fen_of
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, loss_of, negate
 from ..store.ranking import node_mean
-from .source import Records, Step, after, mate_of, records_of, steps_of
+from .source import Records, Step, after, records_of, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Judged(Answer):
 def judge(source: Records, board: chess.Board, move: chess.Move | None) -> Judged:
     """Returns a legal move beside the best one; without a move only the best one."""
     record = source.read(board)
-    steps = steps_of(record, board) if record else []
+    steps = steps_of(record, board)
     best = steps[0].move if steps else None
     return Judged(
         n=None if record is None else next((step.edge.n for step in steps if step.move == move), 0),
@@ -251,13 +251,12 @@ def tree_values(
 
 
 def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue | None:
-    record = source.read(board)
-    steps = steps_of(record, board) if record else []
+    steps = steps_of(source.read(board), board)
     worth = worth_of(source, board, move, steps)
     if worth is None:
         return None
     step = next((step for step in steps if step.move == move), None)
-    mate = mate_of(step, board) if step else None
+    mate = step.mate if step else None
     if mate is not None and board.turn == chess.BLACK:
         mate = -mate
     is_older = step is not None and step.edge.proof is None and source.read(after(board, move)) is None

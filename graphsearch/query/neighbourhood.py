@@ -6,7 +6,6 @@ import heapq
 import os
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
 
 import chess
 
@@ -14,8 +13,7 @@ from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import fen_of, key_text
 from ..store.ranking import node_mean
-from .source import Records, Step, after, records_of, steps_of
-from .steps import keys_after
+from .source import Records, Step, records_of, ways_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +34,19 @@ class DrawnNode(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnEdge:
-    """A move between two positions of the picture, given by their indexes in `Neighbourhood.nodes`.
+class DrawnEdge(Answer):
+    """A move between two positions of the picture, given by their indexes in `Neighbourhood.nodes`."""
 
-    Attributes:
-      move, san: the move. n: edge N. white_q: edge Q as White sees it.
-    """
+    json_keys = "parent child move=step.move san=step.san n=step.edge.n white_q"
 
     parent: int
     child: int
-    move: str
-    san: str
-    n: int
-    white_q: float
+    step: Step
+
+    @property
+    def white_q(self) -> float:
+        """Q of the edge as White sees it."""
+        return self.step.edge.value if self.step.board.turn else -self.step.edge.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +61,6 @@ class Neighbourhood(Answer):
     nodes: tuple[DrawnNode, ...]
     edges: tuple[DrawnEdge, ...]
     hidden: int
-
-
-class _Known(NamedTuple):
-    """A position of the picture; `ways`: its visited moves, each with the key of the position after it."""
-
-    board: chess.Board
-    n: int
-    q: float
-    ways: list[tuple[Step, str]]
 
 
 def neighbourhood(
@@ -101,50 +90,36 @@ def neighbourhood(
     """
     check_least(0, depth=depth, min_visits=min_visits)
     check_least(1, most=most)
-    known, levels = dict[str, _Known](), dict[str, int]()
+    nodes, ways = dict[str, DrawnNode](), dict[str, list[tuple[Step, str]]]()
+    levels = dict[str, int]()
     with records_of(path) as source:
         source.wanted(board)
-        number = count(1)  # so that neither boards nor moves are ever compared
-        queue: list[tuple[int, int, int, str, chess.Board, chess.Move | None]] = [
-            (-(1 << 62), 0, 0, key_text(board), board, None)
-        ]
+        number = count(1)  # so that moves are never compared
+        queue: list[tuple[int, int, int, str, Step | None]] = [(-(1 << 62), 0, 0, key_text(board), None)]
         while queue:
-            width, level, _, key, before, move = heapq.heappop(queue)
+            width, level, _, key, came = heapq.heappop(queue)
             if levels.get(key, 1 << 30) <= level:
                 continue
-            if key not in known:
-                if len(known) >= most:
+            if key not in nodes:
+                if len(nodes) >= most:
                     break
-                found = _known(source, before.copy(stack=False) if move is None else after(before, move))
-                if found is None:
+                here = came.after() if came else board.copy(stack=False)
+                record = source.read(here, key)
+                if record is None:
                     continue
-                known[key] = found
+                nodes[key] = DrawnNode(key, fen_of(here), record.visits, node_mean(record)[0])
+                ways[key] = ways_of(record, here)
             levels[key] = level
-            for step, child in known[key].ways if level < depth else ():
+            for step, child in ways[key] if level < depth else ():
                 if step.edge.n >= min_visits:
                     rank = max(width, -step.edge.n), level + 1, next(number)
-                    heapq.heappush(queue, (*rank, child, known[key].board, step.move))
-    at = {key: k for k, key in enumerate(known)}
-    hidden = sum(child not in at for key in at if levels[key] < depth for _, child in known[key].ways)
-    nodes = (DrawnNode(key, fen_of(one.board), one.n, one.q) for key, one in known.items())
+                    heapq.heappush(queue, (*rank, child, step))
+    at = {key: k for k, key in enumerate(nodes)}
+    hidden = sum(child not in at for key in at if levels[key] < depth for _, child in ways[key])
     edges = (
-        _edge(at[key], at[child], step, one.board)
-        for key, one in known.items()
-        for step, child in one.ways
+        DrawnEdge(at[key], at[child], step)
+        for key in at
+        for step, child in ways[key]
         if child in at and child != key
     )
-    return Neighbourhood(tuple(nodes), tuple(edges), hidden)
-
-
-def _known(source: Records, board: chess.Board) -> _Known | None:
-    record = source.read(board)
-    if record is None:
-        return None
-    steps = steps_of(record, board)
-    keys = keys_after(board, [step.move for step in steps])
-    return _Known(board, record.visits, node_mean(record)[0], list(zip(steps, keys, strict=True)))
-
-
-def _edge(parent: int, child: int, step: Step, board: chess.Board) -> DrawnEdge:
-    q = step.edge.value if board.turn else -step.edge.value
-    return DrawnEdge(parent, child, step.move.uci(), board.san(step.move), step.edge.n, q)
+    return Neighbourhood(tuple(nodes.values()), tuple(edges), hidden)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple
 
 import chess
 import numpy as np
@@ -22,11 +21,10 @@ from ..store.reading import Reader
 from ..store.record import NodeRecord
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
-from ..store.tables.games import ASKED_AT_ONCE
-from ..store.tables.rows import query
+from ..store.tables.games import games_by_move
 from .diff import Most
 from .routes import Met
-from .source import RecordSource, Step, after, opened, steps_of
+from .source import Step, opened, steps_of
 from .steps import Words, code_of, legal_codes, positions_after
 
 AT_ONCE = 2000  # positions whose records are read together
@@ -58,7 +56,7 @@ class Rules:
     popular: float = 0.1
     loss: int = 30
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raises InvalidParameterError if a number is out of range."""
         for name in ("share", "popular"):
             if not 0 <= getattr(self, name) <= 1:
@@ -67,35 +65,57 @@ class Rules:
         check_least(1, min_games=self.min_games, min_visits=self.min_visits, move_visits=self.move_visits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotableMove:
+@dataclass(frozen=True, slots=True)
+class NotableMove(Answer):
     """A move of the answer; values are seen by the side that plays it.
 
     Attributes:
-      position: FEN. start, line: first position of the walk, and the moves from there to the position, in
-        SAN.
-      move, san: the move. best: the best move of the search, in SAN.
-      games: number of games with the move. reached: number of games that continued from the position.
-      n, n_share: edge N, and its share of all edge N. q, cp: its value. best_cp: of the best move.
-      cost_cp: centipawns by which it is worse than the best move, at least 0.
-      weight: of a novelty, `reached * n_share`; of a popular move, the points that its games lost by Q.
+      here: its position. visits: node N there. step: the move. best: the best move of the search.
+      weight: of a novelty, `games * n_share` with the games here; of a popular move, the points that its
+        games lost by Q.
     """
 
-    position: str
-    start: str
-    line: tuple[str, ...]
-    move: str
-    san: str
-    best: str
-    games: int
-    reached: int
-    n: int
-    n_share: float
-    q: float
-    cp: int
-    best_cp: int
-    cost_cp: int
+    json_keys = (
+        "position start line move=step.move san=step.san best=best.san games reached=here.games n=step.edge.n"
+        " n_share q=step.edge.value cp=step.cp best_cp=best.cp cost_cp weight"
+    )
+
+    here: Reached
+    visits: int
+    step: Step
+    best: Step
     weight: float
+
+    @property
+    def position(self) -> str:
+        """FEN of its position."""
+        return fen_of(self.here.way.line())
+
+    @property
+    def start(self) -> str:
+        """FEN of the first position of the walk."""
+        return fen_of(self.here.way.line().root())
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        """The moves from there to its position, in SAN."""
+        board = self.here.way.line()
+        return sans_of(board.root(), board.move_stack)
+
+    @property
+    def games(self) -> int:
+        """The number of games with the move."""
+        return self.here.played.get(self.step.move.uci(), 0)
+
+    @property
+    def n_share(self) -> float:
+        """The share of the move in all visits of its position."""
+        return self.step.edge.n / (self.visits - 1)
+
+    @property
+    def cost_cp(self) -> int:
+        """Centipawns by which it is worse than the best move, at least 0."""
+        return loss_of(cp_of(self.best.edge.value), cp_of(self.step.edge.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,20 +166,27 @@ def novelties(
     """
     if (board is None) == (book is None):
         raise InvalidParameterError("name a position or a book, one of the two")
-    rules = rules or Rules()
-    rules.check()
+    within: Container[str] | None = None
     with opened(path) as source:
-        roots, within = _begin(source, board, book)
-        judge = _Judge(source.store, rules, top)
-        walk = reached_below(source.store, roots, rules.min_games, within=within, on_progress=on_progress)
+        if board is not None:
+            check(board)
+            roots = [board.copy(stack=False)]
+        else:
+            number = book_named(source.store, book).id
+            roots = [board_from_fen(fen) for fen in book_roots(source.store, number)]
+            within = set(book_keys(source.store, number))
+        judge = _Judge(source.store, rules or Rules(), top)
+        walk = reached_below(
+            source.store, roots, judge.rules.min_games, within=within, on_progress=on_progress
+        )
         with source.store.reader() as reader:
-            for reached, record in _recorded(walk, reader, judge):
-                judge.judge(reached, record)
+            while some := list(islice(walk, AT_ONCE)):
+                judge.judge(some, reader)
         if not judge.reached:
             where = fen_of(board) if board else "the roots of this book"
             raise UnknownPositionError(
-                f"{source.path} has fewer than {rules.min_games} imported games that continue from {where};"
-                " `graphsearch import` adds games, --min-games asks for fewer"
+                f"{source.path} has fewer than {judge.rules.min_games} imported games that continue from"
+                f" {where}; `graphsearch import` adds games, --min-games asks for fewer"
             )
     return Novelties(
         start=fen_of(board) if board else None,
@@ -167,105 +194,57 @@ def novelties(
         reached=judge.reached,
         judged=judge.judged,
         problems=tuple(reader.problems),
-        novelties=tuple(_notable(row) for row in judge.novelties.rows()),
-        popular=tuple(_notable(row) for row in judge.popular.rows()),
+        novelties=tuple(judge.novelties.rows()),
+        popular=tuple(judge.popular.rows()),
     )
 
 
-def _begin(
-    source: RecordSource, board: chess.Board | None, book: str | None
-) -> tuple[list[chess.Board], Container[str] | None]:
-    """Returns the first positions, and the keys of the positions to stay within; None: all."""
-    if board is not None:
-        check(board)
-        return [board.copy(stack=False)], None
-    assert book is not None
-    number = book_named(source.store, book).id
-    roots = [board_from_fen(fen) for fen in book_roots(source.store, number)]
-    return roots, set(book_keys(source.store, number))
-
-
-def _recorded(walk: Iterable[Reached], reader: Reader, judge: _Judge) -> Iterator[tuple[Reached, NodeRecord]]:
-    """Yields the positions that the graph holds with enough visits, with their records."""
-    items = iter(walk)
-    while some := list(islice(items, AT_ONCE)):
-        judge.reached += len(some)
-        have, records = reader.find(np.array([reached.words for reached in some], np.uint64))
-        enough = visits_of(records) >= judge.rules.min_visits
-        judge.judged += int(enough.sum())
-        places = np.flatnonzero(have)
-        order = sorted(np.flatnonzero(enough).tolist(), key=lambda i: -some[places[i]].games)
-        for i in order:
-            # the weight of a move is at most the games of its position
-            if some[places[i]].games > min(judge.novelties.least, judge.popular.least):
-                yield some[places[i]], records.record(i)
-
-
-class _Row(NamedTuple):
-    """A move to list, the best move beside it, and its weight; `visits`: node N of the position."""
-
-    reached: Reached
-    visits: int
-    step: Step
-    best: Step
-    weight: float
-
-
 class _Judge:
-    """Finds novelties and popular mistakes."""
+    """Finds novelties and popular mistakes.
+
+    Attributes:
+      reached, judged: as of the answer.
+    """
 
     def __init__(self, store: Store, rules: Rules, top: int) -> None:
         self._store = store
         self.rules = rules
-        self.novelties: Most[_Row] = Most(top)
-        self.popular: Most[_Row] = Most(top)
+        self.novelties: Most[NotableMove] = Most(top)
+        self.popular: Most[NotableMove] = Most(top)
         self.reached = self.judged = 0
 
-    def judge(self, reached: Reached, record: NodeRecord) -> None:
+    def judge(self, some: Sequence[Reached], reader: Reader) -> None:
+        """Judges the moves of those positions that the graph holds with enough visits."""
+        have, records = reader.find(np.array([reached.words for reached in some], np.uint64))
+        places = np.flatnonzero(have).tolist()
+        enough = np.flatnonzero(visits_of(records) >= self.rules.min_visits).tolist()
+        self.reached += len(some)
+        self.judged += len(enough)
+        for i in sorted(enough, key=lambda i: -some[places[i]].games):
+            here = some[places[i]]
+            # the weight of a move is at most the games of its position
+            if here.games > min(self.novelties.least, self.popular.least):
+                self._judge(here, records.record(i))
+
+    def _judge(self, here: Reached, record: NodeRecord) -> None:
         """Adds the novelties and popular mistakes of a position."""
-        board, rules = unpack(reached.words), self.rules
-        steps = steps_of(record, board)
+        rules, most, steps = self.rules, self.rules.cp, steps_of(record, unpack(here.words))
         for step in steps:
-            n, best = step.edge.n, steps[0]
-            games, share = reached.played.get(step.move.uci(), 0), n / (record.visits - 1)
-            cost = loss_of(cp_of(best.edge.value), cp_of(step.edge.value))
-            if n < rules.move_visits:
+            best = steps[0]
+            found = NotableMove(here, record.visits, step, best, 0.0)
+            if step.edge.n < rules.move_visits:
                 continue
-            if games > rules.games:
-                lost = games * max(0.0, best.edge.value - step.edge.value) / 2
-                if games >= rules.popular * reached.games and cost >= rules.loss:
-                    self.popular.add(lost, _Row(reached, record.visits, step, best, lost))
-            elif cost <= rules.cp if rules.cp is not None else step is best and share >= rules.share:
-                weight = reached.games * share
+            if found.games > rules.games:
+                lost = found.games * max(0.0, best.edge.value - step.edge.value) / 2
+                if found.games >= rules.popular * here.games and found.cost_cp >= rules.loss:
+                    self.popular.add(lost, replace(found, weight=lost))
+            elif found.cost_cp <= most if most is not None else step is best and found.n_share >= rules.share:
+                weight = here.games * found.n_share
                 if weight <= self.novelties.least:
                     continue
-                key = key_text(after(board, step.move))  # games may have reached it by another order
-                if sum(played_at(self._store, [key]).get(key, {}).values()) <= rules.games:
-                    self.novelties.add(weight, _Row(reached, record.visits, step, best, weight))
-
-
-def _notable(row: _Row) -> NotableMove:
-    """Returns a row of the answer."""
-    reached, visits, step, best, weight = row
-    board = reached.way.line()
-    cp, best_cp = (cp_of(one.edge.value) for one in (step, best))
-    return NotableMove(
-        position=fen_of(board),
-        start=fen_of(board.root()),
-        line=sans_of(board.root(), board.move_stack),
-        move=step.move.uci(),
-        san=board.san(step.move),
-        best=board.san(best.move),
-        games=reached.played.get(step.move.uci(), 0),
-        reached=reached.games,
-        n=step.edge.n,
-        n_share=step.edge.n / (visits - 1),
-        q=step.edge.value,
-        cp=cp,
-        best_cp=best_cp,
-        cost_cp=loss_of(best_cp, cp),
-        weight=weight,
-    )
+                key = key_text(step.after())  # games may have reached it by another order
+                if sum(games_by_move(self._store, [key]).get(key, {}).values()) <= rules.games:
+                    self.novelties.add(weight, replace(found, weight=weight))
 
 
 # ------------------------------------------------------------------ the positions that games reached
@@ -314,7 +293,7 @@ def reached_below(
         left = int(store.connection.execute(f"SELECT count(*) FROM ({often})", (least,)).fetchone()[0])  # noqa: S608
     while fresh and left:
         part, fresh = fresh[:LEVEL], fresh[LEVEL:]
-        counts = played_at(store, [key for _, key, _ in part])
+        counts = games_by_move(store, [key for _, key, _ in part])
         found = [
             Reached(words, key, sum(played.values()), played, way)
             for words, key, way in part
@@ -349,19 +328,3 @@ def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Here]:
     children, _ = positions_after(words, of, codes)
     for i, child, code in zip(of.tolist(), children, codes.tolist(), strict=True):
         yield child, key_text_of_words(child), Met(None, found[i].way, decode_move(code))
-
-
-def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Returns the number of games by key and move in UCI; moves played only in variations are omitted."""
-    found: dict[str, dict[str, int]] = {}
-    names = ("game_move.key", "game_move.move", "game_move.white")
-    for first in range(0, len(keys), ASKED_AT_ONCE):
-        some = sorted(keys[first : first + ASKED_AT_ONCE])
-        statement = (
-            "SELECT key, move, white + draws + black + unknown AS games FROM game_move"  # noqa: S608
-            f" WHERE games > 0 AND key IN ({', '.join('?' * len(some))})"
-        )
-        with sql_errors(store.path, "read it"):
-            for key, move, games in query(store.connection, statement, some, *names):
-                found.setdefault(key, {})[move] = games
-    return found

@@ -5,15 +5,14 @@ the rest, and the query reads the few that remain. The generator works on square
 predecessors; python-chess then checks each one: it must be legal, and so must the move, which must lead to
 exactly this position.
 
-Clocks: positions with clocks up to 75 share a key, higher clocks have keys of their own. So any clock is
-possible before a capture or a pawn move (one position for all up to 75, one for each above); before another
-move the clock was one less.
+Positions with clocks up to 75 share a key, and before a capture or a pawn move only these are looked for.
+Before another move the clock was one less.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -24,7 +23,6 @@ from chess.polyglot import zobrist_hash
 from ..base.answer import Answer
 from ..base.errors import InvalidPositionError
 from ..position.board import (
-    CLOCK_DRAW,
     FREE_CLOCK,
     KEY,
     POSITION_WORDS,
@@ -36,78 +34,52 @@ from ..position.board import (
     legal_moves,
     pack_checked,
 )
-from ..position.values import cp_of
 from ..store.ranking import edge_of
-from ..store.record import Edge
-from .source import RecordSource, opened
+from .source import RecordSource, Step, after, opened
 
 # ------------------------------------------------------------------ moves taken back
 _PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
 _CAPTURED = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN)
 _WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # targets of king and rook, the rook's side
 
-
-NO_CLOCK = (0,)  # one clock for all up to 75
-ANY_CLOCK = (0, *range(FREE_CLOCK + 1, CLOCK_DRAW))
+Unmade = tuple[chess.Board, chess.Move]  # a position, and a move that may lead from it to the requested one
 
 
-@dataclass(frozen=True, slots=True)
-class Predecessor:
-    """A position from which a move may lead to the requested one.
-
-    Attributes:
-      board: without history, clock 0. move: the move.
-      clocks: its possible clocks; 0 stands for all up to 75.
-    """
-
-    board: chess.Board
-    move: chess.Move
-    clocks: tuple[int, ...]
-
-    def boards(self) -> Iterator[chess.Board]:
-        """Yields the position with each of its clocks."""
-        for clock in self.clocks:
-            board = self.board.copy(stack=False)
-            board.halfmove_clock = clock
-            yield board
-
-
-def predecessors(board: chess.Board) -> Iterator[Predecessor]:
+def predecessors(board: chess.Board) -> Iterator[Unmade]:
     """Yields every legal position from which a legal move leads to this one, each (position, move) once.
 
     Positions differ as in the graph: by men, turn, castling rights, a possible capture en passant, and the
-    clock if it is above 75. Clocks of 100 and more are excluded before captures and pawn moves, as the game
-    is over there. Positions of Chess960 are included: without castling rights they look like those of
-    standard chess.
+    clock if it is above 75. Positions of Chess960 are included: without castling rights they look like those
+    of standard chess.
 
-    >>> sorted(found.move.uci() for found in predecessors(chess.Board()))
+    >>> sorted(move.uci() for _, move in predecessors(chess.Board()))
     ['a6b8', 'c6b8', 'f6g8', 'h6g8']
     >>> castled = chess.Board("4k3/8/8/8/8/8/8/5RK1 b - - 1 1")
-    >>> sum(found.board.is_castling(found.move) for found in predecessors(castled))
+    >>> sum(before.is_castling(move) for before, move in predecessors(castled))
     24
     """
-    return (candidate for candidate in candidates(board) if leads_to(candidate, board))
+    return (one for one in candidates(board) if leads_to(one, board))
 
 
-def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
+def leads_to(candidate: Unmade, board: chess.Board) -> bool:
     """Returns whether a candidate's position and move are legal and lead to the position."""
-    before, move = candidate.board, candidate.move
+    before, move = candidate
     try:
         check_rules(before)  # seven queens with seven pawns, for example, are illegal
     except InvalidPositionError:
         return False
     if not before.is_legal(move):
         return False
-    child = before.copy(stack=False)
-    child.push(move)
+    child = after(before, move)
     return child.board_fen() == board.board_fen() and zobrist_hash(child) == zobrist_hash(board)
 
 
-def candidates(board: chess.Board) -> Iterator[Predecessor]:
-    """Yields all predecessors as (position, move), among many that are illegal or lead elsewhere."""
+def candidates(board: chess.Board) -> Iterator[Unmade]:
+    """Yields all predecessors, without history, among many that are illegal or lead elsewhere."""
+    late = board.halfmove_clock > FREE_CLOCK  # then the move was neither a capture nor a pawn's
+    clock = board.halfmove_clock - 1 if board.halfmove_clock - 1 > FREE_CLOCK else 0
     for before, move, quiet in _without_state(board):
-        clocks = _clocks_before(board, quiet)
-        if not clocks:
+        if late and not quiet:
             continue
         now = board.clean_castling_rights()
         touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
@@ -115,11 +87,11 @@ def candidates(board: chess.Board) -> Iterator[Predecessor]:
         for lost in product(*wings):  # rights that the move may have ended
             for ep in _en_passant_before(before):
                 found = before.copy(stack=False)
-                found.castling_rights = now | sum(lost)
-                found.ep_square = ep
+                found.castling_rights, found.ep_square = now | sum(lost), ep
+                found.halfmove_clock = clock if quiet else 0
                 if found.has_chess960_castling_rights():
                     found = as_chess960(found)
-                yield Predecessor(found, _as_written(found, move), clocks)
+                yield found, _as_written(found, move)
 
 
 def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
@@ -131,18 +103,10 @@ def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
     return chess.Move(move.from_square, chess.square(file, chess.square_rank(move.to_square)))
 
 
-def _clocks_before(board: chess.Board, quiet: bool) -> tuple[int, ...]:
-    """Returns the possible clocks before: one for all up to 75, and those above that fit."""
-    clock = board.halfmove_clock
-    if clock > FREE_CLOCK:
-        return (clock - 1 if clock - 1 > FREE_CLOCK else 0,) if quiet else ()
-    return NO_CLOCK if quiet else ANY_CLOCK
+_Unmove = tuple[chess.Board, chess.Move, bool]
 
 
-Unmade = tuple[chess.Board, chess.Move, bool]
-
-
-def _without_state(board: chess.Board) -> Iterator[Unmade]:
+def _without_state(board: chess.Board) -> Iterator[_Unmove]:
     """Yields (men and turn before, move, whether it was neither capture nor pawn move) for each unmove."""
     mover = not board.turn
     for square in chess.scan_forward(board.occupied_co[mover]):
@@ -175,14 +139,14 @@ def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int 
     return before
 
 
-def _with_captures(board: chess.Board, move: chess.Move, piece: int) -> Iterator[Unmade]:
+def _with_captures(board: chess.Board, move: chess.Move, piece: int) -> Iterator[_Unmove]:
     """Yields a move taken back for every man that it may have captured."""
     for captured in _CAPTURED:
         if captured != chess.PAWN or 0 < chess.square_rank(move.to_square) < 7:
             yield _taken_back(board, move, piece, captured), move, False
 
 
-def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None) -> Iterator[Unmade]:
+def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None) -> Iterator[_Unmove]:
     """Yields the moves of a pawn to a square, which became `promotion` there, taken back."""
     mover, rank = not board.turn, chess.square_rank(square)
     if rank == (1 if mover else 6):  # the first rank of pawns
@@ -207,7 +171,7 @@ def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None)
             yield before, move, False
 
 
-def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[Unmade]:
+def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[_Unmove]:
     home, ours = 0 if mover else chess.A8, board.occupied_co[mover]
     for king_to, rook_to, side in _WINGS:
         king, rook = chess.BB_SQUARES[king_to + home], chess.BB_SQUARES[rook_to + home]
@@ -222,7 +186,7 @@ def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[Unmade]:
 
 def _uncastled(
     board: chess.Board, mover: chess.Color, origins: tuple[int, int], targets: tuple[int, int]
-) -> Unmade:
+) -> _Unmove:
     """Returns castling taken back, the king taking his rook; `origins`, `targets`: of king and rook."""
     before = board.copy(stack=False)
     for square in targets:
@@ -274,23 +238,22 @@ def _en_passant_before(before: chess.Board) -> Iterator[int | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class Parent(Answer):
     """A stored position with a move to the requested one.
 
     Attributes:
-      position: FEN, move number 1. visits: its node N.
-      move, san: the move.
-      n, p, q, cp: edge N, P and Q of it, its centipawns, seen by the side that plays it; None while n = 0.
+      step: the move, which may have no visits. visits: node N of the position.
     """
 
-    position: str
+    json_keys = "position visits move=step.move san=step.san n=step.edge.n p=step.p q=step.q cp=step.cp"
+
+    step: Step
     visits: int
-    move: str
-    san: str
-    n: int
-    p: float
-    q: float | None
-    cp: int | None
+
+    @property
+    def position(self) -> str:
+        """FEN, move number 1."""
+        return fen_of(self.step.board)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,17 +267,6 @@ class Parents(Answer):
     parents: tuple[Parent, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ParentEdge:
-    """A parent for other queries: its Board, its move to the position, the edge and its P."""
-
-    board: chess.Board
-    move: chess.Move
-    edge: Edge
-    p: float
-    visits: int
-
-
 def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     """Returns the stored positions that have a legal move to a position, visited or not.
 
@@ -326,47 +278,22 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     """
     check(board)
     with opened(path) as source:
-        there = stored(source, board, list(candidates(board)))
-    found = [
-        Parent(
-            position=fen_of(one.board),
-            visits=one.visits,
-            move=one.move.uci(),
-            san=one.board.san(one.move),
-            n=one.edge.n,
-            p=one.p,
-            q=one.edge.value if one.edge.n else None,
-            cp=cp_of(one.edge.value) if one.edge.n else None,
-        )
-        for one in there
-    ]
-    found.sort(key=lambda parent: (-parent.n, -parent.visits, parent.position))
+        found = stored(source, board)
+    found.sort(key=lambda parent: (-parent.step.edge.n, -parent.visits, parent.position))
     return Parents(tuple(found))
 
 
-def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
-    """Returns the candidates that are stored and have a legal move to the position."""
-    packed = [pack_checked(candidate.board) for candidate in tried]
-    at_clocks = [(i, clock) for i, candidate in enumerate(tried) for clock in candidate.clocks]
-    words = np.array([packed[i] for i, _ in at_clocks], np.uint64).reshape(-1, POSITION_WORDS)
-    terms = {clock: clock_term(clock) for _, clock in at_clocks}
-    asked = words[:, KEY] ^ np.array([terms[clock] for _, clock in at_clocks], np.uint64)
+def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
+    """Returns the stored positions with a legal move to a position."""
+    tried = list(candidates(board))
+    words = np.array([pack_checked(before) for before, _ in tried], np.uint64).reshape(-1, POSITION_WORDS)
+    terms = np.array([clock_term(before.halfmove_clock) for before, _ in tried], np.uint64)
     found = []
-    for hit in np.flatnonzero(source.store.may_hold(words, asked)).tolist():
-        candidate, clock = tried[at_clocks[hit][0]], at_clocks[hit][1]
-        if leads_to(candidate, board):
-            before = candidate.board.copy(stack=False)
-            before.halfmove_clock = clock
-            edge = _edge_in(source, before, candidate.move)
-            found += [edge] if edge else []
+    for hit in np.flatnonzero(source.store.may_hold(words, words[:, KEY] ^ terms)).tolist():
+        before, move = tried[hit]
+        record = source.read(before) if leads_to(tried[hit], board) else None
+        if record is not None and record.codes:  # one from a tablebase, or damaged, has no moves
+            index = legal_moves(before).index(move)
+            edge = edge_of(record, record.order.index(index))
+            found.append(Parent(Step(before, move, edge, record.priors[index]), record.visits))
     return found
-
-
-def _edge_in(source: RecordSource, before: chess.Board, move: chess.Move) -> ParentEdge | None:
-    """Returns the edge of a stored position, visited or not; None if it is not stored."""
-    record = source.read(before)
-    if record is None or not record.codes:  # from a tablebase, or damaged: it has no moves
-        return None
-    index = legal_moves(before).index(move)
-    edge = edge_of(record, record.order.index(index))
-    return ParentEdge(before, move, edge, record.priors[index], record.visits)

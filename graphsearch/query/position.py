@@ -80,7 +80,7 @@ def moves(path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: 
         source.wanted(board)
         games: dict[str, int] = {}
         if isinstance(source, RecordSource):
-            games = tables.games_by_move(source.store, key_text(board))
+            games = tables.games_by_move(source.store, [key_text(board)]).get(key_text(board), {})
         node = view(source.read, board, lines=lines)
         assert node is not None
         rows = (_stored(source, board, move, games.get(move.move.uci(), 0)) for move in node.moves)

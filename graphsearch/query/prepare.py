@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.answer import Answer
-from ..base.dates import date_text, read_date
+from ..base.dates import date_text
 from ..base.errors import InvalidParameterError
 from ..position.board import decode_move, fen_of, key_text
 from ..position.notation import sans_of
@@ -134,26 +134,31 @@ def prepare(
       InvalidParameterError: for an invalid colour, date or order, or an unknown book or player.
       StoreError: if the file cannot be read.
     """
-    _check(color, since, by)
-    with opened(path) as source:
-        row = book_tables.book_named(source.store, book) if book is not None else None
-        if color is None and row is not None and row.side != "both":
-            color = "black" if row.side == "white" else "white"
-        players = named(source.store, names)
-        wanted = {"white": color != "black", "black": color != "white"}
-        games = list(
-            games_of(
-                source.store, [player.id for player in players], since=since and date_text(since), **wanted
-            )
-        )
-        with source.store.reader() as reader:
-            known = book_positions(source.store, row.id) if row else graph_positions(reader, min_visits)
-            walk = _Walk(
-                _sides(games, {player.name for player in players}, color), known, is_of_book=row is not None
-            )
-            walk.run(on_progress or (lambda done, total: None))
-        found = walk.departures(source, min_games)
-    found.sort(key=_by_cost if by == BY_COST else _by_games)
+    if color not in (None, "white", "black"):
+        raise InvalidParameterError(f"a colour is white or black, not {color!r}")
+    if by not in (BY_GAMES, BY_COST):
+        raise InvalidParameterError(f"moves are listed by {BY_GAMES} or {BY_COST}, not {by!r}")
+    after_date = None if since is None else date_text(since)
+    with opened(path) as source, source.store.reader() as reader:
+        store, known = source.store, graph_positions(reader, min_visits)
+        if book is not None:
+            row = book_tables.book_named(store, book)
+            known = book_positions(store, row.id)
+            if color is None and row.side != "both":
+                color = "black" if row.side == "white" else "white"
+        players = named(store, names)
+        sides = {"white": color != "black", "black": color != "white"}
+        games = games_of(store, [player.id for player in players], since=after_date, **sides)
+        walk = _Walk(_sides(list(games), {player.name for player in players}, color), known)
+        walk.run(on_progress or (lambda done, total: None))
+        found = walk.departures(source, min_games, is_of_book=book is not None)
+
+    def rank(move: Departure) -> tuple[object, ...]:
+        cost = move.worth.cost or 0.0
+        first = (-cost * move.games,) if by == BY_COST else ()
+        return (*first, -move.games, -cost, len(move.line), move.position, move.move)
+
+    found.sort(key=rank)
     return Preparation(
         players=tuple(player.name for player in players),
         color=color,
@@ -170,15 +175,6 @@ def prepare(
     )
 
 
-def _check(color: str | None, since: str | None, by: str) -> None:
-    if color not in (None, "white", "black"):
-        raise InvalidParameterError(f"a colour is white or black, not {color!r}")
-    if since is not None:
-        read_date(since)
-    if by not in (BY_GAMES, BY_COST):
-        raise InvalidParameterError(f"moves are listed by {BY_GAMES} or {BY_COST}, not {by!r}")
-
-
 def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list[tuple[GameRow, bool]]:
     """Returns (game, whether the player is White); a game of one player against himself once."""
     return [
@@ -188,14 +184,6 @@ def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list
         if color in (None, side) and name in names
         if color or side == "white" or name != game.white
     ]
-
-
-def _by_games(move: Departure) -> tuple[object, ...]:
-    return (-move.games, -(move.worth.cost or 0.0), len(move.line), move.position, move.move)
-
-
-def _by_cost(move: Departure) -> tuple[object, ...]:
-    return (-(move.worth.cost or 0.0) * move.games, *_by_games(move))
 
 
 @dataclass(slots=True)
@@ -216,15 +204,14 @@ class _Walk:
       entered: `[G]`, whether the game was inside. left, left_by_other: `[G]`, whether that side left.
     """
 
-    def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known, *, is_of_book: bool) -> None:
-        self._is_of_book = is_of_book
+    def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known) -> None:
         self._games = [game for game, _ in sides]
         self.replay = Replay([game.fen for game in self._games], [game.moves for game in self._games])
         self._known = known
         self._is_white = np.array([is_white for _, is_white in sides], np.bool_)
-        self._results = np.array(
-            [_POINTS.get(game.result, (UNKNOWN, UNKNOWN))[not is_white] for game, is_white in sides], np.int64
-        )
+        self._results = [
+            _POINTS.get(game.result, (UNKNOWN, UNKNOWN))[not is_white] for game, is_white in sides
+        ]
         self.entered, self.left, self.left_by_other = np.zeros((3, len(sides)), np.bool_)
         self._outside = np.zeros(len(sides), np.int64)
         self._met: dict[tuple[str, int], _Met] = {}
@@ -232,27 +219,25 @@ class _Walk:
         self._counted: set[tuple[int, str, int]] = set()  # game, position, move or none
 
     def run(self, on_progress: OnProgress) -> None:
-        """Follows all games until they end or are dropped."""
+        """Follows all games, ply by ply, until they end or are dropped, and counts departures."""
         longest = max((len(game.moves) for game in self._games), default=0)
         known = self._known(self.replay.levels[0])
         self._enter(known)
         while (self.replay.at >= 0).any():
             on_progress(self.replay.ply, longest)
-            known = self._step(known)
-
-    def _step(self, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Plays one half-move of all games and counts departures; returns a mask of the known positions."""
-        level, before = self.replay.levels[-1], self.replay.at.copy()
-        codes = self.replay.step()
-        behind = self._known(self.replay.levels[-1])
-        moved = np.flatnonzero(self.replay.at >= 0)
-        inside = moved[known[before[moved]]]
-        own = level.black_to_move[before[inside]] != self._is_white[inside]
-        stays = behind[self.replay.at[inside]]
-        self._note(inside[own], before, codes, level.keys, leaving=~stays[own])
-        self.left_by_other[inside[~own & ~stays]] = True
-        self._enter(behind)
-        return behind
+            level, before = self.replay.levels[-1], self.replay.at.copy()
+            codes = self.replay.step()
+            behind = self._known(self.replay.levels[-1])
+            moved = np.flatnonzero(self.replay.at >= 0)
+            inside = moved[known[before[moved]]]
+            own = level.black_to_move[before[inside]] != self._is_white[inside]
+            stays = behind[self.replay.at[inside]]
+            self.left_by_other[inside[~own & ~stays]] = True
+            for game, leaves in zip(inside[own].tolist(), (~stays[own]).tolist(), strict=True):
+                place = int(before[game])
+                self._note(game, place, level.keys[place], int(codes[game]), leaves=leaves)
+            self._enter(behind)
+            known = behind
 
     def _enter(self, known: NDArray[np.bool_]) -> None:
         """Marks the games inside, and drops those that left long ago."""
@@ -263,26 +248,12 @@ class _Walk:
         self._outside = np.where(inside, 0, self._outside + 1)
         self.replay.at[self.entered & (self._outside > OUTSIDE_PLIES)] = NO_MOVE
 
-    def _note(
-        self,
-        games: NDArray[np.int64],
-        places: NDArray[np.int64],
-        codes: NDArray[np.uint16],
-        keys: Sequence[str],
-        *,
-        leaving: NDArray[np.bool_],
-    ) -> None:
-        """Counts moves of the player, once for each game and position."""
-        ply = self.replay.ply - 1
-        for game, is_leaving in zip(games.tolist(), leaving.tolist(), strict=True):
-            place = int(places[game])
-            key = keys[place]
-            self._here[key] = self._here.get(key, 0) + self._is_new(game, key, 0)
-            if not is_leaving or not self._is_new(game, key, int(codes[game])):
-                continue
-            met = self._met.get((key, int(codes[game])))
-            if met is None:
-                met = self._met[key, int(codes[game])] = _Met(ply, place, [0, 0, 0, 0], game, set())
+    def _note(self, game: int, place: int, key: str, code: int, *, leaves: bool) -> None:
+        """Counts a move of the player, once for each game and position."""
+        self._here[key] = self._here.get(key, 0) + self._is_new(game, key, 0)
+        if leaves and self._is_new(game, key, code):
+            new = _Met(self.replay.ply - 1, place, [0, 0, 0, 0], game, set())
+            met = self._met.setdefault((key, code), new)
             met.games.add(game)
             met.results[self._results[game]] += 1
             met.last = max(met.last, game, key=lambda one: (self._games[one].date or "", one))
@@ -293,7 +264,7 @@ class _Walk:
         self._counted.add((game, key, code))
         return len(self._counted) > count
 
-    def departures(self, source: RecordSource, least: int) -> list[Departure]:
+    def departures(self, source: RecordSource, least: int, *, is_of_book: bool) -> list[Departure]:
         """Returns the departures of at least `least` games, in any order, and marks the games that left.
 
         Where the best move of the stored graph is played, the searched part only ends.
@@ -308,7 +279,7 @@ class _Walk:
             source.read_ahead({key_text(board): board for board in asked})
             for departing in some:
                 departure = self._departure(source, *departing)
-                if self._is_of_book or departure.worth.best_san != departure.san:
+                if is_of_book or departure.worth.best_san != departure.san:
                     self.left[list(departing[-1].games)] = True
                     found += [departure] if departure.games >= least else []
         return found

@@ -11,7 +11,7 @@ from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import cp_of, negate
-from .source import Records, Step, mate_of, mate_step, records_of, repeats_from, steps_of
+from .source import Records, Step, mate_step, records_of, repeats_from, steps_of
 
 MAX_PLIES = 200
 
@@ -21,24 +21,26 @@ CHECKMATE, STALEMATE, DEAD = "checkmate", "stalemate", "dead"
 
 
 @dataclass(frozen=True, slots=True)
-class LinePly:
+class LinePly(Answer):
     """One move of a line.
 
     Attributes:
-      move: UCI. san: the move as people write it.
-      n, q, draw, cp, mate: edge N and Q, its draw probability, centipawns, moves to a proven mate or None;
-        seen by the side to move where the line begins, all along the line.
-      apart: whether they are those of the position after the move, which was searched apart.
+      step: the move. q, cp, mate: edge Q, in centipawns, moves to a proven mate or None; seen by the side to
+        move where the line begins, all along the line.
     """
 
-    move: str
-    san: str
-    n: int
+    json_keys = (
+        "move=step.move san=step.san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
+    )
+
+    step: Step
     q: float
-    draw: float
-    cp: int
     mate: int | None
-    apart: bool = False
+
+    @property
+    def cp(self) -> int:
+        """`q` in centipawns."""
+        return cp_of(self.q)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,37 +97,23 @@ def pv(
         return Lines(fen_of(board), record.visits, tuple(found))
 
 
-def _line(source: Records, board: chess.Board, first: Step, most: int) -> Line:
+def _line(source: Records, board: chess.Board, step: Step, most: int) -> Line:
     walk, seen = board.copy(), repeats_from(board)
     plies: list[LinePly] = []
-    step: Step | None = first
+    following: Step | None = step
     end = ""
-    while step:
-        plies.append(_ply(step, walk, ours=walk.turn == board.turn))
-        walk.push(step.move)
-        step, end = _next(source, walk, seen)
-        if step and len(plies) == most:
-            step, end = None, TOO_LONG
+    while following:
+        edge, mate = following.edge, following.mate
+        q = edge.value if edge.n else edge.q
+        if walk.turn != board.turn:
+            q, mate = negate(q), mate and -mate
+        plies.append(LinePly(following, q, mate))
+        walk.push(following.move)
+        following, end = _next(source, walk, seen)
+        if following and len(plies) == most:
+            following, end = None, TOO_LONG
         seen.add(walk.epd())
     return Line(tuple(plies), end, fen_of(walk))
-
-
-def _ply(step: Step, walk: chess.Board, *, ours: bool) -> LinePly:
-    """Returns a move of a line; `ours`: values are seen by the side that plays it, else by the other."""
-    move, edge, _ = step
-    value, mate = edge.value if edge.n else edge.q, mate_of(step, walk)
-    q = value if ours else negate(value)
-    seen = mate if mate is None or ours else -mate
-    return LinePly(
-        move.uci(),
-        walk.san(move),
-        edge.n,
-        q,
-        edge.draws,
-        cp_of(q),
-        seen,
-        edge.apart,
-    )
 
 
 def _next(source: Records, walk: chess.Board, seen: set[str]) -> tuple[Step | None, str]:
@@ -136,7 +124,8 @@ def _next(source: Records, walk: chess.Board, seen: set[str]) -> tuple[Step | No
     record = source.read(walk)
     if record is None:
         return None, UNKNOWN
-    steps = steps_of(record, walk) or mate_step(record, walk)
+    here = walk.copy(stack=False)
+    steps = steps_of(record, here) or mate_step(record, here)
     return (steps[0], "") if steps else (None, UNVISITED)
 
 

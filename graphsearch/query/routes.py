@@ -1,4 +1,4 @@
-"""Lines to the positions of a file, from the best-visited part of the graph; without the compiler."""
+"""Lines to the positions of a file, from the best-visited part of the graph. Reads only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import chess
 from ..position.board import board_of, fen_of, key_text
 from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
-from .parents import ParentEdge, Predecessor, candidates, stored
-from .source import RecordSource, after, opened, roots_of, steps_of
-from .steps import keys_after
+from .parents import Parent, stored
+from .source import RecordSource, after, opened, roots_of, ways_of
 
+AT_ONCE = 256  # positions read ahead
 WALKED = 200  # positions read for all lines together, the most visited ones first
 TAKEN_BACK = 60  # most moves taken back for one line; the rest of it is known
 TAKEN_BACK_IN_ALL = 200  # for all lines; each takes some 15 ms
@@ -94,15 +94,12 @@ class Explored:
     """The part of a graph that was read from some roots on, the most visited moves first.
 
     Attributes:
-      met: the positions by key. looked: positions looked up.
+      met: the positions by key. looked: number of positions looked up.
     """
 
-    def __init__(self, source: RecordSource, roots: Iterable[chess.Board], *, at_once: int = 1) -> None:
-        """Begins at some roots; reads no records yet.
-
-        With `at_once` it reads that many positions ahead, in kernels: for commands that load them anyway.
-        """
-        self._source, self._at_once, self._ahead = source, at_once, 0
+    def __init__(self, source: RecordSource, roots: Iterable[chess.Board]) -> None:
+        """Begins at some roots; reads no records yet."""
+        self._source, self._ahead = source, 0
         self.met: dict[str, Met] = {}
         self.looked = 0
         self._heap: list[tuple[int, int, Met]] = []
@@ -112,15 +109,18 @@ class Explored:
 
     def _add(self, met: Met, key: str, n: int) -> None:
         self.met[key] = met
+        self._push(met, n)
+
+    def _push(self, met: Met, n: int) -> None:
         heapq.heappush(self._heap, (-n, next(self._number), met))
 
     def expand(self) -> bool:
         """Reads the position after the most visited unread move, and adds its children; False at the end."""
         if not self._heap:
             return False
-        if self._at_once > 1 and self.looked >= self._ahead:
-            self._ahead = self.looked + min(self._at_once, len(self._heap))
-            next_ones = heapq.nsmallest(self._at_once, self._heap)
+        if self.looked >= self._ahead:
+            next_ones = heapq.nsmallest(AT_ONCE, self._heap)
+            self._ahead = self.looked + len(next_ones)
             boards = (met.board() for _, _, met in next_ones)
             self._source.read_ahead({key_text(board): board for board in boards})
         _, _, met = heapq.heappop(self._heap)
@@ -130,19 +130,14 @@ class Explored:
         record = self._source.read(board)
         met.looked = True
         self.looked += 1
-        if record is None:
-            return True
-        steps = steps_of(record, board)
-        keys = keys_after(board, [step.move for step in steps])
-        for (move, edge, _), key in zip(steps, keys, strict=True):
+        for step, key in ways_of(record, board) if record else ():
             child = self.met.get(key)
             if child is None:
-                child = Met(None, met, move)
-                self._add(child, key, edge.n)
+                self._add(Met(None, met, step.move), key, step.edge.n)
             elif child.move is None and child is not met and not _leads_to(child, met):
                 # a root that lies below another one: its turn comes by the visits that lead there
-                child.before, child.move = met, move
-                heapq.heappush(self._heap, (-edge.n, next(self._number), child))
+                child.before, child.move = met, step.move
+                self._push(child, step.edge.n)
         return True
 
 
@@ -153,12 +148,12 @@ class Finder:
       budget: most positions to read for all lines, WALKED unless given; raise it for a long list.
     """
 
-    def __init__(self, source: RecordSource, *, budget: int | None = None, at_once: int = 1) -> None:
-        """Creates a finder over an open file; reads no records yet; `at_once` as in `Explored`."""
+    def __init__(self, source: RecordSource, *, budget: int | None = None) -> None:
+        """Creates a finder over an open file; reads no records yet."""
         self.budget = WALKED if budget is None else budget
         self._source = source
         roots = sorted(roots_of(source), key=lambda board: board.ply())
-        self._explored = Explored(source, roots, at_once=at_once)
+        self._explored = Explored(source, roots)
         self._left = TAKEN_BACK_IN_ALL
 
     def way(self, board: chess.Board) -> Way | None:
@@ -189,33 +184,24 @@ class Finder:
             best = self._best_before(at, passed, own)
             if best is None:
                 return None
-            taken.append((key, best.move))
-            at, key = best.board, key_text(best.board)
+            taken.append((key, best.step.move))
+            at, key = best.step.board, key_text(best.step.board)
         met = self._explored.met[key]
         for key, move in reversed(taken):
             met = Met(None, met, move)
             self._explored.met.setdefault(key, met)
         return _way(met)
 
-    def _best_before(self, at: chess.Board, passed: set[str], own: Met | None) -> ParentEdge | None:
-        """Returns the most visited move to a position from one not passed that `own` does not lead to.
-
-        It tries clocks above 75 only if it finds no position before with another one: before a capture or a
-        pawn move there are 24 of them, and every false positive of the file's filters costs a read.
-        """
-        tried = list(candidates(at))
-        usual = [Predecessor(one.board, one.move, one.clocks[:1]) for one in tried]
-        for some in (usual, tried):
-            visited = [
-                one
-                for one in stored(self._source, at, some)
-                if one.edge.n
-                and (before := key_text(one.board)) not in passed
-                and not _leads_to(own, self._explored.met.get(before))
-            ]
-            if visited:
-                return max(visited, key=lambda one: one.edge.n)
-        return None
+    def _best_before(self, at: chess.Board, passed: set[str], own: Met | None) -> Parent | None:
+        """Returns the most visited move to a position from one not passed that `own` does not lead to."""
+        visited = [
+            one
+            for one in stored(self._source, at)
+            if one.step.edge.n
+            and (before := key_text(one.step.board)) not in passed
+            and not _leads_to(own, self._explored.met.get(before))
+        ]
+        return max(visited, key=lambda one: one.step.edge.n, default=None)
 
 
 def _leads_to(met: Met | None, other: Met | None) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,52 +22,28 @@ from ..position.board import (
     legal_moves,
     pack_checked,
 )
-from ..store.apart import ApartMoves
+from ..position.values import cp_of
+from ..store.apart import ApartMoves, Reader
 from ..store.ranking import has_best_move, known_edges, proof_at, ranking
 from ..store.record import Edge, NodeRecord
 from ..store.segment import passed_over
 from ..store.store import Store
 from ..store.tables.books import book_roots
+from .steps import keys_after
 
 if TYPE_CHECKING:
-    from ..store.reading import Reader
+    from ..store.reading import Reader as BatchReader
 
-MOST_KEPT = 20_000  # records of a file, some 40 MB
 LEAST_AHEAD = 32  # positions that are worth a batch: it begins by loading kernels, for some 50 ms
 
 
-class KeptFile(os.PathLike[str]):
-    """A graph file with records cached between queries, until the file changes; for any thread."""
+class Records:
+    """Records for one query, each read once: of a graph in memory, or of a file (`RecordSource`)."""
 
-    def __init__(self, path: Path, stamp: Callable[[], str]) -> None:
-        """Creates an empty cache; `stamp` returns another text after the file has changed."""
-        self._path, self._stamp = path, stamp
-        self._of: tuple[str, dict[str, NodeRecord | None]] = ("", {})
-
-    def __fspath__(self) -> str:
-        """Returns the path of the file."""
-        return str(self._path)
-
-    def records(self) -> dict[str, NodeRecord | None]:
-        """Returns the cached records of the file's present state, by `key_text`."""
-        now = self._stamp()
-        stamp, found = self._of
-        if stamp != now or len(found) > MOST_KEPT:
-            found = {}
-            self._of = now, found
-        return found
-
-
-class Records(ABC):
-    """Records for one query, each read once: of a file (`RecordSource`), or of a graph in memory."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, stored: Reader) -> None:
+        """Creates a source over the graph of a path; `stored` returns the record of a position, or None."""
+        self.path, self._stored = path, stored
         self._known: dict[str, NodeRecord | None] = {}
-
-    @abstractmethod
-    def _stored(self, board: chess.Board, key: str) -> NodeRecord | None:
-        """Returns the record of a position that was not read before; `key` is its `key_text`."""
 
     def read(self, board: chess.Board, key: str = "") -> NodeRecord | None:
         """Returns the record of a position, or None if the graph does not hold it, or cannot hold it.
@@ -78,10 +53,8 @@ class Records(ABC):
         """
         key = key or key_text(board)
         found = self._known.get(key)
-        if found is not None and _stands(board, found):
-            return found
-        if found is not None or key not in self._known:
-            found = self._known[key] = self._stored(board, key)
+        if key not in self._known or (found is not None and not _stands(board, found)):
+            found = self._known[key] = self._stored(board)
         return found
 
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
@@ -107,15 +80,14 @@ class Records(ABC):
 
 
 class RecordSource(Records):
-    """Records of one state of a graph file."""
+    """Records of one state of a graph file, with what the moves searched apart know."""
 
-    def __init__(self, store: Store, kept: dict[str, NodeRecord | None] | None = None) -> None:
-        """Creates a source over an open file; `kept` caches records of its present state, and grows."""
-        super().__init__(store.path)
-        self.store = store
-        self._kept = {} if kept is None else kept
+    def __init__(self, store: Store) -> None:
+        """Creates a source over an open file."""
         self._apart = ApartMoves.of(store)
-        self._reader: Reader | None = None
+        super().__init__(store.path, self._apart.reader(self._sound))
+        self.store = store
+        self._reader: BatchReader | None = None
 
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
         """Reads the records of positions that a query needs soon, in one batch and in kernels.
@@ -124,33 +96,19 @@ class RecordSource(Records):
         damaged file, and of one that has changed since the query began.
         """
         check_time()
-        asked = {key: board for key, board in boards.items() if key not in self._kept}
+        asked = [(key, board) for key, board in boards.items() if key not in self._known]
         if len(asked) < LEAST_AHEAD:
             return
-        words = np.array([pack_checked(board) for board in asked.values()])
         if self._reader is None:
             self._reader = self.store.reader(threads=1)
-        have, records = self._reader.find(words)
+        have, records = self._reader.find(np.array([pack_checked(board) for _, board in asked]))
         if self._reader.problems or not self._reader.is_at(self.store.catalog.segments):
             return
-        keys = list(asked)
         for i, place in enumerate(np.flatnonzero(have).tolist()):
-            self._kept[keys[place]] = records.record(i)
+            key, board = asked[place]
+            self._known[key] = self._apart.completed(records.record(i), board, self._sound)
 
-    def _stored(self, board: chess.Board, key: str) -> NodeRecord | None:
-        record = self._kept_or_read(board, key)
-        return record and self._apart.completed(record, board, self._as_stored)
-
-    def _as_stored(self, board: chess.Board) -> NodeRecord | None:
-        return self._kept_or_read(board, key_text(board))
-
-    def _kept_or_read(self, board: chess.Board, key: str) -> NodeRecord | None:
-        if key in self._kept and (found := self._kept[key]) is not None and _stands(board, found):
-            return found
-        found = self._kept[key] = self._read(board)
-        return found
-
-    def _read(self, board: chess.Board) -> NodeRecord | None:
+    def _sound(self, board: chess.Board) -> NodeRecord | None:
         try:
             return self.store.read(board)
         except UnsoundRecordError as error:
@@ -175,9 +133,8 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
     Raises:
       StoreError: if it cannot be read.
     """
-    kept = path.records() if isinstance(path, KeptFile) else None
     with Store.open(path, read_only=True) as store, store.snapshot():
-        yield RecordSource(store, kept)
+        yield RecordSource(store)
 
 
 @contextmanager
@@ -201,30 +158,54 @@ def roots_of(source: RecordSource) -> list[chess.Board]:
 
 
 class Step(NamedTuple):
-    """A visited move of a position, or one that mates unvisited: the move, its edge and its P."""
+    """A move of a position, mostly a visited one: the position, the move, its edge and its P."""
 
+    board: chess.Board
     move: chess.Move
     edge: Edge
     p: float
 
+    @property
+    def san(self) -> str:
+        """The move as people write it."""
+        return self.board.san(self.move)
 
-def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the visited moves of a position, best first by `store.ranking`."""
-    edges = known_edges(record)
-    if not edges:
+    @property
+    def q(self) -> float | None:
+        """Q of the edge, seen by the side that plays the move; None while n = 0."""
+        return self.edge.value if self.edge.n else None
+
+    @property
+    def cp(self) -> int | None:
+        """The same in centipawns."""
+        return cp_of(self.edge.value) if self.edge.n else None
+
+    @property
+    def mate(self) -> int | None:
+        """Moves to a proven mate, negative if the side that plays the move is mated; None without a proof."""
+        resets = self.board.is_zeroing(self.move)
+        proof = proof_at(self.edge, self.board.halfmove_clock, resets=resets)
+        return proof.moves if proof and proof.mate else None
+
+    def after(self) -> chess.Board:
+        """Returns the position after it, without history."""
+        return after(self.board, self.move)
+
+
+def steps_of(record: NodeRecord | None, board: chess.Board) -> list[Step]:
+    """Returns the visited moves of a position, best first by `store.ranking`; none without a record."""
+    edges = known_edges(record) if record else ()
+    if not record or not edges:
         return []
     moves, order, priors = legal_moves(board), record.order, record.priors
     visited = [k for k in ranking(record) if k < len(edges) and edges[k].n]
-    return [Step(moves[order[k]], edges[k], priors[order[k]]) for k in visited]
+    return [Step(board, moves[order[k]], edges[k], priors[order[k]]) for k in visited]
 
 
-def mate_of(step: Step, board: chess.Board) -> int | None:
-    """Returns the moves to mate that are proven for a visited move; None without a proof.
-
-    Negative if the side that plays the move is mated.
-    """
-    proof = proof_at(step.edge, board.halfmove_clock, resets=board.is_zeroing(step.move))
-    return proof.moves if proof and proof.mate else None
+def ways_of(record: NodeRecord, board: chess.Board) -> list[tuple[Step, str]]:
+    """Returns the visited moves of a position as `steps_of`, each with the key of the position after it."""
+    steps = steps_of(record, board)
+    return list(zip(steps, keys_after(board, [step.move for step in steps]), strict=True))
 
 
 def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
@@ -232,7 +213,7 @@ def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
     if known_edges(record) or not has_best_move(record):
         return []
     best = record.order[0]
-    return [Step(legal_moves(board)[best], Edge(0, 0, record.v, record.d), record.priors[best])]
+    return [Step(board, legal_moves(board)[best], Edge(0, 0, record.v, record.d), record.priors[best])]
 
 
 def after(board: chess.Board, move: chess.Move) -> chess.Board:

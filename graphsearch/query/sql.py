@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -90,7 +90,6 @@ PURE: dict[str, tuple[int, Callable[..., Value]]] = {
 }
 
 
-FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
 PULSE = 1000  # steps of SQLite's machine between two looks at the clock, and for Ctrl-C
 TIMEOUT_SECONDS = 60.0
 MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB, in a row or as an intermediate value of a function
@@ -105,7 +104,6 @@ _FAILURES = {  # of the file, not of the statement
     sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM,
 }  # fmt: skip
-_COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|;", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +149,17 @@ def sql(
     check_least(1, limit=limit)
     if not 0 <= timeout < math.inf:
         raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
-    check_statement(statement)
     real = real_path(path)
-    with opened(real, heap_bytes) as connection, Functions(path, timeout) as functions:
-        functions.add_to(connection)
+    with opened(real, heap_bytes) as connection, closing(_Work(real, timeout)) as work:
+        work.add_functions(connection)
         connection.set_authorizer(_authorize)
         connection.is_bounded = False  # only the clock limits it
-        connection.set_progress_handler(functions.clock.is_over, PULSE)  # KeyboardInterrupt is raised there
-        with functions.errors(real):
+        connection.set_progress_handler(work.is_over, PULSE)  # KeyboardInterrupt is raised there
+        with work.errors():
             cursor = connection.execute(statement)
-        columns = tuple(column[0] for column in cursor.description or ())
-        yield Result(columns, functions.rows(cursor, real, limit))
+        if cursor.description is None:
+            raise InvalidParameterError("the statement is empty; write, for example: SELECT * FROM runs")
+        yield Result(tuple(column[0] for column in cursor.description), work.rows(cursor, limit))
 
 
 @contextmanager
@@ -172,7 +170,11 @@ def opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
     """
     check_is_file(path, create=False)
     with closing(open_reader(path)), closing(open_reader(path, tidy=False)) as connection:
-        _limit(connection, heap_bytes)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        connection.execute("PRAGMA temp_store = FILE")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        if heap_bytes:
+            connection.execute(f"PRAGMA hard_heap_limit = {heap_bytes}")
         yield connection
 
 
@@ -189,53 +191,10 @@ def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
     """
     from sqlite_utils import Database
 
-    with opened(real_path(path), 0) as connection, Functions(path, 0) as functions:
-        functions.add_to(connection)
+    real = real_path(path)
+    with opened(real, 0) as connection, closing(_Work(real, 0)) as work:
+        work.add_functions(connection)
         yield Database(connection, recursive_triggers=False)
-
-
-def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-    connection.execute("PRAGMA temp_store = FILE")
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    if heap_bytes:
-        connection.execute(f"PRAGMA hard_heap_limit = {heap_bytes}")
-
-
-class Clock:
-    """Measures SQLite's working time on a statement."""
-
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
-        self.was_over = False
-        self._used = 0.0
-        self._since = math.inf  # while SQLite does not work
-
-    def __enter__(self) -> None:
-        self._since = monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._used += monotonic() - self._since
-        self._since = math.inf
-
-    def is_over(self) -> bool:
-        """Returns whether the statement has taken more than its time; SQLite asks, and then stops."""
-        self.was_over = 0 < self.timeout < self._used + monotonic() - self._since
-        return self.was_over
-
-
-def check_statement(statement: str) -> None:
-    """Raises InvalidParameterError unless a statement begins with a word that reads."""
-    rest, at = statement, 0
-    while found := _COMMENT.match(rest, at):
-        at = found.end()
-    word = re.match(r"\w+", rest[at:])
-    if word is None:
-        raise InvalidParameterError("the statement is empty; write, for example: SELECT * FROM runs")
-    if word[0].upper() not in FIRST_WORDS:
-        raise InvalidParameterError(
-            f"only reading statements are allowed ({', '.join(FIRST_WORDS)}), not {word[0].upper()}"
-        )
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -251,23 +210,27 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
     return sqlite3.SQLITE_DENY
 
 
-class Functions:
-    """Registers the SQL functions of a statement, and keeps their errors: SQLite does not pass them on."""
+class _Work:
+    """The work on a statement: its time, its functions, and their errors, which SQLite does not pass on."""
 
-    def __init__(self, path: str | os.PathLike[str], timeout: float) -> None:
-        self.clock = Clock(timeout)
-        self._path = path
+    def __init__(self, path: Path, timeout: float) -> None:
+        self._path, self._timeout = path, timeout
+        self._used, self._since = 0.0, math.inf  # infinite while SQLite does not work
+        self._was_over = False
         self._store: Store | None = None
         self._failure: BaseException | None = None
 
-    def __enter__(self) -> Functions:
-        return self
+    def is_over(self) -> bool:
+        """Returns whether the statement has taken more than its time; SQLite asks, and then stops."""
+        self._was_over = 0 < self._timeout < self._used + monotonic() - self._since
+        return self._was_over
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Closes the file of the function `record`."""
         if self._store:
             self._store.close()
 
-    def add_to(self, connection: sqlite3.Connection) -> None:
+    def add_functions(self, connection: sqlite3.Connection) -> None:
         """Registers the functions with a connection."""
         for name, (arguments, call) in PURE.items():
             connection.create_function(name, arguments, self._kept(name, call), deterministic=True)
@@ -281,12 +244,11 @@ class Functions:
                 return None
             try:
                 return function(*values)
-            except GraphSearchError as error:
+            except (GraphSearchError, TypeError, ValueError) as error:
                 self._failure = self._failure or InvalidParameterError(f"{name}(): {error}")
                 raise
-            except (TypeError, ValueError, KeyboardInterrupt) as error:
-                wrong = isinstance(error, TypeError | ValueError)
-                self._failure = InvalidParameterError(f"{name}(): {error}") if wrong else error
+            except KeyboardInterrupt as error:
+                self._failure = error
                 raise
 
         return call
@@ -298,24 +260,24 @@ class Functions:
             return record_text(self._store.read, fen)
 
     @contextmanager
-    def errors(self, path: os.PathLike[str]) -> Iterator[None]:
-        """Converts SQLite's errors to errors of this package."""
+    def errors(self) -> Iterator[None]:
+        """Counts the time of SQLite's work, and converts its errors to errors of this package."""
+        self._since = monotonic()
         try:
-            with self.clock:
-                yield
+            yield
         except MemoryError:
             raise StatementLimitError(
                 "SQL: the statement exceeds its memory limit; sort or collect fewer rows"
             ) from None
-        except sqlite3.Error as error:
+        except (sqlite3.Error, sqlite3.Warning) as error:
             if self._failure is not None:
                 raise self._failure from None
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code == sqlite3.SQLITE_INTERRUPT and not self.clock.was_over:
+            if code == sqlite3.SQLITE_INTERRUPT and not self._was_over:
                 raise KeyboardInterrupt from None
             if code == sqlite3.SQLITE_INTERRUPT:
                 raise StatementLimitError(
-                    f"SQL: stopped after {self.clock.timeout:g} s; --time sets another limit, 0 none"
+                    f"SQL: stopped after {self._timeout:g} s; --time sets another limit, 0 none"
                 ) from None
             if code == sqlite3.SQLITE_TOOBIG:
                 most = f"{MAX_VALUE_BYTES >> 20} MiB"
@@ -323,29 +285,26 @@ class Functions:
                     f"SQL: a text or BLOB has more than {most}; take a part of it with substr()"
                 ) from None
             if code in _FAILURES:
-                with sql_errors(real_path(path), "read it"):
+                with sql_errors(self._path, "read it"):
                     raise
             raise InvalidParameterError(f"SQL: {_reason(error)}") from None
-        except sqlite3.Warning as warning:
-            raise InvalidParameterError(f"SQL: {warning}") from None
+        finally:
+            self._used += monotonic() - self._since
+            self._since = math.inf
 
-    def rows(
-        self, cursor: sqlite3.Cursor, path: os.PathLike[str], limit: int | None
-    ) -> Iterator[tuple[Any, ...]]:
+    def rows(self, cursor: sqlite3.Cursor, limit: int | None) -> Iterator[tuple[Any, ...]]:
         """Yields the rows, at most `limit` of them."""
-        number = 0
-        while limit is None or number < limit:
-            with self.errors(path):
+        for _ in count() if limit is None else range(limit):
+            with self.errors():
                 row = cursor.fetchone()
             if row is None:
                 return
             yield row
-            number += 1
 
 
-def _reason(error: sqlite3.Error) -> str:
+def _reason(error: Exception) -> str:
     text = str(error)
-    if "not authorized" in text or "prohibited" in text:
+    if "authoriz" in text or "prohibited" in text:
         return f"{text}; only statements that read this file are allowed"
     if text.startswith("no such table"):
         return f"{text}; the table sqlite_master lists all tables and views"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import chess
 import numpy as np
@@ -16,14 +15,14 @@ from ..position.board import encode_move, fen_of, fens, key_text, key_texts, pac
 from ..position.values import cp_of
 from ..store.ranking import node_mean
 from ..store.record import NodeRecord
-from .source import Records, Step, mate_of, records_of, steps_of
+from .source import Records, Step, records_of, steps_of
 from .steps import Words, names_of, positions_after
 
 DEPTH = 3  # default
 SHARE = 50  # a move is followed if it has the position's N divided by this; default
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Branch(Answer):
     """A position in the tree, with the move that leads to it; the root has none.
 
@@ -38,23 +37,31 @@ class Branch(Answer):
         one.
       branches: the moves that are followed, most visits first.
       hidden: number of visited moves that are not shown here; 0 if the position was not expanded.
+      words, key: the position, packed, and its key. line: the moves from the root to it, in SAN.
     """
 
     json_keys = "move san n p q cp mate apart position visits transposes_to hidden branches"
 
-    move: str | None
-    san: str | None
+    move: str | None = None
+    san: str | None = None
     n: int
-    p: float | None
+    p: float | None = None
     q: float
-    cp: int
-    mate: int | None
+    mate: int | None = None
     position: str
     visits: int | None = None
     transposes_to: tuple[str, ...] | None = None
     branches: list[Branch] = field(default_factory=list)
     hidden: int = 0
     apart: bool = False
+    words: Words = field(repr=False)
+    key: str
+    line: tuple[str, ...] = ()
+
+    @property
+    def cp(self) -> int:
+        """`q` in centipawns."""
+        return cp_of(self.q)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,93 +131,75 @@ def tree(
         return _Growing(source, depth, least, width).tree(board, record)
 
 
-class Expansion(NamedTuple):
-    """A branch with its position, packed, the key of that, and the line to it in SAN."""
-
-    branch: Branch
-    words: Words
-    key: str
-    line: tuple[str, ...]
-
-
 class _Growing:
     """Builds one tree, level by level."""
 
     def __init__(self, source: Records, depth: int, min_visits: int, width: int | None) -> None:
-        self._source = source
-        self._depth = depth
-        self._least = min_visits
-        self._width = width
-        self._places: dict[str, tuple[str, ...]] = {}  # key -> line to the branch that expands it
+        self._source, self._depth, self._least, self._width = source, depth, min_visits, width
+        self._expanded: dict[str, Branch] = {}  # by key
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         q, _ = node_mean(record)
-        root = Branch(None, None, record.visits, None, q, cp_of(q), None, fen_of(board))
-        level = [Expansion(root, pack(board), key_text(board), ())]
+        root = Branch(n=record.visits, q=q, position=fen_of(board), words=pack(board), key=key_text(board))
+        level = [root]
         for depth in range(self._depth + 1):
             there = level if depth < self._depth else []
-            boards = {one.key: unpack(one.words.tolist()) for one in there if one.key not in self._places}
+            boards = {one.key: unpack(one.words.tolist()) for one in there if one.key not in self._expanded}
             self._source.read_ahead(boards)
-            expanded = [(one, self._expand(one, boards)) for one in level]
-            level = _grown([(one, steps) for one, steps in expanded if steps], board.ply() + depth + 1)
+            followed = [(branch, self._expand(branch, boards.get(branch.key))) for branch in level]
+            level = _grown([one for one in followed if one[1]], board.ply() + depth + 1)
         return Tree(
             depth=self._depth,
             min_visits=self._least,
             width=self._width,
-            positions=len(self._places),
+            positions=len(self._expanded),
             transpositions=self._transpositions,
             root=root,
         )
 
-    def _expand(self, one: Expansion, boards: Mapping[str, chess.Board]) -> list[tuple[Step, int | None]]:
-        """Returns the moves to follow from a position, each with its moves to a proven mate.
-
-        Args:
-          boards: of the level's positions that are new, by key; none at the tree's depth.
-        """
-        branch, _, key, line = one
-        if key in self._places:
-            branch.transposes_to = self._places[key]
+    def _expand(self, branch: Branch, board: chess.Board | None) -> list[Step]:
+        """Returns the moves to follow from a position; `board`: None at the tree's depth."""
+        known = self._expanded.setdefault(branch.key, branch)
+        if known is not branch:
+            branch.transposes_to = known.line
             self._transpositions += 1
             return []
-        self._places[key], board = line, boards.get(key)
-        record = None if board is None else self._source.read(board, key)
+        record = self._source.read(board, branch.key) if board else None
         if board is None or record is None:
             return []
         branch.visits = record.visits
         steps = steps_of(record, board)
         followed = [step for step in steps if step.edge.n >= self._least][: self._width]
         branch.hidden = len(steps) - len(followed)
-        return [(step, mate_of(step, board)) for step in followed]
+        return followed
 
 
-def _grown(
-    expanded: Sequence[tuple[Expansion, Sequence[tuple[Step, int | None]]]], ply: int
-) -> list[Expansion]:
-    """Adds moves to branches; returns the positions after them, which are at a ply."""
-    if not expanded:
+def _grown(followed: Sequence[tuple[Branch, Sequence[Step]]], ply: int) -> list[Branch]:
+    """Adds moves to branches; returns the branches of the positions after them, which are at a ply."""
+    if not followed:
         return []
-    words = np.array([one.words for one, _ in expanded])
-    moves = [(i, *step) for i, (_, steps) in enumerate(expanded) for step in steps]
-    of = np.array([i for i, *_ in moves], np.int64)
-    codes = np.array([encode_move(step.move) for _, step, _ in moves], np.uint16)
+    words = np.array([branch.words for branch, _ in followed])
+    moves = [(branch, step) for branch, steps in followed for step in steps]
+    of = np.repeat(np.arange(len(followed)), [len(steps) for _, steps in followed])
+    codes = np.array([encode_move(step.move) for _, step in moves], np.uint16)
     children, sans = positions_after(words, of, codes)[0], names_of(words, of, codes)[0].astype(str).tolist()
-    facts = zip(moves, sans, fens(children, [ply] * len(moves)), key_texts(children), children, strict=True)
     found = []
-    for (i, (move, edge, p), mate), san, fen, key, child in facts:
-        before = expanded[i][0]
+    facts = zip(moves, sans, fens(children, [ply] * len(moves)), key_texts(children), children, strict=True)
+    for (branch, step), san, fen, key, child in facts:
         grown = Branch(
-            move=move.uci(),
+            move=step.move.uci(),
             san=san,
-            n=edge.n,
-            p=p,
-            q=edge.value,
-            cp=cp_of(edge.value),
-            mate=mate,
+            n=step.edge.n,
+            p=step.p,
+            q=step.edge.value,
+            mate=step.mate,
             position=fen,
-            apart=edge.apart,
+            apart=step.edge.apart,
+            words=child,
+            key=key,
+            line=(*branch.line, san),
         )
-        before.branch.branches.append(grown)
-        found.append(Expansion(grown, child, key, (*before.line, san)))
+        branch.branches.append(grown)
+        found.append(grown)
     return found

@@ -102,7 +102,7 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     check(board)
     problem, damaged = "", False
     try:
-        found = position(served.kept, board, lines=0)  # lines take several times as long: `_lines`
+        found = position(served.path, board, lines=0)  # lines take several times as long: `_lines`
     except StoreError as error:
         found, problem, damaged = unknown(board), str(error), isinstance(error, CorruptRecordError)
     whole = board.copy()
@@ -159,7 +159,7 @@ def _over(board: chess.Board) -> str | None:
 
 def _way(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
     """Returns the root and the moves of a line to a position; no moves if none is found."""
-    way = routes(served.kept, [fen_of(wanted.board())])
+    way = routes(served.path, [fen_of(wanted.board())])
     return {
         "lines": [{"root": found.start or chess.STARTING_FEN, "line": found.line} for found in way.values()]
     }
@@ -389,7 +389,7 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
     rows, complete = [], True
     try:
         for found in find(served.path, _filters(wanted), limit=wanted.limit, on_progress=_look_at_clock):
-            rows.append(found.as_dict())
+            rows.append(found.as_row())
     except StatementLimitError:
         complete = False
     return {"positions": _with_ways(served, rows), "complete": complete, "limit": wanted.limit}
@@ -457,7 +457,7 @@ ROUTES = [
     get("/api/position", PositionWanted, _position),
     get("/api/lines", LinesWanted, _lines),
     get("/api/values", GivenPosition, lambda served, it: served.answer(partial(values, board=it.board()))),
-    get("/api/parents", GivenPosition, lambda served, it: parents(served.kept, it.board())),
+    get("/api/parents", GivenPosition, lambda served, it: parents(served.path, it.board())),
     get("/api/way", GivenPosition, _way),
     get("/api/tree", TreeWanted, _tree),
     get("/api/neighbourhood", NeighbourhoodWanted, _neighbourhood),

@@ -244,7 +244,7 @@ def _turned(served: ServedFile, act: Literal["undo", "redo"]) -> dict[str, objec
 # ------------------------------------------------------------ repertoires
 def _repertoire(served: ServedFile, wanted: SideWanted) -> dict[str, object]:
     """Returns a repertoire with its gaps and weak spots."""
-    return survey.survey(served.kept, wanted.side).as_dict() | {"closed": closed(served)}
+    return survey.survey(served.path, wanted.side).as_dict() | {"closed": closed(served)}
 
 
 def _repertoire_file(served: ServedFile, wanted: RepertoireFile) -> Response:

@@ -31,7 +31,6 @@ from ..base.errors import GraphSearchError, InvalidParameterError, StoreError, U
 from ..base.faults import error_line
 from ..base.system import cores, end_at_once
 from ..evaluators.factory import EvaluatorSpec
-from ..query.source import KeptFile
 from ..store.file import changing, holder, lock_of, opened_to_read, release
 from ..store.provenance import now
 from ..store.tables.rows import json_object
@@ -630,7 +629,6 @@ class ServedFile:
       path: of the file. read_only: whether to refuse searches, builds and imports.
       evaluators: the permitted ones by name: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
-      kept: the file for queries; it keeps their records in memory.
     """
 
     path: Path
@@ -638,11 +636,9 @@ class ServedFile:
     evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered())
     ram_bytes: int | None = None
     queue: TaskQueue = field(init=False)
-    kept: KeptFile = field(init=False)
 
     def __post_init__(self) -> None:
-        """Makes the cache of records and the queue."""
-        self.kept = KeptFile(self.path, self.stamp)
+        """Makes the queue."""
         self.queue = TaskQueue(KeptQueue(self.path, read_only=self.read_only), lambda: self.place)
 
     @property
@@ -657,7 +653,7 @@ class ServedFile:
     def answer(self, ask: Ask) -> dict[str, Any]:
         """Returns the answer of a running search from its memory, else that of the file."""
         found = self.queue.ask(ask)
-        return json_of(ask(self.kept)) if found is None else found
+        return json_of(ask(self.path)) if found is None else found
 
     def may_write(self) -> None:
         """Raises InvalidParameterError if the file is served for reading only."""

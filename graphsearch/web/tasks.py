@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from ..graph.graph import Graph
     from ..graph.view import Reader
     from ..search.results import Progress
-    from ..store.record import NodeRecord
     from ..workers.process import Pipe
 
 
@@ -222,17 +221,6 @@ def node(records: Records, board: chess.Board) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- in the process
-class LiveRecords(Records):
-    """Records in the memory of a search."""
-
-    def __init__(self, path: Path, read: Reader) -> None:
-        super().__init__(path)
-        self._read = read
-
-    def _stored(self, board: chess.Board, key: str) -> NodeRecord | None:
-        return self._read(board)
-
-
 class Work:
     """The work on a task, and the server's messages to it.
 
@@ -283,7 +271,7 @@ class Work:
         while not self._questions.empty():
             question, found = self._questions.get(), None
             with suppress(GraphSearchError):  # the file gives the reason
-                found = json_of(question.ask(LiveRecords(self.place.path, read)))
+                found = json_of(question.ask(Records(self.place.path, read)))
             self._pipe.send(LiveAnswer(question.number, found))
 
     @contextmanager
@@ -527,7 +515,7 @@ class BuildTask(Task):
                 evaluator=evaluator,
                 settings=settings,
                 stop=work.stop,
-                on_progress=lambda now: work.send(asdict(now)),
+                on_progress=lambda now: work.send({"stage": now.ended, **asdict(now)}),
             )
         return {"stage": "done", **report.as_dict()}
 

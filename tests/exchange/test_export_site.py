@@ -273,7 +273,7 @@ def test_the_graph_and_its_colours_are_those_of_the_query(
 def check_layers(browser: Any, path: Path) -> None:
     """Checks that nodes of a layer keep apart, and that edges of the tree do not cross."""
     found = neighbourhood(path, chess.Board(), depth=6, most=120)
-    edges = sorted(found.edges, key=lambda edge: -edge.n)
+    edges = sorted(found.edges, key=lambda edge: -edge.step.edge.n)
     call = (
         "return [...graphsearchSite.layered(0, arguments[0])]"
         ".map(([number, one]) => [number, one.level, one.place, one.main ? one.main.from : -1])"

@@ -12,7 +12,6 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze, show
 from graphsearch.exchange.exports import export
-from graphsearch.graph.sweeps.merge import merge
 from graphsearch.graph.view import MoveView, NodeView
 from graphsearch.position.board import fen_of
 from graphsearch.position.values import cp_of, negate
@@ -85,7 +84,8 @@ def test_every_view_follows_the_better_move(files: tuple[Path, Path, chess.Move]
     before, after, better = files
     old, uci = view_of(before).moves[0].move, better.uci()
     (line,) = pv(after, BOARD).lines
-    assert (line.plies[0].move, line.plies[0].apart) == (uci, True)
+    step = line.plies[0].step
+    assert (step.move.uci(), step.edge.apart) == (uci, True)
     branch = tree(after, BOARD).root.branches[0]
     assert (branch.move, branch.apart) == (uci, True)
     assert moves(after, BOARD).moves[0].view.move == better
@@ -111,7 +111,7 @@ def test_every_view_follows_the_better_move(files: tuple[Path, Path, chess.Move]
         heaviest = max(entries.find_all(BOARD), key=lambda entry: entry.weight)
     assert heaviest.weight == row(view_of(after), heaviest.move).n
     (hit,) = [one for one in find(after, Filters(min_n=VISITS)) if one.position == fen_of(BOARD)]
-    assert hit.best_move == BOARD.san(better)
+    assert hit.worth.best_san == BOARD.san(better)
     changed = diff(before, after, what=["best"])
     (change,) = [one for one in changed.changes if one.position == fen_of(BOARD)]
     assert (change.old.best_move, change.new.best_move) == (old.uci(), uci)
@@ -145,15 +145,6 @@ def test_a_move_of_the_notation_has_the_value_of_the_position_behind_it(tmp_path
     assert found.cp == cp_of(negate(result.node.q))
     assert (found.n, found.edge) == (row(view_of(path), move).n, False)
     assert not row(view_of(path), move).apart
-
-
-def test_merged_files_keep_what_was_searched_apart(
-    files: tuple[Path, Path, chess.Move], tmp_path: Path
-) -> None:
-    before, after, better = files
-    target = tmp_path / "merged.graph"
-    merge([before, after], new=target)
-    assert view_of(target).moves[0].move == better
 
 
 def test_commands_say_what_was_searched_apart(cli: Cli, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position.board import key_text_of_words, unpack
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff
@@ -85,15 +84,3 @@ def test_changes_are_counted_and_what_matters_most_is_listed_first(files: tuple[
     assert few.changes == found.changes[:3]
     assert few.gone == found.gone[:3]
     assert few.counts == found.counts
-
-
-def test_a_file_does_not_differ_from_itself(files: tuple[Path, Path]) -> None:
-    found = diff(files[0], files[0])
-    assert (found.both, found.same, found.only_old, found.only_new) == (200, 200, 0, 0)
-    assert (found.changes, found.gone, found.come) == ([], [], [])
-
-
-@pytest.mark.parametrize("wrong", [{"cp": 0}, {"top": -1}, {"what": ()}, {"what": ("colour",)}])
-def test_wrong_numbers_are_refused(files: tuple[Path, Path], wrong: dict[str, object]) -> None:
-    with pytest.raises(InvalidParameterError):
-        diff(*files, **wrong)  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.base.errors import InvalidParameterError
 from graphsearch.exchange import importing, pgn_import
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
@@ -218,29 +217,6 @@ def test_pages_in_every_order_have_each_game_once(store: Path, by: str, *, down:
         assert [getattr(game.row, by) is None for game in listed] == sorted(
             getattr(game.row, by) is None for game in listed
         )
-
-
-def test_conditions_that_cannot_be_read_are_refused(store: Path, tmp_path: Path) -> None:
-    for filters in ({"result": "2-0"}, {"since": "yesterday"}, {"until": "2024-13-45"}):
-        with pytest.raises(InvalidParameterError):
-            everything(store, **filters)
-    with pytest.raises(InvalidParameterError, match="sorted by"):
-        list_games(store, None, Order(by="moves; DROP TABLE game"))
-    (tmp_path / "x.pgn").write_text("1. e4 *\n")
-    import_files("pgn", tmp_path / "x.graph", [GivenFile(str(tmp_path / "x.pgn"))])
-    with pytest.raises(InvalidParameterError, match="--players"):
-        list_games(tmp_path / "x.graph")
-
-
-def test_openings_and_keys_are_those_of_the_moves(store: Path) -> None:
-    with Store.open(store, read_only=True) as opened:
-        rows = tables.index_keys(opened)
-        assert sum(len(keys) // 2 for *_, keys in rows) == sum(
-            len(list(game.mainline())) + 1 for game in games()
-        )
-    for game in everything(store).games:
-        k = game.row.number - 1 + FIRST * (game.row.source == 2)
-        assert (game.row.opening or "None") == str(opening_of(games()[k].end().board()))
 
 
 def test_an_import_that_was_broken_off_keeps_every_text_once(

@@ -13,7 +13,6 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.evaluators.factory import create
-from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import key_text
 from graphsearch.query.history import HistoryPoint, history
@@ -22,11 +21,10 @@ from graphsearch.store.ranking import best_move, node_mean
 from graphsearch.store.rewrite import compact
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
-from graphsearch.store.tables.history import RootValues, rows_to_delete
+from graphsearch.store.tables.history import RootValues
 
 from ..conftest import Cli, sql
 from ..support.positions import after_line
-from .handmade import graph_file
 
 SMALL = SearchParams(minibatch_size=1)
 
@@ -79,30 +77,6 @@ def test_draws_by_the_game_before_are_not_in_it(small_graph: Path) -> None:
     assert point.q != result.node.q, "Ng8 is a draw by repetition in this game"
 
 
-def test_searches_in_a_hurry_are_in_it_once_they_are_saved(small_graph: Path) -> None:
-    with Graph.open(small_graph) as graph:
-        for _ in range(2):
-            analyze(graph, chess.Board(), Limits(visits=30), SMALL, hurry=True)
-    first, second, third = history(small_graph).by_run
-    assert [point.run for point in (first, second, third)] == [1, 2, 3]
-    assert third.n - second.n == second.n - first.n == 30
-
-
-def test_a_search_that_is_part_of_another_run_leaves_nothing(small_graph: Path) -> None:
-    with Graph.open(small_graph) as graph:
-        assert graph.store is not None
-        run = graph.store.begin_run("", {}, {}, kind="book")
-        analyze(graph, after_line("e4"), Limits(visits=10), SMALL, run=run)
-    assert history(small_graph, after_line("e4")).points == ()
-
-
-def test_another_evaluator_is_a_point_of_its_own(small_graph: Path) -> None:
-    reevaluate(small_graph, create("uniform"))
-    first, second = history(small_graph).by_run
-    assert (second.kind, second.evaluator, second.n) == ("reevaluate", 2, first.n)
-    assert second.q != first.q
-
-
 def test_it_outlives_pruning_and_the_list_of_runs(small_graph: Path) -> None:
     before = history(small_graph).points
     compact(small_graph, min_visits=5)
@@ -125,7 +99,7 @@ def test_the_line_is_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
     found = history(small_graph)
     before, odd, after = found.points[-3:]
     (line,) = pv(small_graph, chess.Board()).lines
-    assert before.pv == after.pv == tuple(ply.move for ply in line.plies[: table.PV_MOVES])
+    assert before.pv == after.pv == tuple(ply.step.move.uci() for ply in line.plies[: table.PV_MOVES])
     assert len(before.line) == len(before.pv) > 1
     assert odd.line == ("a3", "e5"), "a move that is none ends the line"
     assert [point.changed for point in (before, odd, after)] == [False, True, True]
@@ -207,17 +181,6 @@ def test_a_year_of_runs_stays_small_with_its_changes(tmp_path: Path, monkeypatch
             assert recent > len(rows) / 2, "old times keep fewer rows"
 
 
-def test_the_last_of_each_run_stays_while_others_can_go() -> None:
-    moments = [(run, "e2e4") for run in range(25) for _ in range(8)]
-    taken = set(rows_to_delete(moments, 40))
-    assert len(moments) - len(taken) == 40
-    assert not taken & set(range(7, 200, 8))
-    assert {0, len(moments) - 1}.isdisjoint(taken)
-    fewer = set(rows_to_delete(moments, 10))
-    assert len(moments) - len(fewer) == 10
-    assert {0, len(moments) - 1}.isdisjoint(fewer)
-
-
 # ------------------------------------------------------------------ the command
 def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
@@ -229,13 +192,3 @@ def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) ->
     assert [point["run"] for point in data["points"]] == [1, 2]
     assert set(data["points"][0]) == set(HistoryPoint.__dataclass_fields__)
     assert data["evaluators"]["1"].startswith("builtin")
-
-
-def test_the_command_says_what_is_wrong_in_one_line(cli: Cli, tmp_path: Path) -> None:
-    file = graph_file(tmp_path / "hand.graph", {"": {"e4": (60, 0.1)}})
-    nothing = cli("history", file)
-    assert (nothing.code, len(nothing.faults)) == (0, 1)
-    assert "no search of this position was saved" in nothing.err
-    for words, code in (((file, "nonsense"), 2), ((file, "--moves", "e4 e4"), 2), ((tmp_path / "none",), 2)):
-        wrong = cli("history", *words)
-        assert (wrong.code, wrong.out, len(wrong.faults) > 0) == (code, "", True)

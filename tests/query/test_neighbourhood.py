@@ -7,7 +7,6 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.base.errors import InvalidParameterError
 from graphsearch.position.board import key_of
 from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood
 
@@ -32,7 +31,7 @@ def key(line: str) -> str:
 
 def edges(found: Neighbourhood) -> set[tuple[str, str, str]]:
     keys = [node.key for node in found.nodes]
-    return {(keys[edge.parent], edge.san, keys[edge.child]) for edge in found.edges}
+    return {(keys[edge.parent], edge.step.san, keys[edge.child]) for edge in found.edges}
 
 
 def test_a_transposition_is_one_node_with_all_its_ways_in(file: Path) -> None:
@@ -51,21 +50,6 @@ def test_a_transposition_is_one_node_with_all_its_ways_in(file: Path) -> None:
         (key("e4 e5 Nf3"), "Nc6", key("e4 e5 Nf3 Nc6")),
     }
     assert found.hidden == 2, "1... c5 and 1... d5 lead to positions that are not stored"
-
-
-def test_values_are_those_of_the_records_and_white_sees_them_too(file: Path) -> None:
-    found = neighbourhood(file, START)
-    by_key = {node.key: node for node in found.nodes}
-    node = by_key[key("e4")]
-    assert (node.n, node.white_q) == (60, -node.q)
-    edge = next(edge for edge in found.edges if edge.move == "e7e5" and edge.n == 40)
-    assert edge.white_q == pytest.approx(0.15)
-
-
-def test_few_positions_are_those_at_the_end_of_the_widest_lines(file: Path) -> None:
-    found = neighbourhood(file, START, most=5)
-    wanted = ("", "e4", "e4 e5", "e4 e5 Nf3", "e4 e5 Nf3 Nc6")
-    assert keys_of(found) == {key(line) for line in wanted}
 
 
 def test_depth_and_visits_are_kept_to(file: Path) -> None:
@@ -88,10 +72,4 @@ def test_a_shorter_way_counts_although_a_longer_one_is_wider(tmp_path: Path) -> 
     }
     found = neighbourhood(graph_file(tmp_path / "a.graph", lines), START, depth=3)
     assert key("e4 e5 d4") in keys_of(found)
-    assert [edge.san for edge in found.edges if edge.child == 0] == ["Ng8"], "it leads back to the root"
-
-
-@pytest.mark.parametrize("wrong", [{"depth": -1}, {"min_visits": -1}, {"most": 0}])
-def test_numbers_out_of_range_are_refused(file: Path, wrong: dict[str, int]) -> None:
-    with pytest.raises(InvalidParameterError, match=next(iter(wrong))):
-        neighbourhood(file, START, **wrong)
+    assert [edge.step.san for edge in found.edges if edge.child == 0] == ["Ng8"], "it leads back to the root"

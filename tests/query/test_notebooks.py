@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import chess
@@ -30,8 +29,3 @@ def test_an_answer_is_a_short_line_a_board_with_a_table_and_a_frame(
     assert "<svg" in shown
     assert shown.count("<tr>") > 5
     assert len(frame(found)) >= 20
-
-
-def test_a_graph_is_a_line_with_its_file(answers: dict[str, Any]) -> None:
-    assert Path(answers["graph"].split()[1].rstrip(":")).name == "a.graph"
-    assert " nodes, uniform" in answers["graph"]

@@ -135,7 +135,7 @@ def expected(made: Made, rules: Rules) -> tuple[dict[tuple[str, str], float], di
 
 
 def weights(moves: tuple[NotableMove, ...]) -> dict[tuple[str, str], float]:
-    return {(chess.Board(move.position).epd(), move.san): move.weight for move in moves}
+    return {(chess.Board(move.position).epd(), move.step.san): move.weight for move in moves}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_novelties_and_popular_mistakes_are_those_counted_by_hand(made: Made, ru
     for move in (*found.novelties, *found.popular):
         board = after_line(" ".join(move.line))
         assert board.epd() == chess.Board(move.position).epd()
-        assert board.san(chess.Move.from_uci(move.move)) == move.san
+        assert board.san(move.step.move) == move.step.san
 
 
 def test_a_few_visits_judge_no_move_and_only_the_best_one_is_liked(tmp_path: Path) -> None:
@@ -166,22 +166,12 @@ def test_a_few_visits_judge_no_move_and_only_the_best_one_is_liked(tmp_path: Pat
     text.write_text("".join(f'[Result "*"]\n\n1. {san} *\n\n' for san in ("g4", "f3", "a4") * 3))
     import_files("pgn", path, [GivenFile(str(text))])
     found = novelties(path, chess.Board())
-    assert [(move.san, move.best) for move in found.novelties] == [("e4", "e4")]
-    assert [move.san for move in found.popular] == ["a4"]
+    assert [(move.step.san, move.best.san) for move in found.novelties] == [("e4", "e4")]
+    assert [move.step.san for move in found.popular] == ["a4"]
     within = novelties(path, chess.Board(), rules=Rules(cp=0))
-    assert [move.san for move in within.novelties] == ["e4", "d4"]
+    assert [move.step.san for move in within.novelties] == ["e4", "d4"]
     few = novelties(path, chess.Board(), rules=Rules(move_visits=1))
-    assert {move.san for move in few.popular} == {"g4", "f3", "a4"}
-
-
-def test_only_positions_behind_the_one_that_is_asked_for_count(made: Made) -> None:
-    first = Counter(sans[0] for *_, sans in made.games).most_common(1)[0][0]
-    found = novelties(made.path, after_line(first), rules=Rules(min_games=1, min_visits=2), top=10_000)
-    assert found.novelties
-    for move in found.novelties:
-        assert chess.Board(move.start).epd() == after_line(first).epd()
-        walk = after_line(" ".join((first, *move.line)))
-        assert walk.epd() == chess.Board(move.position).epd()
+    assert {move.step.san for move in few.popular} == {"g4", "f3", "a4"}
 
 
 def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None:
@@ -193,7 +183,9 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
     import_files("pgn", path, [GivenFile(str(text))])
     for least in (2, 3):
         found = novelties(path, chess.Board(), rules=Rules(min_games=least, cp=15))
-        assert [(move.san, move.reached) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], least
+        assert [(move.step.san, move.here.games) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], (
+            least
+        )
         assert after_line(" ".join(found.novelties[0].line)).epd() == after_line(joined).epd()
 
 
@@ -270,30 +262,6 @@ def test_moves_that_leave_the_graph_are_those_counted_by_hand(made: Made, color:
     assert [move.games for move in found.moves] == sorted((m.games for m in found.moves), reverse=True)
 
 
-def test_the_cost_is_that_of_the_stored_values(made: Made) -> None:
-    found = prepare(made.path, ["Bob"], min_visits=200, top=None, by="cost")
-    assert any(move.worth.cost for move in found.moves)
-    assert all(move.worth.best_san != move.san for move in found.moves)
-    for move in found.moves:
-        edges = made.nodes[chess.Board(move.position).epd()]
-        best = max(edges.values())[1]
-        if move.san in edges:
-            assert move.worth.cost == pytest.approx(max(0.0, best - edges[move.san][1]), abs=1e-6)
-        assert move.worth.best_san == max(edges, key=lambda san: edges[san])
-        assert after_line(" ".join(move.line)).epd() == chess.Board(move.position).epd()
-
-
-def test_a_game_between_two_that_are_asked_for_counts_for_both(made: Made) -> None:
-    whole = prepare(made.path, ["Ann", "Bob"], min_visits=2, top=None)
-    parts = [prepare(made.path, [name], min_visits=2, top=None) for name in ("Ann", "Bob")]
-    assert whole.games == sum(part.games for part in parts)
-    assert (whole.entered, whole.left) == (sum(p.entered for p in parts), sum(p.left for p in parts))
-    alone: Counter[tuple[str, str]] = Counter()
-    for part in parts:
-        alone.update({place: games for place, (games, _) in told(part.moves).items()})
-    assert {place: games for place, (games, _) in told(whole.moves).items()} == alone
-
-
 def test_a_game_of_one_player_against_himself_counts_once() -> None:
     game: Any = SimpleNamespace(white="Ann", black="Ann")
     other: Any = SimpleNamespace(white="Ann", black="Bob")
@@ -341,15 +309,3 @@ def test_games_of_black_leave_a_white_book_that_bounds_novelties(
     assert told_new == pytest.approx(new, rel=1e-5)
     answer = cli("prepare", "--player", "ann", "--book", "white", "--store", made.path, "--json")
     assert [move["games"] for move in answer.json["moves"]] == [move.games for move in found.moves[:30]]
-
-
-def test_the_commands_print_tables(made: Made, cli: Cli) -> None:
-    table = cli("prepare", "--player", "Bob", "--store", made.path, "--min-visits", "2")
-    assert (table.code, table.out.splitlines()[0].split(":")[0]) == (0, "Bob")
-    assert "1. " in table.out
-    words = ("novelties", "startpos", "--store", made.path, "--min-games", "2", "--min-visits", "2")
-    text = cli(*words)
-    assert (text.code, "Popular in games, and worse" in text.out) == (0, True)
-    assert len(cli(*words, "--lines", "3", "--json").json["novelties"]) == 3
-    assert cli("novelties", *words[2:]).out == text.out, "the start position by default"
-    assert cli(*words, "--book", "white").code == 2

@@ -65,20 +65,6 @@ def test_a_position_that_no_visit_leads_to_is_known_by_its_name_only(file: Path)
     assert _way(file, "h4 a5 Na3 Na6") is None
 
 
-def test_a_root_with_a_name_is_reached_by_its_moves(tmp_path: Path) -> None:
-    root = after_line("e4 c5").fen()
-    file = graph_file(tmp_path / "b.graph", {"": {"Nf3": (9, 0.1)}, "Nf3": None}, fen=root)
-    fen = after_line("e4 c5 Nf3").fen()
-    assert routes(file, [fen])[fen].line == ("e4", "c5", "Nf3")
-
-
-def test_a_root_without_a_name_begins_its_lines(tmp_path: Path) -> None:
-    root = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
-    file = graph_file(tmp_path / "b.graph", {"": {"Kd4": (9, 0.1)}, "Kd4": None}, fen=root)
-    fen = after_line("Kd4", root).fen()
-    assert routes(file, [fen])[fen] == Way(chess.Board(root).fen(), ("Kd4",), None)
-
-
 def test_lines_begin_at_the_roots_of_books_too(tmp_path: Path) -> None:
     file = tmp_path / "book.graph"
     settings = '[book]\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "1. a3 h6"\n[leaf]\nevaluations = 20\n'

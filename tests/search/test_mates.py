@@ -132,7 +132,7 @@ def test_what_was_found_is_in_the_file(tmp_path: Path) -> None:
     assert stored is not None
     assert (stored.mate, stored.moves[0].pv) == (2, line)
     answer = pv(path, board).lines[0]
-    assert [ply.move for ply in answer.plies] == [move.uci() for move in line]
+    assert [ply.step.move for ply in answer.plies] == [*line]
     assert (answer.end, {abs(ply.q) for ply in answer.plies}) == (CHECKMATE, {1.0})
     with Graph.open(path, evaluator="uniform") as graph:
         again = analyze(graph, board, Limits(visits=400))
@@ -168,7 +168,7 @@ def test_a_line_of_unvisited_mates_is_shown_to_its_end(tmp_path: Path) -> None:
         mating = [b for b, r in records_below(graph, board).values() if r.v == 1.0 and not r.edges]
     assert mating
     answer = pv(path, mating[0]).lines[0]
-    assert (answer.end, [(ply.n, ply.q) for ply in answer.plies]) == (CHECKMATE, [(0, 1.0)])
+    assert (answer.end, [(ply.step.edge.n, ply.q) for ply in answer.plies]) == (CHECKMATE, [(0, 1.0)])
 
 
 # ------------------------------------------------------------------ beside the search

@@ -120,7 +120,7 @@ def test_tables_have_links_and_a_click_opens_the_game_at_the_position_on_the_boa
 # ------------------------------------------------------------ CSV
 def test_tables_as_csv_are_the_rows_of_the_query(client: Client, collection: Path) -> None:
     board = chess.Board()
-    found_5 = [one.as_dict() for one in find(collection, Filters(min_n=5), limit=100)]
+    found_5 = [one.as_row() for one in find(collection, Filters(min_n=5), limit=100)]
     for answer, wanted in (
         (client.get("games", csv="moves"), games(collection, board).as_dict()["moves"]),
         (client.get("find", csv="positions", min_n=5), found_5),

@@ -123,9 +123,18 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     return found
 
 
-def games_by_move(store: Store, key: str) -> dict[str, int]:
-    """Returns the number of imported games of each move of a position, the most played first."""
-    return {row.move: row.games for row in counts(store, [key]).get(key, ())}
+def games_by_move(store: Store, keys: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Returns the number of imported games by position and move; moves only in variations are left out."""
+    found: dict[str, dict[str, int]] = {}
+    statement = (
+        "SELECT key, move, white + draws + black + unknown AS games FROM game_move"
+        " WHERE games > 0 AND key IN (SELECT value FROM json_each(?))"
+    )
+    names = ("game_move.key", "game_move.move", "game_move.white")
+    with store.reading() as connection:
+        for key, move, games in query(connection, statement, (json.dumps([*keys]),), *names):
+            found.setdefault(key, {})[move] = games
+    return found
 
 
 def sources(store: Store) -> list[GameSource]:

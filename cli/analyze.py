@@ -356,12 +356,12 @@ def _move_cells(move: MoveReview) -> dict[str, str]:
     return {
         "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
         "Best": move.best_san,
-        "Its score": value_text(move.best_cp, move.best_mate, white=move.white),
-        "Score": value_text(move.cp, move.mate, white=move.white),
+        "Its score": value_text(move.best_value.cp, move.best_value.mate, white=move.white),
+        "Score": value_text(move.value.cp, move.value.mate, white=move.white),
         "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
         "Visits": f"{move.n:,}",
-        "Q before": f"{move.best_q:+.3f}",
-        "Q after": f"{move.q:+.3f}",
+        "Q before": f"{move.best_value.q:+.3f}",
+        "Q after": f"{move.value.q:+.3f}",
     }
 
 
@@ -658,10 +658,10 @@ def _moment_cells(move: MoveReview) -> dict[str, str]:
     better = move.better if move.loss else ""
     return {
         "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
-        "Score": value_text(move.cp, move.mate, white=move.white),
+        "Score": value_text(move.value.cp, move.value.mate, white=move.white),
         "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
         "Better": better,
-        "Its score": value_text(move.best_cp, move.best_mate, white=move.white) if better else "",
+        "Its score": value_text(move.best_value.cp, move.best_value.mate, white=move.white) if better else "",
     }
 
 

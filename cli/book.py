@@ -16,7 +16,7 @@ from graphsearch.book.growth import RootValue
 from graphsearch.book.queue import GivenItem, NewItem, QueueItem
 from graphsearch.book.status import RunRow, Status
 from graphsearch.book.status import status as status_of
-from graphsearch.book.todo import KINDS, Row, UnsearchedLeaf, book_names
+from graphsearch.book.todo import KINDS, TodoRow, book_names
 from graphsearch.book.todo import todo as find_work
 from graphsearch.book.why import Why
 from graphsearch.book.why import why as explain
@@ -45,7 +45,7 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
-    from graphsearch.book.build import BuildProgress, BuildReport
+    from graphsearch.book.build import BuildReport
 
 ALL_STATES = "all"
 
@@ -263,18 +263,17 @@ def todo(
         say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
 
-def _todo_cells(row: Row) -> dict[str, str]:
-    target = row.target
-    lead = {**opening_cells(opening_at(target.position)), "Position": target.position}
-    if isinstance(row, UnsearchedLeaf):
+def _todo_cells(row: TodoRow) -> dict[str, str]:
+    lead = {**opening_cells(opening_at(row.position)), "Position": row.position}
+    if row.reach is None:
         return {
-            "Line": target.line or "start",
+            "Line": row.line or "start",
             **lead,
             "Priority": "" if row.priority is None else f"{row.priority:.3f}",
-            "Ply": str(target.ply),
+            "Ply": str(row.ply),
         }
     return {
-        "Line": target.line if target.move else f"{target.line}, no move yet",
+        "Line": row.line if row.move else f"{row.line}, no move yet",
         **lead,
         "Reach": f"{100 * row.reach:.2f}%",
         "P": "" if row.p is None else f"{100 * row.p:.1f}%",
@@ -460,7 +459,7 @@ def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
 
 
 def _position_lines(found: Why) -> list[str]:
-    lines = [f"{found.position}   key {found.key}" if is_detailed() else found.position]
+    lines = [f"{found.position}   key {found.at.key}" if is_detailed() else found.position]
     lines += opening_line(opening_at(found.position))
     if not found.found:
         lines.append(f"Not in book {found.book}.")
@@ -474,16 +473,14 @@ def _position_lines(found: Why) -> list[str]:
             more = f", and at {count(len(found.roots) - 1, 'more position')}" if len(found.roots) > 1 else ""
             lines.append(f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here.")
         return lines
-    assert found.state is not None
-    times = f"{STATES[found.state]} {count(found.searches, 'time')}, {count(found.n, 'visit')}"
-    chosen = "its moves were chosen" if found.state == "open" else STATES[found.state]
-    lines.append(f"Book {found.book}, ply {found.ply}: {times if found.searches else chosen}")
+    at = found.at
+    times = f"{STATES[at.state]} {count(at.searches, 'time')}, {count(at.n, 'visit')}"
+    chosen = "its moves were chosen" if at.state == "open" else STATES[at.state]
+    lines.append(f"Book {found.book}, ply {at.ply}: {times if at.searches else chosen}")
     lines.append(f"Line: {found.line or 'a root'}")
-    lines.append(f"Score: {value_score(found.value, found.position) or 'unknown'}   {VIEW}")
-    if found.outside is not None:
-        lines.append(
-            f"Best outside the book: {found.outside_san} {value_score(found.outside, found.position)}"
-        )
+    lines.append(f"Score: {value_score(at.value, found.position) or 'unknown'}   {VIEW}")
+    if at.outside is not None:
+        lines.append(f"Best outside the book: {found.outside_san} {value_score(at.outside, found.position)}")
     if found.rank is not None and found.priority is not None:
         lines.append(
             f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"
@@ -513,15 +510,14 @@ def _verdicts_table(found: Why) -> Table:
 
 
 # ------------------------------------------------------------------ the progress of a build
-def _progress_lines(now: BuildProgress, _width: int = 0) -> list[str]:
-    if now.stage != "building":
-        return [f"{now.stage.capitalize()} the book, {duration(now.seconds)}"]
+def _progress_lines(now: BuildReport, _width: int = 0) -> list[str]:
+    if now.ended != "building":
+        return [f"{now.ended.capitalize()} the book, {duration(now.seconds)}"]
     rate = now.evaluations / now.seconds if now.seconds else 0.0
-    left = "" if now.left is None else f"; about {duration(now.left)} to search them all"
     waiting = f"; {count(now.waiting, 'item')} of the queue" if now.waiting else ""
     return [
         f"{duration(now.seconds)}: {count(now.searched, 'position')} searched, {now.added:,} added,"
         f" {count(now.evaluations, 'evaluation')} ({rate:,.0f}/s)",
-        f"Book: {count(now.positions, 'position')}, {count(now.leaves, 'leaf', 'leaves')}{left}{waiting}",
+        f"Book: {count(now.positions, 'position')}, {count(now.leaves, 'leaf', 'leaves')}{waiting}",
         f"Now: {now.line} (ply {now.ply})" if now.line else "Now: nothing",
     ]

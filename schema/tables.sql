@@ -189,7 +189,6 @@ CREATE TABLE book_position (
   value REAL CHECK (value BETWEEN -1.000001 AND 1.000001),
   outside REAL CHECK (outside BETWEEN -1.000001 AND 1.000001),
   outside_move TEXT CHECK (outside_move GLOB '[a-h][1-8][a-h][1-8]' OR outside_move GLOB '[a-h][1-8][a-h][1-8][nbrq]' OR outside_move = '0000'),
-  rest REAL CHECK (abs(rest) < 9e999),
   priority REAL CHECK (abs(priority) < 9e999),
   book_run INTEGER NOT NULL CHECK (book_run BETWEEN 0 AND 9007199254740991),
   PRIMARY KEY (book, key)
@@ -208,7 +207,6 @@ CREATE TABLE book_move (
   value REAL CHECK (value BETWEEN -1.000001 AND 1.000001),
   loss INTEGER CHECK (loss BETWEEN -2147483648 AND 2147483648),
   games INTEGER NOT NULL DEFAULT 0 CHECK (games BETWEEN 0 AND 9007199254740991),
-  visits INTEGER NOT NULL DEFAULT 0 CHECK (visits BETWEEN 0 AND 9007199254740991),
   place INTEGER NOT NULL DEFAULT 0 CHECK (place BETWEEN 0 AND 9007199254740991),
   book_run INTEGER NOT NULL CHECK (book_run BETWEEN 0 AND 9007199254740991),
   PRIMARY KEY (book, key, move)

@@ -14,8 +14,8 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import chess
@@ -37,11 +37,10 @@ from . import queue, rows
 from .config import BookConfig, BuildSettings
 from .growth import Growth, Roots, RootValue
 from .queue import QueueItem, State
-from .tree import APART, END, LEAF, OPEN, BookLine, BookTree, Position
+from .tree import APART, END, LEAF, BookLine, BookTree
 
 SHOW_SECONDS = 0.5
 LINE_SECONDS = 0.1  # between two reports when a new line begins: its search may take long
-ESTIMATE_SECONDS = 5.0  # between two estimates of the remaining time
 SAVE_SECONDS = 5.0  # between two saves: a kill loses at most this, and the running search
 POLL_SECONDS = 1.0  # between two reads of the queue
 LEAST_SECONDS = 0.001  # of a search
@@ -53,46 +52,16 @@ COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "eval
 
 # ------------------------------------------------------------------ reports
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildNumbers:
-    """The numbers of a build.
+class BuildReport(Answer):
+    """A build so far, or at its end.
 
     Attributes:
+      book: its name. roots: their values now.
+      ended: `complete`, `stop`, `time` or `evaluations`; while it runs `loading`, `checking` or `building`.
       positions, leaves: of the book now, without those in the state `apart`.
       searched, added: positions, by this build. visits, evaluations, seconds: of this build.
-    """
-
-    positions: int
-    leaves: int
-    searched: int
-    added: int
-    visits: int
-    evaluations: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildProgress(BuildNumbers):
-    """The progress of a build.
-
-    Attributes:
-      stage: `loading`, `checking` or `building`. waiting: unfinished items of the queue.
+      waiting: unfinished items of the queue.
       line: the line being searched, in SAN. ply: of its last position.
-      left: estimated seconds until nothing is left to search; None: unknown.
-    """
-
-    stage: str
-    waiting: int
-    line: str
-    ply: int
-    left: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildReport(BuildNumbers, Answer):
-    """The report of a build.
-
-    Attributes:
-      book: its name. ended: `complete`, `stop`, `time` or `evaluations`. roots: their values now.
     """
 
     json_keys = "book ended positions leaves searched added visits evaluations seconds roots"
@@ -100,31 +69,19 @@ class BuildReport(BuildNumbers, Answer):
     book: str
     ended: str
     roots: tuple[RootValue, ...]
+    positions: int
+    leaves: int
+    searched: int
+    added: int
+    visits: int
+    evaluations: int
+    seconds: float
+    waiting: int
+    line: str
+    ply: int
 
 
-OnProgress = Callable[[BuildProgress], None]
-
-
-def searches_left(tree: BookTree, max_ply: int) -> float:
-    """Returns the number of remaining searches, estimated from the branching at each ply so far."""
-    opened: Counter[int] = Counter()
-    waiting: Counter[int] = Counter()
-    below: Counter[int] = Counter()
-    for position in tree.positions.values():
-        opened[position.ply] += position.state == OPEN
-        waiting[position.ply] += position.state == LEAF
-        below[position.ply] += position.state in (LEAF, OPEN)
-    total, ratio = 0.0, {0: 1.0, 1: 1.0}
-    for ply in range(min(below, default=0), max_ply):
-        if opened[ply]:
-            ratio[ply & 1] = below[ply + 1] / opened[ply]
-    arriving = 0.0
-    for ply in range(min(below, default=0), max_ply):
-        here = waiting[ply] + arriving
-        total += here
-        own = below[ply + 1] / opened[ply] if opened[ply] else ratio[ply & 1]
-        arriving = here * own
-    return total
+OnProgress = Callable[[BuildReport], None]
 
 
 # ------------------------------------------------------------------ the queue
@@ -156,116 +113,94 @@ class _Line:
 
 
 class Requests:
-    """The items of the queue that a build has accepted."""
+    """The items of the queue that a build has accepted.
 
-    def __init__(self, tree: BookTree, growth: Growth, config: BookConfig) -> None:
-        self._tree = tree
-        self._growth = growth
-        self._config = config
+    Attributes:
+      lines: of the unfinished items.
+    """
+
+    def __init__(self, tree: BookTree, growth: Growth, max_ply: int) -> None:
+        self.lines: list[_Line] = []
+        self._tree, self._growth, self._max_ply = tree, growth, max_ply
         self._taken: set[int] = set()
-        self._lines: list[_Line] = []
         self._endings: list[Ending] = []
 
-    @property
-    def waiting(self) -> int:
-        """The number of unfinished items."""
-        return len(self._lines)
+    def take(self, items: Sequence[QueueItem]) -> Iterator[tuple[QueueItem, chess.Board]]:
+        """Accepts or refuses the new ones of the waiting items, and forgets those that wait no more.
 
-    def knows(self, item: QueueItem) -> bool:
-        """Returns whether an item was accepted before."""
-        return item.id in self._taken
-
-    def keep(self, ids: Collection[int]) -> None:
-        """Forgets items that were dropped from the queue."""
-        self._lines = [line for line in self._lines if line.item.id in ids]
-
-    def take(self, item: QueueItem) -> chess.Board | None:
-        """Accepts or refuses an item; returns its first position if it must become a root of the book.
-
-        The line starts at its first position in the book.
+        A line starts at its first position in the book. If it has none, its first position must become a
+        root: it is yielded with the item.
         """
-        self._taken.add(item.id)
-        try:
-            boards = list(item.boards())
-            check(boards[0])
-        except (ValueError, InvalidPositionError) as error:
-            self._endings.append((item, REFUSED, f"it cannot be read: {error}"))
-            return None
-        keys = [key_text(board) for board in boards]
-        first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
-        start = first or 0
-        moves = list(item.moves[start:])
-        sans = [board.san(chess.Move.from_uci(m)) for board, m in zip(boards[start:], moves, strict=False)]
-        for key, move in zip(keys[start:], moves, strict=False):
-            self._growth.wanted.setdefault(key, set()).add(move)
-        self._lines.append(_Line(item, keys[start:], moves, sans))
-        return boards[0] if first is None else None
+        waiting = {item.id for item in items}
+        self.lines = [line for line in self.lines if line.item.id in waiting]
+        for item in items:
+            if item.id in self._taken:
+                continue
+            self._taken.add(item.id)
+            try:
+                boards = list(item.boards())
+                check(boards[0])
+            except (ValueError, InvalidPositionError) as error:
+                self._endings.append((item, REFUSED, f"it cannot be read: {error}"))
+                continue
+            keys = [key_text(board) for board in boards]
+            first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
+            steps = list(zip(boards, item.moves, strict=False))[first or 0 :]
+            sans = [board.san(chess.Move.from_uci(move)) for board, move in steps]
+            self.lines.append(_Line(item, keys[first or 0 :], [move for _, move in steps], sans))
+            for board, move in steps:
+                self._growth.wanted.setdefault(key_text(board), set()).add(move)
+            if first is None:
+                yield item, boards[0]
 
     def next_line(self) -> BookLine | None:
         """Returns the line to the next position that the queue asks for, None if there is none now."""
-        for line in self._lines:
+        for line in self.lines:
             position = self._tree.positions.get(line.key)
             if position is not None and position.key not in self._tree.taken:
-                return self._tree.line_to(line.key) or BookLine((line.key,))
+                return self._tree.line(line.key, self._tree.shortest_ways())
         return None
 
     def searched(self, key: str) -> None:
         """Counts a search of a position."""
-        for line in self._lines:
+        for line in self.lines:
             line.searched += line.key == key
 
-    def advance(self) -> Iterator[Ending]:
-        """Advances every line past its searched positions; yields the finished items."""
-        going = []
-        for line in self._lines:
-            ending = self._advance(line)
-            if ending is None:
-                going.append(line)
+    def advance(self) -> list[Ending]:
+        """Advances every line past its searched positions; returns the finished items."""
+        endings, going = self._endings, []
+        for line in self.lines:
+            if ending := self._advance(line):
+                endings.append((line.item, *ending))
             else:
-                self._endings.append((line.item, *ending))
-        self._lines = going
-        yield from self._endings
-        self._endings = []
+                going.append(line)
+        self.lines, self._endings = going, []
+        return endings
 
     def _advance(self, line: _Line) -> tuple[State, str] | None:
         """Advances a line to the next position to search; returns state and note if it has ended."""
         while True:
-            position = self._tree.positions.get(line.key)
+            position, left = self._tree.positions.get(line.key), line.moves[line.place :]
             if position is None:
-                return REFUSED, f"ply {self._config.max_ply} is the last of the book (max_ply)"
-            if position.state == END:
-                return self._ended(line, position)
-            if position.state == LEAF:
+                return REFUSED, f"ply {self._max_ply} is the last of the book (max_ply)"
+            if position.state == END and left and not line.searched:
+                if position.ply < self._max_ply:
+                    return REFUSED, f"the game is decided in {position.fen}"
+                return REFUSED, f"it continues after ply {self._max_ply}, the last of the book (max_ply)"
+            if position.state == END or (line.searched and not left and position.state != LEAF):
+                plural = "" if line.searched == 1 else "s"
+                return DONE, f"{line.searched} position{plural} searched"
+            if position.state == LEAF or not left:  # one that is already in the book is searched once more
                 return None
-            if line.place == len(line.moves):
-                return _done(line) if line.searched else None  # already in the book: search it once more
-            if not self._has_next(line, position):
-                san = line.sans[line.place]
-                return REFUSED, f"{san} is excluded by the configuration in {position.fen}"
+            if left[0] not in position.moves:
+                self._growth.redecide(position)
+                self._growth.settle()
             if position.state == LEAF:  # the file has lost its record
                 return None
+            if left[0] not in position.moves:
+                san = line.sans[line.place]
+                return REFUSED, f"{san} is excluded by the configuration in {position.fen}"
             line.place += 1
-
-    def _has_next(self, line: _Line, position: Position) -> bool:
-        """Returns whether the next move of a line is in the book, after adding it if that is allowed."""
-        move = line.moves[line.place]
-        if move not in position.moves:
-            self._growth.redecide(position)
-            self._growth.settle()
-        return move in position.moves or position.state == LEAF
-
-    def _ended(self, line: _Line, position: Position) -> tuple[State, str]:
-        left = len(line.moves) - line.place
-        if not left or line.searched:
-            return _done(line)
-        if position.ply >= self._config.max_ply:
-            return REFUSED, f"it continues after ply {self._config.max_ply}, the last of the book (max_ply)"
-        return REFUSED, f"the game is decided in {position.fen}"
-
-
-def _done(line: _Line) -> tuple[State, str]:
-    count = line.searched
-    return DONE, f"{count} position{'' if count == 1 else 's'} searched"
 
 
 def build(
@@ -335,13 +270,12 @@ class Builder:
     evaluations: int = 0
     line: str = ""  # being searched
     ply: int = 0
-    estimate: tuple[float, float | None] = (0.0, None)  # when it was made, and the seconds left
 
     def __post_init__(self) -> None:
         self.tree = BookTree(self.config.expansion)
         games_of = partial(games_by_move, self.tables)
         self.growth = Growth(self.config, self.tree, self.started.book_run, self.graph.read, games_of)
-        self.requests = Requests(self.tree, self.growth, self.config)
+        self.requests = Requests(self.tree, self.growth, self.config.max_ply)
         self.roots = Roots(self.tree, self.growth)
 
     # -------------------------------------------------------------- loop
@@ -418,7 +352,7 @@ class Builder:
         with self.tables.reading() as connection:
             roots = rows.read_tree(connection, self.started.book, tree)
         self.roots.worth |= rows.last_worth(self.tables, self.started.book)
-        self._report_progress("loading")
+        self._show("loading", 0.0)
         for key, fen, origin in roots:
             if origin.startswith("queue") and key in tree.positions:
                 self.roots.enter(board_of(fen), origin)
@@ -451,26 +385,16 @@ class Builder:
         now = time.monotonic()
         if now - self.polled_at >= POLL_SECONDS:
             self.polled_at = now
-            items = queue.waiting(self.tables, self.config.name)
-            self.requests.keep({item.id for item in items})
-            for item in items:
-                self._enter(item)
+            for item, board in self.requests.take(queue.waiting(self.tables, self.config.name)):
+                if board.ply() < self.config.max_ply:
+                    self.roots.enter(board, f"queue {item.id}")
+                    self._note_roots()
         for item, state, note in self.requests.advance():
             self.graph.note_later(partial(self._end_item, item.id, state, note))
 
     @staticmethod
     def _end_item(number: int, state: State, note: str, store: Store) -> None:
         queue.set_state(store.connection, number, state, note)
-
-    def _enter(self, item: QueueItem) -> None:
-        """Accepts an item; its first position becomes a root if no position of its line is in the book."""
-        if self.requests.knows(item):
-            return
-        board = self.requests.take(item)
-        if board is None or board.ply() >= self.config.max_ply:
-            return
-        self.roots.enter(board, f"queue {item.id}")
-        self._note_roots()
 
     # -------------------------------------------------------------- searching
     def _may_search(self) -> bool:
@@ -494,7 +418,6 @@ class Builder:
             raise GraphSearchError(f"a search of {position.fen} left no record")
         position.searches += 1
         self.searched += 1
-        self.tree.count_visit(line)
         self.growth.learn(position, board, record)
         self.requests.searched(position.key)
 
@@ -538,9 +461,12 @@ class Builder:
         self.graph.note_later(lambda store: rows.write_history(store, started, roots))
 
     # -------------------------------------------------------------- reports
-    def _numbers(self) -> BuildNumbers:
+    def _report(self, ended: str) -> BuildReport:
         states = Counter(position.state for position in self.tree.positions.values())
-        return BuildNumbers(
+        return BuildReport(
+            book=self.config.name,
+            ended=ended,
+            roots=self.roots.values(),
             positions=states.total() - states[APART],
             leaves=states[LEAF],
             searched=self.searched,
@@ -548,16 +474,15 @@ class Builder:
             visits=self.visits,
             evaluations=self.evaluations,
             seconds=time.monotonic() - self.began,
+            waiting=len(self.requests.lines),
+            line=self.line,
+            ply=self.ply,
         )
 
     def _row(self) -> dict[str, float]:
         """Returns the numbers of this build as columns of the table `book_run`."""
-        numbers = asdict(self._numbers())
-        return {"positions": numbers["added"]} | {name: numbers[name] for name in RUN_COLUMNS}
-
-    def _report(self, ended: str) -> BuildReport:
-        numbers = asdict(self._numbers())
-        return BuildReport(book=self.config.name, ended=ended, roots=self.roots.values(), **numbers)
+        numbers = self._report("")
+        return {"positions": numbers.added} | {name: getattr(numbers, name) for name in RUN_COLUMNS}
 
     def _show_line(self, line: BookLine) -> None:
         """Reports the line being searched."""
@@ -569,24 +494,6 @@ class Builder:
 
     def _show(self, stage: str, after: float = SHOW_SECONDS) -> None:
         """Reports the progress, unless the last report was less than `after` seconds ago."""
-        if time.monotonic() - self.shown_at >= after:
-            self._report_progress(stage)
-
-    def _report_progress(self, stage: str) -> None:
-        self.shown_at = time.monotonic()
-        if self.on_progress is not None:
-            numbers = self._numbers()
-            at, left = self.estimate
-            if numbers.seconds - at > ESTIMATE_SECONDS or not at:
-                each = numbers.seconds / self.searched if self.searched else None
-                left = None if each is None else each * searches_left(self.tree, self.config.max_ply)
-                self.estimate = numbers.seconds, left
-            progress = BuildProgress(
-                **asdict(numbers),
-                stage=stage,
-                waiting=self.requests.waiting,
-                line=self.line,
-                ply=self.ply,
-                left=left,
-            )
-            self.on_progress(progress)
+        if self.on_progress and time.monotonic() - self.shown_at >= after:
+            self.shown_at = time.monotonic()
+            self.on_progress(self._report(stage))

@@ -48,8 +48,7 @@ from ..position.notation import named_board, play_moves, read_moves
 from ..search.params import MAX_LIMIT, SearchParams
 
 Side = Literal["white", "black", "both"]
-Policy = Literal["puct", "dropout", "cost"]
-Backup = Literal["minimax", "q"]
+Policy = Literal["dropout", "cost"]
 BOTH: Side = "both"
 MAX_PLY = 1000
 SHOWN = 60  # characters of a wrong value that a message repeats
@@ -169,17 +168,14 @@ class Expansion(Table):
     """`[expansion]`: the order in which leaves are searched. Losses are in pawns, for the side that moves.
 
     Attributes:
-      policy: `puct`: visits from the root, as in a search; `dropout`: Lincke's drop-out expansion; `cost`:
-        in the order of the cost of the path from the root.
-      value: backup of values: `minimax`, or `q`, their mean by visits.
-      cpuct: of `puct`. alpha: of `dropout`, the plies that a pawn of loss is worth.
+      policy: `dropout`: Lincke's drop-out expansion; `cost`: in the order of the cost of the path from the
+        root.
+      alpha: of `dropout`, the plies that a pawn of loss is worth.
       per_ply, per_loss, per_log_p, per_move: of `cost`: the cost of a ply, of a pawn of loss, of one unit of
         -ln P, and of each move that the position has in the book before this one.
     """
 
     policy: Policy = "dropout"
-    value: Backup = "minimax"
-    cpuct: Annotated[float, Field(gt=0, le=1e6)] = 1.745
     alpha: Weight = 10.0
     per_ply: Weight = 1.0
     per_loss: Weight = 10.0

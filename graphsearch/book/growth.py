@@ -24,7 +24,7 @@ from .decide import (
 from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, loss_from_q
 
 Read = Callable[[chess.Board], NodeRecord | None]
-Games = Callable[[str], Mapping[str, int]]
+Games = Callable[[list[str]], Mapping[str, Mapping[str, int]]]
 
 
 def known_moves(board: chess.Board, record: NodeRecord) -> list[Candidate]:
@@ -48,7 +48,7 @@ class Growth:
 
         Args:
           since: number of this run of the book. read: returns the record of a position.
-          games: returns the imported games of each move of a position, by its key.
+          games: returns the imported games by position and move (`games_by_move`).
         """
         self._config = config
         self._tree = tree
@@ -64,11 +64,9 @@ class Growth:
         position = self._tree.positions.get(key)
         if position is None:
             position = Position(key=key, fen=fen_of(board), ply=ply, since=self._since)
-            kind = terminal_kind(board)
+            position.state, kind = self._state_of(position, board), terminal_kind(board)
             if kind != NOT_TERMINAL:
-                position.state, position.value = END, -1.0 if kind == CHECKMATE else 0.0
-            elif ply >= self._config.max_ply:
-                position.state = END
+                position.value = -1.0 if kind == CHECKMATE else 0.0
             self.added += 1
             self._tree.add(position)
             self._tree.update([key])
@@ -78,6 +76,14 @@ class Growth:
         if position.state == APART:
             self._bring_back(position)
         return position
+
+    def _state_of(self, position: Position, board: chess.Board) -> str:
+        """Returns the state of a position that a root leads to."""
+        if terminal_kind(board) != NOT_TERMINAL:
+            return END
+        if position.n:  # without a move it is proven
+            return OPEN if position.moves or position.outside is not None else END
+        return LEAF if position.ply < self._config.max_ply else END
 
     def set_apart(self) -> None:
         """Sets positions that no root leads to `apart`, and restores those that a root leads to again."""
@@ -97,20 +103,10 @@ class Growth:
         while waiting:
             back = waiting.pop()
             if back.state == APART:
-                self._bring_one_back(back)
+                back.state = self._state_of(back, board_of(back.fen))
                 found.append(back.key)
                 waiting += [self._tree.positions[move.child] for move in back.moves.values()]
         self._tree.touch(found)
-
-    def _bring_one_back(self, position: Position) -> None:
-        if terminal_kind(board_of(position.fen)) != NOT_TERMINAL:
-            position.state = END
-        elif position.n and (position.moves or position.outside is not None):
-            position.state = OPEN
-        elif position.n:
-            position.state = END  # proven
-        else:
-            position.state = LEAF if position.ply < self._config.max_ply else END
 
     def learn(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
         """Reads the record of a searched position, and adds the moves that its window admits."""
@@ -165,13 +161,13 @@ class Growth:
                 self._take_in(position, board, verdict)
             elif not verdict.rule and name in position.moves:
                 self._tree.unlink(position, name)
-        self._note_outside(position, known, record.v, visits)
+        self._note_outside(position, known)
         self._tree.changed.add(position.key)
         self._tree.update([position.key])
 
     def verdicts(self, position: Position, board: chess.Board, known: Sequence[Candidate]) -> list[Verdict]:
         """Returns the present verdicts on every legal move of a position."""
-        games, found = self._games(position.key), []
+        games, found = self._games([position.key]).get(position.key, {}), []
         for move in known:
             taken = position.moves.get(move.move)
             value = self._tree.value_of(position, taken) if taken else None
@@ -204,15 +200,13 @@ class Growth:
         # a known child's value differs from the edge's
         self._tree.unsettled.add(position.key)
 
-    def _note_outside(
-        self, position: Position, known: Sequence[Candidate], v: float, visits: Mapping[str, int]
-    ) -> None:
+    @staticmethod
+    def _note_outside(position: Position, known: Sequence[Candidate]) -> None:
         """Stores the best value outside the book, so that no line looks better than it is."""
         outside = [move for move in known if move.move not in position.moves]
         visited = [move for move in outside if move.q is not None]
         best = max(visited, key=lambda move: (move.q or 0.0, move.n), default=None)
         position.outside, position.outside_move = (best.q, best.move) if best else (None, None)
-        position.rest = v + sum(visits[move.move] * (move.q or 0.0) for move in visited)
 
     # -------------------------------------------------------------- values that change decisions
     def settle(self) -> None:
@@ -242,11 +236,9 @@ class Growth:
         window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
         is_own = is_own_turn(self._config.side, position.turn)
         admitted = sum(move.rule not in (FORCED, QUEUE) for move in position.moves.values())
-        if not admits_by_value(window, loss, better, is_own=is_own) and (
-            is_own or not admits_by_rank(window, admitted, better)
-        ):
-            return False
-        return position.key not in self._config.only
+        by_value = admits_by_value(window, loss, better, is_own=is_own)
+        by_rank = not is_own and admits_by_rank(window, admitted, better)
+        return (by_value or by_rank) and position.key not in self._config.only
 
     def fit_ply(self, position: Position) -> None:
         """Sets the state of a position that was never searched to leaf or end, by its ply."""
@@ -320,20 +312,19 @@ class Roots:
             if position.value is None:
                 continue
             line = self._line(position)
-            best = line[0] if line else None
-            if self.worth.get(key) != (position.value, best, line):
-                self.worth[key] = (position.value, best, line)
-                found.append(
-                    BookValues(
-                        key=key,
-                        searched=searched,
-                        positions=len(self._tree.positions),
-                        value=position.value,
-                        n=position.n,
-                        best_move=best,
-                        pv=" ".join(line) or None,
-                    )
+            worth = position.value, line[0] if line else None, line
+            if self.worth.get(key) != worth:
+                self.worth[key] = worth
+                values = BookValues(
+                    key=key,
+                    searched=searched,
+                    positions=len(self._tree.positions),
+                    value=position.value,
+                    n=position.n,
+                    best_move=worth[1],
+                    pv=" ".join(line) or None,
                 )
+                found.append(values)
         return found
 
     def _line(self, position: Position) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ..store.file import sql_errors
 from ..store.provenance import now
 from ..store.store import Store
 from ..store.tables import games, history
-from ..store.tables.books import REPERTOIRES, BookRow, book_named
+from ..store.tables.books import REPERTOIRES, book_named
 from ..store.tables.rows import TABLES, insert, rows, table_of
 from .config import BookConfig
 from .tree import BookLine, BookMove, BookTree, Position
@@ -91,10 +91,10 @@ def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[
     positions, moves = [], []
     for key in sorted(keys):
         p = tree.positions[key]
-        numbers = (p.state, p.searches, p.n, p.value, p.outside, p.outside_move, p.rest)
+        numbers = (p.state, p.searches, p.n, p.value, p.outside, p.outside_move)
         positions.append((book, key, p.fen, p.ply, *numbers, p.since))
         for place, m in enumerate(p.moves.values()):
-            found = (m.p, m.n, m.q, tree.value_of(p, m), m.loss, m.games, m.visits)
+            found = (m.p, m.n, m.q, tree.value_of(p, m), m.loss, m.games)
             moves.append((book, key, m.move, m.san, m.child, m.rule, *found, place, m.since))
     return positions, moves
 
@@ -151,7 +151,7 @@ def read_tree(connection: sqlite3.Connection, book: int, tree: BookTree, *, whol
       CorruptRecordError: if a row is damaged, or rows do not fit together.
     """
     for fields in _fields(connection, "book_position", POSITION_COLUMNS, "WHERE book = ?", book):
-        position = Position(**fields | {"rest": fields["rest"] or 0.0})
+        position = Position(**fields)
         tree.positions[position.key] = position
     for fields in _fields(connection, "book_move", MOVE_COLUMNS, "WHERE book = ? ORDER BY key, place", book):
         key = fields.pop("key")
@@ -173,46 +173,36 @@ def _fields(
     return (dict(zip(names, row, strict=True)) for row in rows(connection, table, columns, rest, (book,)))
 
 
-@dataclass(frozen=True, slots=True)
 class StoredBook:
-    """A whole book as it is stored; its tree has the moves of a position by P, the largest first."""
+    """A whole book as it is stored.
 
-    row: BookRow
-    tree: BookTree
+    Attributes:
+      row: of the table `book`. tree: its positions. roots: FENs of its roots, by key.
+    """
+
+    def __init__(self, store: Store, name: str | None, *, whole: bool = True) -> None:
+        """Reads a book, without a name the only one; `whole`: as for `read_tree`.
+
+        The caller holds a snapshot of the store if the file may change meanwhile.
+
+        Raises:
+          InvalidParameterError: if there is no such book.
+          StoreError: if the file cannot be read.
+        """
+        self.row, self.tree = book_named(store, name), BookTree()
+        with store.reading() as connection:
+            roots = read_tree(connection, self.row.id, self.tree, whole=whole)
+        self.roots = {key: fen for key, fen, _ in roots}
+        self.tree.roots = [key for key in self.roots if key in self.tree.positions]
 
     def text(self, line: BookLine, *further: str) -> str:
-        """Returns a line and further SANs as `whole_line` does; without moves, the root's FEN."""
-        fen = self.tree.positions[line.keys[0]].fen
-        return whole_line(self.row.config, fen, (*line.sans, *further)) or fen
+        """Returns a line and further SANs with move numbers, after the moves that lead to the root.
 
-
-def whole_line(config: str, root: str, sans: Sequence[str]) -> str:
-    """Returns moves below a root with move numbers, after the moves that lead to the root; empty without any.
-
-    Args:
-      config: the TOML text of the book, which may hold the moves to its roots. root: FEN.
-    """
-    before = games_of_roots(config).get(without_clocks(root))
-    if before is None:
-        return numbered(sans, ply_of(root)) if sans else ""
-    start = before.root()
-    return numbered((*sans_of(start, before.move_stack), *sans), ply_of(start.fen()))
-
-
-def read_book(store: Store, name: str | None) -> StoredBook:
-    """Returns a whole book, without a name the only one; of a damaged file, what fits together.
-
-    The caller holds a snapshot of the store if the file may change meanwhile.
-
-    Raises:
-      InvalidParameterError: if there is no such book.
-      StoreError: if the file cannot be read.
-    """
-    row, tree = book_named(store, name), BookTree()
-    with store.reading() as connection:
-        roots = read_tree(connection, row.id, tree, whole=False)
-    tree.roots = [key for key, _, _ in roots if key in tree.positions]
-    for position in tree.positions.values():
-        by_p = sorted(position.moves.values(), key=lambda move: (-move.p, move.move))
-        position.moves = {move.move: move for move in by_p}
-    return StoredBook(row, tree)
+        The TOML text of the book may hold those. Empty without any moves.
+        """
+        fen, sans = self.roots[line.keys[0]], (*line.sans, *further)
+        before = games_of_roots(self.row.config).get(without_clocks(fen))
+        if before is None:
+            return numbered(sans, ply_of(fen)) if sans else ""
+        start = before.root()
+        return numbered((*sans_of(start, before.move_stack), *sans), ply_of(start.fen()))

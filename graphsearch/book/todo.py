@@ -8,18 +8,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from operator import attrgetter, itemgetter
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from ..base.answer import Answer
+from ..base.answer import Answer, picked
 from ..base.errors import BookConfigError, InvalidParameterError
 from ..position.board import board_of, legal_moves
 from ..query.games import reply_share
 from ..store.store import Store
 from ..store.tables.books import books
-from ..store.tables.games import counts
+from ..store.tables.games import games_by_move
 from .config import BOTH, is_own_turn, stored_config
 from .queue import NewItem
-from .rows import StoredBook, read_book
+from .rows import StoredBook
 from .tree import LEAF, OPEN, BookLine, Position
 
 Kind = Literal["leaves", "gaps"]
@@ -27,14 +27,19 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 MIN_P, MIN_GAMES = 0.05, 20  # least P or games of a gap
 
 
-@dataclass(frozen=True, slots=True)
-class LinePosition:
-    """A position of the book, or a move there, with the line from a root.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodoRow:
+    """A leaf of the book, or a gap: a reply that the book lacks, or an own position without a move.
 
     Attributes:
       position: FEN of the position, or of the one before the move. ply: of the position.
       move: UCI of a move outside the book; None for the position itself.
       root: FEN. moves: UCI, from the root to the position. line: those and the move, with move numbers.
+      priority: of a leaf, the builder's, the smaller the sooner; None: none.
+      reach: probability of the line of a gap: the largest product along a line from a root of the replies'
+        shares of games, or P where fewer than 20 games are known; own moves count 1. None: of a leaf.
+      p: prior of the reply in the graph; None: the graph does not know the position.
+      games: imported games with the reply.
     """
 
     position: str
@@ -43,42 +48,36 @@ class LinePosition:
     root: str
     moves: tuple[str, ...]
     line: str
+    priority: float | None = None
+    reach: float | None = None
+    p: float | None = None
+    games: int = 0
+
+    @classmethod
+    def of(
+        cls, book: StoredBook, line: BookLine, move: str | None = None, san: str = "", **own: Any
+    ) -> TodoRow:
+        """Returns the row of the last position of a line, or of a move there; `own`: of a leaf or a gap."""
+        position, root = (book.tree.positions[line.keys[place]] for place in (-1, 0))
+        text = book.text(line, *filter(None, [san])) or root.fen
+        return cls(
+            position=position.fen,
+            ply=position.ply,
+            move=move,
+            root=root.fen,
+            moves=line.moves,
+            line=text,
+            **own,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object."""
+        own = "priority" if self.reach is None else "reach p games"
+        return picked(self, f"{own} position ply move root moves line")
 
     def item(self, origin: str) -> NewItem:
         """Returns the item for the queue: the position, or the line of the move."""
         return NewItem(self.position, (self.move,) if self.move else (), origin)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnsearchedLeaf(Answer):
-    """A position without a search; `priority` is the builder's, the smaller the sooner; None: none."""
-
-    json_keys = "priority *target"
-
-    target: LinePosition
-    priority: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingReply(Answer):
-    """A gap: a reply that the book lacks, or an own position without a move.
-
-    Attributes:
-      reach: probability of the line with the reply: the largest product along a line from a root of the
-        replies' shares of games, or P where fewer than 20 games are known; own moves count 1.
-      p: prior of the reply in the graph; None: the graph does not know the position.
-      games: imported games with the reply.
-    """
-
-    json_keys = "reach p games *target"
-
-    target: LinePosition
-    reach: float
-    p: float | None
-    games: int
-
-
-Row = UnsearchedLeaf | MissingReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +92,12 @@ class Todo(Answer):
 
     book: str
     kind: Kind
-    rows: tuple[Row, ...]
+    rows: tuple[TodoRow, ...]
 
     def items(self) -> list[NewItem]:
         """Returns the items for the queue in this order, each position or line once."""
         origin = f"todo: {self.kind}"
-        return list(dict.fromkeys(row.target.item(origin) for row in self.rows))
+        return list(dict.fromkeys(row.item(origin) for row in self.rows))
 
 
 def book_names(path: str | os.PathLike[str]) -> list[str]:
@@ -137,34 +136,19 @@ def todo(
     if not 0 <= min_p <= 1 or min_games < 1 or top < 0:
         raise InvalidParameterError("P is from 0 to 1, games are 1 or more, rows 0 (all) or more")
     with Store.open(path, read_only=True) as store, store.snapshot():
-        book = read_book(store, name)
-        if kind == "leaves":
-            return _leaves(book, top)
-        return _Gaps(store, book, min_p, min_games).found(top)
+        book = StoredBook(store, name, whole=False)
+        rows = _leaves(book, top) if kind == "leaves" else _Gaps(store, book, min_p, min_games).rows(top)
+        return Todo(book.row.name, kind, tuple(rows))
 
 
-def _line_position(
-    book: StoredBook, line: BookLine, move: str | None = None, san: str | None = None
-) -> LinePosition:
-    positions = book.tree.positions
-    position, root = positions[line.keys[-1]], positions[line.keys[0]].fen
-    text = book.text(line, san) if move and san else book.text(line)
-    return LinePosition(position.fen, position.ply, move, root, line.moves, text)
-
-
-def _leaves(book: StoredBook, top: int) -> Todo:
-    def rank(position: Position) -> tuple[bool, float]:
-        return (position.priority is None, position.priority or 0.0)
-
-    ways = book.tree.shortest_ways(book.tree.roots)
+def _leaves(book: StoredBook, top: int) -> Iterator[TodoRow]:
+    ways = book.tree.shortest_ways()
     # other positions lost their root when a move was excluded or a root removed
     reached = {*book.tree.roots, *ways}
     found = [one for one in book.tree.ordered() if one.key in reached and one.state == LEAF]
-    rows = []
-    for position in sorted(found, key=rank)[: top or None]:
-        target = _line_position(book, book.tree.line(position.key, ways))
-        rows.append(UnsearchedLeaf(target=target, priority=position.priority))
-    return Todo(book.row.name, "leaves", tuple(rows))
+    found.sort(key=lambda position: (position.priority is None, position.priority or 0.0))
+    for position in found[: top or None]:
+        yield TodoRow.of(book, book.tree.line(position.key, ways), priority=position.priority)
 
 
 class _Gaps:
@@ -183,8 +167,7 @@ class _Gaps:
         with suppress(BookConfigError):  # another version wrote the configuration
             config = stored_config(book.row.config, book.row.name)
             self._excluded, self._only, self._max_ply = config.excluded, config.only, config.max_ply
-        found = counts(store, book.tree.positions)
-        self._games = {key: {row.move: row.games for row in moves} for key, moves in found.items()}
+        self._games = games_by_move(store, book.tree.positions)
         self._reach, self._ways = book.tree.likeliest_ways(self._shares)
 
     def _shares(self, position: Position) -> dict[str, float]:
@@ -194,28 +177,27 @@ class _Gaps:
             return dict.fromkeys(position.moves, 1.0)
         return {move.move: reply_share(counts, move.move, move.p) for move in position.moves.values()}
 
-    def found(self, top: int) -> Todo:
+    def rows(self, top: int) -> list[TodoRow]:
         """Returns the gaps, the likeliest first, at most `top` (0: all)."""
-        found: list[tuple[float, int, str, MissingReply]] = []
+        found: list[tuple[float, int, str, TodoRow]] = []
         bar = 0.0  # less likely gaps are not among the `top` best
         reached = [one for one in enumerate(self._book.tree.ordered()) if one[1].key in self._reach]
         for number, position in sorted(reached, key=lambda one: -self._reach[one[1].key]):
             if self._reach[position.key] < bar:
                 break
-            found += ((-row.reach, number, row.target.move or "", row) for row in self._at(position))
+            found += ((-(row.reach or 0.0), number, row.move or "", row) for row in self._at(position))
             if top and len(found) >= 2 * top:
                 found = sorted(found, key=itemgetter(0, 1, 2))[:top]
                 bar = -found[-1][0]
-        rows = [row for *_, row in sorted(found, key=itemgetter(0, 1, 2))[: top or None]]
-        return Todo(self._book.row.name, "gaps", tuple(rows))
+        return [row for *_, row in sorted(found, key=itemgetter(0, 1, 2))[: top or None]]
 
-    def _at(self, position: Position) -> Iterator[MissingReply]:
+    def _at(self, position: Position) -> Iterator[TodoRow]:
         """Yields the gaps at a position."""
         book, side, reach = self._book, self._book.row.side, self._reach[position.key]
         line = book.tree.line(position.key, self._ways)
         own = is_own_turn(side, position.turn)
         if own and position.state == LEAF:
-            yield MissingReply(target=_line_position(book, line), reach=reach, p=None, games=0)
+            yield TodoRow.of(book, line, reach=reach)
         if (own and side != BOTH) or position.state != OPEN:
             return
         if position.key in self._only or position.ply + 1 >= self._max_ply:
@@ -229,6 +211,5 @@ class _Gaps:
         for move, p in zip(moves, priors, strict=True):
             name, games = move.uci(), counts.get(move.uci(), 0)
             if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
-                target = _line_position(book, line, name, board.san(move))
                 likely = reach * reply_share(counts, name, p)
-                yield MissingReply(target=target, reach=likely, p=p, games=games)
+                yield TodoRow.of(book, line, name, board.san(move), reach=likely, p=p, games=games)

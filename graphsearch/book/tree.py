@@ -3,8 +3,7 @@
 Plies keep the graph of a book free of cycles: a move to a position at no larger ply (a lost tempo, or a line
 that returns) counts with its own edge's value, and is on no path to a leaf.
 
-    value = best of -(child's value) and of the moves outside the book          (backup `minimax`)
-    value = (rest + sum n * -(child's value)) / N                                (backup `q`)
+    value = best of -(child's value) and of the moves outside the book
     reach = min over moves of cost(move) + (child's reach); a leaf has 0
 """
 
@@ -20,7 +19,6 @@ import chess
 
 from ..position.notation import ply_of
 from ..position.values import cp_of, negate
-from ..search.puct import exploration_term, score
 from .config import Expansion
 
 MAX_LOSS = 10_000  # centipawns, so that a missed mate does not outweigh everything else
@@ -39,7 +37,6 @@ class BookMove:
       p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
       value: of the book when its row was last written; None if it was unknown then.
       loss, games: when it was added: centipawns against the best move, imported games with it.
-      visits: searches of leaves below it.
       since: number of the book's run that added it.
     """
 
@@ -54,7 +51,6 @@ class BookMove:
     value: float | None = None
     loss: int | None = None
     games: int = 0
-    visits: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +63,6 @@ class Position:
       searches: number of searches to the limit. n: node N after the last one.
       value: of the book; None before the first search.
       outside, outside_move: best value among visited moves outside the book, and that move, or None.
-      rest: V + sum n * E over the moves outside the book.
       priority: of a leaf when a build last ended, the smaller the sooner; None: none.
       since: number of the book's run that last searched it, or added it.
       moves: those of the book, by UCI move. parents: keys of positions with a move to this one.
@@ -84,7 +79,6 @@ class Position:
     value: float | None = None
     outside: float | None = None
     outside_move: str | None = None
-    rest: float = 0.0
     priority: float | None = None
     moves: dict[str, BookMove] = field(default_factory=dict)
     parents: set[str] = field(default_factory=set)
@@ -108,10 +102,10 @@ class BookLine:
     moves: tuple[str, ...] = ()
     sans: tuple[str, ...] = ()
 
-
-def line_of(keys: Sequence[str], moves: Sequence[BookMove]) -> BookLine:
-    """Returns the line of positions, given by key, and the moves between them."""
-    return BookLine(tuple(keys), tuple(move.move for move in moves), tuple(move.san for move in moves))
+    @classmethod
+    def of(cls, keys: Sequence[str], moves: Sequence[BookMove]) -> BookLine:
+        """Returns the line of positions, given by key, and the moves between them."""
+        return cls(tuple(keys), tuple(move.move for move in moves), tuple(move.san for move in moves))
 
 
 Ways = dict[str, tuple[str, BookMove]]  # by key of a position: the position before it, and the move
@@ -130,7 +124,7 @@ class BookTree:
     """
 
     def __init__(self, expansion: Expansion | None = None) -> None:
-        """`expansion`: how values are backed up, and the next leaf is chosen."""
+        """`expansion`: how the next leaf is chosen."""
         self.expansion = expansion or Expansion()
         self.positions: dict[str, Position] = {}
         self.roots: list[str] = []
@@ -233,30 +227,18 @@ class BookTree:
 
     def _compute(self, position: Position) -> bool:
         """Computes value and reach from the moves; returns whether one of them changed."""
+        value = position.value
+        reach = 0.0 if position.state == LEAF and position.key not in self.taken else None
         if position.state == OPEN:
             values = self.values(position)
-            value = self._value(position, values)
-            reach = self._reach(position, values)
-        else:
-            value = position.value
-            reach = 0.0 if position.state == LEAF and position.key not in self.taken else None
+            value = _best(position, values)
+            reach = min((cost + reach for _, cost, reach in self._steps(position, values)), default=None)
         if value != position.value:
             self.unsettled.add(position.key)
             self.changed.add(position.key)
         has_changed = (value, reach) != (position.value, position.reach)
         position.value, position.reach = value, reach
         return has_changed
-
-    def _value(self, position: Position, values: dict[str, float | None]) -> float | None:
-        if self.expansion.value == "minimax":
-            return _best(position, values)
-        total = position.rest
-        for name, value in values.items():
-            total += position.moves[name].n * (0.0 if value is None else value)
-        return max(-1.0, min(1.0, total / max(1, position.n)))
-
-    def _reach(self, position: Position, values: dict[str, float | None]) -> float | None:
-        return min((cost + reach for _, cost, reach in self._steps(position, values)), default=None)
 
     def _steps(
         self, position: Position, values: dict[str, float | None]
@@ -289,60 +271,33 @@ class BookTree:
 
     def next_line(self) -> BookLine | None:
         """Returns the line to the next leaf by the policy of expansion; None: there is none."""
-        roots = [self.positions[root] for root in self.roots if self.positions[root].reach is not None]
-        if not roots:
+        roots = [self.positions[root] for root in self.roots]
+        position = min(
+            (root for root in roots if root.reach is not None),
+            key=lambda root: root.reach or 0.0,
+            default=None,
+        )
+        if position is None:
             return None
-        position = min(roots, key=self._worth_of_root)
         keys, moves = [position.key], list[BookMove]()
         while position.state == OPEN:
-            move = self._next_move(position)
+            steps = self._steps(position, self.values(position))
+            # of equally cheap moves, the likelier one
+            move, _, _ = min(steps, key=lambda step: (step[1] + step[2], -step[0].p, step[0].move))
             moves.append(move)
             position = self.positions[move.child]
             keys.append(position.key)
-        return line_of(keys, moves)
-
-    def _next_move(self, position: Position) -> BookMove:
-        """Returns the first move of the cheapest path to a leaf; by `puct`, the move with the largest Q + U.
-
-        Of equal moves, the likelier one. A visit of `puct` is a search of the book; an unknown Q is that of
-        the position.
-        """
-        values, here = self.values(position), position.value or 0.0
-        term = exploration_term(self._visits(position), self.expansion.cpuct, 1.0, 0.0)
-
-        def rank(step: tuple[BookMove, float, float]) -> tuple[float, float, str]:
-            move, cost, reach = step
-            if self.expansion.policy != "puct":
-                return cost + reach, -move.p, move.move
-            value = values[move.move]
-            q = here if value is None else value
-            return -score(q, term * move.p, 1 + move.visits), -move.p, move.move
-
-        return min(self._steps(position, values), key=rank)[0]
-
-    def _worth_of_root(self, position: Position) -> tuple[float, int]:
-        is_puct = self.expansion.policy == "puct"
-        worth = self._visits(position) if is_puct else position.reach or 0.0
-        return worth, self.roots.index(position.key)
-
-    def _visits(self, position: Position) -> int:
-        return position.searches + sum(move.visits for move in position.moves.values())
-
-    def count_visit(self, line: BookLine) -> None:
-        """Counts a search on the moves that led to it."""
-        for key, move in zip(line.keys, line.moves, strict=False):
-            self.positions[key].moves[move].visits += 1
-            self.changed.add(key)
+        return BookLine.of(keys, moves)
 
     # -------------------------------------------------------------- paths
     def ordered(self) -> list[Position]:
         """Returns the positions by ply: a move that goes on leads to a later one."""
         return sorted(self.positions.values(), key=attrgetter("ply", "key"))
 
-    def shortest_ways(self, roots: Iterable[str]) -> Ways:
-        """Returns the way to every position on a shortest line from some roots."""
+    def shortest_ways(self) -> Ways:
+        """Returns the way to every position on a shortest line from a root."""
         found: Ways = {}
-        front = list(roots)
+        front = list(self.roots)
         seen = set(front)
         for key in front:
             for move in self.positions[key].moves.values():
@@ -378,18 +333,11 @@ class BookTree:
             before, move = ways[keys[-1]]
             keys.append(before)
             moves.append(move)
-        return line_of(keys[::-1], moves[::-1])
+        return BookLine.of(keys[::-1], moves[::-1])
 
     def reachable(self) -> set[str]:
         """Returns the keys of all positions reachable from a root."""
-        found: set[str] = set()
-        waiting = list(self.roots)
-        while waiting:
-            key = waiting.pop()
-            if key not in found:
-                found.add(key)
-                waiting += [move.child for move in self.positions[key].moves.values()]
-        return found
+        return {*self.roots, *self.shortest_ways()}
 
     def lengthen(self) -> None:
         """Raises the plies of positions whose shortest path from a root is gone."""
@@ -425,26 +373,6 @@ class BookTree:
                     heapq.heappush(heap, (child.ply, child.key))
         return found
 
-    def line_to(self, key: str) -> BookLine | None:
-        """Returns a shortest line from a root to a position; None if none leads there."""
-        keys, moves = [key], list[BookMove]()
-        while keys[-1] not in self.roots:
-            found = self._shorter(self.positions[keys[-1]])
-            if found is None:
-                return None
-            keys.append(found[0].key)
-            moves.append(found[1])
-        return line_of(keys[::-1], moves[::-1])
-
-    def _shorter(self, position: Position) -> tuple[Position, BookMove] | None:
-        """Returns a parent at a smaller ply, the nearest to a root, and its move to the position."""
-        above = [self.positions[key] for key in position.parents]
-        above = [parent for parent in above if parent.ply < position.ply]
-        if not above:
-            return None
-        parent = min(above, key=lambda found: (found.ply, found.key))
-        return parent, next(m for m in parent.moves.values() if m.child == position.key)
-
 
 def _best(position: Position, values: dict[str, float | None]) -> float | None:
     return max((v for v in (*values.values(), position.outside) if v is not None), default=None)
@@ -467,8 +395,7 @@ LEAST_P = 1e-6
 def cost_of(expansion: Expansion, p: float, loss: float, rank: int) -> float:
     """Returns the cost of a move in the path to a leaf, by the policy of expansion.
 
-    `cost`: `per_ply + per_loss * loss - per_log_p * ln p + per_move * rank`; `dropout`: `1 + alpha * loss`;
-    `puct`: `-ln p`, for lists of leaves: its choice does not depend on it.
+    `cost`: `per_ply + per_loss * loss - per_log_p * ln p + per_move * rank`; `dropout`: `1 + alpha * loss`.
 
     Args:
       loss: in pawns. rank: number of book moves of the position before it.
@@ -476,11 +403,9 @@ def cost_of(expansion: Expansion, p: float, loss: float, rank: int) -> float:
     >>> cost_of(Expansion(policy="dropout", alpha=10.0), 0.5, 0.25, 0)
     3.5
     """
-    log_p = math.log(max(p, LEAST_P))
-    if expansion.policy == "puct":
-        return -log_p
     if expansion.policy == "dropout":
         return 1.0 + expansion.alpha * loss
+    log_p = math.log(max(p, LEAST_P))
     return (
         expansion.per_ply
         + expansion.per_loss * loss

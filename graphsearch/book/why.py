@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import chess
 
@@ -18,13 +18,13 @@ from ..base.errors import GraphSearchError
 from ..position.board import board_of, check, fen_of, key_text
 from ..store.apart import completed_reader
 from ..store.store import Store
-from ..store.tables.books import BookRow, book_named, books
+from ..store.tables.books import BookRow, books
 from ..store.tables.games import games_by_move
-from . import rows
-from .config import BookConfig, stored_config
+from .config import stored_config
 from .decide import Verdict
 from .growth import Growth, known_moves
-from .tree import OPEN, BookTree
+from .rows import StoredBook
+from .tree import OPEN, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,13 @@ class Why:
     """A position of a book, explained.
 
     Attributes:
-      book: its name. position: FEN. key: as `key_text` has it.
-      found: whether the book has it. state: `leaf`, `open` or `end`; None if not found.
-      ply: in the book; None if it is not there. line: a shortest line, in SAN, from the start of
-        the game where the moves to the root are known, else from the root; empty for a root without moves.
-      searches, n: number of its searches, node N after the last. value: of the book, for the side to move.
-      outside, outside_san: best value among the moves outside the book, and that move.
+      book: its name. position: FEN.
+      found: whether the book has it. at: its position in the book, else one that was never searched.
+      line: a shortest line, in SAN, from the start of the game where the moves to the root are known, else
+        from the root; empty for a root without moves.
+      outside_san: the best move outside the book.
       priority, rank, leaves: of a leaf: its cost, its rank in that order from 1, the number of leaves.
       verdicts: on every legal move as of now, best value first; empty if nothing was searched here.
-      since: by UCI move of the book, the number of the run that added it.
       left_at: of a position that is not in the book: the last position of the book on the path there, and the
         verdict on the next move (None: that position was not searched, or is an end). The path is the given
         game; None: it was never in the book.
@@ -49,30 +47,40 @@ class Why:
 
     book: str
     position: str
-    key: str
     found: bool
-    state: str | None
-    ply: int | None
+    at: Position
     line: str
-    searches: int
-    n: int
-    value: float | None
-    outside: float | None
     outside_san: str | None
     priority: float | None
     rank: int | None
     leaves: int
     verdicts: tuple[Verdict, ...]
-    since: dict[str, int]
     left_at: LeftAt | None
     roots: tuple[str, ...]
 
+    @property
+    def state(self) -> str | None:
+        """Its state in the book: `leaf`, `open` or `end`; None if it is not there."""
+        return self.at.state if self.found else None
+
+    @property
+    def ply(self) -> int | None:
+        """Its ply in the book; None if it is not there."""
+        return self.at.ply if self.found else None
+
+    @property
+    def since(self) -> dict[str, int]:
+        """By UCI move of the book, the number of the run that added it."""
+        return {move.move: move.since for move in self.at.moves.values()}
+
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book why`."""
-        names = "book position key found state ply line searches n value outside outside_move=outside_san"
+        names = (
+            "book position key=at.key found state ply line searches=at.searches n=at.n value=at.value"
+            " outside=at.outside outside_move=outside_san priority rank leaves"
+        )
         moves = [v.as_dict() | {"since_run": self.since.get(v.candidate.move)} for v in self.verdicts]
-        first = picked(self, f"{names} priority rank leaves")
-        return first | {"moves": moves} | picked(self, "left_at roots")
+        return picked(self, names) | {"moves": moves} | picked(self, "left_at roots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
     """
     check(board)
     with Store.open(path, read_only=True) as store:
-        return _BookReader(store, book_named(store, name)).why(board)
+        return _BookReader(store, name).why(board)
 
 
 def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdict, ...]]:
@@ -121,7 +129,7 @@ def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdic
       InvalidParameterError: if the file has no such book.
       StoreError: if it cannot be read.
     """
-    return _BookReader(store, book_named(store, name)).verdicts
+    return _BookReader(store, name).verdicts
 
 
 def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset[str] | None]:
@@ -146,47 +154,31 @@ def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset
 class _BookReader:
     """One book of an open file."""
 
-    def __init__(self, store: Store, book: BookRow) -> None:
-        self._read = completed_reader(store)
-        self._name = book.name
-        self.config: BookConfig = stored_config(book.config, book.name)
-        self.tree = BookTree(self.config.expansion)
-        with store.reading() as connection:
-            found = rows.read_tree(connection, book.id, self.tree)
-        self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
-        self._roots = tuple(fen for _, fen, _ in found)
-        self._fens = {key: fen for key, fen, _ in found}
+    def __init__(self, store: Store, name: str | None) -> None:
+        self._read, self._book = completed_reader(store), StoredBook(store, name)
+        self.config, self.tree = stored_config(self._book.row.config, self._book.row.name), self._book.tree
+        self.tree.expansion = self.config.expansion
         self.tree.update(self.tree.positions)
         self._growth = Growth(self.config, self.tree, 0, self._read, partial(games_by_move, store))
 
     def why(self, board: chess.Board) -> Why:
         """Returns the explanation of a position."""
-        key = key_text(board)
-        position = self.tree.positions.get(key)
-        reached, positions = self.tree.costs(), self.tree.positions
-        costs = {leaf: cost for leaf, cost in reached.items() if positions[leaf].reach == 0.0}
-        place = sorted(costs.values()).index(costs[key]) + 1 if key in costs else None
-        outside = position.outside_move if position else None
+        key, positions, fen = key_text(board), self.tree.positions, fen_of(board)
+        at = positions.get(key) or Position(key=key, fen=fen, ply=0, since=0)
+        costs = {leaf: cost for leaf, cost in self.tree.costs().items() if positions[leaf].reach == 0.0}
         return Why(
-            book=self._name,
-            position=fen_of(board),
-            key=key,
-            found=position is not None,
-            state=position.state if position else None,
-            ply=position.ply if position else None,
-            line=self._line(key) if position else "",
-            searches=position.searches if position else 0,
-            n=position.n if position else 0,
-            value=position.value if position else None,
-            outside=position.outside if position else None,
-            outside_san=board.san(chess.Move.from_uci(outside)) if outside else None,
+            book=self._book.row.name,
+            position=fen,
+            found=key in positions,
+            at=at,
+            line=self._line(key),
+            outside_san=board.san(chess.Move.from_uci(at.outside_move)) if at.outside_move else None,
             priority=costs.get(key),
-            rank=place,
+            rank=sorted(costs.values()).index(costs[key]) + 1 if key in costs else None,
             leaves=len(costs),
             verdicts=self.verdicts(board),
-            since={m.move: m.since for m in position.moves.values()} if position else {},
-            left_at=None if position else self._left_at(board),
-            roots=self._roots,
+            left_at=None if key in positions else self._left_at(board),
+            roots=tuple(self._book.roots.values()),
         )
 
     def verdicts(self, board: chess.Board) -> tuple[Verdict, ...]:
@@ -199,13 +191,8 @@ class _BookReader:
         return tuple(_as_it_stands(verdict, board) for verdict in found)
 
     def _line(self, key: str) -> str:
-        line = self.tree.line_to(key)
-        if line is None:
-            return ""
-        root = line.keys[0]
-        return rows.whole_line(
-            self.config.text, self._fens.get(root, self.tree.positions[root].fen), line.sans
-        )
+        line = self.tree.line(key, self.tree.shortest_ways())
+        return self._book.text(line) if line.keys[0] in self.tree.roots else ""
 
     def _left_at(self, board: chess.Board) -> LeftAt | None:
         """Returns the position where a board's game leaves the book; None if it was never in the book."""
@@ -279,12 +266,7 @@ class BookChanges(Answer):
     changes: tuple[BookChange, ...]
 
 
-class _Move(NamedTuple):
-    """A move of a book: position key and move, the run that added it, and the move as a change."""
-
-    place: tuple[str, str]
-    run: int
-    change: BookChange
+Moves = Iterator[tuple[tuple[str, str], int, BookChange]]  # key and move, the run that added it, the move
 
 
 def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: int = 20) -> list[BookChanges]:
@@ -312,23 +294,23 @@ def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> l
     with Store.open(path, read_only=True) as store:
         found = []
         for book in books(store):
-            come = [move.change for move in _moves(store, book) if move.run >= run]
+            come = [change for _, since, change in _moves(store, book) if since >= run]
             most = tuple(nlargest(top, come, key=attrgetter("n")))
             found.append(_with_reasons(BookChanges(book.name, len(come), 0, most), store))
     return found
 
 
-def _moves(store: Store, book: BookRow | None) -> Iterator[_Move]:
+def _moves(store: Store, book: BookRow | None) -> Moves:
     """Yields the moves of a book; none for None."""
     for key, move, fen, san, rule, n, value, loss, run in (
         store.query(_MOVES, (book.id,), *_COLUMNS) if book else ()
     ):
-        yield _Move((key, move), run or 0, BookChange(fen, move, san, True, rule, "", n, value, loss))
+        yield (key, move), run or 0, BookChange(fen, move, san, True, rule, "", n, value, loss)
 
 
-def _compared(name: str, old: Iterator[_Move], new: Iterator[_Move], top: int) -> BookChanges:
+def _compared(name: str, old: Moves, new: Moves, top: int) -> BookChanges:
     """Returns the moves that only one of two books has."""
-    before, after = ({move.place: move.change for move in moves} for moves in (old, new))
+    before, after = ({place: change for place, _, change in moves} for moves in (old, new))
     went = [replace(change, came=False) for place, change in before.items() if place not in after]
     came = [change for place, change in after.items() if place not in before]
     return BookChanges(name, len(came), len(went), tuple(nlargest(top, went + came, key=attrgetter("n"))))

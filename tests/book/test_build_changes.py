@@ -5,38 +5,23 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import chess
-import pytest
 
-from graphsearch.base.errors import GraphSearchError, InvalidParameterError
-from graphsearch.book.build import build
-from graphsearch.book.config import BookConfig, BuildSettings, Expansion, Leaf, Root, Window, parse_config
+from graphsearch.book.config import BookConfig, Root, Window, parse_config
 from graphsearch.book.growth import Growth, known_moves
 from graphsearch.book.tree import OPEN
 from graphsearch.book.why import why
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
-from graphsearch.store.tables.books import book_named, books
 
 from ..conftest import Cli
-from ..support.counting import CountingEvaluator
 from ..support.positions import after_line
 from .test_build import SMALL, WIDE, built, config, contents, tree_of_file
 
 
 # ------------------------------------------------------------------ changing one's mind
-def test_a_wider_window_takes_in_more_of_what_is_known(tmp_path: Path) -> None:
-    path, evaluator = tmp_path / "a.graph", CountingEvaluator()
-    narrow, wide = config(windows=(Window(),), max_ply=2), config(text="two", max_ply=2)
-    small = built(path, narrow, evaluator=evaluator)
-    large = built(path, wide, evaluator=evaluator)
-    assert large.positions > small.positions
-    assert evaluator.paid_once
-
-
 def test_more_plies_go_on_at_the_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     built(path, config(max_ply=1))
@@ -79,19 +64,6 @@ def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
     assert tree_of_file(path, found).positions[key_text(board)].moves["a2a4"].rule == "reply_games"
 
 
-def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
-    path, evaluator = tmp_path / "a.graph", CountingEvaluator()
-    built(path, config(max_ply=2), evaluator=evaluator)
-    built(path, config(name="black", side="black", max_ply=2), evaluator=evaluator)
-    assert evaluator.paid_once
-    with Store.open(path, read_only=True) as store:
-        assert [book.name for book in books(store)] == ["b", "black"]
-        with pytest.raises(InvalidParameterError, match="several books; name one: 'b', 'black'"):
-            book_named(store, None)
-        with pytest.raises(InvalidParameterError, match="no book 'c'; it has 'b', 'black'"):
-            book_named(store, "c")
-
-
 def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
     from graphsearch.store.rewrite import compact
 
@@ -126,17 +98,13 @@ def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_pat
     """Known positions have other values than the edges to them: moves that are added change places."""
     root = Root(chess.Board("8/8/8/8/8/k7/p7/K7 b - - 0 1"), "root 1")
     window = Window(own_cp=30, own_moves=3)
-    for value in ("minimax", "q"):
-        expansion = Expansion(value=value)
-        found = config(side="both", roots=(root,), windows=(window,), max_ply=12, expansion=expansion)
-        built(tmp_path / f"{value}.graph", found, 160)
-        assert admitted_but_missing(tmp_path / f"{value}.graph", found) == []
+    found = config(side="both", roots=(root,), windows=(window,), max_ply=12)
+    built(tmp_path / "a.graph", found, 160)
+    assert admitted_but_missing(tmp_path / "a.graph", found) == []
 
 
-@pytest.mark.parametrize("value", ["minimax", "q"])
-def test_a_likely_reply_comes_in_when_it_is_among_the_best_so_many(tmp_path: Path, value: Any) -> None:
-    windows = (Window(reply_p=0.02, reply_moves=2),)
-    found = config(windows=windows, max_ply=6, expansion=Expansion(value=value))
+def test_a_likely_reply_comes_in_when_it_is_among_the_best_so_many(tmp_path: Path) -> None:
+    found = config(windows=(Window(reply_p=0.02, reply_moves=2),), max_ply=6)
     built(tmp_path / "a.graph", found, 120)
     assert admitted_but_missing(tmp_path / "a.graph", found) == []
 
@@ -149,13 +117,6 @@ def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
     found = replace(first, excluded=excluded)
     built(tmp_path / "b.graph", found, 160)
     assert admitted_but_missing(tmp_path / "b.graph", found) == []
-
-
-def test_a_time_that_is_none_leaves_no_trace(tmp_path: Path) -> None:
-    for seconds in (0.0, -1.0, float("nan")):
-        with pytest.raises(GraphSearchError, match="time must be"):
-            build(tmp_path / "a.graph", config(), settings=BuildSettings(seconds=seconds))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path: Path) -> None:
@@ -183,11 +144,3 @@ def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: 
     assert status["leaf"] == 0
     again = built(path, config(text="three", roots=two, max_ply=2))
     assert (again.positions, again.searched) == (first.positions, 0)
-
-
-def test_a_search_with_little_to_evaluate_ends_by_its_visits(tmp_path: Path) -> None:
-    board = chess.Board("8/8/8/8/8/k7/8/K6R b - - 0 1")
-    found = config(roots=(Root(board, "root 1"),), max_ply=1, leaf=Leaf(evaluations=5000))
-    report = built(tmp_path / "a.graph", found, evaluator=None)
-    assert report.ended == "complete"
-    assert report.visits <= 20 * 5000

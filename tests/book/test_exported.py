@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import chess
@@ -111,21 +110,3 @@ def test_the_command_exports_what_the_rules_admit_and_with_all_the_rest(
     assert len(few.read_bytes()) < len(most.read_bytes())
     refused = cli("export", book, "--all", "-o", most)
     assert (refused.code, "--all" in refused.err) == (2, True)
-
-
-def test_a_book_in_pgn_has_the_same_moves(book: Path) -> None:
-    out = io.BytesIO()
-    export("pgn", book, out, Selection(book="white", admits=admitted_moves))
-    game = chess.pgn.read_game(io.StringIO(out.getvalue().decode()))
-    assert game is not None
-    written = {
-        node.board().fen(): {one.move.uci() for one in node.variations} for node in (game, *_nodes(game))
-    }
-    for board, moves in walked(book, after_line(LINE), keeps_all=False):
-        assert written.get(board.fen(), set()) <= moves
-    assert sum(map(len, written.values())) > 10
-
-
-def _nodes(game: chess.pgn.GameNode) -> list[chess.pgn.GameNode]:
-    found = list(game.variations)
-    return [node for child in found for node in (child, *_nodes(child))]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import chess
 import pytest
 
-from graphsearch.base.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
+from graphsearch.base.errors import InvalidParameterError, StoreLockedError
 from graphsearch.book import build as building
 from graphsearch.book import queue
 from graphsearch.book.build import build
@@ -21,7 +20,6 @@ from graphsearch.book.queue import (
     add,
     drop,
     drop_all,
-    from_games,
     from_lines,
     items,
     set_state,
@@ -119,26 +117,6 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> N
         assert [item.id for item in waiting(store, "any")] == [1, 2]
 
 
-def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.store.file.WAIT_SECONDS", 0.1)
-    with Store.open(graph) as store, store.transaction(), pytest.raises(StoreError, match="locked"):
-        add(graph, [START])
-    assert list(items(graph)) == []
-
-
-def test_a_failure_keeps_what_was_added_before_it(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "ROWS", 2)
-
-    def entries() -> Iterator[NewItem]:
-        yield from (START, LINE)
-        yield NewItem(chess.STARTING_FEN, ("d2d4",))
-        raise InvalidPositionError("no position")
-
-    with pytest.raises(InvalidPositionError):
-        add(graph, entries())
-    assert [item.id for item in items(graph)] == [1, 2]
-
-
 # -------------------------------------------------------------------- entries
 
 
@@ -164,17 +142,6 @@ def test_every_line_of_a_text_is_a_position_a_line_or_a_problem() -> None:
     ]
     assert [given.item.origin for given in found if given.item][:2] == ["line 3", "line 4"]
     assert [given.problem.split(":")[0] for given in found if not given.item] == ["line 8", "line 9"]
-
-
-def test_each_game_is_a_line(tmp_path: Path) -> None:
-    path = tmp_path / "g.pgn"
-    path.write_text('1. e4 e5 2. Nf3 *\n\n[White "B"]\n\n1. d4 Ke4 *\n\n[White "C"]\n\n1. c4 *\n')
-    found = list(from_games(path, ply=2))
-    assert [given.item and given.item.moves for given in found] == [("e2e4", "e7e5"), None, ("c2c4",)]
-    assert "breaks off after 1 ply" in found[1].problem
-    assert [given.item and given.item.origin for given in from_games(path, only=[3])] == ["g.pgn, game 3"]
-    with pytest.raises(InvalidPositionError, match="has no game 4"):
-        list(from_games(path, only=[4]))
 
 
 # ------------------------------------------------------------------ while a book is built

@@ -49,7 +49,6 @@ def test_everything_is_read() -> None:
         moves = "e4 Kd7"
         [expansion]
         policy = "cost"
-        value = "q"
         per_ply = 2
         per_loss = 5
         per_log_p = 0
@@ -86,9 +85,7 @@ def test_everything_is_read() -> None:
         Window(plies=[0, 12], own_cp=15, reply_p=0.05, reply_games=20),
         Window(plies=[13], own_cp=5, own_moves=2, reply_cp=30),
     )
-    assert book.expansion == Expansion(
-        policy="cost", value="q", per_ply=2, per_loss=5, per_log_p=0, per_move=0.5
-    )
+    assert book.expansion == Expansion(policy="cost", per_ply=2, per_loss=5, per_log_p=0, per_move=0.5)
     assert book.leaf == Leaf(evaluations=None, visits=50, params={"MinibatchSize": "32", "gather": "classic"})
     key = key_text(book.roots[0].board)
     assert (book.forced, book.excluded) == ({key: ("c2c4", "g1f3")}, {key: ("c1g5",)})
@@ -98,18 +95,6 @@ def test_everything_is_read() -> None:
         (("value.PolicyTemperature", "1.5"),),
     )
     assert book.notes == ()
-
-
-def test_what_is_not_said_or_said_in_parts_is_taken_as_meant() -> None:
-    book = parsed("[[window]]\nreply_p = 0.1\n[[window]]\nown_cp = 0\n[[window]]\nown_moves = 3")
-    assert [window.own_moves for window in book.windows] == [1, None, 3]
-    book = parsed(
-        '[[force]]\nplay = ["e4"]\n[[force]]\nplay = ["d4", "e4"]\nonly = true\n'
-        '[[force]]\nmoves = "e4"\nplay = ["c5, e5"]'
-    )
-    assert list(book.forced.values()) == [("e2e4", "d2d4"), ("c7c5", "e7e5")]
-    assert book.only == {key_text(chess.Board())}
-    assert parsed("[leaf]\nparams.CPuct = 2\n").leaf == parsed("[leaf]\nparams = { CPuct = 2 }\n").leaf
 
 
 def test_all_games_give_their_distinct_positions_and_what_is_left_out_is_noted(games: Path) -> None:
@@ -159,7 +144,7 @@ def test_every_key_and_its_default_is_documented() -> None:
         assert part, section
         for key in keys:
             assert f"| `{key}`" in part, f"{section}.{key}"
-    for name in ("cpuct", "alpha", "per_ply", "per_loss", "per_log_p", "per_move"):
+    for name in ("alpha", "per_ply", "per_loss", "per_log_p", "per_move"):
         assert f"| `{name}` | {getattr(Expansion(), name):g} |" in text
 
 

@@ -88,17 +88,6 @@ def test_a_move_outside_the_book_keeps_the_value_up_or_down() -> None:
     assert tree.positions["a"].value == -0.8, "both moves of the root are refuted from outside the book"
 
 
-def test_the_mean_weighs_moves_by_their_visits() -> None:
-    plies = {"a": 0, "b": 1, "c": 1}
-    edges = {"a": [("x", "b", {"n": 6, "q": 0.5}), ("y", "c", {"n": 3, "q": -0.5})]}
-    tree = tree_of(Expansion(policy="dropout", value="q"), plies, edges)
-    tree.positions["a"].rest, tree.positions["a"].n = 0.2, 10
-    tree.update(["a"])
-    assert tree.positions["a"].value == pytest.approx((0.2 + 6 * 0.5 - 3 * 0.5) / 10)
-    end(tree, "b", 1.0)
-    assert tree.positions["a"].value == pytest.approx((0.2 - 6 * 1.0 - 3 * 0.5) / 10)
-
-
 def test_a_move_back_counts_with_its_own_edge_and_closes_no_circle() -> None:
     plies = {"a": 0, "b": 1, "c": 2}
     edges = {
@@ -148,36 +137,6 @@ def test_cost_adds_loss_unlikeliness_and_breadth() -> None:
     assert costs["c"] == pytest.approx(1.0 + 3.0 * 0.2 + 0.7 * -math.log(0.2) + 0.25)
     way = next_line(tree)
     assert way.keys[-1] == min("cd", key=lambda name: costs[name])
-
-
-def test_puct_visits_moves_by_value_prior_and_visits() -> None:
-    plies = {"a": 0, "b": 1, "c": 1}
-    edges = {"a": [("x", "b", {"q": 0.1, "p": 0.7}), ("y", "c", {"q": 0.2, "p": 0.3})]}
-    tree = tree_of(Expansion(policy="puct", cpuct=2.0), plies, edges)
-    a = tree.positions["a"]
-    a.searches = 1
-    chosen = []
-    for _ in range(12):
-        way = next_line(tree)
-        visits = 1 + sum(m.visits for m in a.moves.values())
-        scores = {
-            m.move: (m.q or 0) + 2.0 * m.p * math.sqrt(visits) / (1 + m.visits) for m in a.moves.values()
-        }
-        assert way.moves[0] == max(scores, key=lambda move: scores[move])
-        tree.count_visit(way)
-        chosen.append(way.moves[0])
-    assert set(chosen) == {"x", "y"}
-
-
-def test_puct_searches_roots_in_turn() -> None:
-    plies = {"a": 0, "b": 0, "c": 1, "d": 1}
-    edges = {"a": [("x", "c")], "b": [("y", "d")]}
-    tree = tree_of(Expansion(policy="puct"), plies, edges, ["a", "b"])
-    first = next_line(tree)
-    assert first.keys == ("a", "c")
-    tree.count_visit(first)
-    second = next_line(tree)
-    assert second.keys == ("b", "d")
 
 
 # ------------------------------------------------------------------ what windows admit
@@ -233,18 +192,6 @@ def test_of_replies_any_test_admits() -> None:
     assert asked(Window(reply_p=0.2), unseen, side="black").keys() == {"e2e4", "a2a3"}
 
 
-def test_at_most_so_many_replies() -> None:
-    window = Window(reply_cp=1000, reply_moves=3)
-    verdicts = decide(config(window, side="black"), BOARD, 0, known(30, 20, 10, 0, -10))
-    assert rules(verdicts).keys() == {"e2e4", "d2d4", "g1f3"}
-    assert verdicts[3].reason == "loses 30 cp, at most 1000, but 3 better are enough"
-
-
-def test_a_book_of_both_sides_takes_own_moves_everywhere() -> None:
-    window = Window(own_cp=15, own_moves=None, reply_p=0.0)
-    assert asked(window, known(30, 20, -100), side="both") == {"e2e4": "best", "d2d4": "own_cp"}
-
-
 def test_what_a_person_decided_comes_before_windows() -> None:
     found = known(30, 20, 10, 0, None)
     assert asked(Window(), found, forced=ruling("a2a3")) == {"e2e4": "best", "a2a3": "forced"}
@@ -253,13 +200,6 @@ def test_what_a_person_decided_comes_before_windows() -> None:
     assert asked(Window(), found, **alone) == {"a2a3": "forced"}
     elsewhere = {key_text(chess.Board("4k3/8/8/8/8/8/8/4K2R w - - 0 1")): ("e2e4",)}
     assert asked(Window(), found, excluded=elsewhere) == {"e2e4": "best"}
-
-
-def test_what_the_queue_wants_is_taken_unless_it_is_excluded() -> None:
-    found = known(30, 20)
-    assert rules(decide(config(Window()), BOARD, 0, found, ["d2d4"])) == {"e2e4": "best", "d2d4": "queue"}
-    without = config(Window(), excluded=ruling("d2d4"))
-    assert rules(decide(without, BOARD, 0, found, ["d2d4"])) == {"e2e4": "best"}
 
 
 def test_what_was_taken_stays_unless_it_is_excluded() -> None:
@@ -285,9 +225,3 @@ def test_beyond_the_last_ply_and_outside_all_windows_nothing_is_taken() -> None:
     )
     assert len(rules(decide(both, BOARD, 2, known(30, 20)))) == 2, "of two windows the last counts"
     assert len(rules(decide(both, BOARD, 1, known(30, 20)))) == 1
-
-
-def test_a_forced_move_that_a_window_admits_takes_one_of_its_places() -> None:
-    forced = ruling("e2e4")
-    assert asked(Window(), known(30, 20), forced=forced) == {"e2e4": "forced"}
-    assert asked(Window(own_cp=15, own_moves=2), known(30, 20, 16), forced=forced).keys() == {"e2e4", "d2d4"}

@@ -11,7 +11,7 @@ from typing import cast
 
 import chess
 
-from graphsearch.book.rows import read_book
+from graphsearch.book.rows import StoredBook
 from graphsearch.book.tree import BookTree
 from graphsearch.position.board import key_text
 from graphsearch.store.file import FORMAT_VERSION
@@ -84,7 +84,7 @@ class Handmade:
             reading=lambda: nullcontext(connection),
             format_version=FORMAT_VERSION,
         )
-        return read_book(cast(Store, store), self.name).tree
+        return StoredBook(cast(Store, store), self.name, whole=False).tree
 
     def write_to(self, connection: sqlite3.Connection) -> None:
         execute, many = connection.execute, connection.executemany

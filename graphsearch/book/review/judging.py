@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from statistics import pstdev
 
@@ -186,24 +186,50 @@ class Figures(Answer):
 
 
 # ------------------------------------------------------------------ reviews
+@dataclass(frozen=True, slots=True)
+class Value(Answer):
+    """The value of a position or a move for one side: Q, and moves to a proven mate, None without one."""
+
+    json_keys = "q cp mate"
+
+    q: float
+    mate: int | None = None
+
+    @property
+    def cp(self) -> int:
+        """The value in centipawns."""
+        return cp_of(self.q)
+
+    def turned(self, turn: bool = True) -> Value:
+        """Returns the value for the other side if `turn`, else the same."""
+        if not turn:
+            return self
+        return Value(negate(self.q), None if self.mate is None else -self.mate)
+
+
 COLORS = {chess.WHITE: "white", chess.BLACK: "black"}
 
 
 @dataclass(frozen=True, slots=True)
-class MoveReview:
+class MoveReview(Answer):
     """One move of a game. Values are seen by White.
 
     Attributes:
       ply: half-moves before it. number, white: its move number, and whether White plays it.
       position: FEN before it. n: node N there; 0 if the game is over by the rules.
-      q, cp, mate: the value after it; mate is None if none is proven.
+      value: after it.
       best, best_san: the best move. best_line: in SAN; only the best move if the played one has no mark.
-      best_q, best_cp, best_mate: the value after the best move.
+      best_value: after the best move.
       loss: of Q against the best move, in [0, 2]; loss_cp: in centipawns, with values clipped to +-1,000.
       accuracy: in [0, 100]. weight: in the mean of a player's accuracies.
       glyph: `??`, `?`, `?!`, `!` or empty. phase: of the position before it.
       novelty: number of imported games with its position if it is the game's novelty, else None.
     """
+
+    json_keys = (
+        "ply number white move san position n *value best best_san best_line best_q=best_value.q"
+        " best_cp=best_value.cp best_mate=best_value.mate loss loss_cp accuracy weight glyph phase novelty"
+    )
 
     ply: int
     number: int
@@ -212,15 +238,11 @@ class MoveReview:
     san: str
     position: str
     n: int
-    q: float
-    cp: int
-    mate: int | None
+    value: Value
     best: str
     best_san: str
     best_line: tuple[str, ...]
-    best_q: float
-    best_cp: int
-    best_mate: int | None
+    best_value: Value
     loss: float
     loss_cp: int
     accuracy: float
@@ -240,7 +262,7 @@ class GameReview:
     """The review of one game.
 
     Attributes:
-      number, line: of the game in its file. start: FEN. q, cp, mate: value of that position for White.
+      number, line: of the game in its file. start: FEN. value: of that position for White.
       figures: by colour and phase.
     """
 
@@ -249,9 +271,7 @@ class GameReview:
     headers: dict[str, str]
     result: str
     start: str
-    q: float
-    cp: int
-    mate: int | None
+    value: Value
     moves: tuple[MoveReview, ...]
     figures: dict[chess.Color, dict[str, Figures]]
 
@@ -277,7 +297,7 @@ class GameReview:
             name: self.of(color).as_dict() | {"phases": plain(self.figures[color])}
             for color, name in COLORS.items()
         }
-        found = picked(self, "game=number line headers result start q cp mate")
+        found = picked(self, "game=number line headers result start *value")
         return found | {"players": players} | picked(self, "opening moves")
 
 
@@ -356,16 +376,13 @@ def judge(read: Reader, game: SourceGame, novelty: tuple[int, int] | None = None
         found = _move(read, positions[ply], positions[ply + 1], move, spread[ply], ply, novelty)
         moves.append(found)
         figures[found.white][found.phase].add(found)
-    first = positions[0].value.turned(not game.start.turn)
     return GameReview(
         number=game.number,
         line=game.line,
         headers=game.headers,
         result=game.result,
         start=fen_of(game.start),
-        q=first.q,
-        cp=first.cp,
-        mate=first.mate,
+        value=positions[0].value.turned(not game.start.turn),
         moves=tuple(moves),
         figures=figures,
     )
@@ -386,8 +403,6 @@ def _move(
     best, best_value = before.best
     played = after.value.turned()
     loss = 0.0 if move == best else max(0.0, best_value.q - played.q)
-    loss_cp = loss_of(best_value.cp, played.cp) if loss else 0
-    seen, seen_best = played.turned(not white), best_value.turned(not white)
     glyph = _glyph(before, move, loss)
     line = line_of(read, board, best, plies=LINE_PLIES) if glyph else (best,)
     return MoveReview(
@@ -398,17 +413,13 @@ def _move(
         san=board.san(move),
         position=fen_of(board),
         n=before.node.visits if before.node else 0,
-        q=seen.q,
-        cp=seen.cp,
-        mate=seen.mate,
+        value=played.turned(not white),
         best=best.uci(),
         best_san=board.san(best),
         best_line=sans_of(board, line),
-        best_q=seen_best.q,
-        best_cp=seen_best.cp,
-        best_mate=seen_best.mate,
+        best_value=best_value.turned(not white),
         loss=loss,
-        loss_cp=loss_cp,
+        loss_cp=loss_of(best_value.cp, played.cp) if loss else 0,
         accuracy=move_accuracy(loss),
         weight=weight,
         glyph=glyph,
@@ -438,25 +449,6 @@ def _is_good(place: GamePosition, move: chess.Move) -> bool:
         and not (place.came and place.came.to_square == move.to_square)
         and is_only_move(first.q, others, first.p)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The value of a position or a move for one side: Q, and moves to a proven mate."""
-
-    q: float
-    mate: int | None = None
-
-    @property
-    def cp(self) -> int:
-        """The value in centipawns."""
-        return cp_of(self.q)
-
-    def turned(self, turn: bool = True) -> Value:
-        """Returns the value for the other side if `turn`, else the same."""
-        if not turn:
-            return self
-        return Value(negate(self.q), None if self.mate is None else -self.mate)
 
 
 DRAW = Value(0.0)
@@ -596,19 +588,16 @@ class Novelties:
         for move in game.moves:
             walk.push(move)
             keys.append(key_text(walk))
-        counts = tables.counts(self._store, keys)
+        counts = tables.games_by_move(self._store, keys)
         played = [move.uci() for move in (*game.moves, chess.Move.null())]
-        games = [self._games(counts.get(key, ()), move) for key, move in zip(keys, played, strict=True)]
+        others = [dict(counts.get(key, {})) for key in keys]  # games, by move
+        for games, name in zip(others, played, strict=True):
+            if name in games:
+                games[name] = max(0, games[name] - self._own)
         for ply, name in enumerate(played[:-1]):
-            before = sum(games[ply].values())
+            before = sum(others[ply].values())
             if not before:
                 return None
-            if not games[ply].get(name) and not any(games[ply + 1].values()):
+            if not others[ply].get(name) and not any(others[ply + 1].values()):
                 return ply, before
         return None
-
-    def _games(self, moves: Iterable[tables.MoveCounts], played: str) -> dict[str, int]:
-        """Returns the number of other games with each move of a position."""
-        return {
-            found.move: max(0, found.games - (self._own if found.move == played else 0)) for found in moves
-        }

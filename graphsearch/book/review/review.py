@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import chess
 import chess.engine
@@ -31,7 +31,6 @@ from ...evaluators.protocol import Evaluator
 from ...exchange.importing import FileProgress, GivenFile, Input, opened
 from ...exchange.output import Target, check_target, new_output
 from ...exchange.pgn_writing import COLUMNS, header
-from ...position.openings import Opening
 from ...position.pgn import read_game
 from ...search.params import Limits
 from ...search.results import Progress
@@ -136,26 +135,24 @@ def review(
       StoreLockedError: if another process is writing the graph file.
       StoreError: if the graph file cannot be read or written.
     """
-    stop = stop or threading.Event()
-    work = _Review(Path(path), given.name, settings, stop, on_progress, on_game)
+    work = _Review(Path(path), given.name, settings, stop or threading.Event(), on_progress, on_game)
     started = time.monotonic()
 
-    def look_at_stop() -> None:
-        if stop.is_set():
-            raise _StoppedError
-
     def on_bytes(done: int, total: int) -> None:
-        look_at_stop()
-        work.report_progress("Reading", given.name, done, total)
+        work.look_at_stop()
+        work.show("Reading", given.name, done, total)
 
     try:
-        with opened(given, work.path.absolute().parent, on_bytes, look_at_stop) as file:
+        with opened(given, work.path.absolute().parent, on_bytes, work.look_at_stop) as file:
             check_target(settings.pgn, store=work.path, source=None if given.stream else Path(given.name))
             work.count(file)
             with open_session(
-                work.path, evaluator, settings, stop, work.report, ram_bytes=ram_bytes
+                work.path, evaluator, settings, work.stop, work.report, ram_bytes=ram_bytes
             ) as session:
-                work.do(session, file)
+                work.search(session, file)
+                work.look_at_stop()
+                if work.report.chosen > work.report.skipped:
+                    work.write(session, file)
     except _StoppedError:
         work.report.stopped = True
     work.report.seconds = time.monotonic() - started
@@ -166,25 +163,28 @@ class _StoppedError(Exception):
     """The user has stopped the review."""
 
 
+@dataclass(slots=True)
 class _Review:
-    def __init__(
-        self,
-        path: Path,
-        name: str,
-        settings: ReviewSettings,
-        stop: threading.Event,
-        on_progress: OnProgress | None,
-        on_game: OnGame | None,
-    ) -> None:
-        self.path = path
-        visits, choice = settings.limits.visits, settings.choice
-        self.report = ReviewReport(name=name, store=str(path), visits=visits, choice=choice)
-        self._settings = settings
-        self._stop = stop
-        self._on_progress = on_progress
-        self._on_game = on_game
-        self._said_at = 0.0
-        self._positions = 0  # of the chosen games
+    """One call of `review`; `positions`: number of those of the chosen games."""
+
+    path: Path
+    name: str
+    settings: ReviewSettings
+    stop: threading.Event
+    on_progress: OnProgress | None
+    on_game: OnGame | None
+    report: ReviewReport = field(init=False)
+    positions: int = 0
+    shown_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        visits, choice = self.settings.limits.visits, self.settings.choice
+        self.report = ReviewReport(name=self.name, store=str(self.path), visits=visits, choice=choice)
+
+    def look_at_stop(self) -> None:
+        """Ends the review if the user has stopped it."""
+        if self.stop.is_set():
+            raise _StoppedError
 
     # ---------------------------------------------------------- reading
     def count(self, file: Input) -> None:
@@ -195,31 +195,29 @@ class _Review:
           ImportFileError: if the file has no games.
         """
         names: list[str] = []
+        report, choice = self.report, self.settings.choice
 
         def note(headers: dict[str, str]) -> None:
-            self.report.all += 1
+            report.all += 1
             if len(names) < NAMES_SHOWN:
                 names.extend(headers[side] for side in ("White", "Black") if headers.get(side))
 
-        for _, game in wanted_games(file.lines(), self._settings.choice, on_headers=note):
-            self.report.chosen += 1
-            self._positions += len(read_game(game).moves) + 1
-        if not self.report.all:
+        for _, game in wanted_games(file.lines(), choice, on_headers=note):
+            report.chosen += 1
+            self.positions += len(read_game(game).moves) + 1
+        if not report.all:
             raise ImportFileError(f"{file.name} has no games")
-        if not self.report.chosen:
-            raise InvalidParameterError(self._nothing(file.name, names))
-
-    def _nothing(self, name: str, names: list[str]) -> str:
-        known = (
-            f"; players there are {', '.join(dict.fromkeys(names))}" if self._settings.choice.player else ""
-        )
-        return f"none of the {self.report.all:,} games of {name} is of {self._settings.choice}{known}"
+        if not report.chosen:
+            known = f"; players there are {', '.join(dict.fromkeys(names))}" if choice.player else ""
+            raise InvalidParameterError(
+                f"none of the {report.all:,} games of {file.name} is of {choice}{known}"
+            )
 
     def _games(self, file: Input, *, first: bool) -> Iterator[SourceGame]:
         """Yields the readable chosen games; the `first` time, it notes the others in the report."""
         file.rewind()
-        for number, text in wanted_games(file.lines(), self._settings.choice):
-            game = source_game(number, text, bare=self._settings.bare)
+        for number, text in wanted_games(file.lines(), self.settings.choice):
+            game = source_game(number, text, bare=self.settings.bare)
             if isinstance(game, SourceGame):
                 yield game
             elif first:
@@ -227,19 +225,19 @@ class _Review:
                 self.report.problems.append(game)
 
     # ---------------------------------------------------------- working
-    def do(self, session: Session, file: Input) -> None:
-        """Searches, judges and writes."""
-        self._search(session, file)
-        if self._stop.is_set():
-            raise _StoppedError
-        if self.report.chosen > self.report.skipped:
-            self._write(session, file)
-
-    def _search(self, session: Session, file: Input) -> None:
+    def search(self, session: Session, file: Input) -> None:
+        """Searches the positions of the games, the last of each game first."""
         report, began, at = self.report, time.monotonic(), ""
 
         def show(now: Progress | None) -> None:
-            self._say_visits(at, now, began)
+            """Shows the progress; `now`: of the current position, None between two."""
+            unit = report.visits or 1
+            done, visits = (report.searched + report.known) * unit, report.new_visits
+            if now is not None:
+                done += (min(now.visits, unit) if report.visits else 0) - unit
+                visits += now.new_visits
+            rate = visits / max(time.monotonic() - began, 1e-9)
+            self.show("Searching", at, done, self.positions * unit, visits, rate)
 
         def positions() -> Iterator[tuple[None, chess.Board]]:
             nonlocal at
@@ -250,53 +248,37 @@ class _Review:
                     show(None)
                     yield None, board
 
-        for _ in session.run(positions(), on_progress=show if self._on_progress else None):
+        for _ in session.run(positions(), on_progress=show if self.on_progress else None):
             show(None)
         session.finish()
 
-    def _write(self, session: Session, file: Input) -> None:
+    def write(self, session: Session, file: Input) -> None:
+        """Judges the games, and writes them to the output."""
+        pgn, report = self.settings.pgn, self.report
         with ExitStack() as files, Store.open(self.path, read_only=True) as store:
-            output = self._output(files, store)
+            out = None if pgn is None else files.enter_context(new_output(pgn, store=self.path))
+            kind, limits = store.identity.kind.replace(";", ","), limits_text(self.settings.limits)
             novelties = Novelties(store, file.digest)
             for game in self._games(file, first=False):
-                if self._stop.is_set():
-                    raise _StoppedError
+                self.look_at_stop()
                 found = judge(session.read, game, novelties.find(game))
-                self.report.reviewed += 1
-                self.report.players.add(found)
-                self.report_progress("Writing", game.name, self.report.reviewed, self.report.chosen)
-                if output is not None:
-                    output.add(game, found)
-                if self._on_game:
-                    self._on_game(found)
-        if isinstance(self._settings.pgn, (str, os.PathLike)):
-            self.report.output = str(self._settings.pgn)
+                if out is not None:
+                    text = annotated(game, found, f"graphsearch {__version__}, {kind}, {limits}")
+                    out.write(b"\n" * (report.reviewed > 0) + text)
+                report.reviewed += 1
+                report.players.add(found)
+                self.show("Writing", game.name, report.reviewed, report.chosen)
+                if self.on_game:
+                    self.on_game(found)
+        if isinstance(pgn, (str, os.PathLike)):
+            report.output = str(pgn)
 
-    def _output(self, files: ExitStack, store: Store) -> PgnOutput | None:
-        if self._settings.pgn is None:
-            return None
-        out = files.enter_context(new_output(self._settings.pgn, store=self.path))
-        return PgnOutput(out, limits=self._settings.limits, evaluator=store.identity.kind)
-
-    # ---------------------------------------------------------- progress
-    def report_progress(
-        self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0
-    ) -> None:
+    def show(self, stage: str, name: str, done: int, total: int, count: int = 0, rate: float = 0.0) -> None:
         """Reports the progress, at most every `SAY_SECONDS`."""
         now = time.monotonic()
-        if self._on_progress and now - self._said_at >= SAY_SECONDS:
-            self._said_at = now
-            self._on_progress(FileProgress(stage, name, done, total, count, rate))
-
-    def _say_visits(self, name: str, now: Progress | None, began: float) -> None:
-        """Reports the progress of the searches; `now`: of the current position, None between two."""
-        unit, report = self.report.visits or 1, self.report
-        done, visits = (report.searched + report.known) * unit, report.new_visits
-        if now is not None:
-            done += (min(now.visits, unit) if report.visits else 0) - unit
-            visits += now.new_visits
-        total, rate = self._positions * unit, visits / max(time.monotonic() - began, 1e-9)
-        self.report_progress("Searching", name, done, total, visits, rate)
+        if self.on_progress and now - self.shown_at >= SAY_SECONDS:
+            self.shown_at = now
+            self.on_progress(FileProgress(stage, name, done, total, count, rate))
 
 
 NAG_OF = {glyph: nag for nag, glyph in GLYPHS.items()}
@@ -305,34 +287,19 @@ NOVELTY = chess.pgn.NAG_NOVELTY
 _OWN = re.compile(r"(?:; )?graphsearch [^;]*")
 
 
-class PgnOutput:
-    """Writes games to a stream, one at a time."""
-
-    def __init__(self, out: BinaryIO, *, limits: Limits, evaluator: str) -> None:
-        """`limits`, `evaluator`: for the header Annotator."""
-        self._out = out
-        self._annotator = f"graphsearch {__version__}, {evaluator.replace(';', ',')}, {limits_text(limits)}"
-        self._first = True
-
-    def add(self, game: SourceGame, review: GameReview) -> None:
-        """Writes a game, after adding the review to its tree."""
-        annotate(game.tree, review)
-        if not self._first:
-            self._out.write(b"\n")
-        self._first = False
-        for name, value in self._headers(game, review.opening):
-            self._out.write(header(name, value))
-        game.tree.headers["Result"] = game.result
-        text = game.tree.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
-        self._out.write(b"\n" + text.strip().encode() + b"\n")
-
-    def _headers(self, game: SourceGame, opening: Opening | None) -> Iterator[tuple[str, str]]:
-        yield from ((name, value) for name, value in game.headers.items() if name != "Annotator")
-        for name, value in (("ECO", opening.eco), ("Opening", opening.name)) if opening else ():
-            if name not in game.headers:
-                yield name, value
-        before = _OWN.sub("", game.headers.get("Annotator", "")).strip("; ")
-        yield "Annotator", f"{before}; {self._annotator}" if before else self._annotator
+def annotated(game: SourceGame, review: GameReview, annotator: str) -> bytes:
+    """Returns a game as PGN, after adding the review to its tree; `annotator`: for the header Annotator."""
+    annotate(game.tree, review)
+    game.tree.headers["Result"] = game.result
+    headers = {name: value for name, value in game.headers.items() if name != "Annotator"}
+    if opening := review.opening:
+        headers.setdefault("ECO", opening.eco)
+        headers.setdefault("Opening", opening.name)
+    before = _OWN.sub("", game.headers.get("Annotator", "")).strip("; ")
+    headers["Annotator"] = f"{before}; {annotator}" if before else annotator
+    text = game.tree.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
+    tags = b"".join(header(name, value) for name, value in headers.items())
+    return tags + b"\n" + text.strip().encode() + b"\n"
 
 
 def limits_text(limits: Limits) -> str:
@@ -348,7 +315,7 @@ def limits_text(limits: Limits) -> str:
 def annotate(tree: chess.pgn.Game, review: GameReview) -> None:
     """Adds the results of a review to the mainline of a game."""
     for node, move in zip(tree.mainline(), review.moves, strict=True):
-        node.set_eval(_score(move.cp, move.mate))
+        node.set_eval(_score(move.value.cp, move.value.mate))
         if move.glyph and not node.nags & JUDGEMENTS:
             node.nags.add(NAG_OF[move.glyph])
         if move.novelty is not None and NOVELTY not in node.nags:
@@ -371,7 +338,7 @@ def _add_better(node: chess.pgn.GameNode, move: MoveReview) -> None:
         for san in move.best_line[1:]:
             end = end.add_variation(board.push_san(san))
     if known is None or known.eval() is None:
-        first.set_eval(_score(move.best_cp, move.best_mate))
+        first.set_eval(_score(move.best_value.cp, move.best_value.mate))
 
 
 def _score(cp: int, mate: int | None) -> chess.engine.PovScore | None:

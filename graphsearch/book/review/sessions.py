@@ -157,8 +157,8 @@ class Session:
         while not self._stop.is_set():
             while searches.room and (following := following or next(waiting, None)) is not None:
                 tag, board = following
-                if self._is_running(board):
-                    break
+                if any(key_text(other) == key_text(board) for _, other in searches.running):
+                    break  # a worker searches it, perhaps in another game
                 if (limits := self._left(board)) is None:
                     self.work.known += 1
                     yield tag, None
@@ -170,11 +170,6 @@ class Session:
                 return
             yield from self._counted(searches.finished(WAIT_SECONDS))
         yield from self._counted(searches.stop(STOP_SECONDS))
-
-    def _is_running(self, board: chess.Board) -> bool:
-        """Returns whether a worker searches the position, perhaps in another game."""
-        key = key_text(board)
-        return any(key_text(other) == key for _, other in self._searches.running)
 
     def _start(self, tag: object, board: chess.Board, limits: Limits) -> None:
         """Starts the search of a position; the first one of a game becomes a root in the graph's list."""
@@ -200,21 +195,18 @@ class Session:
     def _counted(
         self, found: Iterator[tuple[tuple[Tag, chess.Board], SearchResult]]
     ) -> Iterator[tuple[Tag, SearchResult]]:
+        """Adds searches to the run, and saves from time to time."""
         for (tag, board), result in found:
-            self.count(result)
+            self.work.new_visits += result.new_visits
+            self.work.evaluations += result.evaluations
+            if self._run is not None and time.monotonic() - self._saved_at >= SAVE_SECONDS:
+                self._graph.note_later(self._note(finished=False))
+                self._graph.save_soon()
+                self._saved_at = time.monotonic()
             self._check(board, result)
             yield tag, result
 
     # -------------------------------------------------------------- saving
-    def count(self, result: SearchResult) -> None:
-        """Adds a search to the run, and saves from time to time."""
-        self.work.new_visits += result.new_visits
-        self.work.evaluations += result.evaluations
-        if self._run is not None and time.monotonic() - self._saved_at >= SAVE_SECONDS:
-            self._graph.note_later(self._note(finished=False))
-            self._graph.save_soon()
-            self._saved_at = time.monotonic()
-
     def finish(self) -> None:
         """Saves all records and ends the run, if anything was searched."""
         if self._run is not None:

@@ -166,7 +166,7 @@ def search_set(
     with open_session(store, evaluator, settings, stop, report, ram_bytes=ram_bytes) as session:
         for line, row in _Set(session, report, on_progress).rows(lines):
             report.add(row)
-            texts.append(annotated(line.text, _operations(row)))
+            texts.append(f"{annotated(line.text, _operations(row))}\n")
             if on_row:
                 on_row(row)
         session.finish()
@@ -174,7 +174,7 @@ def search_set(
     report.stopped = stop.is_set() and report.done < report.total
     if settings.output and not report.stopped:
         with new_output(settings.output, store=store) as out:
-            out.write("".join(f"{text}\n" for text in texts).encode())
+            out.write("".join(texts).encode())
     return report
 
 
@@ -197,7 +197,8 @@ class _Set:
                     continue  # it may be unfinished
             done[watch.line.number] = watch, result is None
             while place < len(lines) and (found := done.pop(lines[place].number, None)):
-                yield lines[place], self._row(*found)
+                node = view(self._session.read, lines[place].board, lines=1)
+                yield lines[place], _row(lines[place], node, found[0].spent, known=found[1])
                 place += 1
 
     def _watched(self, lines: list[SetLine]) -> Iterator[tuple[_Watch, chess.Board]]:
@@ -205,10 +206,6 @@ class _Set:
             name = name_of(line.board, " ".join(str(line.operations.get(one)) for one in JUDGING))
             self._watch = _Watch(line, name, self._session.spent.get(name, NOTHING))
             yield self._watch, line.board
-
-    def _row(self, watch: _Watch, known: bool) -> SetRow:
-        node = view(self._session.read, watch.line.board, lines=1)
-        return _row(watch.line, node, watch.spent, known=known)
 
     def _look(self, now: Progress) -> None:
         watch, report = self._watch, self._report
@@ -280,22 +277,9 @@ def _wanted(line: SetLine) -> str:
 
 def _operations(row: SetRow) -> dict[str, str]:
     """Returns the EPD operations that a search adds to its line."""
-    found = {
-        "acd": str(len(row.pv)),
-        "acn": str(row.visits),
-        "acs": str(round(row.seconds)),
-        "ce": str(_ce(row.cp, row.mate)),
-    }
-    found |= {"dm": str(row.mate)} if row.mate and row.mate > 0 else {}
-    return found | {"pv": " ".join(row.pv)}
-
-
-def _ce(cp: int, mate: int | None) -> int:
-    """Returns the operand of `ce`: centipawns, or 32767 minus the plies of a mate.
-
-    >>> _ce(31, None), _ce(0, 1), _ce(0, -2)
-    (31, 32766, -32763)
-    """
-    if not mate:
-        return cp
-    return MATE_CE - (2 * mate - 1) if mate > 0 else -MATE_CE - 2 * mate
+    mate, ce = row.mate or 0, row.cp
+    if mate:  # 32767 minus the plies of the mate
+        ce = MATE_CE - (2 * mate - 1) if mate > 0 else -MATE_CE - 2 * mate
+    found = {"acd": len(row.pv), "acn": row.visits, "acs": round(row.seconds), "ce": ce}
+    found |= {"dm": mate} if mate > 0 else {}
+    return {name: str(number) for name, number in found.items()} | {"pv": " ".join(row.pv)}

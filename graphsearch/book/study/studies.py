@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -129,34 +129,25 @@ def read_file(
     Raises:
       ImportFileError: if the file cannot be read, or has no game that can be read.
     """
-    with opened(given, Path(gettempdir())) as file:
-        found = read_games(file.lines(), given.name, null_moves=null_moves)
-        games = _taken(found, given.name, report, most, on_game)
-    if all(game.is_unreadable for game in games):
-        raise ImportFileError("; ".join([f"{given.name} has no games", *report.problems[:1]]))
-    return games
-
-
-def _taken(
-    found: Iterable[StudyGame], source: str, report: Problems, most_games: int | None, on_game: OnGame
-) -> list[StudyGame]:
-    """Returns the games of a text within the limits of one import."""
     games: list[StudyGame] = []
     moves = 0
-    for game in found:
-        check_time()
-        on_game(game.number)
-        moves += sum(1 for _ in steps_of(game.tree))
-        if moves > STUDY_MOVES.most or len(games) == most_games:
-            most = STUDIES if len(games) == most_games else STUDY_MOVES
-            report.add(
-                f"{source}, game {game.number} and all behind it: more than {most.shown()}, the most for"
-                f" {most.what}{most.hint}"
-            )
-            break
-        games.append(game)
-        for reason in game.left_out:
-            report.add(reason)
+    with opened(given, Path(gettempdir())) as file:
+        for game in read_games(file.lines(), given.name, null_moves=null_moves):
+            check_time()
+            on_game(game.number)
+            moves += sum(1 for _ in steps_of(game.tree))
+            if moves > STUDY_MOVES.most or len(games) == most:
+                limit = STUDIES if len(games) == most else STUDY_MOVES
+                report.add(
+                    f"{given.name}, game {game.number} and all behind it: more than {limit.shown()}, the most"
+                    f" for {limit.what}{limit.hint}"
+                )
+                break
+            games.append(game)
+            for reason in game.left_out:
+                report.add(reason)
+    if all(game.is_unreadable for game in games):
+        raise ImportFileError("; ".join([f"{given.name} has no games", *report.problems[:1]]))
     return games
 
 

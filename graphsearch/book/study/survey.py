@@ -22,11 +22,10 @@ from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
 from ...position.board import board_of, fen_of, key_text, legal_moves
 from ...position.notation import numbered, ply_of
 from ...position.openings import opening_at
-from ...position.values import cp_of
 from ...query.games import reply_share
-from ...query.line import worth_of
-from ...query.source import RecordSource, Step, after, opened, steps_of
-from ...store.tables import games as game_tables
+from ...query.line import judge
+from ...query.source import RecordSource, after, opened, steps_of
+from ...store.tables.games import games_by_move
 from ..tree import BookMove, Position
 from .pgn import game_of, text_of
 from .repertoire import Repertoire, load
@@ -159,9 +158,10 @@ class Surveyor:
     _shares: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Reads the imported games of all positions at once."""
-        found = game_tables.counts(self.source.store, self.repertoire.tree.positions)
-        self._games = {key: {row.move: row.games for row in moves} for key, moves in found.items()}
+        """Reads the imported games and the records of all positions at once."""
+        positions = self.repertoire.tree.positions
+        self.source.read_ahead({key: board_of(one.fen) for key, one in positions.items()})
+        self._games = games_by_move(self.source.store, positions)
 
     def games(self, key: str) -> Mapping[str, int]:
         """Returns the imported games of a position by move."""
@@ -213,6 +213,67 @@ class Surveyor:
             found[key] = MainLine(fen, board_of(fen), reach, root, line.sans, line.moves)
         return found
 
+    def position(self, key: str, at: MainLine) -> SurveyedPosition:
+        """Returns a position with its moves."""
+        position, opening = self.repertoire.tree.positions[key], opening_at(at.board)
+        moves = [
+            self._move(position, at.board, row)
+            for row in position.moves.values()
+            if at.board.is_legal(chess.Move.from_uci(row.move))
+        ]
+        return SurveyedPosition(
+            key=key,
+            at=at,
+            own=self.repertoire.is_own(key),
+            opening=str(opening) if opening else None,
+            replies=tuple(sorted(moves, key=lambda move: -move.share)),
+        )
+
+    def _move(self, position: Position, board: chess.Board, row: BookMove) -> SurveyedMove:
+        move = chess.Move.from_uci(row.move)
+        judged, behind = judge(self.source, board, move), self.source.read(after(board, move))
+        n = judged.n or (behind.visits if behind else None)
+        is_judged = self.repertoire.is_own(position.key) and (n or 0) >= JUDGED_VISITS
+        loss = judged.cost if is_judged else None
+        return SurveyedMove(
+            move=row.move,
+            san=row.san,
+            child=row.child,
+            n=n,
+            q=judged.q,
+            cp=judged.cp,
+            share=self.shares(position).get(row.move, 0.0),
+            games=self.games(position.key).get(row.move, 0),
+            loss=loss,
+            nag=None if loss is None else mistake_of(loss),
+            best=None if loss is None or judged.best == move else judged.best_san,
+        )
+
+    def gaps(self, key: str, at: MainLine) -> Iterator[Gap]:
+        """Yields the likely or known replies at a position without an answer."""
+        if self.repertoire.is_own(key):
+            return
+        position, record = self.repertoire.tree.positions[key], self.source.read(at.board)
+        visits = {step.move: step.edge.n for step in steps_of(record, at.board)}
+        for place, move in enumerate(legal_moves(at.board)):
+            text = move.uci()
+            share = self.shares(position).get(text, 0.0)
+            likely = share >= LEAST_SHARE and share * at.reach >= LEAST_REACH
+            child = after(at.board, move)
+            if not (likely or text in position.moves) or self.repertoire.is_answered(key_text(child)):
+                continue
+            if any(child.legal_moves):
+                yield Gap(
+                    at=at,
+                    reply=text,
+                    san=at.board.san(move),
+                    reach=share * at.reach,
+                    share=share,
+                    p=record.priors[place] if record and record.codes else None,
+                    n=visits.get(move, 0),
+                    games=self.games(key).get(text, 0),
+                )
+
     def _weights(self, position: Position) -> dict[str, float]:
         """Returns the weights of the moves of a position in the choice of main lines."""
         shares = self.shares(position)
@@ -231,10 +292,9 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
     repertoire = load(path, side)
     with opened(path) as source:
         surveyor = Surveyor(repertoire, source)
-        known = repertoire.tree.positions
-        found = [_PositionSurvey(surveyor, known[key], one) for key, one in surveyor.main_lines().items()]
-        positions = tuple(one.position() for one in found)
-        gaps = [gap for one in found for gap in one.gaps()]
+        lines = surveyor.main_lines()
+        positions = tuple(surveyor.position(key, at) for key, at in lines.items())
+        gaps = [gap for key, at in lines.items() for gap in surveyor.gaps(key, at)]
     weak = [
         WeakSpot(one.at, move)
         for one in positions
@@ -250,101 +310,6 @@ def survey(path: str | os.PathLike[str], side: str) -> Survey:
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.reach, len(gap.at.line)))),
         weak=tuple(sorted(weak, key=lambda spot: (-spot.at.reach, len(spot.at.line)))),
     )
-
-
-@dataclass(slots=True)
-class _PositionSurvey:
-    """One position of a survey."""
-
-    surveyor: Surveyor
-    at: Position
-    main_line: MainLine
-    steps: list[Step] = field(init=False)
-    is_own: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        record = self.surveyor.source.read(self.main_line.board)
-        self.steps = steps_of(record, self.main_line.board) if record else []
-        self.is_own = self.surveyor.repertoire.is_own(self.at.key)
-
-    def position(self) -> SurveyedPosition:
-        """Returns the position with its moves."""
-        moves = (self._move(one) for one in self.at.moves.values())
-        opening = opening_at(self.main_line.board)
-        return SurveyedPosition(
-            key=self.at.key,
-            at=self.main_line,
-            own=self.is_own,
-            opening=str(opening) if opening else None,
-            replies=tuple(sorted(filter(None, moves), key=lambda move: -move.share)),
-        )
-
-    def _move(self, row: BookMove) -> SurveyedMove | None:
-        board, move, text = self.main_line.board, chess.Move.from_uci(row.move), row.move
-        if not board.is_legal(move):
-            return None
-        source, step = self.surveyor.source, self._step(text)
-        worth = worth_of(source, board, move, self.steps)
-        behind = source.read(after(board, move))
-        n = step.edge.n if step else behind.visits if behind else None
-        loss, best = self._loss(move, worth, n or 0) if self.is_own else (None, None)
-        share = self.surveyor.shares(self.at).get(text, 0.0)
-        return SurveyedMove(
-            move=text,
-            san=row.san,
-            child=row.child,
-            n=n,
-            q=worth,
-            cp=None if worth is None else cp_of(worth),
-            share=share,
-            games=self.surveyor.games(self.at.key).get(text, 0),
-            loss=loss,
-            nag=None if loss is None else mistake_of(loss),
-            best=best,
-        )
-
-    def _step(self, text: str) -> Step | None:
-        return next((step for step in self.steps if step.move.uci() == text), None)
-
-    def _loss(self, move: chess.Move, worth: float | None, n: int) -> tuple[float | None, str | None]:
-        """Returns the loss of Q of an own move against the best one, and the best one's SAN if it differs."""
-        if not self.steps or worth is None or n < JUDGED_VISITS:
-            return None, None
-        best = self.steps[0].move
-        of_best = worth_of(self.surveyor.source, self.main_line.board, best, self.steps)
-        assert of_best is not None
-        return max(0.0, of_best - worth), None if best == move else self.main_line.board.san(best)
-
-    def gaps(self) -> Iterator[Gap]:
-        """Yields the likely or known replies without an answer."""
-        if self.is_own:
-            return
-        repertoire, board = self.surveyor.repertoire, self.main_line.board
-        known, shares = self.at.moves, self.surveyor.shares(self.at)
-        for move in legal_moves(board):
-            text = move.uci()
-            share = shares.get(text, 0.0)
-            likely = share >= LEAST_SHARE and share * self.main_line.reach >= LEAST_REACH
-            child = after(board, move)
-            if not (likely or text in known) or repertoire.is_answered(key_text(child)):
-                continue
-            if any(child.legal_moves):
-                yield self._gap(move, share)
-
-    def _gap(self, move: chess.Move, share: float) -> Gap:
-        text, board = move.uci(), self.main_line.board
-        record, step = self.surveyor.source.read(board), self._step(text)
-        p = record.priors[legal_moves(board).index(move)] if record and record.codes else None
-        return Gap(
-            at=self.main_line,
-            reply=text,
-            san=board.san(move),
-            reach=share * self.main_line.reach,
-            share=share,
-            p=p,
-            n=step.edge.n if step else 0,
-            games=self.surveyor.games(self.at.key).get(text, 0),
-        )
 
 
 # ------------------------------------------------------------------ files

@@ -14,7 +14,6 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.book.review import sessions
 from graphsearch.book.review.games import GameChoice, read_since
 from graphsearch.book.review.judging import GameReview, move_accuracy, weights, win_percent
@@ -26,7 +25,6 @@ from graphsearch.graph.view import show
 from graphsearch.position.values import cp_of
 from graphsearch.search.params import Limits
 from graphsearch.store.info import info
-from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 
 from ...conftest import Cli
@@ -129,17 +127,6 @@ def test_every_position_has_its_visits_and_none_is_evaluated_twice(
             assert node.visits >= VISITS or node.bounds[0] == node.bounds[1]
 
 
-def test_the_same_command_again_evaluates_nothing_and_writes_the_same(
-    first: tuple[Reviewer, ReviewReport], again: Reviewer
-) -> None:
-    report = again(GAMES)
-    assert (report.searched, report.new_visits, report.evaluations) == (0, 0, 0)
-    assert again.evaluator.asked == []
-    assert again.pgn.getvalue() == first[0].pgn.getvalue()
-    with Store.open(again.store, read_only=True) as store:
-        assert [run.kind for run in store.runs()] == ["review"]
-
-
 # ------------------------------------------------------------------ what is said of moves
 def q_of(path: Path, board: chess.Board) -> tuple[float, float]:
     """Returns Q and the chance of a draw for the side to move, by the rules or the file."""
@@ -186,7 +173,7 @@ def test_losses_marks_and_accuracies_are_those_of_the_formulas(again: Reviewer) 
         mark = "??" if loss >= 0.3 else "?" if loss >= 0.2 else "?!" if loss >= 0.1 else ""
         assert move.glyph == mark or (move.glyph == "!" and not loss)
     assert any(move.glyph == "??" for move in game.moves)
-    shares = weights([win_percent(q) for q in (game.q, *(move.q for move in game.moves))])
+    shares = weights([win_percent(q) for q in (game.value.q, *(move.value.q for move in game.moves))])
     for white in (True, False):
         mine = [
             (move_accuracy(loss), w)
@@ -210,7 +197,7 @@ def test_values_are_those_of_the_positions_after_the_moves_seen_by_white(reviewe
         board.push_uci(move.move)
         node = show(reviewer.store, board)
         assert node is not None
-        assert move.q == pytest.approx(node.q if board.turn else -node.q)
+        assert move.value.q == pytest.approx(node.q if board.turn else -node.q)
     assert [move.white for move in game.moves] == [False, True, False]
     assert {move.phase for move in game.moves} == {"endgame"}
     assert board.piece_at(chess.F1) == chess.Piece.from_symbol("R")
@@ -221,12 +208,12 @@ def test_a_third_repetition_is_worth_a_draw_and_a_way_to_one_too(reviewer: Revie
     reviewer(SHUFFLE)
     (game,) = reviewer.games
     third = game.moves[7]  # 4... Ng8: the start position for the third time
-    assert (third.q, third.san) == (0.0, "Ng8")
-    assert third.best_q <= 0  # for Black, who could have had a draw
-    assert third.loss == pytest.approx(-third.best_q)
+    assert (third.value.q, third.san) == (0.0, "Ng8")
+    assert third.best_value.q <= 0  # for Black, who could have had a draw
+    assert third.loss == pytest.approx(-third.best_value.q)
     fifth = game.moves[8]  # 5. Nf3: the position after 1. Nf3 for the third time
-    assert fifth.q == 0.0
-    assert fifth.loss == pytest.approx(max(0.0, fifth.best_q))
+    assert fifth.value.q == 0.0
+    assert fifth.loss == pytest.approx(max(0.0, fifth.best_value.q))
     assert reviewer(SHUFFLE).evaluations == 0
 
 
@@ -252,8 +239,8 @@ def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(again: Re
     assert game.end().eval() is None  # a mate on the board
     for node, move in zip(game.mainline(), again.games[0].moves, strict=True):
         said = node.eval()
-        if said is not None and move.mate is None:
-            assert said.white().score() == move.cp
+        if said is not None and move.value.mate is None:
+            assert said.white().score() == move.value.cp
         if move.glyph in ("?", "??", "?!"):
             assert any(side.move.uci() == move.best for side in node.parent.variations)
 
@@ -262,26 +249,17 @@ def test_mates_are_counted_after_the_move_for_the_played_and_the_best_one_alike(
     """As in `[%eval]`: a move that mates has 0, and needs none in PGN."""
     reviewer('[FEN "7k/8/5K2/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg4 Kh7 2. Qg6+ Kh8 3. Qg7# 1-0\n', visits=200)
     (game,) = reviewer.games
-    assert [(move.mate, move.best_mate) for move in game.moves] == [(1, 0), (1, 1), (1, 0), (1, 1), (0, 0)]
+    assert [(move.value.mate, move.best_value.mate) for move in game.moves] == [
+        (1, 0),
+        (1, 1),
+        (1, 0),
+        (1, 1),
+        (0, 0),
+    ]
     reviewer('[FEN "7k/5K2/8/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg6 1/2-1/2\n', visits=200)
     (written,) = reviewer.written()
     better = written.variations[1]
     assert (better.board().is_checkmate(), better.eval()) == (True, None)
-
-
-def test_a_bare_review_drops_the_notes_of_the_source(again: Reviewer) -> None:
-    again(NOTED, bare=True)
-    text = again.pgn.getvalue().decode()
-    assert "Sicilian" not in text
-    assert "clk" not in text
-    assert len(list(again.written()[0].mainline_moves())) == 7
-
-
-def test_a_review_of_a_review_says_nothing_twice(again: Reviewer) -> None:
-    again(NOTED)
-    once = again.pgn.getvalue().decode()
-    again(once)
-    assert again.pgn.getvalue().decode() == once
 
 
 def test_the_first_move_that_no_imported_game_played_is_the_novelty(reviewer: Reviewer) -> None:
@@ -329,7 +307,7 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
     store, games = tmp_path / "a.graph", tmp_path / "games.pgn"
     games.write_text(NOTED)
     words = ["review", str(games), "--store", str(store), "--visits", "100", "-o", str(tmp_path / "out.pgn")]
-    count, left = sessions.Session.count, iter((0, 0, 1))
+    count, left = sessions.Session._check, iter((0, 0, 1))
 
     def count_and_end(session: Any, *words: Any) -> None:
         count(session, *words)  # and saves soon
@@ -339,7 +317,7 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "SAVE_SECONDS", 0.0)
-        patch.setattr(sessions.Session, "count", count_and_end)
+        patch.setattr(sessions.Session, "_check", count_and_end)
         with Command(*words) as command:
             assert command.end().code == -signal.SIGKILL
     assert verify(store).ok
@@ -396,30 +374,6 @@ def test_games_are_chosen_by_player_colour_date_and_number(reviewer: Reviewer) -
         assert [game.number for game in reviewer.games] == numbers
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (
-            {"player": "nobody"},
-            "none of the 1 games of games.pgn is of player nobody; players there are B, And",
-        ),
-        ({"games": frozenset({9})}, "is of game 9"),
-    ],
-)
-def test_a_choice_without_games_is_told(reviewer: Reviewer, wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidParameterError, match=said):
-        reviewer(SHORT, choice=GameChoice(**wrong))
-    assert not reviewer.store.exists()
-    with pytest.raises(InvalidParameterError):
-        GameChoice(player="a", color="red")
-
-
-def test_an_output_that_cannot_be_written_is_told_before_the_search(reviewer: Reviewer) -> None:
-    with pytest.raises(ExportError, match="does not exist"):
-        reviewer(SHORT, pgn=reviewer.folder / "no" / "a.pgn")
-    assert not reviewer.evaluator.asked
-
-
 # ------------------------------------------------------------------ odd games
 @pytest.mark.parametrize(
     ("fen", "moves"),
@@ -436,6 +390,6 @@ def test_games_are_judged_to_whatever_end_they_come(reviewer: Reviewer, fen: str
     (game,) = reviewer.games
     assert len(game.moves) == len([word for word in moves.split() if word[0].isalpha()])
     if moves:
-        assert game.moves[-1].q == 0.0
+        assert game.moves[-1].value.q == 0.0
     assert reviewer(text).evaluations == 0
     assert len(list(reviewer.written()[0].mainline_moves())) == len(game.moves)

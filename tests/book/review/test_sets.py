@@ -9,7 +9,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.base.errors import ExportError, UnusableFileError
+from graphsearch.base.errors import ExportError
 from graphsearch.book.review.sets import SetRow, SetSettings, read_lines, search_set
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.epd_import import read_epd
@@ -55,14 +55,6 @@ class Searcher:
 @pytest.fixture
 def searcher(tmp_path: Path) -> Searcher:
     return Searcher(tmp_path)
-
-
-def test_lines_that_hold_no_position_to_search_are_named() -> None:
-    lines, problems = read_lines(io.BytesIO(SET.encode()), "a.epd")
-    assert [line.id for line in lines] == ["mate", "not the mate", "points"]
-    assert [problem.place for problem in problems] == [5, 6, 7]
-    with pytest.raises(UnusableFileError, match=r"a.epd has no positions; line 2: .*four fields"):
-        read_lines(io.BytesIO(b"# none\ne4\n"), "a.epd")
 
 
 def test_solved_counts_and_points_are_those_of_the_best_moves(searcher: Searcher) -> None:

@@ -10,7 +10,7 @@ import chess.pgn
 import chess.polyglot
 import pytest
 
-from graphsearch.base.errors import ImportFileError, InvalidParameterError, InvalidPositionError
+from graphsearch.base.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.book.build import build
 from graphsearch.book.config import parse_config
 from graphsearch.book.study.repertoire import add_line, import_file, load, remove_move
@@ -78,33 +78,6 @@ def test_a_removed_move_takes_along_what_only_it_reached(graph: Path) -> None:
     assert (found.tree.positions, found.size) == ({}, 0)
 
 
-def test_a_position_whose_shorter_line_is_removed_is_still_reached(graph: Path) -> None:
-    added(graph, "e3 e6 e4 e5 Nf3", "e4 e5 Nf3")
-    remove_move(graph, "white", after_line("e4"))
-    assert lines_of(survey(graph, "white")) == {"e3", "e3 e6", "e3 e6 e4", "e3 e6 e4 e5", "e3 e6 e4 e5 Nf3"}
-    assert "3. Nf3" in pgn_of_repertoire(graph, "white")
-
-
-def test_wrong_use_is_named(graph: Path) -> None:
-    for act in (add_line, remove_move):
-        with pytest.raises(InvalidParameterError, match="name a line"):
-            act(graph, "white", chess.Board())
-        with pytest.raises(InvalidParameterError, match="white's or black's, not 'nobody'"):
-            act(graph, "", after_line("e4"))
-    with pytest.raises(InvalidParameterError, match="is empty; `graphsearch repertoire add`"):
-        pgn_of_repertoire(graph, "black")
-    with pytest.raises(ImportFileError, match="has no games"):
-        import_file(graph, "white", GivenFile("-", io.BytesIO(b"")))
-
-
-def test_too_many_moves_are_refused(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAPHSEARCH_MAX_REPERTOIRE", "3")
-    added(graph, "e4 e5 Nf3")
-    with pytest.raises(InvalidParameterError, match=r"more than 3 moves.*GRAPHSEARCH_MAX_REPERTOIRE"):
-        add_line(graph, "white", after_line("e4 e5 Nf3 Nc6"))
-    assert load(graph, "white").size == 3
-
-
 def test_a_merge_keeps_the_moves_of_both_repertoires(graph: Path, tmp_path: Path) -> None:
     other = graph_file(tmp_path / "b.graph", MORE)
     added(graph, "e4 e5 Nf3", "d4")
@@ -144,12 +117,6 @@ def test_a_likely_reply_without_an_answer_is_a_gap_with_its_weight(graph: Path) 
     assert ("e4", "e5") not in gaps
     assert ("e4", "e5", "Nf3", "Nc6") in gaps  # where the line ends
     assert ("e4", "c5") not in {(*gap.at.line, gap.san) for gap in added(graph, "e4 c5 Nf3").gaps}
-
-
-def test_a_reply_that_transposes_into_an_answer_is_no_gap(graph: Path) -> None:
-    found = added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4")
-    assert {gap.san for gap in found.gaps if gap.at.line == ("Nf3", "e5", "e4")} == set()
-    assert {gap.san for gap in found.gaps if gap.at.line == ("e4", "e5", "Nf3")} == set()
 
 
 def test_a_reply_of_the_repertoire_without_an_answer_is_a_gap_however_rare(graph: Path) -> None:
@@ -195,12 +162,6 @@ def test_lines_from_other_positions_are_games_of_their_own(graph: Path) -> None:
     assert first is not None
     assert second is not None
     assert (first.board(), second.board()) == (chess.Board(), start)
-
-
-def test_a_circle_of_moves_ends(graph: Path) -> None:
-    found = added(graph, "Nf3 Nf6 Ng1 Ng8 Nf3")
-    assert len(found.positions) == 4
-    assert "transposes to the first position" in pgn_of_repertoire(graph, "white")
 
 
 def test_the_toml_is_a_book_that_keeps_to_the_repertoire(graph: Path, tmp_path: Path) -> None:

@@ -130,15 +130,6 @@ def test_whoever_has_not_seen_a_change_is_refused(graph: Path, study: int) -> No
             write_note(graph, board, "of a window that knows the first one", past)
 
 
-def test_names_are_unique(graph: Path, study: int) -> None:
-    imported(graph)
-    assert names(graph) == [NAME, f"{NAME} (2)"]
-    with pytest.raises(InvalidParameterError, match="already"):
-        change_study(graph, study, name=f"{NAME} (2)")
-    with pytest.raises(InvalidParameterError, match="no study 'x'"):
-        load_study(graph, "x")
-
-
 def test_an_import_that_fails_leaves_nothing(
     graph: Path, study: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,15 +144,6 @@ def test_an_import_that_fails_leaves_nothing(
     with pytest.raises(StoreError, match="full"):
         imported(graph, PGN * 3)
     assert (names(graph), len(calls)) == ([NAME], 2)
-
-
-def test_limits_of_an_import_are_told(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAPHSEARCH_MAX_STUDIES", "2")
-    report = imported(graph, PGN * 4)
-    assert len(report.studies) == 2
-    assert "game 3 and all behind it" in report.problems[0]
-    monkeypatch.setenv("GRAPHSEARCH_MAX_STUDY_MOVES", "6")
-    assert len(imported(graph, PGN * 2).studies) == 1
 
 
 # ------------------------------------------------------------------ beside other work
@@ -262,14 +244,6 @@ def test_a_damaged_log_is_refused(small_graph: Path) -> None:
         with pytest.raises(StoreError, match="edit"):
             turn_edit(small_graph, "undo")
         write_note(small_graph, BOARD, "")
-
-
-def test_old_edits_are_forgotten(small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(studies, "MOST_CHARACTERS", 800)  # an edit takes some 250
-    for k in range(9):
-        write_note(small_graph, BOARD, f"note {k}")
-    undone = [turn_edit(small_graph, "undo") is not None for _ in range(5)]
-    assert undone == [True, True, True, False, False]
 
 
 ACTS = st.sampled_from(["note", "erase", "line", "other", "remove", "study", "delete", "undo", "redo"])

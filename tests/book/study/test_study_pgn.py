@@ -9,7 +9,6 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.base.errors import InvalidParameterError
 from graphsearch.book.study.pgn import MoveRow, StudyGame, clean, game_of, read_games, rows_of, text_of
 
 from ...conftest import shared_data
@@ -159,35 +158,3 @@ def test_a_study_loses_nothing_in_silence() -> None:
 
 
 # ------------------------------------------------------------------ rows of moves
-def test_rows_of_moves_make_the_same_game_again() -> None:
-    for seed in range(5):
-        (game,) = read(random_game(random.Random(seed)))
-        tree = game.tree
-        again = game_of(tree.board(), rows_of(tree), comment=tree.comment, headers=tree.headers)
-        assert text_of(again) == text_of(tree)
-
-
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        (MoveRow(2, 1, "e2e4"), "move 2: 'e2e4' is not a legal move"),
-        (MoveRow(2, 1, "0000"), "not a legal move"),
-        (MoveRow(2, 99, "d7d6"), "move 2 hangs on move 99"),
-    ],
-)
-def test_a_wrong_row_is_refused(row: MoveRow, reason: str) -> None:
-    with pytest.raises(InvalidParameterError, match=reason):
-        game_of(chess.Board(), [MoveRow(1, 0, "e2e4"), row])
-
-
-def test_a_game_that_could_not_be_read_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [MoveRow(1, 0, "e2e4"), MoveRow(2, 0, "d2d4")]
-    with pytest.raises(InvalidParameterError, match="header tag"):
-        game_of(chess.Board(), rows, headers={"not a tag": "x"})
-    monkeypatch.setenv("GRAPHSEARCH_MAX_STUDY_MOVES", "1")
-    with pytest.raises(InvalidParameterError, match="at most 1 moves"):
-        game_of(chess.Board(), rows)
-    monkeypatch.delenv("GRAPHSEARCH_MAX_STUDY_MOVES")
-    monkeypatch.setattr("graphsearch.book.study.pgn.DEEPEST", 0)
-    with pytest.raises(InvalidParameterError, match="nested variations"):
-        game_of(chess.Board(), rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -57,23 +56,16 @@ def backup(
             # one snapshot from here on: without it, every commit of another process starts the copy again
             connection.execute("BEGIN")
             nodes = provenance.node_count(connection)
-        copy_state(connection, source, part, on_progress)
+
+        def step(status: int, remaining: int, total: int) -> None:
+            if on_progress:
+                on_progress(Progress(COPYING, total - remaining, total))
+
+        with sql_errors(part, f"copy {source} to it"), closing(connect(part)) as made:
+            made.execute("PRAGMA journal_mode = OFF")  # an interrupted copy is discarded
+            made.execute("PRAGMA synchronous = OFF")  # it is synced once, at the end
+            connection.backup(made, pages=STEP_PAGES, progress=step)
     return BackupReport(str(target), nodes, target.stat().st_size)
-
-
-def copy_state(
-    connection: sqlite3.Connection, source: Path, part: Path, on_progress: OnProgress | None = None
-) -> None:
-    """Copies a file, as a connection sees it, to a new file."""
-
-    def step(status: int, remaining: int, total: int) -> None:
-        if on_progress:
-            on_progress(Progress(COPYING, total - remaining, total))
-
-    with sql_errors(part, f"copy {source} to it"), closing(connect(part)) as copy:
-        copy.execute("PRAGMA journal_mode = OFF")  # an interrupted copy is discarded
-        copy.execute("PRAGMA synchronous = OFF")  # it is synced once, at the end
-        connection.backup(copy, pages=STEP_PAGES, progress=step)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from math import log
 
 from .block_kernel import BLOCK
 from .index import SIZES, Catalog, Segment, Sizes, signed
-from .record import RecordBatch, take
+from .record import RecordBatch
 from .segment import (
     Portion,
     SegmentCursor,
@@ -150,23 +150,23 @@ class Step:
     """The next records of a merge.
 
     Attributes:
-      portion: the blocks of the inputs that hold them, and their range of sort keys.
+      output, inputs: the segments of the merge.
+      portion: the blocks of the inputs that hold the records, and their range of sort keys.
       moved: for each input the number of its first blocks that hold no later records.
+      pivot: the sort key with which the next step begins; None at the end.
     """
 
+    output: Segment
+    inputs: list[Segment]
     portion: Portion
     moved: list[tuple[SegmentCursor, int]]
     pivot: int | None
-
-    def stored(self) -> RecordBatch:
-        """Returns the newest version of each record, unsound ones included."""
-        return take(*self.portion.versions(None))
 
 
 def next_step(
     connection: sqlite3.Connection,
     catalog: Catalog,
-    inputs: Sequence[Segment],
+    output: int,
     low: int | None,
     blocks: int,
     others: Sequence[Catalog] = (),
@@ -176,40 +176,37 @@ def next_step(
     A single input gives whole blocks: if some of its records are dropped, none is left over in a block.
 
     Args:
+      output: the id of the segment that the merge writes.
       others: of other files, whose records of the same range a caller adds; their blocks count, too.
     """
+    into = next(segment for segment in catalog.segments if segment.id == output)
+    inputs = [segment for segment in catalog.segments if segment.merged_into == output]
     cursors = cursors_from(catalog, inputs, low, blocks)
     if len(cursors) == 1 and not others:
         (cursor,) = cursors
         end = min(blocks, len(cursor.keys))
         pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
         portion = fetch_spans(connection, catalog, cursor.spans(0, end), low or 0)
-        return Step(portion, [(cursor, end)], pivot)
+        return Step(into, inputs, portion, [(cursor, end)], pivot)
     beside = [cursor for other in others for cursor in cursors_from(other, other.segments, low, blocks)]
     pivot = choose_pivot([*cursors, *beside], blocks, low)
     # the last block may reach beyond the pivot
     moved = [(cursor, cursor.blocks_below(pivot) - (pivot is not None)) for cursor in cursors]
-    return Step(fetch_portion(connection, catalog, cursors, low or 0, pivot), moved, pivot)
+    return Step(into, inputs, fetch_portion(connection, catalog, cursors, low or 0, pivot), moved, pivot)
 
 
-def finish_step(
-    connection: sqlite3.Connection,
-    catalog: Catalog,
-    output: Segment,
-    inputs: Sequence[Segment],
-    step: Step,
-    records: RecordBatch,
-) -> None:
+def finish_step(connection: sqlite3.Connection, catalog: Catalog, step: Step, records: RecordBatch) -> None:
     """Writes the records of a step to the output, drops their blocks, and notes where the next one begins."""
     for cursor, end in step.moved:
         drop(connection, cursor, end)
     # the dictionaries of the output's last chunk, or none if new ones should be trained
-    dictionary = catalog.index(output.chunks[-1]).dictionary if len(output.chunks) % CHUNKS_ALIKE else b""
-    write_chunks(connection, catalog, output.id, [records], dictionary=dictionary)
+    chunks = step.output.chunks
+    dictionary = catalog.index(chunks[-1]).dictionary if len(chunks) % CHUNKS_ALIKE else b""
+    write_chunks(connection, catalog, step.output.id, [records], dictionary=dictionary)
     if step.pivot is None:  # the output has everything
-        connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in inputs])
-    frontier = signed(step.pivot) if step.pivot is not None and inputs else None
-    connection.execute("UPDATE segment SET frontier = ? WHERE id = ?", (frontier, output.id))
+        connection.executemany("DELETE FROM segment WHERE id = ?", [(one.id,) for one in step.inputs])
+    frontier = signed(step.pivot) if step.pivot is not None and step.inputs else None
+    connection.execute("UPDATE segment SET frontier = ? WHERE id = ?", (frontier, step.output.id))
 
 
 def drop(connection: sqlite3.Connection, cursor: SegmentCursor, end: int) -> None:

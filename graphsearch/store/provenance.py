@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from ..base.errors import CorruptRecordError, EvaluatorMismatchError, StoreError, UnfinishedError
+from ..base.errors import CorruptRecordError, EvaluatorMismatchError, StoreError
 from ..base.system import join_command
 from ..base.version import __version__
 from .record_kernel import MAX_EVALUATOR
@@ -52,10 +52,6 @@ class EvaluatorIdentity:
         details = "; ".join(part for part in (self.digest[:8], options, self.mapping) if part)
         return f"{self.kind} ({details})" if details else self.kind
 
-    def fields(self) -> dict[str, object]:
-        """Returns all parts of the identity by their names in messages."""
-        return {"evaluator": self.kind, "digest": self.digest, "mapping": self.mapping, **_flat(self.options)}
-
 
 UNBOUND = EvaluatorIdentity("none")  # of a file that no evaluator has filled yet
 
@@ -78,7 +74,10 @@ def differences(there: EvaluatorIdentity, here: EvaluatorIdentity) -> str:
     >>> differences(one, EvaluatorIdentity("lc0", "5e6f7a8b9c", {"PolicyTemperature": 1.0}))
     'digest 1a2b3c4d.. there, 5e6f7a8b.. here; PolicyTemperature 1.359 there, 1.0 here'
     """
-    both = there.fields(), here.fields()
+    both = [
+        {"evaluator": one.kind, "digest": one.digest, "mapping": one.mapping, **_flat(one.options)}
+        for one in (there, here)
+    ]
     found = []
     for name in dict.fromkeys(chain(*both)):
         one, other = (json.dumps(fields[name]) if name in fields else "not set" for fields in both)
@@ -351,10 +350,3 @@ def unfinished_state(connection: sqlite3.Connection, path: Path, identity: Evalu
         return ""
     how = f"`{mark.command}`" if mark.command else "`graphsearch reevaluate`"
     return f"{path} {mark.describe(identity)}, and its values are mixed; continue with {how}"
-
-
-def refuse_unfinished(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None) -> None:
-    """Raises UnfinishedError if the file is marked."""
-    found = unfinished_state(connection, path, identity) if identity else ""
-    if found:
-        raise UnfinishedError(found)

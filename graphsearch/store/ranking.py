@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ..position.values import negate
-from .bounds_kernel import AS_GOOD_AS_WON, DRAWN, MOST_MATE, Proof
+from .bounds_kernel import AS_GOOD_AS_WON, MOST_MATE, Proof
 from .record import Edge, NodeRecord, RecordBatch, node_value
 
 LOST = 3  # the class of the moves ranked last
@@ -94,12 +94,6 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
       resets: whether each move resets the clock, in the order of the edges; default: none does.
     """
     edges = known_edges(record)
-    if not may_be_proven(record):
-        leader = known_leader(record, range(len(edges)))
-        ranked = sorted(
-            range(len(edges)), key=lambda k: (k != leader, -edges[k].n, negate(edges[k].value), k)
-        )
-        return [*ranked, *range(len(edges), len(record.codes))]
     at = clock_of_words(record.words) if clock is None else clock
     zeroing = chain(resets, repeat(False))
     proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
@@ -129,11 +123,6 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     ranked = sorted(range(len(edges)), key=worth)
     lost = bisect_left(ranked, LOST, key=lambda k: worth(k)[0])
     return [*ranked[:lost], *range(len(edges), len(record.codes)), *ranked[lost:]]
-
-
-def may_be_proven(record: NodeRecord) -> bool:
-    """Returns whether an edge may be proven or as good as won; otherwise visits rank the moves."""
-    return any(edge.d >= DRAWN or abs(edge.q) == 1.0 for edge in known_edges(record))
 
 
 def has_best_move(record: NodeRecord) -> bool:
@@ -180,9 +169,5 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
     """Returns the best move by `ranking`, or None if there are no moves."""
     if not record.codes:
         return None
-    moves, edges = legal_moves(board), known_edges(record)
-    if may_be_proven(record):
-        best = ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]
-    else:  # nothing is proven or as good as won
-        best = known_leader(record, range(len(edges))) or 0
-    return moves[record.order[best]]
+    moves = legal_moves(board)
+    return moves[record.order[ranking(record, board.halfmove_clock, resets_of(record, board, moves))[0]]]

@@ -104,21 +104,19 @@ def rewrite(
         store.shorten_log()
         advance(before - _left(store))
     with store.rearranging():
-        number = merging.start(connection, catalog.segments)
+        output = merging.start(connection, catalog.segments)
     low: int | None = None
     while True:
         before, blocks = _left(store), catalog.sizes.step_blocks
-        output = next(segment for segment in catalog.segments if segment.id == number)
-        inputs = [segment for segment in catalog.segments if segment.merged_into == number]
         with store.reading():
-            step = merging.next_step(connection, catalog, inputs, low, blocks, [o.catalog for o in others])
+            step = merging.next_step(connection, catalog, output, low, blocks, [o.catalog for o in others])
             stored, places = step.portion.versions(None)
         records = take(stored, places)
         if change:
             sound = sound_places(stored, places, on_unsound, str(store.path))
             records = change(take(stored, sound), low or 0, step.pivot)
         with store.rearranging():
-            merging.finish_step(connection, catalog, output, inputs, step, records)
+            merging.finish_step(connection, catalog, step, records)
             provenance.add_nodes(connection, len(records) - len(places))
             if change:
                 dropped = len(records) < len(places)

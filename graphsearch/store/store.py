@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.deadline import check_time
-from ..base.errors import CapacityError, CorruptRecordError, StoreError
+from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnfinishedError
 from ..base.version import __version__
 from ..position.board import fen_of, key_text_of_words, pack, unpack
 from . import file, merging, provenance
@@ -136,7 +136,9 @@ class Store:
             stack.callback(connection.close)
             with sql_errors(real, "read it"):
                 if not read_only and not resume:
-                    provenance.refuse_unfinished(connection, real, provenance.read_identity(connection))
+                    its = provenance.read_identity(connection)
+                    if its and (state := provenance.unfinished_state(connection, real, its)):
+                        raise UnfinishedError(state)
                 bound = provenance.bind(
                     connection, real, identity, create=create, unbound=unbound, write=not read_only
                 )
@@ -598,9 +600,9 @@ class Store:
                 )
                 catalog.load()
             blocks = rules.blocks or catalog.sizes.step_blocks
-            output, inputs = merging.parts_of_merge(catalog)
-            step = merging.next_step(self.connection, catalog, inputs, output.frontier, blocks)
-            merging.finish_step(self.connection, catalog, output, inputs, step, step.stored())
+            output, _ = merging.parts_of_merge(catalog)
+            step = merging.next_step(self.connection, catalog, output.id, output.frontier, blocks)
+            merging.finish_step(self.connection, catalog, step, take(*step.portion.versions(None)))
         return merging.is_due(catalog, self.node_count, rules)
 
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:

@@ -92,8 +92,10 @@ def verify(path: str | os.PathLike[str], on_progress: OnProgress | None = None) 
     """
     report = VerifyReport()
     try:
-        with sql_errors(real_path(path), "check it"):
-            _check_pages(path, report)
+        real = real_path(path)
+        with sql_errors(real, "check it"):
+            if real.is_file():
+                _check_rows_and_pages(real, report)
             with Store.open(path, read_only=True) as store:
                 report.opened = True
                 _Check(store, report, on_progress or (lambda _: None)).all()
@@ -102,18 +104,13 @@ def verify(path: str | os.PathLike[str], on_progress: OnProgress | None = None) 
     return report
 
 
-def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
+def _check_rows_and_pages(path: Path, report: VerifyReport) -> None:
     """Runs SQLite's check of its own pages, and checks each row on its own."""
-    real = real_path(path)
-    if not real.is_file():
-        return
-    with closing(open_reader(real)) as connection:
-        for (line,) in connection.execute("PRAGMA quick_check(10)").fetchall():
-            if line != "ok":
-                report.add(f"{real}: {line}")
-        for line in faults(connection, real):
-            report.add(f"{real}: {line}")
-        check_rows(connection, real, report.add)
+    with closing(open_reader(path)) as connection:
+        lines = [line for (line,) in connection.execute("PRAGMA quick_check(10)").fetchall() if line != "ok"]
+        for line in [*lines, *faults(connection, path)]:
+            report.add(f"{path}: {line}")
+        check_rows(connection, path, report.add)
 
 
 class _Check:
@@ -143,7 +140,13 @@ class _Check:
             count = self._connection.execute("SELECT count(*) FROM block").fetchone()[0]
             if count != self._total:
                 report.add(f"{path}: {count} blocks, the runs have {self._total}")
-            self._check_live()
+            damaged: list[CorruptRecordError] = []
+            for batch in self._store.scan(on_corrupt=damaged.append):
+                report.records += len(batch)
+                self._on_progress(Progress(CHECKING, report.blocks, self._total))
+            if not damaged and report.records != self._store.node_count:
+                counted = self._store.node_count
+                report.add(f"{path}: {report.records} live records, the file counts {counted}")
             for line in TopTables(self._connection).faults(self._store.read):
                 report.add(f"{path}: {line}")
             report.entries = sum(entries.sizes(self._store, report.add).values())
@@ -212,16 +215,6 @@ class _Check:
         for i in np.nonzero(falls)[0].tolist():
             yield i + 1 - (len(before) - len(places)), "it is out of order"
         self._last = before[-1:]
-
-    def _check_live(self) -> None:
-        """Counts the live records and compares them with the file's own count."""
-        damaged: list[CorruptRecordError] = []
-        for batch in self._store.scan(on_corrupt=damaged.append):
-            self._report.records += len(batch)
-            self._on_progress(Progress(CHECKING, self._report.blocks, self._total))
-        found, counted = self._report.records, self._store.node_count
-        if not damaged and found != counted:
-            self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")
 
 
 ELSEWHERE = frozenset({"entry_piece"})  # `entries.sizes` checks them

@@ -22,7 +22,7 @@ from ...base.errors import CorruptRecordError, InvalidPositionError
 from ...position.board import key_of_text, key_text_of_words, legal_moves, pack
 from ...position.notation import board_from_fen
 from ...position.values import draw_beside, wdl_from_q
-from ..ranking import edge_of, may_be_proven, node_mean, ranking, resets_of
+from ..ranking import edge_of, node_mean, ranking, resets_of
 from ..record import NodeRecord, RecordBatch, identities
 from .rows import TABLES, fault_of_row, write_row
 
@@ -71,7 +71,7 @@ class Listed:
             self._moves = self._moves or legal_moves(self.board)
             if len(record.codes) != len(self._moves):
                 raise CorruptRecordError(f"{self._fen}: {len(record.codes)} priors, not {len(self._moves)}")
-            resets = resets_of(record, self.board, self._moves) if may_be_proven(record) else ()
+            resets = resets_of(record, self.board, self._moves)
             ranked = ranking(record, self.board.halfmove_clock, resets)
         order, priors = record.order, record.priors if record.codes else []
         q, d = node_mean(record)

@@ -586,23 +586,6 @@ def _first_run(connection: sqlite3.Connection) -> tuple[object, ...]:
     return () if row is None else tuple(row)
 
 
-# ------------------------------------------------------------------ the write-ahead log
-def copy_log(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
-    """Copies the write-ahead log into the file as far as readers allow, and empties it if they allow that.
-
-    Readers keep their state. Returns the size of the log now in bytes, and whether a reader keeps it.
-    """
-    _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    held = copied < frames
-    if not held and log_bytes(path):
-        connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            held = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
-    return log_bytes(path), held
-
-
 # ------------------------------------------------------------------ files without contents
 # one of these has a row if a search, an import or a person has put something into the file
 CONTENTS = (

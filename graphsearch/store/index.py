@@ -245,11 +245,10 @@ class Catalog:
     def __init__(
         self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES, *, kept: int = KEPT
     ) -> None:
-        """Reads the catalog; `kept`: most indexes of chunks that stay in memory."""
+        """Knows no segment before the first `load`; `kept`: most indexes of chunks that stay in memory."""
         self.sizes, self.path = sizes, path
         self._connection, self._kept = connection, kept
         self._indexes: OrderedDict[int, ChunkIndex] = OrderedDict()
-        self.load()
 
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget`: after a rollback, which frees ids for reuse.

@@ -188,14 +188,14 @@ class Reader:
     _kernel_reader: KernelReader | None = None
 
     def __init__(self, path: Path, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
-        self._path, self._sizes, self._threads = path, sizes, threads
+        self._path, self._threads = path, threads
         self._owner = os.getpid()
         self.closed = False
         self._version: int | None = None
-        self._catalog: Catalog | None = None
         self._index = Index.of(path, ())
         self.problems: list[str] = []
         self._connection = open_reader(path)
+        self._catalog = Catalog(self._connection, path, sizes, kept=ALL)
 
     def close(self) -> None:
         """Closes the connection. A second call does nothing."""
@@ -276,7 +276,8 @@ class Reader:
         if len(words) > MAX_ASKED:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         with self._state():
-            found = list(find(self._connection, self._index, words, self._sizes.piece_blocks, self._threads))
+            most = self._catalog.sizes.piece_blocks
+            found = list(find(self._connection, self._index, words, most, self._threads))
         for one in found:
             for error in one.damage:
                 self._note(error)
@@ -299,10 +300,7 @@ class Reader:
             try:
                 version = data_version(self._connection)  # from here on one state
                 if version != self._version:
-                    if self._catalog is None:
-                        self._catalog = Catalog(self._connection, self._path, self._sizes, kept=ALL)
-                    else:
-                        self._catalog.load()
+                    self._catalog.load()
                     self._index = self._catalog.flat(self._catalog.segments, self._note)
                     self._version = version
                 yield

@@ -82,7 +82,7 @@ class Store:
         self.connection, self._lock = connection, lock
         self.place = Place(path, connection) if lock else None
         self.begun: dict[int, dict[str, Any]] = {}
-        self._last_run = 0  # the highest number in the file or reserved
+        self._last_run = self._node_count = 0  # the highest number of a run in the file or reserved
         self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
         # keys of the records that do not fit the format, and what no error has told yet of each
@@ -93,8 +93,7 @@ class Store:
             self._data_version = data_version(connection)
             self._last_run = _last_run(connection) if lock else 0
             self.catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
-            self._node_count = provenance.node_count(connection)
-            self.evaluator_number = provenance.evaluator_number(connection)
+            self._load()
 
     @classmethod
     def open(
@@ -268,7 +267,7 @@ class Store:
             if any(map(len, fitting)):
                 write_segment(connection, self.catalog, fitting)
             provenance.add_nodes(connection, fresh)
-            self._follow()
+            self._load()
             for part in fitting:
                 self._top.touch(keys_of(part.words), part)
 
@@ -469,7 +468,7 @@ class Store:
                     f"{self.path}: the file has no evaluator {number}; add it before binding the file to it"
                 )
             provenance.set_fact(connection, "evaluator", str(number))
-            self.bound_to(identity, number)
+            self.identity, self.evaluator_number = identity, number
 
     def reserve_run(self) -> int:
         """Returns a number for a run that `begin_run` records later. Any thread of the writer may call it.
@@ -626,9 +625,17 @@ class Store:
         assert self.place
         self.place.check()
         with sql_errors(self.path, "write to it"):
-            state = file.copy_log(self.connection, self.path)
+            _, frames, copied = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            held = copied < frames  # by a reader, which keeps its state
+            if not held and log_bytes(self.path):
+                self.connection.execute("PRAGMA busy_timeout = 0")
+                try:
+                    truncated = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                finally:
+                    self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * file.BUSY_SECONDS)}")
+                held = bool(truncated[0])
         self.place.note_written()
-        return state
+        return log_bytes(self.path), held
 
     def shorten_log(self) -> None:
         """Copies a long write-ahead log into the file; call it between two transactions.
@@ -648,7 +655,7 @@ class Store:
         """Runs one step of a merge as a transaction, and updates the index at its end."""
         with self.transaction():
             yield
-            self._follow()
+            self._load()
             records = self.catalog.records
             if len(self.catalog.segments) == 1 and records != self._node_count:
                 # a single segment holds each record once; damage can make the stored count too high
@@ -662,7 +669,12 @@ class Store:
             yield
             return
         with self._one_state():
-            self._refresh()
+            self._check_open()
+            version = data_version(self.connection)
+            if version != self._data_version:
+                with sql_errors(self.path, "read it"):
+                    self._load()
+                    self._data_version = version
             yield
 
     @contextmanager
@@ -676,29 +688,12 @@ class Store:
             if not self._closed and self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
 
-    def _refresh(self) -> None:
-        """Reloads the index if another connection has committed."""
-        self._check_open()
-        if self.read_only and data_version(self.connection) != self._data_version:
-            with sql_errors(self.path, "read it"):
-                self._data_version = data_version(self.connection)
-                self._load(forget=False)
-
-    def _load(self, *, forget: bool) -> None:
-        """Reloads all cached data: after a rollback (`forget`), or a commit of another connection."""
+    def _load(self, *, forget: bool = False) -> None:
+        """Reads all cached data: at first, after any connection has written, and a rollback (`forget`)."""
         self.catalog.load(forget=forget)
         self._node_count = provenance.node_count(self.connection)
-        identity = provenance.read_identity(self.connection)
-        self.bound_to(identity or self.identity, provenance.evaluator_number(self.connection))
-
-    def _follow(self) -> None:
-        """Updates the cached data after this store has written."""
-        self.catalog.load()
-        self._node_count = provenance.node_count(self.connection)
-
-    def bound_to(self, identity: EvaluatorIdentity, number: int) -> None:
-        """Sets the evaluator that the open transaction, or another process, has bound the file to."""
-        self.identity, self.evaluator_number = identity, number
+        self.identity = provenance.read_identity(self.connection) or self.identity
+        self.evaluator_number = provenance.evaluator_number(self.connection)
 
     def _check_open(self) -> None:
         if self._closed:

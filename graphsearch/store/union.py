@@ -34,7 +34,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby
 from typing import Any, cast
@@ -433,7 +433,7 @@ def unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, in
         known, counts = ours.get(key), source.kind != PGN or adds or replaces
         if known is None:
             if counts:
-                numbers[source.id] = games.add_source(store, source)
+                numbers[source.id] = games.put_source(store, replace(source, id=0)).id
             continue
         numbers[source.id] = known.id
         changed = ["players"] if (source.players or 0) > (known.players or 0) else []

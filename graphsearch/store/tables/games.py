@@ -165,15 +165,13 @@ def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any
 
 def begin_source(store: Store, kind: str, name: str, digest: str, options: Mapping[str, Any]) -> GameSource:
     """Adds an import that begins now; returns its row."""
-    source = GameSource(0, kind, name, digest, dict(options), now(), None, 0, 0)
-    return replace(source, id=add_source(store, source))
+    return put_source(store, GameSource(0, kind, name, digest, dict(options), now(), None, 0, 0))
 
 
-def add_source(store: Store, source: GameSource) -> int:
-    """Adds a row of another file, or a new one; returns its number."""
+def put_source(store: Store, source: GameSource) -> GameSource:
+    """Writes a row; adds it and returns it with its number if that is 0."""
     row = asdict(source) | {"options": json.dumps(dict(source.options), sort_keys=True)}
-    del row["id"]
-    return write_row(store.connection, "source", row, otherwise="ABORT")
+    return replace(source, id=write_row(store.connection, "source", row | {"id": source.id or None}))
 
 
 def update_source(
@@ -184,14 +182,9 @@ def update_source(
     Args:
       players: number of games with players stored so far, skipped ones included; None: as before.
     """
-    ended = now() if finished else None
-    store.connection.execute(
-        "UPDATE source SET taken = ?, skipped = ?, finished = coalesce(finished, ?),"
-        " players = coalesce(?, players) WHERE id = ?",
-        (taken, skipped, ended, players, source.id),
-    )
+    ended = source.finished or (now() if finished else None)
     kept = source.players if players is None else players
-    return replace(source, taken=taken, skipped=skipped, finished=source.finished or ended, players=kept)
+    return put_source(store, replace(source, taken=taken, skipped=skipped, finished=ended, players=kept))
 
 
 def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[MoveRow]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError
-from .index_kernel import BITS_PER_KEY, BlockArrays, FilterArrays, add_to_bloom
+from .index_kernel import BITS_PER_KEY, FilterArrays, add_to_bloom
 from .tables.rows import rows
 
 
@@ -183,17 +183,13 @@ class Index:
     Attributes:
       path: of the file.
       chunks: the chunks in the order of the arrays.
-      filter: sort keys and bloom filters of the chunks.
-      blocks: sort keys of their blocks.
-      shifts: `[chunks]` the row of a block minus its index in `blocks`, for the blocks of each chunk.
+      filter: sort keys and bloom filters of the chunks, sort keys and rows of their blocks.
       dictionaries: those of each chunk, as stored.
     """
 
     path: Path
     chunks: tuple[Chunk, ...]
     filter: FilterArrays
-    blocks: BlockArrays
-    shifts: Places
     dictionaries: tuple[bytes, ...]
 
     @classmethod
@@ -212,27 +208,27 @@ class Index:
                 segments=_offsets([len(segment) for segment in found]),
                 blooms=_addresses(blooms),
                 sizes=np.array([len(bloom) for bloom in blooms], np.int64),
+                starts=starts,
+                keys=np.concatenate([*keys, np.zeros(0, np.uint64)]),
+                shifts=firsts - starts[:-1],
             ),
-            BlockArrays(starts, np.concatenate([*keys, np.zeros(0, np.uint64)])),
-            firsts - starts[:-1],
             tuple(index.dictionary for _, index in pairs),
         )
 
     def owners(self, blocks: Places) -> Places:
         """Returns the index of each block's chunk."""
-        return np.searchsorted(self.blocks.starts, blocks, "right") - 1
+        return np.searchsorted(self.filter.starts, blocks, "right") - 1
 
     def name(self, block: int) -> str:
         """Returns the name of a block in messages."""
         owner = int(self.owners(np.array([block]))[0])
         chunk = self.chunks[owner]
-        return chunk_name(self.path, chunk, block + int(self.shifts[owner]) - chunk.first_block)
+        return chunk_name(self.path, chunk, block + int(self.filter.shifts[owner]) - chunk.first_block)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays and filters."""
-        arrays: list[NDArray[Any]] = [*self.filter.arrays(), *self.blocks, self.shifts]
-        return sum(int(array.nbytes) for array in arrays) + int(self.filter.sizes.sum())
+        return sum(int(array.nbytes) for array in self.filter.arrays()) + int(self.filter.sizes.sum())
 
 
 def _offsets(lengths: Sequence[int]) -> Places:

@@ -11,8 +11,6 @@ x = key * MULTIPLIER; step is x with its halves swapped, made odd. All products 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -177,20 +175,26 @@ class FilterArrays(Bundle):
       segments: `[segments + 1]` int64, index in these lists of each segment's first chunk.
       blooms: `[chunks]` int64, address of each chunk's bloom filter, which the array keeps alive.
       sizes: `[chunks]` int64, its bytes; 0 for a lost filter.
+      starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
+      keys: `[blocks]` uint64, sort key of the first record of each block.
+      shifts: `[chunks]` int64, add it to the index of a block of the chunk to get its row.
     """
 
     firsts: Items[uint64]
     segments: Items[int64]
     blooms: Items[int64]
     sizes: Items[int64]
+    starts: Items[int64]
+    keys: Items[uint64]
+    shifts: Items[int64]
     segments_size: int64
 
 
 def no_filter() -> FilterArrays:
-    """Returns an empty filter."""
-    nothing = np.zeros(0, np.int64)
+    """Returns the index of no segments."""
+    numbers, keys, one = np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(1, np.int64)
     return FilterArrays(
-        firsts=np.zeros(0, np.uint64), segments=np.zeros(1, np.int64), blooms=nothing, sizes=nothing
+        firsts=keys, segments=one, blooms=numbers, sizes=numbers, starts=one, keys=keys, shifts=numbers
     )
 
 
@@ -296,23 +300,10 @@ def find_stored(
         held[k] = may_be_stored(F, ptr(words, PW * k), keys[k])
 
 
-class BlockArrays(NamedTuple):
-    """The blocks of the chunks of a filter, in flat arrays.
-
-    Attributes:
-      starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
-      keys: `[blocks]` uint64, sort key of the first record of each block.
-    """
-
-    starts: NDArray[np.int64]
-    keys: NDArray[np.uint64]
-
-
 @kernel
 def find_blocks(
     T: NDArray[np.uint64],
     F: FilterArrays,
-    B: BlockArrays,
     words: NDArray[np.uint64],
     left: NDArray[np.int64],
     segments: NDArray[np.int64],
@@ -325,13 +316,13 @@ def find_blocks(
 
     Args:
       T: the table of `position/tables.py`.
-      F: `FilterArrays`. B: `BlockArrays`.
+      F: `FilterArrays`.
       words: `[10 K]` uint64, positions.
       left: int64, indices of the positions to look for.
       segments: `[K]` int64, the first segment to search; advanced past the segment that was found.
-      asked, blocks: int64, filled with positions and indices in `B.keys`.
+      asked, blocks: int64, filled with positions and indices in `F.keys`.
     """
-    starts, keys, tables = ptr(B.starts, 0), ptr(B.keys, 0), ptr(T, 0)
+    starts, keys, tables = F.starts, F.keys, ptr(T, 0)
     listed = int64(0)
     for i in range(len(left)):
         q = left[i]

@@ -95,9 +95,7 @@ def _candidates(
     room = 2 * len(left) + 64
     while True:
         asked, blocks = np.empty(room, np.int64), np.empty(room, np.int64)
-        listed, done = find_blocks(
-            board_tables(), index.filter, index.blocks, words, left, segments, asked, blocks
-        )
+        listed, done = find_blocks(board_tables(), index.filter, words, left, segments, asked, blocks)
         if done:
             return asked[:listed], blocks[:listed], int(done)
         room *= 2
@@ -114,7 +112,7 @@ def _fetched(
     while first < len(blocks):
         end = min(first + most, int(np.searchsorted(chunks, chunks[first] + SLOTS, "left")))
         wanted, firsts = np.unique(blocks[first:end], return_index=True)
-        rows = wanted + index.shifts[index.owners(wanted)]
+        rows = wanted + index.filter.shifts[index.owners(wanted)]
         yield asked[first:end], np.append(firsts, end - first), wanted, *fetch(connection, rows)
         first = end
 
@@ -214,7 +212,7 @@ class Reader:
     @property
     def ram_bytes(self) -> int:
         """Bytes of the index and filters; the keys of blocks are there twice."""
-        return self._index.nbytes + int(self._index.blocks.keys.nbytes)
+        return self._index.nbytes + int(self._index.filter.keys.nbytes)
 
     def filter(self) -> FilterArrays:
         """Returns the filter of the last committed state, for `index_kernel.may_be_stored`.
@@ -345,12 +343,8 @@ class KernelReader:
         )
         states = np.zeros(STATES, np.int64)
         states[UNKNOWN] = NO_CHUNK
-        none = np.zeros(0, np.int64)
         self.arrays = ReaderArrays(
-            starts=none,
-            keys=np.zeros(0, np.uint64),
-            shifts=none,
-            slots=none,
+            slots=np.zeros(0, np.int64),
             functions=functions,
             states=states,
             data=np.zeros(MAX_BLOCK_BYTES + PADDING, np.uint8),
@@ -388,12 +382,7 @@ class KernelReader:
     def _set_index(self, index: Index) -> None:
         """Replaces the arrays and the filter by those of another state's index."""
         self.filter, self._dictionaries = index.filter, index.dictionaries
-        self.arrays = self.arrays._replace(
-            starts=owned(index.blocks.starts, np.int64),
-            keys=owned(index.blocks.keys, np.uint64),
-            shifts=owned(index.shifts, np.int64),
-            slots=self._unpacker.known_slots(self._dictionaries),
-        )
+        self.arrays = self.arrays._replace(slots=self._unpacker.known_slots(self._dictionaries))
 
     def _load_unknown(self) -> None:
         """Loads the dictionaries that a kernel has missed; they evict the least recently used ones."""

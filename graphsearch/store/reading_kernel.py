@@ -30,12 +30,9 @@ NO_CHUNK = -1
 
 
 class ReaderArrays(NamedTuple):
-    """The index of one state of a file, and room for one record, for reading records inside kernels.
+    """The access to one state of a file, and room for one record, for reading records inside kernels.
 
     Attributes:
-      starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
-      keys: `[blocks]` uint64, sort key of the first record of each block.
-      shifts: `[chunks]` int64, add it to the index of a block of the chunk to get its row.
       slots: `[chunks]` int64, slot of each chunk's dictionaries (`block.Unpacker.slots`).
       functions: `[FUNCTIONS]` int64, addresses of functions of SQLite and of the statement.
       states: `[STATES]` int64: records entered so far; the chunk with dictionaries that are not loaded, or
@@ -46,9 +43,6 @@ class ReaderArrays(NamedTuple):
       workshop: `Workshop`.
     """
 
-    starts: NDArray[np.int64]
-    keys: NDArray[np.uint64]
-    shifts: NDArray[np.int64]
     slots: NDArray[np.int64]
     functions: NDArray[np.int64]
     states: NDArray[np.int64]
@@ -95,12 +89,12 @@ def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Positi
 
 
 @inner
-def _read_block(T: BoardTable, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
+def _read_block(T: BoardTable, F: FilterArrays, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
     """Searches block `b` of chunk `c` for a position; returns FOUND, NOT_THERE or REFUSED."""
     if R.slots[c] < -1:
         R.states[UNKNOWN] = c
         return int64(REFUSED)
-    size = _fetch(R, b + R.shifts[c])
+    size = _fetch(R, b + F.shifts[c])
     return _extract(T, R, size, R.slots[c], s) if size else int64(REFUSED)
 
 
@@ -115,14 +109,13 @@ def read_record(T: BoardTable, F: FilterArrays, R: ReaderArrays, s: Position, ke
       s: pointer to the words of the position. key: its key in the graph.
     """
     order = sort_key(s)
-    keys = ptr(R.keys, 0)
     for segment in range(F.segments_size - 1):
         end = F.segments[segment + 1]
         c = next_chunk(F, first_piece(F.firsts, F.segments[segment], end, order), end, order, key)
         while c < end:
-            b = first_piece(keys, R.starts[c], R.starts[c + 1], order)
-            while b < R.starts[c + 1] and keys[b] <= order:
-                found = _read_block(T, R, c, b, s)
+            b = first_piece(F.keys, F.starts[c], F.starts[c + 1], order)
+            while b < F.starts[c + 1] and F.keys[b] <= order:
+                found = _read_block(T, F, R, c, b, s)
                 if found != NOT_THERE:
                     return found
                 b += 1

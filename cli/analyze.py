@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time as clocks
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -341,15 +341,7 @@ def analyze_many(request: Request) -> int:
         output=request.output,
         game=None if position.game is None else [position.game],
     )
-    return run_review(asked, every=_game_parts)
-
-
-def _game_parts(game: GameReview) -> Iterator[Part]:
-    """Yields all moves of a game, values seen by White."""
-    yield f"Game {game.number}, {game.player(True)} - {game.player(False)}"
-    yield from game_lines(game)
-    yield Table(map(_move_cells, game.moves), spare=("Visits", "Its score"))
-    yield ""
+    return run_review(asked, every=True)
 
 
 def _move_cells(move: MoveReview) -> dict[str, str]:
@@ -452,7 +444,6 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
 
 
 # ---------------------------------------------------------------- reviews
-MAX_PLAYERS = 40
 PLAYER_SPARE = ("Loss", "Opening", "Middlegame", "Endgame", "!", "Games", "Moves", "Loss %")
 
 
@@ -503,10 +494,10 @@ def review(request: ReviewRequest) -> int:
     return run_review(request)
 
 
-def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int:
+def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     """Reviews games; returns the exit code.
 
-    `every`: makes the output of a game, which replaces the figures; then only a named file is written.
+    `every`: prints every move of the games in place of the figures; then only a named file is written.
     """
     from graphsearch.book.review.games import GameChoice, read_since
     from graphsearch.book.review.review import ReviewSettings
@@ -515,7 +506,7 @@ def run_review(request: ReviewRequest, *, every: GameParts | None = None) -> int
     from .exports import opened_target
     from .games import given_file
 
-    output = request.output or (default_output(request.file) if every is None else None)
+    output = request.output or (None if every else default_output(request.file))
     if is_json() and output == options.STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
     choice = GameChoice(
@@ -589,7 +580,7 @@ def _print_review(
     games: list[GameReview],
     *,
     table_wanted: bool,
-    every: GameParts | None,
+    every: bool,
 ) -> None:
     """Prints the report: data on stdout, messages on stderr."""
     problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]
@@ -602,17 +593,16 @@ def _print_review(
         print_json(found | {"games": [game.as_dict() for game in games]})
     elif table_wanted and every:
         for game in games:
-            print_parts(every(game))
+            heads = [f"Game {game.number}, {game.player(True)} - {game.player(False)}", *game_lines(game)]
+            moves = Table(map(_move_cells, game.moves), spare=("Visits", "Its score"))
+            print_parts([*heads, moves, ""])
     elif table_wanted and report.reviewed:
-        rows = map(_player_cells, report.players.listed()[:MAX_PLAYERS])
-        print_parts([Table(rows, {"Opening": RIGHT}, spare=PLAYER_SPARE)])
-        if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
-            cells = [_moment_cells(move) for move in games[0].moves if move.glyph]
-            marked = Table(cells, spare=("Its score", "Better", "Loss %"))
-            print_parts(["", *game_lines(games[0]), marked])
-        unlisted = len(report.players.listed()) - MAX_PLAYERS
-        if unlisted > 0:
-            print(f"and {unlisted:,} more players; --json has all")
+        print_parts(
+            [Table(map(_player_cells, report.players.listed()), {"Opening": RIGHT}, spare=PLAYER_SPARE)]
+        )
+        marked = [_moment_cells(move) for move in games[0].moves if move.glyph]
+        if report.reviewed == 1 and marked:
+            print_parts(["", *game_lines(games[0]), Table(marked, spare=("Its score", "Better", "Loss %"))])
         print()
     for line in _review_lines(report):
         print(line) if table_wanted and not is_json() else say(line)

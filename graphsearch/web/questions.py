@@ -32,7 +32,6 @@ from ..position.openings import opening_of
 from ..position.pgn import cut_games, position_in
 from ..query.find import Filters, find, read_pieces
 from ..query.game_list import GameFilters, ListedGames, Order, list_games, players
-from ..query.games import games
 from ..query.history import history
 from ..query.line import values
 from ..query.neighbourhood import neighbourhood
@@ -470,7 +469,6 @@ ROUTES = [
     get("/api/players", PlayersWanted, lambda served, it: players(served.path, it.name, top=it.top)),
     get("/api/prepare", PrepareWanted, _prepare),
     get("/api/find", FindWanted, _find),
-    get("/api/games", GivenPosition, lambda served, it: games(served.path, it.board())),
     get("/api/game-list", GameListWanted, _list),
     get("/api/game-list-pgn", GameListWanted, _pgn),
     get("/api/game", GameWanted, _kept_game),

@@ -16,7 +16,7 @@ LINE = "#line button"
 MEN = "#board .men use"
 VIEWS = {  # and their parts; the others are of the view File
     "analysis": ("moves", "graph", "values", "search"),
-    "games": ("games", "list", "novelties", "prepare"),
+    "games": ("list", "novelties", "prepare"),
     "book": ("repertoire", "books"),
     "review": ("review",),
 }

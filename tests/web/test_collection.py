@@ -16,7 +16,6 @@ from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.kept_games import csv_text
 from graphsearch.query.find import Filters, find
-from graphsearch.query.games import games
 from graphsearch.query.position import moves
 
 from .client import Client
@@ -103,7 +102,7 @@ def test_a_game_comes_with_variations_and_the_ply_of_the_position(client: Client
 
 def test_tables_have_links_and_a_click_opens_the_game_at_the_position_on_the_board(page: Page) -> None:
     page.open("/p/?line=e4,e5", moves=2)
-    for view in ("moves", "games", "prepare", "list"):
+    for view in ("moves", "prepare", "list"):
         page.view(view)
         page.has(f".view-{view} a.csv")
     listed = ".view-list tr.game"
@@ -122,7 +121,6 @@ def test_tables_as_csv_are_the_rows_of_the_query(client: Client, collection: Pat
     board = chess.Board()
     found_5 = [one.as_row() for one in find(collection, Filters(min_n=5), limit=100)]
     for answer, wanted in (
-        (client.get("games", csv="moves"), games(collection, board).as_dict()["moves"]),
         (client.get("find", csv="positions", min_n=5), found_5),
         (client.get("position", csv="node.moves"), moves(collection, board).as_dict()["moves"]),
     ):
@@ -143,4 +141,4 @@ def test_a_formula_in_a_name_stays_text(client: Client) -> None:
 
 def test_a_table_that_is_none_is_refused(client: Client) -> None:
     for table in ("nothing", "moves.san", "position", "moves.0"):
-        assert "no table" in client.get("games", csv=table).error
+        assert "no table" in client.get("position", csv=table).error

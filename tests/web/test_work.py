@@ -209,7 +209,7 @@ def test_games_come_in_with_their_players_and_go_out_as_files(client: Client) ->
     assert new["reached"] == 3
     assert all(move["games"] == 0 for move in new["novelties"])
     assert client.get("novelties", root="startpos", line="h2h4").status == 404
-    assert client.get("games").json["games"] == 1
+    assert client.get("position").json["games"]["e2e4"]["white"] == 1
     assert client.get("file").json["info"]["imported"]["sources"][0]["name"] == "evil.pgn"
     number = client.post("export", form="pgn", depth=2, root="startpos", line="").json["number"]
     assert done(client, number)["state"] == "done"

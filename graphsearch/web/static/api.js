@@ -49,23 +49,8 @@ export async function send(path, body = {}) {
   return answered(response);
 }
 
-// a file goes as it is, piece by piece; XMLHttpRequest alone tells how far it is, which a bar shows
-export function upload(path, given, file, bar = h("progress")) {
-  bar.hidden = false;
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open("POST", `/api/${path}?${queryOf({ name: file.name, ...given })}`);
-    request.upload.onprogress = (event) => Object.assign(bar, { max: event.total, value: event.loaded });
-    request.onerror = () => reject(new Refused("the file could not be sent"));
-    request.onload = () => {
-      let body = null;
-      try { body = JSON.parse(request.responseText); } catch { /* it was cut off */ }
-      if (request.status === 200 && body) resolve(body);
-      else reject(new Refused(body?.error || `the server answered ${request.status}`, request.status));
-    };
-    request.send(file);
-  }).finally(() => { bar.hidden = true; });
-}
+// a file goes as it is, and may take its time
+export const upload = async (path, given, file) => answered(await fetch(`/api/${path}?${queryOf({ name: file.name, ...given })}`, { method: "POST", body: file }).catch(unreachable));
 
 const AGAIN_MS = 3000;
 

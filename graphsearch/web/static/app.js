@@ -8,7 +8,6 @@ import { exchange, showAddress } from "./exchange.js";
 import { lines } from "./lines.js";
 import { toggleFollow } from "./follow.js";
 import { notation } from "./notation.js";
-import { hide } from "./peek.js";
 import { follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, recall, refresh, remember, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
 import { strip } from "./search.js";
 import { views } from "./views.js";
@@ -122,6 +121,19 @@ function showPosition() {
   document.title = `${state.look.line.map((step) => step.san).slice(-4).join(" ") || "start"} · graphsearch`;
 }
 
+// a position that is pointed at, in place of the one on the board
+function preview(place) {
+  if (!place && !previewed) return;
+  previewed = Boolean(place) && Boolean(state.look);
+  board.svg.classList.toggle("preview", previewed);
+  if (previewed) board.show({ ...place, legal: [] }); else if (state.look) showBoard();
+}
+let previewed = false;
+// what was pointed at may be drawn anew, and then never tells that it was left
+document.addEventListener("pointermove", (event) => { if (!event.target.closest?.(".pv, .node")) preview(null); });
+
+on("preview", preview);
+on("moving", () => { previewed = false; board.svg.classList.remove("preview"); });
 on("position", showPosition);
 on("ahead", showAhead);
 on("problem", showProblem);
@@ -129,7 +141,6 @@ const showNumbers = () => { board.setArrows(arrows()); showGauge(); showNote(); 
 on("news", () => { showProblem(); showNumbers(); });
 on("live", showNumbers);
 on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));
-on("moving", hide);
 on("error", (error) => toast(error.message));
 on("told", showToast);
 on("shapes", (comment) => board.drawComment(comment));
@@ -248,7 +259,7 @@ function escape() {
   board.clearDrawn();
   board.select(null);
   if (board.choosing) board.redraw();
-  hide();
+  tell("preview", null);
   $("toast").hidden = true;
   return false; // the browser closes its own menus by this key
 }

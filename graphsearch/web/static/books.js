@@ -2,8 +2,7 @@
 
 import { ask, send } from "./api.js";
 import { START, said } from "./chess.js";
-import { count, fields, forWhite, h, put, signed, table, when } from "./dom.js";
-import { fenLink } from "./peek.js";
+import { count, fields, forWhite, h, link, put, signed, table, when } from "./dom.js";
 import { open, state, toast } from "./state.js";
 
 const EXAMPLE = `[book]
@@ -40,14 +39,13 @@ export const booksView = {
   },
 };
 
-const linkTo = (fen) => fenLink(fen, () => open({ root: fen, line: [] }));
+const linkTo = (fen) => link(fen, () => open({ root: fen, line: [] }));
 
 // a row about a position: the moves to it and its opening, where they are known, else the FEN
 function wayTo(row) {
   if (!row.way) return linkTo(row.position);
   const { start, line, opening } = row.way;
-  const text = line.length ? said(start, line) : "start";
-  return h("button", { type: "button", class: "link", title: [opening, row.position].filter(Boolean).join("\n"), text, onclick: () => open({ root: start || START, line }) });
+  return link(line.length ? said(start, line) : "start", () => open({ root: start || START, line }), [opening, row.position].filter(Boolean).join("\n"));
 }
 
 const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";

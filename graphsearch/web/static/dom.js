@@ -93,6 +93,9 @@ export function fields(name, values, list, onChoice = () => {}) {
 
 export const form = (run, ...parts) => h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); run(); } }, ...parts);
 
+// a button that leads somewhere
+export const link = (text, onclick, title = null) => h("button", { type: "button", class: "link", text, title, onclick });
+
 // what could not be read of a game
 export const leftOut = ({ left_out: parts }) => `Left out: ${parts.slice(0, 3).join("; ")}${parts.length > 3 ? ` and ${parts.length - 3} more` : ""}`;
 
@@ -186,26 +189,22 @@ export function tint(q) {
   return `q${level < 0 ? "m" : "p"}${Math.abs(level)}`;
 }
 
-export function table(columns, rows, { caption = "", empty = "Nothing yet." } = {}) {
+// rows of cells under headings; columns of numbers stand on the right; `mark(tr, k)` gets each row
+export function table(columns, rows, { caption = "", empty = "Nothing yet.", kind = "", mark = () => {} } = {}) {
   if (!rows.length) return h("p", { class: "note", text: empty });
-  const numeric = columns.map((_, k) => rows.every((row) => row[k] === null || typeof row[k] === "number" || row[k]?.numeric));
-  const head = h("tr", {}, columns.map((name, k) => h("th", { scope: "col", class: numeric[k] ? "number" : null, text: name })));
-  const body = rows.map((row) => h("tr", {}, row.map((cell, k) => cellOf(cell, numeric[k]))));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", { class: "data" }, caption && h("caption", { text: caption }), h("thead", {}, head), h("tbody", {}, body)));
+  const kinds = columns.map((_, k) => (rows.every((row) => isNumeric(row[k])) ? "number" : null));
+  const body = rows.map((row, k) => {
+    const tr = h("tr", {}, row.map((cell, at) => h("td", { class: kinds[at] }, cell instanceof Node ? cell : plain(cell))));
+    mark(tr, k);
+    return tr;
+  });
+  return h("div", { class: `scroll ${kind}`, tabindex: "0", role: "region", "aria-label": caption }, h("table", { class: "data" }, caption && h("caption", { text: caption }),
+    h("thead", {}, h("tr", {}, columns.map((name, k) => h("th", { scope: "col", class: kinds[k], text: name })))), h("tbody", {}, body)));
 }
+
+const isNumeric = (cell) => !cell || typeof cell === "number" || cell.numeric || /^[+−]?[\d.,]+%?$/.test(cell);
+const plain = (cell) => String(typeof cell !== "number" ? cell ?? "" : Number.isInteger(cell) ? whole.format(cell) : cell.toFixed(3));
 
 // a heading that sorts; `order` is { by, down }, `first` whether the greatest comes first
 export const sortButton = (key, title, order, onclick) => h("button", { type: "button", "data-focus": `sort ${key}`, text: title + (order.by === key ? (order.down ? " ▾" : " ▴") : ""), onclick });
 export const sortedBy = (key, order) => (order.by !== key ? null : order.down ? "descending" : "ascending");
-
-// rows of elements under headings: [text, class, title]
-export const grid = (caption, heads, rows, kind = "") => h("div", { class: `scroll ${kind}` }, h("table", { class: "data" }, h("caption", { class: "hidden", text: caption }),
-  h("thead", {}, h("tr", {}, heads.map(([text, of, title]) => h("th", { scope: "col", class: of || null, text, title })))), h("tbody", {}, rows)));
-
-function cellOf(cell, numeric) {
-  const content = cell instanceof Node ? cell : String(cell === null || cell === undefined ? "" : typeof cell === "number" ? plain(cell) : cell);
-  return h("td", { class: numeric ? "number" : null }, content);
-}
-
-const plain = (n) => (Number.isInteger(n) ? whole.format(n) : n.toFixed(3));

@@ -53,17 +53,16 @@ export const filesView = {
 function importForm() {
   const file = h("input", { type: "file", id: "import-file" });
   const box = (name, text, title = null) => h("label", { title }, h("input", { type: "checkbox", id: `import-${name}`, onchange: (event) => { kept.import[name] = event.target.checked ? "1" : ""; } }), ` ${text}`);
-  const bar = h("progress", { hidden: true, "aria-label": "Upload" });
   const start = async () => {
     const [chosen] = file.files;
     if (!chosen) { toast("Choose a file first."); return; }
     const { form: kind, ...given } = kept.import;
-    const job = await upload(`import/${kind}`, given, chosen, bar);
+    const job = await upload(`import/${kind}`, given, chosen);
     toast(`Queued: ${job.title}`);
     file.value = "";
   };
   return h("div", {}, h("h2", { text: "Import" }), form(start, fields("import", kept.import, [["form", "Kind", [["pgn", "PGN games"], ["polyglot", "Polyglot book"], ["epd", "EPD positions"]]]]), h("label", { for: "import-file", class: "hidden", text: "File" }), file,
-    box("players", "keep who played", "Also of files that were imported before without: their games count no second time"), box("again", "again"), h("button", { class: "primary", text: "Import" }), bar),
+    box("players", "keep who played", "Also of files that were imported before without: their games count no second time"), box("again", "again"), h("button", { class: "primary", text: "Import" })),
   h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
 }
 

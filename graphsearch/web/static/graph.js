@@ -2,10 +2,10 @@
 
 import { ask, latest } from "./api.js";
 import { key } from "./values.js";
-import { chip, count, grid, h, percent, put, s, signed, tint } from "./dom.js";
-import { fenLink, hide, peek } from "./peek.js";
+import { chip, count, h, link, percent, put, s, signed, table, tint } from "./dom.js";
+import { menOf } from "./chess.js";
 import { layered } from "./layers.js";
-import { here, open, played, state } from "./state.js";
+import { here, open, played, state, tell } from "./state.js";
 
 const kept = { depth: 4, share: 6, most: 120 };
 const SHARES = [0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0001]; // of the root's N
@@ -98,8 +98,8 @@ function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges, base }
   });
   group.addEventListener("click", visit);
   group.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });
-  group.addEventListener("mouseenter", () => { lit(true); if (route.moves.length) peek(group, base.position, route.moves, route.sans, { flipped: document.querySelector("#gauge").classList.contains("flipped") }); });
-  group.addEventListener("mouseleave", () => { lit(false); hide(); });
+  group.addEventListener("mouseenter", () => { lit(true); tell("preview", { men: menOf(node.position), last: route.moves.at(-1) }); });
+  group.addEventListener("mouseleave", () => { lit(false); tell("preview", null); });
   svg.dataset.nodes = String(k + 1);
   return group;
 }
@@ -130,13 +130,9 @@ function waysView(host) {
 }
 
 function drawWays(host, found, way) {
-  const rows = found.parents.map((parent) => h("tr", {}, [
-    h("td", {}, h("button", { type: "button", class: "move", text: parent.san, title: `Go to ${parent.position}`, onclick: () => bestWay(parent) })),
-    h("td", { class: "number", text: count(parent.n) || "–" }), h("td", { class: "number", text: percent(parent.p) }),
-    h("td", {}, parent.q !== null && chip(parent, parent.position)), h("td", { class: "number", text: count(parent.visits) }),
-    h("td", {}, fenLink(parent.position, (fen) => open({ root: fen, line: [] }))),
-  ]));
-  put(host, rows.length ? grid("Ways into this position", [["Move"], ["Visits", "number"], ["P", "number"], ["Score"], ["Visits before", "number"], ["From"]], rows) : h("p", { class: "note", text: "No stored position leads here." }), way);
+  const rows = found.parents.map((parent) => [h("button", { type: "button", class: "move", text: parent.san, title: `Go to ${parent.position}`, onclick: () => bestWay(parent) }),
+    parent.n, percent(parent.p), chip(parent, parent.position), parent.visits, link(parent.position, () => open({ root: parent.position, line: [] }))]);
+  put(host, table(["Move", "Visits", "P", "Score", "Visits before", "From"], rows, { caption: "Ways into this position", empty: "No stored position leads here." }), way);
 }
 
 // a line from a root through a parent, then its move here

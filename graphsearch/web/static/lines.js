@@ -1,11 +1,11 @@
 // The answer in a sentence, and the best lines: each move can be played, and shows its position.
 
 import { chip, count, forWhite, h, percent, put, score, short, steady } from "./dom.js";
-import { said, turnOf } from "./chess.js";
-import { hide, peek } from "./peek.js";
-import { addLine, askLines, node, on, open, played, recall, remember, state } from "./state.js";
+import { after, menOf, said, turnOf } from "./chess.js";
+import { addLine, askLines, node, on, open, played, recall, remember, state, tell } from "./state.js";
 
 const MOST = 20;
+const leave = () => tell("preview", null);
 
 export function lines(answer, host) {
   const draw = () => {
@@ -48,11 +48,11 @@ function rowOf(move) {
   const line = h("span", { class: "pv", role: "group", "aria-label": `Line of ${move.san}` }, sans.map((san, k) => h("button", {
     type: "button", class: "ply", tabindex: k ? "-1" : "0", "data-focus": `line ${move.move} ${k}`, "data-number": numberOf(k), text: san,
     onclick: () => open({ root: state.root, line: [...played(), ...moves.slice(0, k + 1)] }),
-    ...Object.fromEntries(["mouseenter", "focus"].map((name) => [`on${name}`, () => peek(line, fen, moves.slice(0, k + 1), sans, { still: true })])),
-    onblur: hide,
+    ...Object.fromEntries(["mouseenter", "focus"].map((name) => [`on${name}`, () => tell("preview", { men: moves.slice(0, k + 1).reduce(after, menOf(fen)), last: moves[k] })])),
+    onblur: leave,
   })), !found && move.n > 1 && h("button", { type: "button", class: "ply", "data-focus": `line ${move.move} 1`, "aria-label": `Show the line of ${move.san}`, text: "…", onclick: () => addLine(move.move) }));
   line.addEventListener("keydown", byArrows);
-  line.addEventListener("mouseleave", hide);
+  line.addEventListener("mouseleave", leave);
   return [move.mate ? h("span", { class: "chip", text: score(forWhite(move, fen)) }) : chip(move, fen), h("span", { class: "figure number", title: `${count(move.n)} visits`, text: short(move.n) }), line];
 }
 

@@ -3,7 +3,7 @@
 import { ask, csvLink } from "./api.js";
 import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed, sortButton, sortedBy } from "./dom.js";
 import { isLeftOut, limitNote, movesMenu } from "./follow.js";
-import { hide, peek } from "./peek.js";
+import { said } from "./chess.js";
 import { has as isOf, SIDES } from "./repertoire_row.js";
 import { here, node, play, played, state, tell } from "./state.js";
 
@@ -99,7 +99,7 @@ function rowOf(row, columns, all) {
   };
   return h("tr", {
     class: isLeftOut(row.move) ? "left-out" : null,
-    onmouseenter: () => tell("hover", row.move), onmouseleave: () => { tell("hover", null); hide(); },
+    onmouseenter: () => tell("hover", row.move), onmouseleave: () => tell("hover", null),
   }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
 }
 
@@ -115,13 +115,13 @@ function gamesCell(games) {
     bar(about, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
 }
 
-const behind = (row) => (row.n > 1 ? { onmouseenter: (event) => playLine(event.currentTarget, row), onfocus: (event) => playLine(event.currentTarget, row), onmouseleave: hide, onblur: hide } : {});
+// the line of any move, in its title
+const behind = (row) => (row.n > 1 ? { onmouseenter: (event) => nameLine(event.currentTarget, row), onfocus: (event) => nameLine(event.currentTarget, row) } : {});
 
-// a small board plays the line of a move
-async function playLine(button, row) {
+async function nameLine(button, row) {
+  if (button.title) return;
   const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
-  const plies = found?.lines[0]?.plies || [];
-  if (button.matches(":hover, :focus-visible")) peek(button, fen(), [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)]);
+  button.title = said(fen(), [row.san, ...(found?.lines[0]?.plies || []).map((ply) => ply.san)]);
 }
 
 function never(rows, searched) {

@@ -2,7 +2,7 @@
 
 import { ask, latest, upload } from "./api.js";
 import { said } from "./chess.js";
-import { asked, chip, count, h, percent, points, put, short, table } from "./dom.js";
+import { asked, chip, count, h, link, percent, points, put, short, table } from "./dom.js";
 import { open, played, state, tell } from "./state.js";
 import { change, SIDES } from "./repertoire_row.js";
 
@@ -14,7 +14,6 @@ const unfolded = new Set(); // places in the tree, as `root moves`
 const placeOf = (one) => `${one.root} ${one.moves.join(" ")}`;
 const lineText = ({ root, line }) => (line.length ? said(root, line) : "start");
 const go = ({ root, moves }, ...more) => open({ root, line: [...moves, ...more] });
-const link = (text, act, title = "") => h("button", { type: "button", class: "link", text, title: title || null, onclick: act });
 const glyphOf = (move) => GLYPHS[move.nag] || "";
 
 export const repertoireView = {

@@ -2,7 +2,7 @@
 
 import { ask, latest, upload } from "./api.js";
 import { gameChart } from "./chart.js";
-import { count, fields, grid, h, put, s } from "./dom.js";
+import { count, fields, h, put, s, table } from "./dom.js";
 import { openDraft } from "./notation.js";
 import { jobRow, progressOf } from "./search.js";
 import { open, pgnOfLine, state, tell, toast } from "./state.js";
@@ -52,21 +52,20 @@ const reviews = () => state.queue.ended.filter((job) => job.kind === "review");
 // ------------------------------------------------------------ what to review
 function reviewForm() {
   const file = h("input", { type: "file", id: "review-file", accept: ".pgn,.gz,.zst" });
-  const bar = h("progress", { hidden: true, "aria-label": "Upload" });
   const fromFile = async (event) => {
     event.preventDefault();
     const [one] = file.files;
     if (!one) { toast("Choose a file first."); return; }
-    await upload("review", given, one, bar);
+    await upload("review", given, one);
     file.value = "";
   };
   const fromLine = async () => {
     if (!state.line.length) toast("Play moves or open a game first.");
-    else await upload("review", { ...given, name: "line.pgn" }, new Blob([await pgnOfLine()]), bar);
+    else await upload("review", { ...given, name: "line.pgn" }, new Blob([await pgnOfLine()]));
   };
   return h("form", { onsubmit: fromFile }, h("div", { class: "inline" }, fields("review", given, [["visits", "Visits of every position", "1000", 10], ["player", "Only games of", "any player", 10], ["since", "Since", "2024-05", 10]])),
     h("div", { class: "row" }, h("label", { for: "review-file", class: "hidden", text: "PGN file" }), file, h("button", { class: "primary", text: "Review this file" }),
-      h("button", { type: "button", id: "review-line", text: "Review the line on the board", onclick: fromLine }), bar),
+      h("button", { type: "button", id: "review-line", text: "Review the line on the board", onclick: fromLine })),
     h("p", { class: "note", text: "A position that has its visits in the file costs nothing. Reviews wait in the queue (Analysis, Search)." }));
 }
 
@@ -96,13 +95,11 @@ function drawReview(host, found, choose) {
 const decimal = (x) => (x === null ? "" : x.toFixed(1));
 
 function figures(game) {
-  const row = (side) => {
+  const rows = ["White", "Black"].map((side) => {
     const { phases, ...all } = game.players[side.toLowerCase()];
-    const means = [all.accuracy, all.mean_loss, all.mean_loss_cp].map(decimal);
-    const cells = [count(all.moves), ...means, all.blunders, all.mistakes, all.inaccuracies, all.good, ...Object.values(phases).map((phase) => decimal(phase.accuracy))];
-    return h("tr", {}, h("td", { text: name(game, side) }), cells.map((text) => h("td", { class: "number", text })));
-  };
-  return grid("Figures", [["Player"], ...["Moves", "Accuracy", "Loss %", "Loss cp", "??", "?", "?!", "!", "Opening", "Middlegame", "Endgame"].map((text) => [text, "number"])], ["White", "Black"].map(row));
+    return [name(game, side), all.moves, ...[all.accuracy, all.mean_loss, all.mean_loss_cp].map(decimal), all.blunders, all.mistakes, all.inaccuracies, all.good, ...Object.values(phases).map((phase) => decimal(phase.accuracy))];
+  });
+  return table(["Player", "Moves", "Accuracy", "Loss %", "Loss cp", "??", "?", "?!", "!", "Opening", "Middlegame", "Endgame"], rows, { caption: "Figures" });
 }
 
 const gameOf = (game) => ({ root: game.start, line: game.moves.map((move) => move.move), headers: game.headers });
@@ -141,13 +138,10 @@ function curveOf(game) {
 }
 
 function moves(game) {
-  const rows = game.moves.map((move) => h("tr", {}, [
-    h("td", {}, h("button", { type: "button", class: "link", text: `${number(move)} ${move.san}`, onclick: () => goTo(game, move.ply + 1) }), move.glyph && h("b", { class: `mark ${KINDS[move.glyph]}`, text: ` ${move.glyph}` }), move.novelty !== null && h("span", { class: "book", title: `new after ${count(move.novelty)} games`, text: "N" })),
-    h("td", { class: "number", text: value(move.cp, move.mate) }),
-    h("td", { class: "number", text: move.loss ? (50 * move.loss).toFixed(1) : "" }),
-    h("td", {}, move.loss > 0 && h("button", { type: "button", class: "link", text: move.best_line.join(" "), onclick: () => better(game, move) })),
-    h("td", { class: "number", text: move.loss > 0 ? value(move.best_cp, move.best_mate) : "" }),
-    h("td", { text: move.phase }),
-  ]));
-  return grid("Moves of the game", [["Move"], ["Value", "number"], ["Loss %", "number"], ["Better"], ["Its value", "number"], ["Phase"]], rows, "line-table");
+  const rows = game.moves.map((move) => [
+    h("span", {}, h("button", { type: "button", class: "link", text: `${number(move)} ${move.san}`, onclick: () => goTo(game, move.ply + 1) }), move.glyph && h("b", { class: `mark ${KINDS[move.glyph]}`, text: ` ${move.glyph}` }), move.novelty !== null && h("span", { class: "book", title: `new after ${count(move.novelty)} games`, text: "N" })),
+    value(move.cp, move.mate), move.loss ? (50 * move.loss).toFixed(1) : "", move.loss > 0 && h("button", { type: "button", class: "link", text: move.best_line.join(" "), onclick: () => better(game, move) }),
+    move.loss > 0 ? value(move.best_cp, move.best_mate) : "", move.phase,
+  ]);
+  return table(["Move", "Value", "Loss %", "Better", "Its value", "Phase"], rows, { caption: "Moves of the game", kind: "line-table" });
 }

@@ -2,7 +2,7 @@
 
 import { ask, latest } from "./api.js";
 import { chart, gameChart, heightOf, pathOf, powers } from "./chart.js";
-import { count, forWhite, grid, h, moment, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
+import { count, forWhite, h, moment, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
 import { turnOf } from "./chess.js";
 import { go, here, open, played, state, tell, wholeLine } from "./state.js";
 
@@ -66,14 +66,9 @@ function markPlace(host) {
 }
 
 function lineTable(points) {
-  const rows = points.map((point) => h("tr", { "data-ply": point.ply }, [
-    h("td", {}, h("button", { type: "button", class: "link", text: sayMove(point), onclick: () => go(point.ply) })),
-    h("td", { class: "number", text: count(point.n) || "–" }),
-    h("td", {}, point.q !== null && h("span", { class: `chip ${tint(point.q)}`, title: `Q ${signed(point.q)}`, text: score(point) })),
-    h("td", { text: point.best_san || "" }),
-    h("td", { class: "number", text: pawns(point.loss_cp) }),
-  ]));
-  return grid("Values along the line", [["Move"], ["Visits", "number"], ["Score"], ["Best"], ["Loss", "number"]], rows, "line-table");
+  const rows = points.map((point) => [h("button", { type: "button", class: "link", text: sayMove(point), onclick: () => go(point.ply) }), point.n,
+    point.q !== null && Object.assign(h("span", { class: `chip ${tint(point.q)}`, title: `Q ${signed(point.q)}`, text: score(point) }), { numeric: true }), point.best_san, pawns(point.loss_cp)]);
+  return table(["Move", "Visits", "Score", "Best", "Loss"], rows, { caption: "Values along the line", kind: "line-table", mark(tr, k) { tr.dataset.ply = points[k].ply; } });
 }
 
 // ------------------------------------------------------------ the icicle

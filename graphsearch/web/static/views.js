@@ -2,7 +2,6 @@
 
 import { h, put, steady } from "./dom.js";
 import { movesView } from "./moves.js";
-import { hide } from "./peek.js";
 import { on, setView, state, tell } from "./state.js";
 import { searchView } from "./search.js";
 
@@ -10,7 +9,7 @@ import { searchView } from "./search.js";
 const later = (name, title, load) => ({ name, title, load: async () => Object.values(await load()).find((part) => part.name === name) });
 const VIEWS = [
   ["analysis", "Analysis", [{ ...movesView, title: "Moves" }, later("graph", "Graph", () => import("./graph.js")), later("values", "Values", () => import("./values.js")), { ...searchView, title: "Search" }]],
-  ["games", "Games", [later("games", "Moves played", () => import("./games.js")), later("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./opponents.js")), later("prepare", "Prepare", () => import("./opponents.js"))]],
+  ["games", "Games", [later("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./opponents.js")), later("prepare", "Prepare", () => import("./opponents.js"))]],
   ["book", "Book and repertoire", [later("repertoire", "Repertoire", () => import("./repertoire.js")), later("books", "Books", () => import("./books.js"))]],
   ["review", "Review", [later("review", "Review", () => import("./review.js"))]],
   ["file", "File", [later("files", "Import and export", () => import("./files.js")), later("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./finding.js"))]],
@@ -46,7 +45,7 @@ export function views(bar, tabs, panel) {
     tabsOf(bar, VIEWS.map(([id, title]) => ({ id: `view-${id}`, title })), at, (next) => choose(VIEWS[next][2][last.get(VIEWS[next][0]) ?? 0].name));
     tabsOf(tabs, parts.map((part) => ({ id: `tab-${part.name}`, title: part.title })), k, (next) => choose(parts[next].name));
     panel.setAttribute("aria-labelledby", `tab-${shown}`);
-    hide();
+    tell("preview", null);
     const place = h("div", { class: `view-${shown}` }); // its own: late answers to another view go nowhere
     put(panel, place);
     panel.scrollTop = 0;

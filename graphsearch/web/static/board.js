@@ -4,7 +4,7 @@
 //   board.show({ fen, legal: ["e2e4", ...], last: "e7e5", check: "e1", arrows: [{ move: "g1f3", width: 0.6 }] });
 //
 // The document holds the pieces as symbols `piece-wk` ... `piece-bp`. The classes of what is drawn are in
-// board.css. A board without `onMove` only shows. With `legal: null` the moves are not known yet: the men of `turn` may
+// board.css. With `legal: null` the moves are not known yet: the men of `turn` may
 // be taken up, and `onEarly(from, to)` gets the move.
 
 import { after, castlingOf, landingOf, menOf, spoken } from "./chess.js";
@@ -24,21 +24,19 @@ function draw(tag, attributes, parent) {
 }
 
 export class Board {
-  constructor(host, { onMove = null, onEarly = null, coordinates = true, label = "Chess board" } = {}) {
+  constructor(host, { onMove, onEarly = null }) {
     this.onMove = onMove;
     this.onEarly = onEarly;
     this.flipped = false;
-    this.label = label;
     this.state = { men: {}, legal: [], last: null, check: null, arrows: [] };
     this.svg = draw("svg", { class: "board", viewBox: `0 0 ${8 * UNIT} ${8 * UNIT}`, role: "group" }, host);
     this.layers = Object.fromEntries(["squares", "marks", "names", "men", "hints", "arrows", "drawn", "above"]
       .map((name) => [name, draw("g", { class: name, "aria-hidden": name === "above" ? "false" : "true" }, this.svg)]));
-    this.coordinates = coordinates;
     this.selected = null;
     this.cursor = null; // the square that keys have gone to
     this.drawn = new Map(); // arrows and circles of a person: kind by move or square
     this.drawSquares();
-    if (onMove) this.listen();
+    this.listen();
   }
 
   // ------------------------------------------------------------ what is shown
@@ -49,7 +47,7 @@ export class Board {
     const isSame = !this.state.legal && isEqual(men, this.state.men); // now its moves are known
     this.state = { men, legal, turn, last, check, arrows };
     if (!isSame || !this.canMove(this.selected)) [this.selected, this.dragging] = [null, null];
-    this.svg.setAttribute("aria-label", fen ? `${this.label}. ${spoken(fen)}` : this.label);
+    this.svg.setAttribute("aria-label", fen ? `Chess board. ${spoken(fen)}` : "Chess board");
     this.redraw();
     if (this.dragging) this.dragging.man = this.manOn(this.dragging.square);
     if (slide) this.slide(slide);
@@ -113,7 +111,6 @@ export class Board {
         const [x, y] = this.corner(file + rank);
         const dark = (FILES.indexOf(file) + rank) % 2;
         draw("rect", { class: dark ? "dark" : "light", x, y, width: UNIT, height: UNIT }, this.layers.squares);
-        if (!this.coordinates) continue;
         if (y === 7 * UNIT) this.name(file, x + UNIT - 3, y + UNIT - 3, dark, "end");
         if (x === 0) this.name(rank, x + 3, y + 10, dark, "start");
       }
@@ -261,7 +258,7 @@ export class Board {
   }
 
   canMove(square) {
-    if (!this.onMove || !square) return false;
+    if (!square) return false;
     return this.state.legal ? this.movesFrom(square).length > 0 : this.isOwn(square);
   }
 

@@ -575,12 +575,7 @@ def default_output(name: str) -> str | None:
 
 
 def _print_review(
-    request: ReviewRequest,
-    report: ReviewReport,
-    games: list[GameReview],
-    *,
-    table_wanted: bool,
-    every: bool,
+    request: ReviewRequest, report: ReviewReport, games: list[GameReview], *, table_wanted: bool, every: bool
 ) -> None:
     """Prints the report: data on stdout, messages on stderr."""
     problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]

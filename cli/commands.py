@@ -72,14 +72,9 @@ def command(function: Function, name: str, **shown: Any) -> TyperCommand:
     """Returns the command of a function; the examples of its docstring follow the options."""
     text, examples = help_of(function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(
-        name,
-        cls=ProgramCommand,
-        context_settings=HELP_NAMES,
-        help=text,
-        epilog=examples,
-        **shown,
-    )(with_options(function))
+    app.command(name, cls=ProgramCommand, context_settings=HELP_NAMES, help=text, epilog=examples, **shown)(
+        with_options(function)
+    )
     made = typer.main.get_command(app)
     assert isinstance(made, TyperCommand)
     return made

@@ -23,12 +23,7 @@ from .tables import VIEW, is_detailed, is_json, is_white, score, signed
 TOP = 5  # priors that the text shows
 
 
-def evaluate(
-    *,
-    positions: list[str] | None = None,
-    evaluator: EvaluatorOptions,
-    param: Param = None,
-) -> int:
+def evaluate(*, positions: list[str] | None = None, evaluator: EvaluatorOptions, param: Param = None) -> int:
     """Print what an evaluator says about positions: WDL, Q, centipawns and the prior of every move.
 
     In a file, blank lines and lines that start with # are ignored. A line that is not a position is reported
@@ -76,10 +71,7 @@ def _evaluate(engine: Evaluator, positions: list[str]) -> bool:
 
 
 def _answer(
-    found: Iterable[list[Assessment]],
-    advance: Callable[[int, None], None],
-    *,
-    names: Iterable[str] = (),
+    found: Iterable[list[Assessment]], advance: Callable[[int, None], None], *, names: Iterable[str] = ()
 ) -> int:
     """Prints the evaluations of positions in order, and returns their number.
 

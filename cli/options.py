@@ -45,10 +45,7 @@ StoreOption = Annotated[Path, option("--store FILE", f"{_STORE}.")]
 StoreToMake = Annotated[Path, option("--store FILE", f"{_STORE}. Created if missing.")]
 StoreToSave = Annotated[
     Path | None,
-    option(
-        "--store FILE",
-        f"{_STORE}. The search resumes from it and is saved to it; created if missing.",
-    ),
+    option("--store FILE", f"{_STORE}. The search resumes from it and is saved to it; created if missing."),
 ]
 PgnInput = Annotated[str, argument("FILE", "PGN file, plain, .gz or .zst; - for standard input.")]
 OfBook = Annotated[str | None, option("--book NAME", "Only what belongs to this book.")]

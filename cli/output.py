@@ -197,12 +197,7 @@ def _page_width() -> int:
     return int(columns) if columns.isdecimal() and int(columns) else PAGE_WIDTH
 
 
-def print_answer(
-    found: Report | Mapping[str, Any],
-    parts: Iterable[Part],
-    *,
-    fits: bool = False,
-) -> None:
+def print_answer(found: Report | Mapping[str, Any], parts: Iterable[Part], *, fits: bool = False) -> None:
     """Prints an answer on stdout: as JSON, or the lines and tables that show it.
 
     `fits`: whether tables fit a page in a file or a pipe, too: COLUMNS, else 100 wide.

@@ -154,9 +154,7 @@ class RareLines:
 
 @contextmanager
 def progress_display(
-    signals: StopSignals,
-    line: Callable[[Any], str],
-    view: Callable[[Any, int], Iterable[Part]] | None = None,
+    signals: StopSignals, line: Callable[[Any], str], view: Callable[[Any, int], Iterable[Part]] | None = None
 ) -> Iterator[Callable[[Any], None]]:
     """Yields a progress callback for the work; on a terminal it redraws one view in place, until a signal.
 

@@ -62,10 +62,7 @@ def serve(
         ) from None
     password = None if password_file is None else read_password(password_file)
     served = ServedFile(
-        file,
-        read_only=read_only,
-        evaluators=offered(evaluator or ()),
-        ram_bytes=graph_ram(ram),
+        file, read_only=read_only, evaluators=offered(evaluator or ()), ram_bytes=graph_ram(ram)
     )
     with StopSignals() as signals:
         server = Server(served, host=host, port=port, password=password)

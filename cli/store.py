@@ -205,12 +205,7 @@ def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None)
                 )
         signals.arm()
         report = reevaluating.reevaluate(
-            store,
-            made,
-            ram_bytes=ram_bytes,
-            stop=signals.stop,
-            on_progress=show,
-            command=resume,
+            store, made, ram_bytes=ram_bytes, stop=signals.stop, on_progress=show, command=resume
         )
     print_answer(report, _reevaluated(report, name))
     if not report.finished:

@@ -62,12 +62,7 @@ class Report:
 
 
 def info_lines(
-    report: Report,
-    *,
-    multipv: int = 1,
-    wdl: bool = False,
-    chess960: bool = False,
-    listed: bool = False,
+    report: Report, *, multipv: int = 1, wdl: bool = False, chess960: bool = False, listed: bool = False
 ) -> list[str]:
     """Returns an `info` line for each of the best moves that has a value; if none has, one with the node's.
 

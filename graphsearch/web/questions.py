@@ -48,19 +48,7 @@ from ..store.tables.books import books
 from .routes import download, get, post
 from .task_queue import ServedFile
 from .tasks import node
-from .wanted import (
-    MOST_COUNT,
-    SPELLED,
-    Count,
-    GivenPosition,
-    Line,
-    Name,
-    Nothing,
-    Ply,
-    Text,
-    Wanted,
-    Words,
-)
+from .wanted import MOST_COUNT, SPELLED, Count, GivenPosition, Line, Name, Nothing, Ply, Text, Wanted, Words
 
 MOST_PLIES = 24  # of a line on the page
 MOST_GAMES = 500  # games offered from a pasted PGN

@@ -32,12 +32,7 @@ class Server:
     """
 
     def __init__(
-        self,
-        served: ServedFile,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        password: str | None = None,
+        self, served: ServedFile, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
     ) -> None:
         """Binds an address.
 

@@ -193,9 +193,7 @@ def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
             assert best_of(game.ask(last, until="bestmove")) != "0000"
 
 
-def test_a_ponderhit_amid_an_update_does_not_spend_pondering_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_ponderhit_amid_an_update_does_not_spend_pondering_time(monkeypatch: pytest.MonkeyPatch) -> None:
     updates: list[GoAnswer] = []
     real = GoAnswer._ranked
 

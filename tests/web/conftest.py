@@ -37,11 +37,7 @@ def quick_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def serving(
-    path: Path,
-    *,
-    host: str = "127.0.0.1",
-    password: str | None = None,
-    **served: Any,
+    path: Path, *, host: str = "127.0.0.1", password: str | None = None, **served: Any
 ) -> Iterator[Client]:
     """Serves a graph file to one who has no cookie yet."""
     stop = threading.Event()

@@ -102,10 +102,8 @@ def _queue(served: ServedFile, order: Order) -> dict[str, Any]:
     tasks = served.queue
     if order.action == "stop":
         tasks.stop(order.number, hold=order.hold)
-    elif order.action == "clear":
-        tasks.clear()
-    elif order.action == "forget":
-        tasks.forget()
+    elif order.action in ("clear", "forget"):
+        tasks.clear(ended=order.action == "forget")
     else:
         tasks.hold(order.action == "hold")
     return tasks.as_dict()

@@ -453,13 +453,14 @@ class TaskQueue:
             self._held = held
             self._deal()
 
-    def clear(self) -> None:
-        """Removes all waiting tasks."""
-        self._forget_all(self._waiting)
-
-    def forget(self) -> None:
-        """Removes ended tasks from the list."""
-        self._forget_all(self._ended)
+    def clear(self, *, ended: bool) -> None:
+        """Removes all waiting tasks, or the ended ones from the list."""
+        with self._changed:
+            jobs = self._ended if ended else self._waiting
+            for job in jobs:
+                self._forget(job)
+            jobs.clear()
+            self._news()
 
     def ask(self, ask: Ask) -> dict[str, Any] | None:
         """Returns the answer of a running search from its memory; None without a search or an answer."""
@@ -566,13 +567,6 @@ class TaskQueue:
 
     def _keep(self, job: QueuedTask) -> None:
         self.kept.change(partial(put_tasks, tasks=[job.row()]))
-
-    def _forget_all(self, jobs: deque[QueuedTask]) -> None:
-        with self._changed:
-            for job in jobs:
-                self._forget(job)
-            jobs.clear()
-            self._news()
 
     def _forget(self, job: QueuedTask) -> None:
         self._remove(job.files())

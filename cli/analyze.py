@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time as clocks
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import chess
@@ -163,12 +164,17 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
                 with suppress(EvaluatorError):
                     find_program("stockfish")
                     say(STRONGER)
+
+            def shown(progress: Progress, height: int) -> list[Part]:
+                rows = max(1, min(request.lines or MAX_MOVES, height - FRAME_LINES))
+                return [*node_parts(progress.node(rows), rows), status_line(progress)]
+
             signals.arm()
             with (
                 other_kernels_compiling() if request.store else nullcontext(),
-                search_display(request.lines or MAX_MOVES, signals) as display,
+                progress_display(signals, lambda now: status_line(now).replace("\n", "   "), shown) as draw,
             ):
-                result = search(graph, job, Control(on_progress=display, stop=signals.stop))
+                result = search(graph, job, Control(on_progress=draw, stop=signals.stop))
             kept = view(graph.read, board, lines=0) if listed else None
             if kept is None:
                 return result
@@ -229,16 +235,6 @@ def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
 
 
 FRAME_LINES = 8  # lines of the live display that are not moves
-
-
-def search_display(multipv: int, signals: StopSignals) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns a context that yields a progress callback for a search."""
-
-    def view_of(progress: Progress, height: int) -> list[Part]:
-        rows = max(1, min(multipv, height - FRAME_LINES))
-        return [*node_parts(progress.node(rows), rows), status_line(progress)]
-
-    return progress_display(signals, lambda now: status_line(now).replace("\n", "   "), view_of)
 
 
 def status_line(progress: Progress) -> str:
@@ -716,7 +712,8 @@ def watch(request: WatchRequest) -> int:
     def tell(job: SearchJob | None, nodes: int, speed: float) -> None:
         seconds = clocks.monotonic() - began
         title = job.title if job else ""
-        show(_Now(seconds, f"{clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {rate(speed)}"))
+        line = f"{clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {rate(speed)}"
+        show(SimpleNamespace(seconds=seconds, line=line))
 
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(work, request.store, stack)
@@ -797,14 +794,6 @@ def _stored(store: Path) -> list[Any]:
     if not found:
         raise typer.BadParameter(f"name positions; {store} has no roots")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """The progress of all turns: total seconds, and a line."""
-
-    seconds: float
-    line: str
 
 
 def _watch_facts(turns: Turns, job: SearchJob, node: NodeView | None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ export const listView = {
     const given = () => ({ ...kept.values, ...(kept.values.here ? here() : {}), by: kept.by, down: kept.down });
     const show = (first = 0) => {
       kept.first = first;
-      if (!state.file?.info.imported.games) { put(answer, h("p", { class: "note", text: "Games are imported in the view File." })); return; }
+      if (!state.file?.info.imported.games) { put(answer, state.file && h("p", { class: "note", text: "Games are imported in the view File." })); return; }
       last(ask("game-list", { ...given(), first, most: PAGE }), (found) => draw(answer, found, { given, show }),
         (error) => put(answer, h("p", { class: "failed", text: error.message })));
     };

@@ -34,24 +34,6 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
     assert sum(row["counts"]["nodes"] for row in data["iterations"]) == data["nodes"]
 
 
-def test_a_second_run_says_what_it_reused(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    first = cli("alphabeta", "startpos", "--depth", 4, "--store", path, "--json").json
-    second = cli("alphabeta", "startpos", "--depth", 5, "--store", path)
-    assert "The file knew depth 4; the search started with the next one." in second.out
-    assert f"Earlier searches took {first['nodes']:,} nodes to get there." in second.out
-    assert " entries (" in second.err
-    again = cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--json").json
-    assert (again["nodes"], again["stop_reason"], again["known"]["depth"]) == (0, "known", 5)
-    info = cli("store", "info", path)
-    assert "Entries:" in info.out
-    assert "Fixed depth and mates (2)" in info.out
-    held = cli("store", "info", path, "--json").json
-    assert [run["depth"] for run in held["entry_runs"]] == [4, 5]
-    verdict = cli("store", "verify", path).ends(0)
-    assert "entries, sound" in verdict.out
-
-
 def _interrupted(path: Path) -> Outcome:
     """Returns how a search without a limit ended that got Ctrl-C when its first depth was saved."""
     process = Command("alphabeta", "startpos", "--depth", 99, "--store", path, "--json")

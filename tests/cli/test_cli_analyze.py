@@ -59,22 +59,6 @@ def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> Non
     assert cli(*words[1:], "--json").json["visits"] == 100
 
 
-@pytest.mark.parametrize(
-    ("fen", "word"),
-    [
-        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "checkmate"),
-        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "stalemate"),
-        ("4k3/8/8/8/8/8/8/4K3 w - - 0 1", "insufficient material"),
-    ],
-)
-def test_a_finished_game_has_a_verdict_and_no_best_move(cli: Cli, fen: str, word: str) -> None:
-    outcome = cli("analyze", fen, "--visits", 10).ends(0)
-    assert word in outcome.out
-    assert "bestmove" not in outcome.out
-    data = cli("analyze", fen, "--visits", 10, "--json").json
-    assert (data["bestmove"], data["moves"]) == (None, [])
-
-
 def started_analysis(path: Path, before: str = "") -> subprocess.Popen[str]:
     """Returns a running `analyze` without limits, when it has begun to search."""
     runs = runs_in(path)

@@ -128,16 +128,6 @@ def test_lines_come_from_stdin(cli: Cli, white: Path, monkeypatch: pytest.Monkey
     assert done.out == "Added 3 items to the queue: 1 to 3\n"
 
 
-def test_every_fault_of_a_toml_has_a_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("b.toml").write_text("[book]\nsied = 1\n")
-    assert cli("book", "build", "b.toml", "--store", "a.graph").ends(2).err.splitlines() == [
-        "graphsearch: b.toml:1: [book] side: Field required",
-        "graphsearch: b.toml:1: [book] max_ply: Field required",
-        "graphsearch: b.toml:2: [book] sied: Extra inputs are not permitted; did you mean 'side'?",
-    ]
-
-
 # ------------------------------------------------------------------ studies and notes
 PGN = '[White "Ann"]\n[Black "B\xf6b"]\n\n1. e4 e5 (1... c5 {open}) 2. Nf3 $1 Nc9 *\n'
 NAME = "Ann \N{EN DASH} B\xf6b"
@@ -148,24 +138,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "a.pgn"
     path.write_text(PGN, encoding="latin-1")
     return path
-
-
-def test_a_pgn_goes_in_and_comes_out(cli: Cli, small_graph: Path, file: Path, tmp_path: Path) -> None:
-    found = cli("study", "import", small_graph, file)
-    assert (found.code, found.out) == (0, f"{NAME}: 4 moves\n")
-    assert "left out" in found.err
-    assert "the line ends before 'Nc9'" in found.err
-    out = tmp_path / "out.pgn"
-    assert cli("study", "export", small_graph, NAME, "-o", out).code == 0
-    text = out.read_text("utf-8")
-    game = chess.pgn.read_game(io.StringIO(text))
-    assert game is not None
-    assert game.accept(chess.pgn.StringExporter()) + "\n" == text
-    assert cli("study", "export", small_graph).out == text
-    assert cli("study", "export", small_graph, "--json").json == {"pgn": text}
-    again = cli("study", "import", small_graph, out, "--name", "Again", "--json").json
-    assert (again["studies"][0]["name"], again["left_out"]) == ("Again", [])
-    assert cli("study", "export", small_graph, "Again").out == text
 
 
 def test_a_file_that_is_missing_is_made_unless_nothing_is_read(cli: Cli, file: Path, tmp_path: Path) -> None:
@@ -206,21 +178,3 @@ def graph(tmp_path: Path, cli: Cli) -> Path:
     found = cli("repertoire", "add", path, LINE, "--side", "white")
     assert (found.code, found.out) == (0, "White's repertoire: 3 moves added, 3 moves now\n")
     return path
-
-
-def test_lines_go_out_and_in_as_pgn_and_into_a_book(cli: Cli, graph: Path, tmp_path: Path) -> None:
-    out, book = tmp_path / "white.pgn", tmp_path / "mine.toml"
-    assert cli("repertoire", "export", graph, "--side", "white", "-o", out).code == 0
-    text = out.read_text("utf-8")
-    assert cli("repertoire", "export", graph, "--side", "white").out == text
-    assert chess.pgn.read_game(io.StringIO(text)) is not None
-    other = graph_file(tmp_path / "b.graph", LINES)
-    assert (
-        cli("repertoire", "import", other, out, "--side", "white").out
-        == "1 game: 3 moves added, 3 moves now\n"
-    )
-    assert cli("repertoire", "import", other, out, "--side", "white", "--json").json["added"] == 0
-    assert cli("repertoire", "export", graph, "--side", "white", "-o", book).code == 0
-    assert cli("book", "build", book, "--store", tmp_path / "book.graph", "--evaluations", "60").code == 0
-    why = cli("book", "why", LINE, "--store", tmp_path / "book.graph").out
-    assert "no book" not in why

@@ -39,19 +39,6 @@ def test_backup_works_beside_a_writer_and_overwrites_none(
     assert cli("store", "verify", copy).code == 0
 
 
-def test_salvage_prints_what_was_lost(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
-    sql(small_graph, "DELETE FROM block WHERE id = (SELECT max(id) FROM block)")
-    new = tmp_path / "new.graph"
-    data = cli("store", "salvage", small_graph, new, "--json").json
-    assert data["blocks_lost"] == 1
-    assert data["complete"] is False
-    outcome = cli("store", "salvage", small_graph, new, "--force").ends(0)
-    assert "it is missing" in outcome.out
-    assert f"{data['records']:,} records kept, 1 of {data['blocks']} blocks lost" in outcome.out
-    assert cli("store", "verify", new).code == 0
-    assert cli("show", "startpos", "--store", new).code in (0, 1)
-
-
 def test_salvage_takes_the_evaluator_by_name(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
     sql(small_graph, "DELETE FROM evaluator")
     new = tmp_path / "new.graph"
@@ -223,18 +210,3 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
         assert (outcome.code, len(outcome.faults)) == (2, 1)
     assert cli("diff", a).code == 2
     assert cli("diff", a, a, "--kind", "colour").code == 2
-
-
-def test_what_changed_since_a_run_has_the_new_proofs(cli: Cli, tmp_path: Path) -> None:
-    path, mate = tmp_path / "a.graph", "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
-    assert cli("analyze", mate, "--visits", "200", "--store", path).code == 0
-    since = ("diff", path, "--since", "last")
-    data = cli(*since, "--min-visits", 1, "--json").json
-    assert data["proven"] >= len(data["proofs"]) > 0
-    assert data["proofs"][0]["position"] == mate
-    assert data["proofs"][0]["worth"]["bounds"] == [1, 1]
-    visited = [row for row in data["proofs"] if row["worth"]["n"] >= 10]
-    assert cli(*since, "--json").json["proofs"] == visited != data["proofs"], "few visits only if asked for"
-    found = cli(*since, "--min-visits", 1).out
-    assert "of them proven" in found
-    assert "New proofs" in found

@@ -60,19 +60,6 @@ def test_lines_fit_a_page_in_a_pipe(cli: Cli, tmp_path: Path, monkeypatch: pytes
             assert max(map(len, cli(*words).out.splitlines()), default=0) <= most
 
 
-def test_sql_prints_rows_and_refuses_what_writes(cli: Cli, file: Path) -> None:
-    out = cli("lab", "sql", "SELECT 1 AS one, 'x' AS x, NULL AS none, x'01ff' AS blob", "--store", file).out
-    assert rows_of(out)[0] == ["one", "x", "none", "blob"]
-    assert "<2 bytes>" in out
-    data = cli("lab", "sql", "SELECT x'01ff', 9e999, 1.5", "--store", file, "--json").json
-    assert data["rows"] == [["01ff", "inf", 1.5]]
-    assert len(data["columns"]) == 3
-    refused = cli("lab", "sql", "DELETE FROM run", "--store", file)
-    assert (refused.code, refused.out, len(refused.faults)) == (2, "", 1)
-    cli("lab", "sql", "SELECT x FROM y", "--store", file).ends(2, "no such table: y")
-    assert cli("lab", "sql", "SELECT 1", "--store", file.with_name("none.graph")).code == 2
-
-
 @pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "lab sql"])
 def test_questions_leave_nothing_beside_the_file(cli: Cli, file: Path, question: str) -> None:
     words = {"find": [], "lab sql": ["SELECT 1"]}.get(question, ["startpos"])

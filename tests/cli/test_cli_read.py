@@ -15,8 +15,6 @@ from tests.store.test_damage import flip
 
 from ..conftest import Cli, finish, start
 
-OF_A_MOVE = "move san n p q wdl cp mate bounds apart pv"
-
 
 def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path) -> None:
     there = ("startpos", "--moves", "a3 h5 a4 h4 Ra3", "--store", small_graph)

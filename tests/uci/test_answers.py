@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import EvaluatorError, StoreError
+from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
@@ -91,21 +91,6 @@ def test_an_evaluator_that_fails_in_a_game_leaves_an_answer() -> None:
         assert is_legal(START, lines)
         lines = game.ask("position startpos moves e2e4", "go nodes 10", until="bestmove")
         assert best_of(lines) != "0000"
-
-
-def unmakeable(settings: Settings) -> Evaluator:
-    raise EvaluatorError("no onnxruntime; pip install '.[lc0]'")
-
-
-def test_an_evaluator_that_cannot_be_made_is_said_and_replaced_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    with Played({"GraphFile": str(path)}, make=unmakeable) as game:
-        lines = game.ask("isready", until="readyok")
-        assert any("no onnxruntime" in line for line in lines)
-        lines = game.ask("go nodes 50", until="bestmove")
-        assert any("no onnxruntime" in line for line in lines)  # at every search: its values are others
-        assert is_legal(START, lines)
-    assert not path.exists()
 
 
 def test_what_is_missing_is_one_line_and_a_move_is_played() -> None:

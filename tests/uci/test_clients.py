@@ -21,7 +21,6 @@ from tests.support.pools import until
 from tests.uci.engines import Played
 
 COMMAND = [sys.executable, "-m", "graphsearch", "uci"]
-KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
 FRENCH = chess.Board("rnbqkbnr/ppp2ppp/4p3/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
 TIMEOUT = 120.0
 STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
@@ -44,25 +43,6 @@ def test_it_is_a_uci_engine_with_options(engine: chess.engine.SimpleEngine) -> N
     )
     assert "UCI_Chess960" in engine.options
     assert "UCI_Variant" not in engine.options
-
-
-def test_every_limit_is_answered_with_a_move(engine: chess.engine.SimpleEngine) -> None:
-    for limit in (
-        chess.engine.Limit(nodes=200),
-        chess.engine.Limit(time=0.2),
-        chess.engine.Limit(depth=3),
-        chess.engine.Limit(white_clock=1, black_clock=1, white_inc=0.1, black_inc=0.1),
-        chess.engine.Limit(white_clock=2, black_clock=2, remaining_moves=3),
-        chess.engine.Limit(white_clock=0.01, black_clock=0.01),
-    ):
-        for board in (chess.Board(), KIWIPETE):
-            result = engine.play(board, limit, game=object(), info=chess.engine.INFO_ALL)
-            assert result.move is not None
-            assert result.move in board.legal_moves, limit
-            if result.ponder:
-                after = board.copy()
-                after.push(result.move)
-                assert result.ponder in after.legal_moves, limit
 
 
 def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.SimpleEngine) -> None:

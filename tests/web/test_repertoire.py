@@ -13,8 +13,6 @@ from ..support.positions import after_line
 from .client import Client, Serve, until
 from .page import Page
 
-TREE = "[...document.querySelectorAll('.repertoire .link')].map((e) => e.textContent).join(' ')"
-
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
@@ -77,28 +75,6 @@ def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) ->
         page.run(f"{item}.click()")
         page.has('.moves [aria-label="in White\u2019s repertoire"]', count - 2)
         assert moves(graph) == count
-
-
-def test_the_tree_unfolds_and_names_gaps_and_weak_spots(page: Page, graph: Path) -> None:
-    page.open()
-    with_lines(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Bb5", "d4")
-    page.view("repertoire")
-    page.wait(f"return {TREE}.includes('1. e4')", "the tree")
-    assert "1… e5" not in page.run(f"return {TREE}")
-    fold = "[...document.querySelectorAll('.repertoire .fold')].find((e) => e.ariaLabel === arguments[0])"
-    page.run(f"{fold}.click()", "Moves after e4")
-    assert "1… e5" in page.run(f"return {TREE}")
-    assert page.run(f"return {fold}.getAttribute('aria-expanded')", "Moves after e4") == "true"
-    page.run(f"{fold}.click()", "Moves after Nf3")
-    assert "2. e4 +0.14 18 → 1. e4 e5 2. Nf3" in page.text(".repertoire")
-    assert "B20 Sicilian Defense" in page.text(".repertoire")
-    assert "never searched" in page.text(".view-repertoire")
-    assert "No answer to" in page.text(".view-repertoire")
-    page.run(
-        "[...document.querySelectorAll('.repertoire .link')].find((e) => e.textContent === '1… c5').click()"
-    )
-    until(lambda: "line=e2e4,c7c5" in page.driver.current_url, "the position")
-    assert page.errors() == []
 
 
 def test_a_line_of_another_tab_is_shown_and_a_move_goes_when_asked(page: Page, graph: Path) -> None:

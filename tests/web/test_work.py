@@ -219,24 +219,6 @@ def test_games_come_in_with_their_players_and_go_out_as_files(client: Client) ->
     assert client.ask("GET", "/api/download/999").status == 400
 
 
-def test_games_are_reviewed_in_the_queue_and_shown(client: Client, small_graph: Path) -> None:
-    query = "name=my%20games.pgn&visits=20&threads=1"
-    taken = client.ask("POST", f"/api/review?{query}", TWO_GAMES.encode()).json
-    job = done(client, taken["number"])
-    assert (job["kind"], job["state"], job["facts"]["reviewed"]) == ("review", "done", 2)
-    found = client.get(f"review/{taken['number']}").json
-    assert [len(game["moves"]) for game in found["games"]] == [3, 2]
-    assert found["games"][0]["headers"]["White"] == "<script>alert(1)</script>"
-    board = chess.Board()
-    board.push_uci("e2e4")
-    assert visits(small_graph, board) >= 20
-    file = client.ask("GET", f"/api/review/{taken['number']}/pgn")
-    assert file.body.startswith(b"[Event")
-    assert "my%20games-reviewed.pgn" in file.headers["content-disposition"]
-    assert client.ask("GET", "/api/review/999").status == 400
-    assert "visits" in client.ask("POST", "/api/review?visits=1", b"1. e4 *").error
-
-
 # ------------------------------------------------------------------ the queue in the file
 PGN = b'[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n1. e4 Ke2 *\n\n'
 SERVE = """

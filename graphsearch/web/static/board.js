@@ -7,12 +7,11 @@
 // board.css. With `legal: null` the moves are not known yet: the men of `turn` may
 // be taken up, and `onEarly(from, to)` gets the move.
 
-import { after, castlingOf, landingOf, menOf, spoken } from "./chess.js";
+import { after, castlingOf, menOf, spoken } from "./chess.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const UNIT = 45;
 const FILES = "abcdefgh";
-const SLIDE_MS = 140;
 
 const isEqual = (men, others) => JSON.stringify(Object.entries(men).sort()) === JSON.stringify(Object.entries(others).sort());
 
@@ -41,7 +40,6 @@ export class Board {
 
   // ------------------------------------------------------------ what is shown
   show({ fen, men = menOf(fen), legal = [], turn = null, last = null, check = null, arrows = [] }) {
-    const slide = this.slideTo(men, last);
     if (fen && fen !== this.fen) this.clearDrawn();
     this.fen = fen ?? this.fen;
     const isSame = !this.state.legal && isEqual(men, this.state.men); // now its moves are known
@@ -50,7 +48,6 @@ export class Board {
     this.svg.setAttribute("aria-label", fen ? `Chess board. ${spoken(fen)}` : "Chess board");
     this.redraw();
     if (this.dragging) this.dragging.man = this.manOn(this.dragging.square);
-    if (slide) this.slide(slide);
   }
 
   manOn(square) {
@@ -238,20 +235,6 @@ export class Board {
       + `L${point(neck, wing)}L${point(neck, half)}L${point(start, half)}Z`;
   }
 
-  // ------------------------------------------------------------ the last move slides
-  slideTo(men, last) {
-    if (!last || this.state.last === last || !Object.keys(this.state.men).length) return null;
-    return isEqual(after(this.state.men, last), men) && !this.dropped ? [last.slice(0, 2), landingOf(this.state.men, last)] : ((this.dropped = false), null);
-  }
-
-  slide([from, to]) {
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-    const man = this.manOn(to);
-    const [x1, y1] = this.corner(from);
-    const [x2, y2] = this.corner(to);
-    man?.animate([{ transform: `translate(${x1 - x2}px, ${y1 - y2}px)` }, { transform: "none" }], { duration: SLIDE_MS, easing: "ease-out" });
-  }
-
   // ------------------------------------------------------------ moving
   movesFrom(square) {
     return (this.state.legal || []).filter((move) => move.startsWith(square));
@@ -316,7 +299,6 @@ export class Board {
     const { square, again, moved } = this.dragging;
     this.dragging = null;
     const target = this.squareAt(event);
-    this.dropped = moved;
     if (target && target !== square && this.tryMove(square, target)) return;
     this.select(target === square && !moved && !again ? square : null);
   }

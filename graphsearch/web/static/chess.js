@@ -45,9 +45,6 @@ export function castlingOf(men, move) {
   return { king: from, rook, kingTo: (right ? "g" : "c") + to[1], rookTo: (right ? "f" : "d") + to[1] };
 }
 
-// where the man that moves stands afterwards
-export const landingOf = (men, move) => castlingOf(men, move)?.kingTo ?? move.slice(2, 4);
-
 // the men after a move, given in UCI; the clocks, and what may castle, are not kept
 export function after(men, move) {
   const [from, to, promoted] = [move.slice(0, 2), move.slice(2, 4), move[4]];

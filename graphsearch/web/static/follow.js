@@ -7,7 +7,7 @@ import { here, on, state, tell, toast, whenKnown } from "./state.js";
 
 const REST_MS = 120; // for which the board rests before the search comes
 
-const limits = new Map(); // moves that are searched, by FEN: { only, moves }
+const limits = new Map(); // sets of moves that searches leave out, by FEN
 let settings = () => ({});
 let timer = 0;
 let goesThere = false; // whether the search goes to the position that is awaited
@@ -16,40 +16,25 @@ const job = () => state.queue.running.find((one) => one.kind === "follow") || st
 const isFollowing = () => Boolean(job() && !job().stopping);
 
 // ------------------------------------------------------------ moves that are searched
-const limitHere = () => limits.get(state.look?.position);
-export const isLeftOut = (move) => { const limit = limitHere(); return Boolean(limit) && limit.only !== limit.moves.has(move); };
+const leftOut = () => limits.get(state.look?.position) || new Set();
+export const isLeftOut = (move) => leftOut().has(move);
+const taken = () => state.look.legal.map((each) => each.move).filter((move) => !isLeftOut(move));
 
 // the moves of the position that a search may take, as words; empty: all
-export function searchedMoves() {
-  const limit = limitHere();
-  return limit ? state.look.legal.map((each) => each.move).filter((move) => !isLeftOut(move)).join(" ") : "";
-}
+export const searchedMoves = () => (leftOut().size ? taken().join(" ") : "");
 
-function limitTo(only, move, isIn) {
-  const known = limitHere();
-  const moves = new Set(known?.only === only ? known.moves : []);
-  if (isIn) moves.add(move); else moves.delete(move);
-  if (!only && moves.size === state.look.legal.length) { toast("One move at least must be searched."); return; }
-  if (moves.size) limits.set(state.look.position, { only, moves }); else limits.delete(state.look.position);
-  changed();
-}
-
-function takeAll() {
-  limits.delete(state.look.position);
-  changed();
-}
-
-function changed() {
+function leaveOut(moves) {
+  if (moves.length === state.look.legal.length) { toast("One move at least must be searched."); return; }
+  if (moves.length) limits.set(state.look.position, new Set(moves)); else limits.delete(state.look.position);
   tell("news", state.look);
   if (state.queue.running.some((one) => one.kind === "follow" || (one.kind === "search" && !one.waits))) follow();
 }
 
 // a row above the moves
 export function limitNote(sanOf) {
-  const limit = limitHere();
-  if (!limit) return null;
-  const names = [...limit.moves].map(sanOf).join(", ");
-  return h("div", { class: "limit" }, limit.only ? `The search takes only ${names}. ` : `The search leaves out ${names}. `, h("button", { type: "button", class: "link", "data-focus": "all moves", text: "Take all moves", onclick: takeAll }));
+  const [out, others] = [[...leftOut()], taken()];
+  const names = (moves) => moves.map(sanOf).join(", ");
+  return out.length > 0 && h("div", { class: "limit" }, others.length <= out.length ? `The search takes only ${names(others)}. ` : `The search leaves out ${names(out)}. `, h("button", { type: "button", class: "link", "data-focus": "all moves", text: "Take all moves", onclick: () => leaveOut([]) }));
 }
 
 // ------------------------------------------------------------ the search
@@ -95,12 +80,11 @@ export function movesMenu(host, play) {
   const item = (text, act) => h("button", { type: "button", role: "menuitem", text, onclick: () => { host.hidePopover(); act(); } });
   keysOf(host);
   return (button, move, san) => {
-    const limit = limitHere();
-    const isOnly = Boolean(limit?.only && limit.moves.has(move));
+    const others = [...leftOut()].filter((each) => each !== move);
     put(host,
       item(`Search here: after ${san}`, () => { goesThere = play(move); }),
-      item(isLeftOut(move) && !limit.only ? "Take this move again" : "Exclude this move", () => limitTo(false, move, !(limit && !limit.only && limit.moves.has(move)))),
-      item(isOnly ? "Not only this move" : limit?.only ? "Only these moves, and this one" : "Only this move", () => limitTo(true, move, !isOnly)),
+      item(isLeftOut(move) ? "Take this move again" : "Exclude this move", () => leaveOut(isLeftOut(move) ? others : [...others, move])),
+      item("Only this move", () => leaveOut(state.look.legal.map((each) => each.move).filter((each) => each !== move))),
       ...rowItems(move).map(([text, act]) => item(text, act)));
     showMenu(host, button);
   };

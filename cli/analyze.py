@@ -36,21 +36,7 @@ from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 
 from . import options
-from .output import (
-    ENDED_BY_READER,
-    FAILED,
-    MOST_DAMAGED,
-    NOT_SAVED,
-    command_text,
-    fail,
-    print_answer,
-    print_json,
-    print_parts,
-    problem_lines,
-    say,
-    say_clock,
-    typed,
-)
+from . import output as out
 from .progress import compile_search, compiled, progress_display, titled_bar
 from .render import game_text, move_number, node_parts, numbered, opening_line, way_text
 from .signals import StopSignals
@@ -84,7 +70,7 @@ REASONS = {  # why a search ended before its limit
     "memory": "The search ended because its memory is full; a larger --ram holds more.",
     "proven": "The search ended because the result is proven.",
     "exhausted": "The search ended because nearly every position it can reach is known.",
-    "reader": ENDED_BY_READER,
+    "reader": out.ENDED_BY_READER,
 }
 
 
@@ -129,12 +115,12 @@ def analyze(request: Request) -> int:
             result = _search(request, signals)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                print_answer(error.result, _result_parts(request, error.result))
+                out.print_answer(error.result, _result_parts(request, error.result))
             raise
-        print_answer(result, _result_parts(request, result))
+        out.print_answer(result, _result_parts(request, result))
         sys.stdout.flush()
         for line in _epilogue(request, result):
-            say(line)
+            out.say(line)
         return signals.exit_code
 
 
@@ -145,7 +131,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
     starts_file = request.store is not None and not request.store.exists()
     with closing(evaluator):
         limits, params, board = asked.limits, SearchParams.from_options(others), request.position.board()
-        say_clock(board)
+        out.say_clock(board)
         listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
         lines = None if is_json() else request.lines or None  # a line takes a millisecond
         job = SearchJob(
@@ -159,11 +145,11 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
         with Graph.open(request.store, evaluator=evaluator, ram_bytes=asked.ram_bytes) as graph:
             compile_search(evaluator, params, filed=request.store is not None, board=board)
             if not limits.as_dict() and not graph.evaluator.best_moves(board):
-                say("No limit is set; press Ctrl-C to stop.")
+                out.say("No limit is set; press Ctrl-C to stop.")
             if starts_file and not asked.evaluator.named:
                 with suppress(EvaluatorError):
                     find_program("stockfish")
-                    say(STRONGER)
+                    out.say(STRONGER)
 
             def shown(progress: Progress, height: int) -> list[Part]:
                 rows = max(1, min(request.lines or MAX_MOVES, height - FRAME_LINES))
@@ -220,10 +206,10 @@ def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
         )
     if result.stop_reason in REASONS:
         yield REASONS[result.stop_reason]
-    for problem in result.problems[:MOST_DAMAGED]:
+    for problem in result.problems[: out.MOST_DAMAGED]:
         yield f"Damaged record, evaluated again if needed: {problem}"
     if request.store is None:
-        yield NOT_SAVED
+        yield out.NOT_SAVED
     else:
         held = size(file_bytes(request.store))
         yield f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held})."
@@ -231,7 +217,7 @@ def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:
         yield "Evaluated by the built-in evaluator; --evaluator selects another one."
     if request.store is not None:
-        yield f"Resume with: {command_text()}"
+        yield f"Resume with: {out.command_text()}"
 
 
 FRAME_LINES = 8  # lines of the live display that are not moves
@@ -311,7 +297,7 @@ def from_stdin(request: Request) -> Request:
             file.write_bytes(data)
             text = game_text(position.board_after(str(file)))
             position = options.PositionOptions()
-    typed[:] = [text if word == options.STDIN else word for word in typed]  # to be resumed
+    out.typed[:] = [text if word == options.STDIN else word for word in out.typed]  # to be resumed
     return replace(request, position=replace(position, position=text))
 
 
@@ -364,12 +350,12 @@ def _analyze_set(request: Request) -> int:
     with options.open_input(name) as file:
         lines, problems = read_lines(file, name)
     for problem in problems:
-        fail(f"line {problem.place}: {problem.reason}")
+        out.fail(f"line {problem.place}: {problem.reason}")
     for given in lines:
         for fault in given.faults:
-            fail(f"line {given.number}: {fault}")
+            out.fail(f"line {given.number}: {fault}")
     rows: list[SetRow] = []
-    keep = (lambda row: print_json(row.as_dict())) if is_json() else rows.append
+    keep = (lambda row: out.print_json(row.as_dict())) if is_json() else rows.append
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(request.search, request.store, stack)
         settings = SetSettings(
@@ -392,10 +378,10 @@ def _analyze_set(request: Request) -> int:
             on_row=keep,
         )
     if not is_json():
-        print_parts([VIEW, Table(map(_set_cells, rows), {"Line": LEFT}, spare=SET_SPARE)])
+        out.print_parts([VIEW, Table(map(_set_cells, rows), {"Line": LEFT}, spare=SET_SPARE)])
     for line in _report_lines(request, report, skipped=len(problems), output=output):
-        say(line)
-    return signals.exit_code or (FAILED if problems else 0)
+        out.say(line)
+    return signals.exit_code or (out.FAILED if problems else 0)
 
 
 def _set_title(now: SetProgress) -> str:
@@ -432,11 +418,11 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
         f" {report.evaluations:,} evaluations, {report.seconds:.1f} s"
     )
     if report.stopped:
-        yield f"No file was written. Resume with: {command_text()}"
+        yield f"No file was written. Resume with: {out.command_text()}"
     elif output is not None:
         yield f"{output}: {count(report.done, 'position')}"
     if request.store is None:
-        yield NOT_SAVED
+        yield out.NOT_SAVED
 
 
 # ---------------------------------------------------------------- reviews
@@ -546,13 +532,13 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
             )
     _print_review(request, report, games, table_wanted=output != options.STDOUT, every=every)
     if report.stopped:
-        say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
-        say(f"Resume with: {command_text()}")
+        out.say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
+        out.say(f"Resume with: {out.command_text()}")
         return signals.exit_code
     if report.failed:
         several = report.chosen > 1
         chosen = f"none of the {report.chosen:,} chosen games can" if several else "the chosen game cannot"
-        return fail(f"{chosen} be reviewed")
+        return out.fail(f"{chosen} be reviewed")
     return 0
 
 
@@ -577,26 +563,28 @@ def _print_review(
     problems = [f"{report.name}, line {one.place}: {one.reason}" for one in report.problems]
     notes = [f"note: {report.name}: {note}" for note in report.notes]
     for lines in (problems, notes):
-        for line in problem_lines(lines, len(lines)):
-            say(line)
+        for line in out.problem_lines(lines, len(lines)):
+            out.say(line)
     if is_json():
         found: dict[str, Any] = report.as_dict()
-        print_json(found | {"games": [game.as_dict() for game in games]})
+        out.print_json(found | {"games": [game.as_dict() for game in games]})
     elif table_wanted and every:
         for game in games:
             heads = [f"Game {game.number}, {game.player(True)} - {game.player(False)}", *game_lines(game)]
             moves = Table(map(_move_cells, game.moves), spare=("Visits", "Its score"))
-            print_parts([*heads, moves, ""])
+            out.print_parts([*heads, moves, ""])
     elif table_wanted and report.reviewed:
-        print_parts(
+        out.print_parts(
             [Table(map(_player_cells, report.players.listed()), {"Opening": RIGHT}, spare=PLAYER_SPARE)]
         )
         marked = [_moment_cells(move) for move in games[0].moves if move.glyph]
         if report.reviewed == 1 and marked:
-            print_parts(["", *game_lines(games[0]), Table(marked, spare=("Its score", "Better", "Loss %"))])
+            out.print_parts(
+                ["", *game_lines(games[0]), Table(marked, spare=("Its score", "Better", "Loss %"))]
+            )
         print()
     for line in _review_lines(report):
-        print(line) if table_wanted and not is_json() else say(line)
+        print(line) if table_wanted and not is_json() else out.say(line)
 
 
 def _review_title(now: FileProgress) -> str:
@@ -747,14 +735,14 @@ def watch(request: WatchRequest) -> int:
             for job, result in search_in_turns(searches, turns, signals.stop, limits):
                 graph.save_soon()
                 if is_json():
-                    print_json(_watch_facts(turns, job, view(graph.read, job.board, lines=1)))
+                    out.print_json(_watch_facts(turns, job, view(graph.read, job.board, lines=1)))
                 if searches.is_detached:
                     tell(job, graph.node_count, result.evaluations / result.seconds)
             graph.flush()  # with all positions in the file's list, also those of the last seconds
             parts: list[Part] = [VIEW, table()]
     if not is_json():
-        print_parts(parts)
-    say(f"Resume with: {command_text()}")
+        out.print_parts(parts)
+    out.say(f"Resume with: {out.command_text()}")
     return signals.exit_code
 
 

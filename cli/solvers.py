@@ -33,18 +33,8 @@ from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 from graphsearch.store.transposition_kernel import MOST_DEPTH
 
+from . import output as out
 from .options import Count, PositionOptions, Ram, StoreOption, StoreToSave, Time
-from .output import (
-    ENDED_BY_READER,
-    FAILED,
-    MOST_DAMAGED,
-    NOT_SAVED,
-    fail,
-    print_answer,
-    print_json,
-    say,
-    say_clock,
-)
 from .progress import progress_bar, progress_display
 from .render import BY_CLOCK, TERMINAL_NAMES, bounded_score, line_text
 from .signals import StopSignals
@@ -106,7 +96,7 @@ def mate(
                 break
             if isinstance(board, InvalidPositionError):
                 bad += 1
-                fail(f"line {line}: {board}")
+                out.fail(f"line {line}: {board}")
                 continue
             result, checked = _search_mate(board, limits, within, store, signals, check=check)
             tried += 1
@@ -117,7 +107,7 @@ def mate(
                 solved += [] if as_given is None else [as_given]
                 more = {"line": line, "solved": as_given}
             if is_json():
-                print_json(result.as_dict() | more | ({"checked": checked.as_dict()} if checked else {}))
+                out.print_json(result.as_dict() | more | ({"checked": checked.as_dict()} if checked else {}))
                 continue
             if line:
                 print(f"line {line}: {board.fen()}")
@@ -125,10 +115,10 @@ def mate(
     if not (tried or bad or signals.exit_code):
         raise UnusableFileError(f"{position.position} has no positions")
     if solved:
-        say(f"solved: {sum(solved):,} of {len(solved):,}")
+        out.say(f"solved: {sum(solved):,} of {len(solved):,}")
     if store is None and found and not is_json():
-        say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
-    return signals.exit_code or (FAILED if bad else 0)
+        out.say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
+    return signals.exit_code or (out.FAILED if bad else 0)
 
 
 def _problems(position: PositionOptions) -> Iterator[tuple[int, str, chess.Board | InvalidPositionError]]:
@@ -146,7 +136,7 @@ def _judged(number: int, text: str, result: MateResult) -> bool | None:
     """Returns whether a result solves a line, None if the line names no result; reports unread operations."""
     _, operations, faults = read_epd(text)
     for fault in faults:
-        fail(f"line {number}: {fault}")
+        out.fail(f"line {number}: {fault}")
     return is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)
 
 
@@ -262,17 +252,17 @@ def alphabeta(
     if not 1 << 20 <= table_bytes <= 1 << 40:
         raise typer.BadParameter(f"--ram must be 1MB to 1TB, not {ram}")
     board = position.board()
-    say_clock(board)
+    out.say_clock(board)
     with StopSignals("Stopping: saving the results...\n") as signals:
         try:
             result = _searched(store, board, depth or MOST_DEPTH, limits, signals, table_bytes=table_bytes)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                print_answer(error.result, _result_parts(error.result))
+                out.print_answer(error.result, _result_parts(error.result))
             raise
-        print_answer(result, _result_parts(result))
+        out.print_answer(result, _result_parts(result))
         for line in _epilogue(store, result):
-            say(line)
+            out.say(line)
         return signals.exit_code
 
 
@@ -310,7 +300,7 @@ def _searched(
 def _epilogue(store: Path | None, result: AlphaBetaResult) -> Iterator[str]:
     """Yields the closing lines: the saved results, and problems of the file."""
     report = result.report
-    yield from (f"Damaged, ignored: {problem}" for problem in report.problems[:MOST_DAMAGED])
+    yield from (f"Damaged, ignored: {problem}" for problem in report.problems[: out.MOST_DAMAGED])
     if report.ignored:
         yield f"Not used: {_entries(report.ignored)} of another evaluation."
     if report.left_out > LEFT_OUT_SHARE * (report.loaded + report.left_out):
@@ -319,9 +309,9 @@ def _epilogue(store: Path | None, result: AlphaBetaResult) -> Iterator[str]:
             " A larger --ram holds more."
         )
     if result.stop_reason == "reader":
-        yield ENDED_BY_READER
+        yield out.ENDED_BY_READER
     if store is None:
-        yield NOT_SAVED
+        yield out.NOT_SAVED
         return
     with Store.open(store, read_only=True) as opened:
         held = facts(opened)
@@ -437,12 +427,12 @@ def nodetypes(store: StoreOption, position: PositionOptions) -> int:
             store,
             board,
             on_progress=lambda found, entries, ply: advance(found, max(found, entries), f"Ply {ply}"),
-            on_problem=lambda problem: say(f"damaged: {problem}"),
+            on_problem=lambda problem: out.say(f"damaged: {problem}"),
         )
     if found.ignored:
-        say(f"note: {_entries(found.ignored)} of another evaluation ignored")
-    print_answer(found, _types(found))
-    return fail(f"{store} is damaged; only its readable part was counted") if found.problems else 0
+        out.say(f"note: {_entries(found.ignored)} of another evaluation ignored")
+    out.print_answer(found, _types(found))
+    return out.fail(f"{store} is damaged; only its readable part was counted") if found.problems else 0
 
 
 def _types(found: Classification) -> Iterator[Part]:

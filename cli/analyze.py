@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
     from graphsearch.exchange.importing import FileProgress
 
-    GameParts = Callable[[GameReview], Iterable[Part]]
-
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
     "memory": "The search ended because its memory is full; a larger --ram holds more.",

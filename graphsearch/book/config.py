@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -104,8 +104,6 @@ ALL = BeforeValidator(_without_all)
 Text = Annotated[str, AfterValidator(_not_blank)]
 Count = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
 Ply = Annotated[int, Field(ge=0, le=MAX_PLY)]
-Game = Annotated[int, Field(ge=1, le=10**9)]
-Games = Annotated[Annotated[list[Game], Field(min_length=1)] | None, ALL]
 Plies = Annotated[list[Ply], Field(min_length=1, max_length=2), AfterValidator(_in_order)]
 Centipawns = Annotated[float, Field(ge=0, le=100_000)]
 MostMoves = Annotated[Annotated[int, Field(ge=1, le=256)] | None, ALL]
@@ -231,11 +229,10 @@ def located(folder: Path | None, name: str) -> Path:
     return (Path(folder or "") / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
 
 
-def _found(folder: Path | None, name: str, kind: Literal["file", "folder", "network"]) -> str:
+def _found(folder: Path | None, name: str, kind: Literal["folder", "network"]) -> str:
     """Returns the path of a file or folder that exists, as `located`."""
     path = located(folder, name)
-    exists = {"file": path.exists, "folder": path.is_dir, "network": path.is_file}[kind]
-    if not exists():
+    if not (path.is_dir() if kind == "folder" else path.is_file()):
         raise ValueError(f"there is no {kind} {path} (looked for in the folder of this file)")
     return os.fspath(path)
 
@@ -309,7 +306,7 @@ class EvaluatorTable(Table):
 
 
 class PositionTable(Table):
-    """A position, by a FEN and the moves after it."""
+    """`[[root]]`, or another position, by a FEN and the moves after it."""
 
     fen: Text | None = None
     moves: Text | None = None
@@ -337,41 +334,6 @@ def _board(fen: str | None, moves: str | None = None) -> chess.Board:
     board = named_board(fen.strip()) if fen else chess.Board()
     play_moves(board, moves or "")
     return board
-
-
-class RootTable(PositionTable):
-    """`[[root]]`."""
-
-    pgn: Text | None = None
-    game: Game | None = None
-    games: Games = None
-    ply: Ply | None = None
-
-    @model_validator(mode="after")
-    def _check_keys(self) -> RootTable:
-        given = self.model_fields_set
-        if self.pgn is None:
-            needy = [key for key in ("game", "games", "ply") if key in given]
-            refuse(((key,), "needs pgn, the name of a file of games") for key in needy)
-            return self
-        text = "cannot be given with pgn; use ply to cut a game off"
-        faults: list[Fault] = [((key,), text) for key in ("fen", "moves") if key in given]
-        if {"game", "games"} <= given:
-            text = 'give game or games, not both: game = 3, games = [1, 2] or games = "all"'
-            faults.append((("games",), text))
-        refuse(faults)
-        return self
-
-    @field_validator("pgn")
-    @classmethod
-    def _check_file(cls, pgn: str | None, info: ValidationInfo) -> str | None:
-        return _found(info.context, pgn or "", "file")
-
-    def numbers(self) -> frozenset[int] | None:
-        """Returns the numbers of the chosen games, None for all."""
-        if "games" in self.model_fields_set:
-            return None if self.games is None else frozenset(self.games)
-        return frozenset([self.game or 1])
 
 
 class Ruling(PositionTable):
@@ -411,7 +373,7 @@ class BookFile(Table):
     """A whole BOOK.toml; the validation context is its folder."""
 
     book: BookTable
-    root: list[RootTable] = Field(default_factory=list)
+    root: list[PositionTable] = Field(default_factory=list)
     expansion: Expansion = Field(default_factory=Expansion)
     window: list[Window] = Field(default_factory=list)
     force: list[Forced] = Field(default_factory=list)
@@ -433,7 +395,7 @@ class Root:
 
     Attributes:
       board: the position; its ply is that of its move number (`chess.Board.ply()`).
-      origin: for the user, such as `root 1` or `root 2: games.pgn, game 7`.
+      origin: for the user, such as `root 1`.
     """
 
     board: chess.Board
@@ -567,7 +529,6 @@ class _Reader:
         self._lines = lines_of(text)
         self._faults: list[tuple[int, str]] = []
         self._notes: list[str] = []
-        self._max_ply = 0
 
     def config(self, data: dict[str, Any], folder: Path) -> BookConfig:
         """Returns the configuration; raises BookConfigError with all faults, in the order of their lines."""
@@ -578,18 +539,17 @@ class _Reader:
                 self._faults.append((self._line(fault["loc"]), message(fault)))
             self._refuse()
             raise
-        self._max_ply = file.book.max_ply
         forced, excluded = self._rulings("force", file.force), self._rulings("exclude", file.exclude)
         self._check_rulings(forced, excluded)
-        roots = self._roots(file.root or [RootTable()])
+        roots = self._roots(file.root or [PositionTable()], file.book.max_ply)
         self._refuse()
         if file.window:
-            self._note_windows(file.window, min(root.board.ply() for root in roots))
+            self._note_windows(file.window, min(root.board.ply() for root in roots), file.book.max_ply)
         return BookConfig(
             text=self._text,
             name=file.book.name or Path(self._name).stem,
             side=file.book.side,
-            max_ply=self._max_ply,
+            max_ply=file.book.max_ply,
             roots=roots,
             windows=tuple(file.window) or (Window(),),
             expansion=file.expansion,
@@ -608,9 +568,6 @@ class _Reader:
             path = path[:-1]
         return self._lines.get(path, 1)
 
-    def _fault(self, path: KeyPath, text: str) -> None:
-        self._faults.append((self._line(path), f"{named(path)}: {text}"))
-
     def _note(self, path: KeyPath, text: str) -> None:
         """Adds a note, with the table's name before the text."""
         table = path[:2] if isinstance(path[1], int) else path[:1]
@@ -621,9 +578,9 @@ class _Reader:
             ordered = sorted(self._faults, key=lambda fault: fault[0])
             raise BookConfigError([f"{self._name}:{line}: {text}" for line, text in ordered])
 
-    def _note_windows(self, windows: list[Window], first: int) -> None:
-        """Notes the plies from `first` on that no window covers."""
-        bare = [ply for ply in range(first, self._max_ply) if not any(one.covers(ply) for one in windows)]
+    def _note_windows(self, windows: list[Window], first: int, most: int) -> None:
+        """Notes the plies from `first` on, before `most`, that no window covers."""
+        bare = [ply for ply in range(first, most) if not any(one.covers(ply) for one in windows)]
         for _, group in groupby(enumerate(bare), key=lambda it: it[1] - it[0]):
             run = [ply for _, ply in group]
             plies = f"plies {run[0]} to {run[-1]}" if len(run) > 1 else f"ply {run[0]}"
@@ -651,78 +608,25 @@ class _Reader:
                     self._faults.append((line, f"{san} is {lines} in {fen}: take out one of them"))
 
     # -------------------------------------------------------------- roots
-    def _roots(self, tables: list[RootTable]) -> tuple[Root, ...]:
-        """Returns the roots, each position once; reads games only if there is no fault before them."""
+    def _roots(self, tables: list[PositionTable], most: int) -> tuple[Root, ...]:
+        """Returns the roots, each position once."""
         found: dict[str, Root] = {}
         for index, table in enumerate(tables):
-            for root in self._roots_of(table, index):
-                same = found.setdefault(key_text(root.board), root)
-                if same is not root:
-                    text = f"is the position of {same.origin} again: {fen_of(root.board)}"
-                    self._note(("root", index, "moves"), text)
-        return tuple(found.values())
-
-    def _roots_of(self, table: RootTable, index: int) -> Iterator[Root]:
-        path, most = ("root", index), self._max_ply
-        if table.pgn is not None:
-            if table.ply is not None and table.ply >= most:
-                self._fault((*path, "ply"), f"must be before max_ply, which is {most}, not {table.ply}")
-            elif not self._faults:
-                yield from self._game_roots(table, Path(table.pgn), index)
-            return
-        board = table.board
-        if board.ply() >= most:
+            path, board = ("root", index), table.board
             key = "fen" if table.moves is None else "moves"
-            text = f"the position is at ply {board.ply()}, but max_ply is {most}: it must be before"
-            self._fault((*path, key), text)
-            return
-        if terminal_kind(board):
-            text = f"the game is over at {fen_of(board)}; nothing can be searched there"
-            self._note((*path, "moves"), text)
-        yield Root(board, f"root {index + 1}")
-
-    def _game_roots(self, table: RootTable, file: Path, index: int) -> Iterator[Root]:
-        """Yields the roots from the games of a file; reports the games without one."""
-        from ..position.pgn import read_games
-
-        key, wanted = ("root", index, "pgn"), table.numbers()
-        seen, reasons, count, same, last = set[str](), Counter[str](), 0, 0, 0
-        broken = ""
-        late = f"whose position is at ply {self._max_ply} (max_ply) or later"
-        late = late if table.ply is not None else f"{late}; use ply to cut games off"
-        try:
-            for given in read_games(file, ply=table.ply, only=wanted):
-                count, last = count + 1, given.game
-                for note in given.notes:
-                    self._note(key, note)
-                if given.problem or given.board is None:
-                    broken = broken or f"unreadable (the first: {given.problem})"
-                    reasons[broken] += 1
-                elif table.ply is not None and given.length < table.ply:
-                    reasons[f"shorter than {table.ply} plies"] += 1
-                elif given.board.ply() >= self._max_ply:
-                    reasons[late] += 1
-                elif (name := key_text(given.board)) in seen:
-                    same += 1
-                else:
-                    seen.add(name)
-                    origin = f"root {index + 1}: {file.name}, game {given.game}"
-                    yield Root(given.board.copy(stack=False), origin)
-        except InvalidPositionError as error:
-            self._fault(key, str(error))
-            return
-        why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
-        if wanted is None and not seen:
-            self._fault(key, f"{file} gives no position: {why or 'it has no games'}")
-            return
-        if wanted is not None and len(wanted) > count:
-            self._fault(key, f"{file} has no game {max(wanted)}; game {last} is the last read")
-        if why and wanted is not None:
-            self._fault(key, why)
-        elif why:
-            self._note(key, f"{file}: left out of {count:,} games: {why}")
-        if same:
-            self._note(key, f"{file}: {same:,} games lead to a position that another gave")
+            if board.ply() >= most:
+                text = f"the position is at ply {board.ply()}, but max_ply is {most}: it must be before"
+                self._faults.append((self._line((*path, key)), f"{named((*path, key))}: {text}"))
+                continue
+            if terminal_kind(board):
+                text = f"the game is over at {fen_of(board)}; nothing can be searched there"
+                self._note((*path, "moves"), text)
+            root = Root(board, f"root {index + 1}")
+            same = found.setdefault(key_text(board), root)
+            if same is not root:
+                text = f"is the position of {same.origin} again: {fen_of(board)}"
+                self._note((*path, "moves"), text)
+        return tuple(found.values())
 
 
 def _moves_by_key(rulings: Iterable[tuple[int, Ruling]]) -> dict[str, tuple[str, ...]]:

@@ -25,10 +25,10 @@ import chess
 from pydantic import Field
 
 from ..base.answer import Answer, picked
-from ..base.errors import BookConfigError, GraphSearchError, InvalidParameterError, StoreLockedError
+from ..base.errors import GraphSearchError, InvalidParameterError, StoreLockedError
 from ..base.limits import byte_count, open_file
 from ..base.system import give_way
-from ..book.config import BookConfig, load_toml, parse_config
+from ..book.config import BookConfig, parse_config
 from ..book.review.games import GameChoice, read_since
 from ..book.review.review import LEAST_VISITS
 from ..book.why import admitted_moves
@@ -487,8 +487,7 @@ class BuildTask(Task):
         return parse_config(self.text, place.folder, "BOOK.toml")
 
     def title(self, place: Place) -> str:
-        """Returns the book's name; the book may not name files of the server, or other evaluators."""
-        _refuse_files(self.text)
+        """Returns the book's name; the book may not name evaluators that the page lacks."""
         config = self.config(place)
         if config.evaluator != EvaluatorSpec() and config.evaluator not in place.evaluators.values():
             raise InvalidParameterError(
@@ -518,18 +517,6 @@ class BuildTask(Task):
                 on_progress=lambda now: work.send({"stage": now.ended, **asdict(now)}),
             )
         return {"stage": "done", **report.as_dict()}
-
-
-def _refuse_files(text: str) -> None:
-    """Raises InvalidParameterError if a book names files of the server."""
-    try:
-        found = load_toml(text, "the book")
-    except BookConfigError:
-        return  # the parser reports the error
-    roots = found.get("root")
-    for root in roots if isinstance(roots, list) else ():
-        if isinstance(root, dict) and "pgn" in root:
-            raise InvalidParameterError("a book built from the page must give its roots as moves or fen")
 
 
 # ---------------------------------------------------------------- imports and exports

@@ -31,16 +31,6 @@ WRONG = [
     ('[[root]]\nmoves = "1. e4 e6 2. Ke3"', 5, "move 3 of the list, 'Ke3', is illegal in rnbqkbnr/pppp"),
     ('[[root]]\nfen = "8/8/8/8/8/8/8/8 w - - 0 1"', 5, "illegal position (no white king"),
     ('[[root]]\nfen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 30"', 5, "at ply 58, but max_ply is 24"),
-    ('[[root]]\nmoves = "e4"\nply = 3', 6, "ply: needs pgn"),
-    ('[[root]]\npgn = "no.pgn"', 5, "/no.pgn (looked for in the folder of this file)"),
-    ('[[root]]\npgn = "games.pgn"\nmoves = "e4"', 6, "cannot be given with pgn"),
-    ('[[root]]\npgn = "games.pgn"\ngame = 1\ngames = "all"', 7, "give game or games, not both"),
-    (
-        '[[root]]\npgn = "games.pgn"\ngames = [1,\n0]',
-        6,
-        "games[1]: Input should be greater than or equal to 1, not 0",
-    ),
-    ('[[root]]\npgn = "games.pgn"\nply = 24', 6, "must be before max_ply, which is 24, not 24"),
     (
         '[expansion]\npolicy = "droput"',
         5,
@@ -80,9 +70,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "line", "words"), WRONG)
 def test_a_fault_is_told_with_its_line_and_what_is_allowed(
-    text: str, line: int, words: str, games: Path
+    text: str, line: int, words: str, tmp_path: Path
 ) -> None:
-    problems = faults(HEAD + text, games)
+    problems = faults(HEAD + text, tmp_path)
     assert len(problems) == 1, problems
     assert problems[0].startswith(f"book.toml:{line}: "), problems[0]
     assert words in problems[0]
@@ -124,29 +114,6 @@ def test_what_is_no_fault_but_odd_is_noted(text: str, words: list[str]) -> None:
     notes = parsed(text).notes
     assert len(notes) == len(words), notes
     assert all(word in note for word, note in zip(words, notes, strict=True)), notes
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('pgn = "games.pgn"\ngame = 9', "has no game 9; game 0 is the last read"),
-        ('pgn = "games.pgn"\ngame = 3\nply = 9', "1 shorter than 9 plies"),
-        ('pgn = "games.pgn"\ngames = "all"\nply = 9', "gives no position: 4 shorter than 9 plies"),
-        ('pgn = "broken.pgn"', "breaks off after 2 plies"),
-        ('pgn = "empty.pgn"\ngames = "all"', "it has no games"),
-        ('pgn = "empty.pgn"', "has no game 1"),
-        ('pgn = "."', "is a directory, not a PGN file"),
-        ('pgn = "long.pgn"', "1 whose position is at ply 24 (max_ply) or later; use ply to cut games off"),
-    ],
-)
-def test_games_that_give_no_root_are_refused(games: Path, text: str, words: str) -> None:
-    (games / "broken.pgn").write_text("1. e4 e5 2. Ke4 *\n")
-    (games / "empty.pgn").write_text("")
-    (games / "long.pgn").write_text("1. Nf3 Nf6 2. Ng1 Ng8 " * 6 + "*\n")
-    found = faults(f"{HEAD}[[root]]\n{text}", games)
-    assert len(found) == 1
-    assert found[0].startswith("book.toml:5: [[root]] pgn: ")
-    assert words in found[0]
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -37,11 +37,10 @@ def diff(
     other: Path | None = None,
     since: str | None = None,
     cp: Count = 20,
-    kind: list[str] | None = None,
     lines: Lines = 20,
     min_visits: Count = 10,
 ) -> None:
-    """List the positions whose best move, value, bounds or visits differ between two graph files.
+    """List the positions whose best move, value or bounds differ between two graph files.
 
     What changed most in most visits comes first. Then follow the most visited positions that only one of the
     files holds, and moves that came into books or went, with reasons.
@@ -58,7 +57,7 @@ def diff(
     \b
     Examples:
       graphsearch diff sunday.graph first.graph
-      graphsearch diff sunday.graph first.graph --cp 50 --kind best --json
+      graphsearch diff sunday.graph first.graph --cp 50 --json
       graphsearch diff first.graph --since last
 
     Args:
@@ -66,21 +65,16 @@ def diff(
       since: --since MOMENT: Instead of a second file: a run's number, last, yesterday, 7d, 12h, or a time
         such as 2026-01-31T12:00 (UTC).
       cp: --cp X: Changes of X centipawns (hundredths of a pawn) or more count.
-      kind: --kind CHANGE: List positions whose best, q, bounds or n changed. May be repeated; by default all
-        but n.
       min_visits: --min-visits N: With --since: list new proofs of positions with N visits or more.
     """
     top = lines or ALL_LINES
     if (other is None) == (since is None):
         raise typer.BadParameter("name a second graph file, or a moment with --since")
     if other is None:
-        if kind:
-            raise typer.BadParameter("--kind compares two files")
         _since(store, str(since), top=top, min_visits=min_visits)
         return
-    chosen = {} if not kind else {"what": tuple(kind)}
     with progress_bar("Comparing") as advance:
-        found = compare(store, other, cp=cp, top=top, on_progress=advance, **chosen)
+        found = compare(store, other, cp=cp, top=top, on_progress=advance)
     books = changes(store, other, top=top)
     for path in (store, other):
         say_if_unfinished(path)

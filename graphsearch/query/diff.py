@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from heapq import heappush, heappushpop
@@ -34,6 +34,7 @@ from .columns import Worth as Columns
 from .columns import cps_of, ranked, record_of_edges, worth_of
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
+LISTED = (BEST, Q, BOUNDS)
 
 OnProgress = Callable[[int, int], None]
 Ints = NDArray[np.int64]
@@ -154,7 +155,6 @@ def diff(
     new: str | os.PathLike[str],
     *,
     cp: int = 20,
-    what: Sequence[str] = (BEST, Q, BOUNDS),
     top: int = 20,
     on_progress: OnProgress | None = None,
 ) -> Difference:
@@ -162,21 +162,16 @@ def diff(
 
     Args:
       old, new: the files; they are only read. cp: least change of Q that counts, in centipawns.
-      what: kinds of change to list; all kinds are counted.
       top: number of positions listed of each kind: changes by weight (`matter`), others by visits.
       on_progress: called with the records read and all records.
 
     Raises:
-      InvalidParameterError: if a number is out of range, or `what` names an unknown kind.
+      InvalidParameterError: if a number is out of range.
       CorruptRecordError: if a block is damaged.
       StoreError: if a file cannot be read.
     """
     check_least(1, cp=cp)
     check_least(0, top=top)
-    if not what or not set(what) <= set(WHATS):
-        raise InvalidParameterError(
-            f"a change is one of {', '.join(WHATS)}, not {', '.join(what) or 'nothing'}"
-        )
     with (
         Store.open(old, read_only=True) as one,
         one.snapshot(),
@@ -189,7 +184,7 @@ def diff(
             cp=cp,
             evaluators=(one.identity.describe(), other.identity.describe()),
         )
-        comparison = _Comparison(found, tuple(what), top, (one, other))
+        comparison = _Comparison(found, top, (one, other))
         done, total = 0, one.node_count + other.node_count
         for before, now, places in in_step(one, other):
             comparison.add(before, now, places)
@@ -293,10 +288,8 @@ class MostVisited(Most[RecordBatch]):
 class _Comparison:
     """One pass over both files."""
 
-    def __init__(
-        self, found: Difference, what: tuple[str, ...], top: int, stores: tuple[Store, Store]
-    ) -> None:
-        self._found, self._what = found, what
+    def __init__(self, found: Difference, top: int, stores: tuple[Store, Store]) -> None:
+        self._found = found
         self._old, self._new = (completed_in_batches(store) for store in stores)
         self._changes = Most[tuple[RecordBatch, RecordBatch, tuple[str, ...]]](top)
         self._gone, self._come = MostVisited(top), MostVisited(top)
@@ -333,7 +326,7 @@ class _Comparison:
         self._found.same += int((equal & (a.best == b.best)).sum())
         for name, which in changed.items():
             self._found.counts[name] += int(which.sum())
-        listed = np.flatnonzero(np.logical_or.reduce([changed[name] for name in self._what]))
+        listed = np.flatnonzero(np.logical_or.reduce([changed[name] for name in LISTED]))
         visits, change = np.minimum(a.visits, b.visits).astype(np.float64), b.worth.q - a.worth.q
         weights = matter(visits, change, changed[BEST].astype(np.float64))
         for i in self._changes.places(weights, listed):

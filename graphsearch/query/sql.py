@@ -33,7 +33,7 @@ from ..base.errors import (
     check_argument,
     check_least,
 )
-from ..graph.view import Reader, view
+from ..graph.view import view
 from ..position.board import fen_of, key_text
 from ..position.notation import named_board, play_moves, read_moves
 from ..position.values import cp_of
@@ -47,12 +47,6 @@ if TYPE_CHECKING:
 
 # ------------------------------------------------------------------ functions
 Value = str | int | float | None
-
-
-def record_text(read: Reader, fen: object) -> str | None:
-    """Returns a position's record as JSON text, as `graphsearch show --json` prints it; None if unknown."""
-    node = view(read, _board(fen), lines=0)
-    return None if node is None else json.dumps(node.as_dict())
 
 
 def _board(fen: object) -> chess.Board:
@@ -257,7 +251,8 @@ class _Work:
         if self._store is None:
             self._store = Store.open(self._path, read_only=True)
         with self._store.snapshot():
-            return record_text(self._store.read, fen)
+            node = view(self._store.read, _board(fen), lines=0)
+        return None if node is None else json.dumps(node.as_dict())
 
     @contextmanager
     def errors(self) -> Iterator[None]:

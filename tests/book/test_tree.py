@@ -13,8 +13,7 @@ from graphsearch.book.config import BookConfig, Expansion, Root, Window
 from graphsearch.book.decide import Candidate, Verdict, decide
 from graphsearch.book.tree import END, LEAF, OPEN, BookLine, BookMove, BookTree, Position
 from graphsearch.position.board import key_text
-
-from .conftest import q_from_cp
+from graphsearch.position.values import CP_FACTOR, CP_SLOPE
 
 Edge = tuple[str, str] | tuple[str, str, dict[str, Any]]  # move, child, fields of the move
 
@@ -73,7 +72,7 @@ def edges_of(**q: float) -> dict[str, list[Edge]]:
 
 
 def cp(*numbers: float) -> list[float]:
-    return [q_from_cp(number) for number in numbers]
+    return [math.atan(number / CP_FACTOR) / CP_SLOPE for number in numbers]
 
 
 # ------------------------------------------------------------------ values
@@ -152,7 +151,7 @@ def config(window: Window, side: Any = "white", **more: Any) -> BookConfig:
 
 def known(*cps: float | None, p: float = 0.1, games: int = 0) -> list[Candidate]:
     """Returns candidates of these centipawns, None for one that was not visited."""
-    values = [None if cp is None else q_from_cp(cp) for cp in cps]
+    values = [None if number is None else cp(number)[0] for number in cps]
     return [
         Candidate(move, p, 0 if value is None else 9, value, value, games=games)
         for move, value in zip(MOVES, values, strict=False)

@@ -209,4 +209,3 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
         outcome = cli("diff", a, "--since", wrong)
         assert (outcome.code, len(outcome.faults)) == (2, 1)
     assert cli("diff", a).code == 2
-    assert cli("diff", a, a, "--kind", "colour").code == 2

@@ -134,7 +134,7 @@ def _problems(position: PositionOptions) -> Iterator[tuple[int, str, chess.Board
 
 def _judged(number: int, text: str, result: MateResult) -> bool | None:
     """Returns whether a result solves a line, None if the line names no result; reports unread operations."""
-    _, operations, faults = read_epd(text)
+    *_, operations, faults = read_epd(text)
     for fault in faults:
         out.fail(f"line {number}: {fault}")
     return is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import chess
@@ -29,60 +28,91 @@ _OPERATION = re.compile(
     re.ASCII,
 )
 _UNCLOSED = re.compile(r"\s*([A-Za-z]\w*)\s+([^;]*?)\s*(?:;|$)", re.ASCII)  # a quote that does not end
+_MATE_IN = re.compile(r"#(-?\d{1,4})")
+_POINTS = re.compile(r"\s*([^\s=,]+)\s*=\s*(\d{1,6})\s*")  # a move and its points, in a list with commas
+_UCI = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 Operations = dict[str, Any]
 
 
 class EpdLine(NamedTuple):
-    """A line of EPD: its position, its operations, and the faults of operations that were left out."""
+    """A line of EPD.
 
+    Attributes:
+      text: its text. number: its line number. board: the position.
+      operations: by name, as `read_epd` describes them. faults: of operations that were left out.
+    """
+
+    text: str
+    number: int
     board: chess.Board
     operations: Operations
     faults: list[str]
 
+    @property
+    def id(self) -> str:
+        """The operand of `id`; empty without one."""
+        return str(self.operations.get("id") or "")
+
+    @property
+    def points(self) -> dict[str, int]:
+        """The points of each move, by UCI; empty if the line gives none.
+
+        Parses both forms of the Strategic Test Suite: `c0 "f5=10, Be5+=2"`, and points in c8 with the moves
+        in c9.
+
+        >>> forms = 'c0 "e4=10, Kd2=3";', 'c8 "10 3"; c9 "e2e4 e1d2";', 'c0 "a comment";'
+        >>> [one.points for one in read_set(f"4k3/8/8/8/8/8/4P3/4K3 w - - {form}" for form in forms)]
+        [{'e2e4': 10, 'e1d2': 3}, {'e2e4': 10, 'e1d2': 3}, {}]
+        """
+        moves, points = (str(self.operations.get(name) or "").split() for name in ("c9", "c8"))
+        if moves and len(moves) == len(points) and all(map(_UCI.fullmatch, moves)):
+            return {move: int(one) for move, one in zip(moves, points, strict=True) if one.isdecimal()}
+        found = [_POINTS.fullmatch(part) for part in str(self.operations.get("c0") or "").split(",")]
+        try:
+            return {self.board.parse_san(one[1]).uci(): int(one[2]) for one in found if one}
+        except ValueError:
+            return {}  # a comment
+
 
 def read_positions(importing: Importing, given: Input) -> None:
     """Imports the positions of an EPD file."""
-    report, rows, passed = importing.report, list[tables.EpdRow](), 0
-    finished = False
+    report, rows, passed, finished = importing.report, list[tables.EpdRow](), 0, False
+
+    def save() -> None:
+        importing.save(lambda store: tables.add_epd(store, rows), finished=finished)
+        rows.clear()
+
     try:
         for number, line in enumerate(given.lines(), start=1):
             text = line.strip()
             passed += bool(text)
             if text and not text.startswith("#") and passed > importing.before:
-                _add_line(importing, number, text, rows)
+                try:
+                    found = read_epd(text, number)
+                except InvalidPositionError as error:
+                    report.problems.append(Problem(number, str(error)))
+                    report.skipped += 1
+                    continue
+                report.problems += [Problem(number, fault) for fault in found.faults]
+                operations = json.dumps(found.operations, ensure_ascii=False)
+                fen = fen_of(found.board)
+                rows.append((importing.source.id, number, key_text(found.board), fen, operations))
+                report.taken += 1
             if len(rows) >= LINES_AT_ONCE:
-                _save(importing, rows)
+                save()
             importing.show_progress()
             if importing.stopped:
                 return
         finished = True
     finally:
-        _save(importing, rows, finished=finished)
+        save()
         if finished and not report.done:
             report.notes.append("it has no positions")
 
 
-def _add_line(importing: Importing, number: int, text: str, rows: list[tables.EpdRow]) -> None:
-    try:
-        board, operations, faults = read_epd(text)
-    except InvalidPositionError as error:
-        importing.report.problems.append(Problem(number, str(error)))
-        importing.report.skipped += 1
-        return
-    importing.report.problems += [Problem(number, fault) for fault in faults]
-    key = key_text(board)
-    rows.append((importing.source.id, number, key, fen_of(board), json.dumps(operations, ensure_ascii=False)))
-    importing.report.taken += 1
-
-
-def _save(importing: Importing, rows: list[tables.EpdRow], *, finished: bool = False) -> None:
-    importing.save(lambda store: tables.add_epd(store, rows), finished=finished)
-    rows.clear()
-
-
-def read_epd(text: str) -> EpdLine:
+def read_epd(text: str, number: int = 1) -> EpdLine:
     """Returns the position of an EPD line, as `named_board` reads it, and its operations.
 
     Moves of `bm`, `am` and `pv` become lists of UCI; a single number or quoted string becomes a number or
@@ -108,16 +138,7 @@ def read_epd(text: str) -> EpdLine:
             operations[name] = _value(board, name, operand)
         except InvalidPositionError as error:
             reasons.append(f"{name}: {error}; it is ignored")
-    return EpdLine(board, operations, reasons)
-
-
-def operands(text: str) -> list[tuple[str, str | None]]:
-    """Returns the operations of an EPD line as (name, operand text), None without an operand.
-
-    >>> operands('4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 bm e4 Kd2; draw_offer;')
-    [('bm', 'e4 Kd2'), ('draw_offer', None)]
-    """
-    return _split(text)[0]
+    return EpdLine(text, number, board, operations, reasons)
 
 
 def _split(text: str) -> tuple[list[tuple[str, str | None]], list[str]]:
@@ -167,59 +188,18 @@ def _moves(board: chess.Board, name: str, text: str) -> list[str]:
 
 
 # ------------------------------------------------------------------ problem sets
-_MATE_IN = re.compile(r"#(-?\d{1,4})")
-_POINTS = re.compile(r"\s*([^\s=,]+)\s*=\s*(\d{1,6})\s*")  # a move and its points, in a list with commas
-_UCI = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
-
-
-@dataclass(frozen=True, slots=True)
-class SetLine:
-    """One position of a problem set, with its line number, its text, and the line as `read_epd` reads it."""
-
-    number: int
-    text: str
-    board: chess.Board
-    operations: dict[str, Any]
-    faults: list[str]  # of operations that were left out
-
-    @property
-    def id(self) -> str:
-        """The operand of `id`; empty without one."""
-        return str(self.operations.get("id") or "")
-
-    @property
-    def points(self) -> dict[str, int]:
-        """The points of each move, by UCI; empty if the line gives none.
-
-        Parses both forms of the Strategic Test Suite: `c0 "f5=10, Be5+=2"`, and points in c8 with the moves
-        in c9.
-
-        >>> forms = 'c0 "e4=10, Kd2=3";', 'c8 "10 3"; c9 "e2e4 e1d2";', 'c0 "a comment";'
-        >>> [one.points for one in read_set(f"4k3/8/8/8/8/8/4P3/4K3 w - - {form}" for form in forms)]
-        [{'e2e4': 10, 'e1d2': 3}, {'e2e4': 10, 'e1d2': 3}, {}]
-        """
-        moves, points = (str(self.operations.get(name) or "").split() for name in ("c9", "c8"))
-        if moves and len(moves) == len(points) and all(map(_UCI.fullmatch, moves)):
-            return {move: int(one) for move, one in zip(moves, points, strict=True) if one.isdecimal()}
-        found = [_POINTS.fullmatch(part) for part in str(self.operations.get("c0") or "").split(",")]
-        try:
-            return {self.board.parse_san(one[1]).uci(): int(one[2]) for one in found if one}
-        except ValueError:
-            return {}  # a comment
-
-
-def read_set(lines: Iterable[str]) -> Iterator[SetLine | Problem]:
+def read_set(lines: Iterable[str]) -> Iterator[EpdLine | Problem]:
     """Yields the position of every line, or a `Problem` with the line; skips blank lines and comments (`#`).
 
     >>> [type(one).__name__ for one in read_set(["# two", "7k/8/8/8/8/8/8/K7 w - - bm Kb2;", "e4"])]
-    ['SetLine', 'Problem']
+    ['EpdLine', 'Problem']
     """
     for number, line in enumerate(lines, 1):
         text = line.strip().lstrip("\ufeff")
         if not text or text.startswith("#"):
             continue
         try:
-            yield SetLine(number, text, *read_epd(text))
+            yield read_epd(text, number)
         except InvalidPositionError as error:
             yield Problem(number, str(error))
 
@@ -276,7 +256,7 @@ def annotated(text: str, found: Mapping[str, str | None]) -> str:
     board = named_board(text)
     clocks = f"hmvc {board.halfmove_clock}; fmvn {board.fullmove_number};"
     parts = [" ".join(fen_of(board).split()[:4]), clocks]
-    for name, operand in operands(text):
+    for name, operand in _split(text)[0]:
         if name not in ("hmvc", "fmvn", *found):
             parts.append(f"{name} {operand};" if operand else f"{name};")
     return " ".join([*parts, *(f"{name} {operand};" for name, operand in found.items() if operand)])

@@ -21,7 +21,7 @@ from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.games import GameRow, TextRow
 from .output import Target, new_output
-from .pgn_writing import pgn_text
+from .pgn_writing import COLUMNS, header
 
 
 def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[str, bool]:
@@ -67,6 +67,14 @@ def plain_text(row: GameRow) -> str:
             break
         walk.push(legal[place])
     return pgn_text(chess.pgn.Game.from_board(walk), headers).rstrip()
+
+
+def pgn_text(game: chess.pgn.Game, headers: dict[str, str]) -> str:
+    """Returns a game as PGN with these headers."""
+    lines = b"".join(header(name, value) for name, value in headers.items())
+    game.headers["Result"] = headers.get("Result", "*")
+    moves = game.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
+    return f"{lines.decode()}\n{moves}\n"
 
 
 # ------------------------------------------------------------------ texts in compressed pieces

@@ -136,25 +136,19 @@ def synced(path: Path) -> Iterator[BinaryIO]:
 
 
 # ------------------------------------------------------------------ reports
-# reasons to leave something out, in the order of the report: name -> singular, plural
+# reasons to leave something out, in the order of the report: name -> noun, and the reason
 LEFT_OUT = {
-    "roots": ("root that the file does not hold", "roots that the file does not hold"),
-    "missing": ("position that the file does not hold", "positions that the file does not hold"),
-    "few_visits": ("position with too few visits", "positions with too few visits"),
-    "other_side": ("position of the other side", "positions of the other side"),
-    "at_depth": ("position at the depth limit", "positions at the depth limit"),
-    "moves_few_visits": ("move with too few visits", "moves with too few visits"),
-    "moves_not_admitted": (
-        "move that the book no longer admits (--all exports it)",
-        "moves that the book no longer admits (--all exports them)",
-    ),
-    "moves_beyond": ("move beyond --max-moves", "moves beyond --max-moves"),
-    "moves_illegal": (
-        "move that is not legal in its position",
-        "moves that are not legal in their positions",
-    ),
-    "moves_scaled_away": ("move whose weight became 0", "moves whose weight became 0"),
-    "clashes": ("position with the key of another one", "positions with the key of another one"),
+    "roots": ("root", "that the file does not hold"),
+    "missing": ("position", "that the file does not hold"),
+    "few_visits": ("position", "with too few visits"),
+    "other_side": ("position", "of the other side"),
+    "at_depth": ("position", "at the depth limit"),
+    "moves_few_visits": ("move", "with too few visits"),
+    "moves_not_admitted": ("move", "that the book no longer admits (exported with --all)"),
+    "moves_beyond": ("move", "beyond --max-moves"),
+    "moves_illegal": ("move", "that the position does not have"),
+    "moves_scaled_away": ("move", "with a weight that became 0"),
+    "clashes": ("position", "with the key of another one"),
 }
 
 
@@ -192,7 +186,7 @@ class ExportReport:
     def left_out_lines(self) -> list[str]:
         """Returns one line for each kind of omitted items."""
         return [
-            f"left out: {self.left_out[name]:,} {words[self.left_out[name] != 1]}"
-            for name, words in LEFT_OUT.items()
+            f"left out: {self.left_out[name]:,} {noun}{'s' * (self.left_out[name] != 1)} {reason}"
+            for name, (noun, reason) in LEFT_OUT.items()
             if self.left_out[name]
         ]

@@ -15,6 +15,7 @@ from math import isnan
 from typing import BinaryIO, NamedTuple
 
 import chess
+import chess.pgn
 import numpy as np
 
 from ..base.errors import ExportError
@@ -24,7 +25,7 @@ from ..position.openings import opening_of
 from ..query.columns import cps_of
 from ..store.store import Store
 from ..store.tables.studies import all_notes
-from .pgn_writing import JUDGED_VISITS, MISTAKES, MoveText, header
+from .pgn_writing import JUDGED_VISITS, MISTAKES, header
 from .selection import Export, without_clocks
 from .walk import NOTES, UNKNOWN, Columns, Positions, Tree, Walk
 
@@ -106,6 +107,19 @@ def claim_main_lines(tree: Tree, roots: int) -> None:
                 break
             parent[child - 1], way[child - 1] = node, move
             node = child
+
+
+class MoveText(chess.pgn.FileExporter):
+    """Writes games to a text stream as `chess.pgn` does, from moves in SAN instead of boards."""
+
+    def visit_san(self, ply: int, san: str) -> None:
+        """Writes a move; `ply`: half-moves before it."""
+        if not ply & 1:
+            self.write_token(f"{ply // 2 + 1}. ")
+        elif self.force_movenumber:
+            self.write_token(f"{ply // 2 + 1}... ")
+        self.write_token(f"{san} ")
+        self.force_movenumber = False
 
 
 class _Node:

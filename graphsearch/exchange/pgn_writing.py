@@ -1,26 +1,11 @@
-"""Writes PGN text by the rules of `chess.pgn`: headers, moves of which the SAN is known, NAGs of mistakes."""
+"""Headers of PGN, and NAGs of mistakes."""
 
 from __future__ import annotations
-
-import chess.pgn
 
 COLUMNS = 80
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
 MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))
 JUDGED_VISITS = 10  # minimum visits of a move with a NAG
-
-
-class MoveText(chess.pgn.FileExporter):
-    """Writes games to a text stream as `chess.pgn` does, from moves in SAN instead of boards."""
-
-    def visit_san(self, ply: int, san: str) -> None:
-        """Writes a move; `ply`: half-moves before it."""
-        if not ply & 1:
-            self.write_token(f"{ply // 2 + 1}. ")
-        elif self.force_movenumber:
-            self.write_token(f"{ply // 2 + 1}... ")
-        self.write_token(f"{san} ")
-        self.force_movenumber = False
 
 
 def header(name: str, value: str) -> bytes:
@@ -31,14 +16,6 @@ def header(name: str, value: str) -> bytes:
     """
     text = "".join(c if c.isprintable() else "?" for c in value).replace("\\", "\\\\").replace('"', '\\"')
     return f'[{name} "{text}"]\n'.encode()
-
-
-def pgn_text(game: chess.pgn.Game, headers: dict[str, str]) -> str:
-    """Returns a game as PGN with these headers."""
-    lines = b"".join(header(name, value) for name, value in headers.items())
-    game.headers["Result"] = headers.get("Result", "*")
-    moves = game.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
-    return f"{lines.decode()}\n{moves}\n"
 
 
 def mistake_of(loss: float) -> int | None:

@@ -107,12 +107,8 @@ class Chess960Board(chess.Board):
 def as_chess960(board: chess.Board) -> Chess960Board:
     """Returns a copy of a game as a `Chess960Board`."""
     root = board.root()
-    game = Chess960Board(None)
-    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied", "promoted"):
-        setattr(game, name, getattr(root, name))
-    game.occupied_co = list(root.occupied_co)
-    game.turn, game.castling_rights, game.ep_square = root.turn, root.castling_rights, root.ep_square
-    game.halfmove_clock, game.fullmove_number = root.halfmove_clock, root.fullmove_number
+    game = Chess960Board(root.fen(en_passant="fen"))
+    game.castling_rights = root.castling_rights  # impossible ones, too
     game.settle()
     for move in board.move_stack:
         game.push(move)
@@ -387,12 +383,12 @@ def check_rules(board: chess.Board, given: str = "") -> None:
     status = board.status()
     if status != chess.STATUS_VALID:
         reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
-        raise InvalidPositionError(f"illegal position ({reasons}): {given or fen_as_claimed(board)}")
+        raise InvalidPositionError(f"illegal position ({reasons}): {given or fen_of(board)}")
     for colour in chess.COLORS:
         if not _is_promotion_possible(board, colour):
             raise InvalidPositionError(
                 f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
-                f" gone): {given or fen_as_claimed(board)}"
+                f" gone): {given or fen_of(board)}"
             )
 
 
@@ -402,21 +398,6 @@ def check_type(board: object) -> None:
         raise InvalidPositionError(
             f"the position must be a chess.Board, not {type(board).__name__}; use read_position(text).board"
         )
-
-
-def fen_as_claimed(board: chess.Board) -> str:
-    """Returns the FEN of a board with all its castling rights, impossible ones too.
-
-    >>> fen_as_claimed(chess.Board("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
-    '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
-    """
-    pieces, turn, _, *rest = board.fen(en_passant="fen").split()
-    claimed = sorted(chess.SquareSet(board.castling_rights), key=lambda square: (square > chess.H1, -square))
-    letters = ["QBCDEFGK"[square % 8] for square in claimed]
-    rights = "".join(
-        s if square <= chess.H1 else s.lower() for s, square in zip(letters, claimed, strict=True)
-    )
-    return " ".join([pieces, turn, rights or "-", *rest])
 
 
 def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
@@ -445,7 +426,7 @@ def check(board: chess.Board, given: str = "") -> None:
     if not 0 <= board.halfmove_clock <= MAX_CLOCK:
         raise InvalidPositionError(
             f"halfmove clock {shortened(str(board.halfmove_clock))} is out of range 0..{MAX_CLOCK}:"
-            f" {shortened(given or fen_as_claimed(board), 200)}"
+            f" {shortened(given or fen_of(board), 200)}"
         )
     if not 1 <= board.fullmove_number <= MAX_MOVE_NUMBER:
         raise InvalidPositionError(

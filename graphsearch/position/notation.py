@@ -464,18 +464,15 @@ class TextLines:
         """Returns the next line's number and up to `most` lines without newlines; none at the end.
 
         Raises:
-          InputFileError: if the next line is longer than LINE.
+          InputFileError: if one of them is longer than LINE.
         """
         while not self._lines and not self._ended:
             self._read()
-        found, self._lines = self._lines[:most], self._lines[most:]
-        first, longest = self._number, LINE.most
-        if max(map(len, found), default=0) > longest:
-            fitting = next(i for i, line in enumerate(found) if len(line) > longest)
-            if not fitting:
-                raise long_line(self._name, first)
-            found, self._lines = found[:fitting], found[fitting:]
-        self._number += len(found)
+        first, found, longest = self._number, self._lines[:most], LINE.most
+        for number, line in enumerate(found, first):
+            if len(line) > longest:
+                raise long_line(self._name, number)
+        self._number, self._lines = first + len(found), self._lines[most:]
         return first, found
 
     def is_waiting(self) -> bool:

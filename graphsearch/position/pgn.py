@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import chess
@@ -516,7 +516,7 @@ def start_board(headers: dict[str, str]) -> chess.Board:
         board = board_of(fen)
     except ValueError as error:
         raise InvalidPositionError(f"its FEN cannot be read: {error}: {shortened(fen, 200)}") from None
-    check(board)
+    check(board, fen)
     return board
 
 
@@ -864,21 +864,19 @@ def read_pgn(
       InvalidPositionError: if the game or the ply does not exist.
       UnusableFileError: if there are no games, the game is a variant, or a move up to the ply cannot be read.
     """
-    number = 1 if game is None else game
-    games = cut_games(lines)
-    first = next(games, None)
-    if first is None:
+    number = game or 1
+    texts = list(islice(cut_games(lines), number - 1, number + 1))
+    if not texts and number == 1:
         raise UnusableFileError(f"{path} has no games; it has neither headers nor moves")
-    text = next(islice(chain([first], games), number - 1, None), None)
-    if text is None:
+    if not texts:
         raise InvalidPositionError(f"there is no game {number} of {path}: it holds fewer")
-    found = position_in(text, number, str(path), ply)
+    found = position_in(texts[0], number, str(path), ply)
     if found.problem or found.board is None:
         raise UnusableFileError(found.problem)
     if ply is not None and ply > found.length:
         has = f"game {number} of {path} has {plies_text(found.length)}"
         raise InvalidPositionError(f"{has}; there is no ply {ply}")
-    more = game is None and next(games, None) is not None
+    more = game is None and len(texts) > 1
     notes = (f"{path} holds more games; this is the first (--game chooses another)",) if more else ()
     return found.board, (*notes, *found.notes)
 

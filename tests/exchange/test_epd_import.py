@@ -59,7 +59,7 @@ def path(tmp_path: Path) -> Path:
     ],
 )
 def test_operations_are_moves_numbers_and_strings(operations: str, expected: dict[str, Any]) -> None:
-    board, found, _ = read_epd(f"{BOARD} {operations}")
+    *_, board, found, _ = read_epd(f"{BOARD} {operations}")
     assert found == expected
     assert board.fen() == BOARD + " 0 1"
 
@@ -82,7 +82,7 @@ def test_clocks_come_from_hmvc_and_fmvn_or_stand_as_in_a_fen(text: str, clocks: 
 
 
 def test_moves_of_chess960_are_read() -> None:
-    _, operations, _ = read_epd("5k2/8/8/8/8/8/8/1R3K1R w HB - bm O-O; am O-O-O;")
+    *_, operations, _ = read_epd("5k2/8/8/8/8/8/8/1R3K1R w HB - bm O-O; am O-O-O;")
     assert operations == {"bm": ["f1h1"], "am": ["f1b1"]}
 
 

@@ -234,7 +234,7 @@ FIELDS = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq"
 
 @pytest.mark.parametrize("rest", ["-; ce 20;", "-;ce 20;", "-;", "- ce 20;"])
 def test_a_semicolon_may_end_the_fields_of_an_epd_line(rest: str) -> None:
-    board, operations, faults = read_epd(f"{FIELDS} {rest}")
+    *_, board, operations, faults = read_epd(f"{FIELDS} {rest}")
     assert (board, faults) == (chess.Board(), [])
     assert operations == ({"ce": 20} if "ce" in rest else {})
 

@@ -23,7 +23,7 @@ from ...base.errors import UnusableFileError
 from ...base.limits import text_lines
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
-from ...exchange.epd_import import SetLine, annotated, is_solved, read_set
+from ...exchange.epd_import import EpdLine, annotated, is_solved, read_set
 from ...exchange.importing import Problem
 from ...exchange.output import check_target, new_output
 from ...graph.view import NodeView, view
@@ -118,13 +118,13 @@ class SetProgress:
     rate: float
 
 
-def read_lines(file: BinaryIO, name: str) -> tuple[list[SetLine], list[Problem]]:
+def read_lines(file: BinaryIO, name: str) -> tuple[list[EpdLine], list[Problem]]:
     """Returns the positions of an EPD file, and the problems of its other lines.
 
     Raises:
       UnusableFileError: if the file has no position to search.
     """
-    lines, problems = list[SetLine](), list[Problem]()
+    lines, problems = list[EpdLine](), list[Problem]()
     for one in read_set(text_lines(file, name)):
         if isinstance(one, Problem):
             problems.append(one)
@@ -140,7 +140,7 @@ def read_lines(file: BinaryIO, name: str) -> tuple[list[SetLine], list[Problem]]
 
 def search_set(
     path: str | os.PathLike[str] | None,
-    lines: list[SetLine],
+    lines: list[EpdLine],
     settings: SetSettings,
     *,
     evaluator: Evaluator | EvaluatorSpec,
@@ -186,7 +186,7 @@ class _Set:
         self._began = time.monotonic()
         self._watch: _Watch | None = None  # of the search in this process
 
-    def rows(self, lines: list[SetLine]) -> Iterator[tuple[SetLine, SetRow]]:
+    def rows(self, lines: list[EpdLine]) -> Iterator[tuple[EpdLine, SetRow]]:
         """Yields each line with its row, in their order, when its search is finished."""
         done, place = dict[int, tuple[_Watch, bool]](), 0
         for watch, result in self._session.run(self._watched(lines), on_progress=self._look):
@@ -201,7 +201,7 @@ class _Set:
                 yield lines[place], _row(lines[place], node, found[0].spent, known=found[1])
                 place += 1
 
-    def _watched(self, lines: list[SetLine]) -> Iterator[tuple[_Watch, chess.Board]]:
+    def _watched(self, lines: list[EpdLine]) -> Iterator[tuple[_Watch, chess.Board]]:
         for line in lines:
             name = name_of(line.board, " ".join(str(line.operations.get(one)) for one in JUDGING))
             self._watch = _Watch(line, name, self._session.spent.get(name, NOTHING))
@@ -220,7 +220,7 @@ class _Set:
 class _Watch:
     """The work on one position, in total and until its result became right."""
 
-    def __init__(self, line: SetLine, name: str, before: Spent) -> None:
+    def __init__(self, line: EpdLine, name: str, before: Spent) -> None:
         self.line, self.name, self.spent = line, name, before
         self._evaluations, self._milliseconds = before[:2]
 
@@ -233,12 +233,12 @@ class _Watch:
         self.spent = *done, *(since or (None, None))
 
 
-def _solved(line: SetLine, node: NodeView) -> bool | None:
+def _solved(line: EpdLine, node: NodeView) -> bool | None:
     best = node.moves[0].move.uci() if node.moves else None
     return is_solved(line.operations, node.mate, best)
 
 
-def _row(line: SetLine, node: NodeView | None, spent: Spent, *, known: bool) -> SetRow:
+def _row(line: EpdLine, node: NodeView | None, spent: Spent, *, known: bool) -> SetRow:
     assert node is not None, "a search records its root"
     solved, points = _solved(line, node), line.points
     best = node.moves[0] if node.moves else None
@@ -264,7 +264,7 @@ def _row(line: SetLine, node: NodeView | None, spent: Spent, *, known: bool) -> 
     )
 
 
-def _wanted(line: SetLine) -> str:
+def _wanted(line: EpdLine) -> str:
     """Returns the result that a line names, moves in SAN: `bm Qg6`, `am Kh1`, `dm 3`."""
     parts = []
     for name in JUDGING:

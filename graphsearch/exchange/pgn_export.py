@@ -7,7 +7,7 @@ path from a root, with ties broken by better moves. Then the text is written dep
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -122,22 +122,6 @@ class MoveText(chess.pgn.FileExporter):
         self.force_movenumber = False
 
 
-class _Node:
-    """A position whose moves are being written.
-
-    Attributes:
-      id: of the position. moves: `_Move` of each. next: index of the move to write next.
-      in_variation: whether the moves after the last written one are open as a variation.
-    """
-
-    def __init__(self, tree: Tree, number: int) -> None:
-        self.id, self.ply = number, tree.positions["ply"].item(number - 1)
-        first, size = (tree.positions[name].item(number - 1) for name in ("first", "size"))
-        rows = (tree.moves[name][first : first + size].tolist() for name in _Move._fields)
-        self.moves = [_Move(*row) for row in zip(*rows, strict=True)]
-        self.next, self.in_variation = 0, False
-
-
 class _Move(NamedTuple):
     """A move; `child`: id of the position after it, 0 for one that the walk did not meet."""
 
@@ -148,6 +132,9 @@ class _Move(NamedTuple):
     n: int
     q: float
     p: float
+
+
+Step = Callable[[], object]
 
 
 class _Writer:
@@ -214,33 +201,30 @@ class _Writer:
 
     def _write_tree(self, root: int, game: int) -> None:
         """Writes the moves below a root: the best, the others as variations, then those after the best."""
-        opened = [self._opened(root)]
-        while opened:
-            node = opened[-1]
-            if node.in_variation:
-                self._text.end_variation()
-                node.in_variation = False
-            elif node.next < len(node.moves):
-                move, is_variation = node.moves[node.next], node.next > 0
-                node.next += 1
-                if is_variation:
-                    self._text.begin_variation()
-                self._write_move(node, move, game)
-                if is_variation and self._expands(node.id, move.child):
-                    node.in_variation = True
-                    opened.append(self._opened(move.child))
-                elif is_variation:
-                    self._text.end_variation()
-            elif node.moves and self._expands(node.id, node.moves[0].child):
-                opened[-1] = self._opened(node.moves[0].child)
-            else:
-                opened.pop()
+        waiting: list[Step] = []  # what is still to be written, the next one last
 
-    def _opened(self, number: int) -> _Node:
-        node = _Node(self._tree, number)
-        self._report.positions += 1
-        self._report.moves += len(node.moves)
-        return node
+        def expand(node: int) -> None:
+            steps, after = list[Step](), list[Step]()
+            moves, ply = self._moves_of(node), int(self._tree.positions["ply"][node - 1])
+            self._report.positions += 1
+            self._report.moves += len(moves)
+            for k, move in enumerate(moves):
+                write = partial(self._write_move, node, ply, move, game)
+                below: list[Step] = [partial(expand, move.child)] * self._expands(node, move.child)
+                if k:
+                    steps += [self._text.begin_variation, write, *below, self._text.end_variation]
+                else:
+                    steps, after = [write], below
+            waiting.extend(reversed([*steps, *after]))
+
+        expand(root)
+        while waiting:
+            waiting.pop()()
+
+    def _moves_of(self, node: int) -> list[_Move]:
+        first, size = (self._tree.positions[name].item(node - 1) for name in ("first", "size"))
+        rows = (self._tree.moves[name][first : first + size].tolist() for name in _Move._fields)
+        return [_Move(*row) for row in zip(*rows, strict=True)]
 
     def _expands(self, node: int, child: int) -> bool:
         """Returns whether the moves after a move are written here, not elsewhere in the tree."""
@@ -248,9 +232,9 @@ class _Writer:
         here = child > 0 and positions["parent"].item(child - 1) == node
         return bool(here and positions["size"].item(child - 1))
 
-    def _write_move(self, node: _Node, move: _Move, game: int) -> None:
+    def _write_move(self, node: int, ply: int, move: _Move, game: int) -> None:
         san, positions = move.san.decode(), self._tree.positions
-        self._text.visit_san(node.ply, san)
+        self._text.visit_san(ply, san)
         if move.nag:
             self._text.visit_nag(move.nag)
         is_mate, words = san.endswith("#"), [f"N {move.n}"]
@@ -262,10 +246,10 @@ class _Writer:
         else:
             proof, note = (positions[column].item(move.child - 1) for column in ("proof", "note"))
             words += [NOTES[proof]] if proof and not is_mate else []
-            if positions["size"].item(move.child - 1) and positions["parent"].item(move.child - 1) != node.id:
+            if positions["size"].item(move.child - 1) and positions["parent"].item(move.child - 1) != node:
                 self._report.transpositions += 1
-                words += self._reference(node.id, move.child, game) if self._comments else ()
-        self._comment([] if is_mate else self._eval(move, node.ply), words, note)
+                words += self._reference(node, move.child, game) if self._comments else ()
+        self._comment([] if is_mate else self._eval(move, ply), words, note)
 
     def _comment(self, value: list[str], words: list[str], note: str) -> None:
         """Writes a comment: the value of a move, the note on a position, and the other words if wanted."""

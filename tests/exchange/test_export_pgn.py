@@ -233,14 +233,6 @@ def test_the_tags_of_the_game_before_the_root_stay(lines: Path, tmp_path: Path, 
     assert game.headers["Annotator"] == "graphsearch"
 
 
-def test_headers_name_the_game_and_where_it_begins(cycles: Path, tmp_path: Path) -> None:
-    headers = exported(cycles, tmp_path / "out.pgn", Selection())[0].headers
-    assert re.fullmatch(r"\d{4}\.\d\d\.\d\d", headers["Date"])
-    assert (headers["SetUp"], headers["FEN"]) == ("1", ENDGAME)
-    assert (headers["Site"], headers["Round"], headers["White"], headers["Black"]) == ("?", "1", "?", "?")
-    assert (headers["Result"], headers["Annotator"]) == ("*", "graphsearch")
-
-
 def test_a_move_that_loses_clearly_is_marked_if_it_was_visited_enough(tmp_path: Path) -> None:
     visits = {
         "e4": (90, 0.2),

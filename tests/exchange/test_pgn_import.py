@@ -6,11 +6,13 @@ import bz2
 import gzip
 import io
 import os
+import random
 import signal
 import sqlite3
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,18 @@ import zstandard
 
 from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
-from graphsearch.exchange import importing, pgn_import
-from graphsearch.exchange.importing import FileProgress, FileReport, GivenFile
+from graphsearch.exchange import pgn_import
+from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
-from graphsearch.exchange.pgn_import import _PgnImport
+from graphsearch.exchange.pgn_import import _PgnImport, sure_game
 from graphsearch.position.board import key_of, key_text
+from graphsearch.position.pgn import cut_games, read_game
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli, shared_data, sql
+from ..fuzz.pgn_games import generated, mutated, sure_fault
 from ..support.forks import Command, needs_fork
 from ..support.pools import until
 from ..support.positions import after_line
@@ -302,24 +306,6 @@ def stored(path: Path) -> Counter[tuple[str, ...]]:
     return +counts
 
 
-def test_positions_with_a_high_clock_keep_the_keys_that_their_clock_gives_them(path: Path) -> None:
-    """A long shuffle from two clocks: what was read in the first game must not stand for the second."""
-    shuffle = " ".join(f"{n}. R{'b' if n % 2 else 'a'}1 K{'d' if n % 2 else 'e'}8" for n in range(1, 5))
-    for clock in (0, 73):
-        fen = f"4k3/8/8/8/8/8/8/R3K3 w - - {clock} 1"
-        imported(path, f'[FEN "{fen}"]\n\n{shuffle} *\n')
-    keys = {key for (key,) in sql(path, "SELECT key FROM game_position")}
-    wanted = set()
-    for clock in (0, 73):
-        board = chess.Board(f"4k3/8/8/8/8/8/8/R3K3 w - - {clock} 1")
-        wanted.add(f"{key_of(board):016x}")
-        for word in shuffle.split():
-            if not word.endswith("."):
-                board.push_san(word)
-                wanted.add(f"{key_of(board):016x}")
-    assert keys == wanted
-
-
 # -------------------------------------------------------------- once, and on after an interruption
 
 
@@ -492,26 +478,102 @@ def test_commands_work_on_a_file_of_games(cli: Cli, path: Path, tmp_path: Path) 
         assert info(copy).imported == info(path).imported
 
 
-def test_records_need_an_evaluator(path: Path, small_graph: Path) -> None:
-    imported(path, THREE)
-    with Store.open(small_graph, read_only=True) as source, Store.open(path) as store:
-        batch = next(source.scan())
-        with pytest.raises(StoreError, match="bound to no evaluator"):
-            store.append(batch, fresh=len(batch))
+# -------------------------------------------------------------- sure games, and those that chess.pgn reads
+LICHESS = (
+    '[Event "Rated Blitz game"]\n[Site "https://lichess.org/abcdefgh"]\n[Date "2024.01.31"]\n[White "A"]\n'
+    '[Black "B"]\n[Result "1-0"]\n[UTCDate "2024.01.31"]\n[WhiteElo "1900"]\n[BlackElo "?"]\n'
+    '[Variant "Standard"]\n[ECO "B20"]\n\n'
+    "1. e4 { [%eval 0.2] [%clk 0:03:00] } 1... c5?! { [%eval 0.5] } 2. Nf3 d6?! 1-0\n\n\n"
+)
+CHESS_COM = (
+    '[Event "Live Chess"]\n[Site "Chess.com"]\n[Date "2024.02.01"]\n[Round "-"]\n[White "A"]\n[Black "C"]\n'
+    '[Result "0-1"]\n[CurrentPosition "8/8/8/8/8/8/8/8 w - -"]\n[ECOUrl "https://www.chess.com/openings/x"]\n\n'
+    "1. d4 {[%clk 0:09:59.9]} 1... d5 {[%clk 0:09:58]} 2. c4 {[%clk 0:09:50]} 2... dxc4 0-1\n\n"
+)
+LONG = (
+    '[White "A"]\n[FEN "r3k2r/1P6/8/4Pp2/8/8/1p6/R3K2R w KQkq f6 0 30"]\n[SetUp "1"]\n\n'
+    "30. exf6 bxa1=Q+ 31. Kf2 Qd4+ 32. Kf3 O-O-O {a\n\nb} 33. bxc8Q (33. Rh8 {(} Rxh8) ; ) } [\n"
+    "33... Kxc8 *\n\n"
+)
+KNIGHT_MOVES = '[Black "D"]\n\n1. Nf3 Nf6 2. Nc3 Nc6 3. Nb5 a6 4. Nbd4 e5 5. Nb1 *\n\n'
+ODD = (
+    "1. e4 e5 *\n\n",
+    '[White "B"]\n\n1. e4 e5 2. Ke3 *\n\n',
+    '[White "C"]\n\n1. e4 e5 2. -- d5 1-0\n\n',
+    '[White "D\\"x"]\n\n1. e4 (1. d4 resigns) e5 resigns 1-0\n\n',
+    '[White "E"]\n\n1. e2e4 e7e5 1/2\n\n',
+    '[White "F"]\n\n1. e4 {open e5\n\n[Event "G"]\n\n1. d4 d5 1/2-1/2 {after}\n\n',
+    '[Event "H"]\n[Variant "Atomic"]\n\n1. e4 *\n\n',
+    '[Event "I"]\n[Variant "Chess960"]\n'
+    '[FEN "nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w GDgd - 0 1"]\n\n1. f3 f6 *\n\n',
+    '[Event "J"]\n[SetUp "1"]\n\n1. e4 *\n\n',
+    '[Event "K"]\n[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]\n\n1. e4 *\n\n',
+    '[Event "L"]\n[FEN "7k/8/8/8/8/8/8/K6R w - - 254 200"]\n\n200. Rh2+ Kg7 201. Rh3 Kg6 *\n\n',
+    '[Event "M"]\r\n\r\n1. e4 e5\r\n% a line\r\n2. Nf3 *\r\n\r\n',
+    '[Event "N"]\r\r1. e4 e5 *\r\r',
+    '[Event "O"]\n\n1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. e4 0-1\n\n',
+    '[Event "P"]\n\n' + "1. e4 " + "(1. d4 " * 1001 + ")" * 1001 + " e5 *\n\n",
+    '[Event "Q"]\n\n' + "1. e4 " + "(1. d4 " * 999 + ")" * 999 + " e5 *\n\n",
+    '[Event "R"]\n\n1. e4 e5 2. Pd4 *\n\n',
+    '[Event "S"]\n\n*\n\n',
+    '[Event "T"]\n[Result "1-0"]\n\n1. e4 0-1\n\n',
+    '[Event "U"]\n\n1. e4 e5 20000. Nf3 *\n\n',
+    '[Event "V"]\n\n00001.e4 e5 *\n\n',
+)
+SOUND = (LICHESS, CHESS_COM, LONG, KNIGHT_MOVES)
+TEXTS = [
+    "".join(SOUND),
+    "".join(odd + SOUND[i % 4] for i, odd in enumerate(ODD)),
+    "".join(ODD),
+    KNIGHT_MOVES.strip(),
+]
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
-def test_the_share_of_a_file_that_is_done_is_that_of_its_games(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Any
+def test_mutated_games_are_the_same_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        bases = [generated(rng) for _ in range(10)]
+        parts = (mutated(base, rng) if rng.random() < 0.3 else f"{base}\n" for base in bases)
+        data = "".join(parts).encode(rng.choice(("utf-8", "cp1252")), "replace").replace(b"\0", b"")
+        (tmp_path / str(seed)).mkdir()
+        monkeypatch.setattr(pgn_import, "GAMES_IN_BLOCK", rng.choice((3, 500)))
+        check_same(data, tmp_path / str(seed), monkeypatch)
+
+
+def check_same(
+    text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: int | None
+) -> FileReport:
+    """Checks that reports and tables are the same whichever way the games are read and played."""
+    fast, slow = tmp_path / "fast.graph", tmp_path / "slow.graph"
+    report = imported(fast, text, players=True, **options)
+    monkeypatch.setattr(pgn_import, "sure_game", lambda text: None)
+    expected = imported(slow, text, players=True, **options)
+    monkeypatch.undo()
+    assert replace(report, seconds=0.0) == replace(expected, seconds=0.0)
+    for query in (
+        "SELECT * FROM game_position ORDER BY key",
+        "SELECT * FROM game_move ORDER BY key, move",
+        "SELECT number, place, bytes, result, date, eco, fen, moves, white_elo FROM game ORDER BY number",
+        "SELECT number, name FROM game LEFT JOIN player ON player.id = game.white ORDER BY number",
+    ):
+        assert sql(fast, query) == sql(slow, query)
+    return report
+
+
+@pytest.mark.parametrize(("max_ply", "size"), [(None, 500), (None, 1), (3, 500)])
+@pytest.mark.parametrize("text", TEXTS)
+def test_tables_and_reports_are_the_same(
+    text: str, max_ply: int | None, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "SAY_SECONDS", -1.0)
-    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 8)
-    games = 400
-    seen: list[FileProgress] = []
-    moves = " ".join(f"{k}. Nf3 Nf6 {k + 1}. Ng1 Ng8" for k in range(1, 40, 2))
-    text = f'[Result "*"]\n\n{moves} *\n\n' * games
-    imported(tmp_path / "a.graph", pack(text.encode()), on_progress=seen.append)
-    counted = [now for now in seen if now.stage == "Importing"]
-    assert len(counted) >= games // 8
-    for now in counted:
-        assert abs(now.done / now.total - now.count / games) < 0.03
+    monkeypatch.setattr(pgn_import, "GAMES_IN_BLOCK", size)
+    check_same(text.encode(), tmp_path, monkeypatch, max_ply=max_ply)
+
+
+def test_games_of_lichess_and_chess_com_are_sure() -> None:
+    texts = cut_games((LICHESS + CHESS_COM + KNIGHT_MOVES).splitlines(keepends=True))
+    assert [len(game.moves) for text in texts if (game := sure_game(text))] == [4, 4, 9]
+
+
+@pytest.mark.parametrize("text", [*SOUND, *ODD])
+def test_sure_games_are_read_as_python_chess_reads_them(text: str) -> None:
+    assert not any(sure_fault(game, read_game(game)) for game in cut_games(text.splitlines(keepends=True)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -113,17 +114,6 @@ def test_moves_keys_and_verdicts_are_those_of_python_chess_in_random_games() -> 
         assert kind == terminal_kind(board), board.fen()
 
 
-def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
-    with shared_data("data/8moves_v3_first8000.pgn").open() as file:
-        for _ in range(20 if POSITIONS < 100_000 else 2000):
-            game = chess.pgn.read_game(file)
-            assert game is not None
-            board = game.board()
-            for move in game.mainline_moves():
-                board.push(move)
-            check_position(board)
-
-
 @pytest.mark.parametrize(("fen", "counts"), PERFT)
 def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
     words = pack(board_of(fen)).reshape(1, -1)
@@ -166,29 +156,18 @@ def test_every_buffer_holds_more_moves_than_any_position_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fen", "side"),
+    ("fen", "problem"),
     [
-        (FIFTEEN_QUEENS, "white"),
-        ("qqqqqqqq/qq6/8/8/8/8/8/K1k5 w - - 0 1", "black"),
-        ("4k3/8/8/8/8/8/PPPPPPPP/RNBQKBNQ w - - 0 1", "white"),
-        ("4k3/8/8/8/8/NNN5/PPPPPPPP/4K3 w - - 0 1", "white"),
+        (FIFTEEN_QUEENS, "white has more promoted pieces than pawns"),
+        ("qqqqqqqq/qq6/8/8/8/8/8/K1k5 w - - 0 1", "black has more promoted pieces than pawns"),
+        ("4k3/8/8/8/8/NNN5/PPPPPPPP/4K3 w - - 0 1", "white has more promoted pieces than pawns"),
+        ("R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1", ""),  # nine queens, 218 moves
+        ("4k3/8/8/8/8/NNN5/PPPPPPP1/4K3 w - - 0 1", ""),
     ],
 )
-def test_more_promoted_pieces_than_pawns_that_are_gone_are_refused(fen: str, side: str) -> None:
-    with pytest.raises(InvalidPositionError, match=f"{side} has more promoted pieces than pawns"):
+def test_pieces_need_pawns_that_are_gone(fen: str, problem: str) -> None:
+    with pytest.raises(InvalidPositionError, match=problem) if problem else nullcontext():
         check(chess.Board(fen))
-
-
-@pytest.mark.parametrize(
-    "fen",
-    [
-        "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1",  # nine queens, 218 moves
-        "4k3/8/8/8/8/NNN5/PPPPPPP1/4K3 w - - 0 1",
-        "4k3/8/8/8/8/NNNNNN2/NNNN4/4K3 w - - 0 1",
-    ],
-)
-def test_as_many_promoted_pieces_as_pawns_are_gone_are_let_in(fen: str) -> None:
-    check(chess.Board(fen))
 
 
 # ------------------------------------------------------------------ mates in one
@@ -407,22 +386,6 @@ def test_a_position_at_home_is_the_standard_one_wherever_it_comes_from() -> None
     assert [move.uci() for move in legal_moves(settled(boards[0]))] == [
         move.uci() for move in legal_moves(chess.Board())
     ]
-
-
-@pytest.mark.parametrize("text", ["rkbbqrnn w KQkq", "rkbbqrnn w FAfa"])
-def test_both_spellings_of_castling_are_one_position_written_as_x_fen(text: str) -> None:
-    men, turn, rights = text.split()
-    board = board_of(f"{men}/pppppppp/8/8/8/8/PPPPPPPP/{men.upper()} {turn} {rights} - 0 1")
-    assert board.fen().split()[2] == "KQkq"
-    assert pack(board).tolist() == pack(chess.Board(board.fen(), chess960=True)).tolist()
-
-
-def test_which_rook_may_castle_makes_another_position() -> None:
-    inner, outer = (board_of(f"4k3/8/8/8/8/8/8/RR2K3 w {right} - 0 1") for right in "BA")
-    assert inner.fen().split()[2] == "B"
-    assert outer.fen().split()[2] == "Q"
-    assert key_of(inner) == key_of(outer)  # Polyglot's knows no files
-    assert pack(inner).tolist() != pack(outer).tolist()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from graphsearch.base.toml_text import toml_tables
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.position.board import fen_of, fens, key_of, unpack
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
-from graphsearch.position.openings import DEEPEST, opening_at, opening_of
+from graphsearch.position.openings import DEEPEST, opening_at
 from graphsearch.store.store import Store
 from tests.support.positions import random_games
 from tools.openings import TABLE, written
@@ -136,33 +136,11 @@ def test_a_bad_position_is_refused_with_its_reason(fen: str, message: str) -> No
         read_position(fen)
 
 
-def test_missing_clocks_are_zero_and_epd_clocks_are_read() -> None:
-    bare = "4k3/8/8/8/8/8/8/4K3 w - -"
-    assert read_position(bare).board.fen() == f"{bare} 0 1"
-    assert read_position(f"{bare} 7").board.halfmove_clock == 7
-    assert read_position(f'{bare} hmvc 7; fmvn 30; id "x";').board.fen() == f"{bare} 7 30"
-    assert read_position(f"{bare} 7 30 bm Kd2;").board.fen() == f"{bare} 7 30"
-    assert read_position(f"{bare} bm #1;").board.fen() == f"{bare} 0 1"
-
-
-def test_fen_lines_keep_their_numbers_and_report_the_bad_ones() -> None:
-    items = list(read_fen_lines(["# comment", "", f"{START}\n", "nonsense", "  startpos"]))
-    assert [number for number, _ in items] == [3, 4, 5]
-    assert isinstance(items[1][1], InvalidPositionError)
-
-
 def test_a_game_is_read_to_its_end_or_to_a_ply_with_its_history(pgn: Pgn) -> None:
     path = pgn('[White "A"]\n\n1. e4 e5 (1... c5 2. Nf3) 2. Nf3 {best} Nc6 $1 1/2-1/2\n')
     assert [move.uci() for move in read_position(path).board.move_stack] == ["e2e4", "e7e5", "g1f3", "b8c6"]
     assert read_position(path, ply=0).board.fen() == START
     assert read_position(path, ply=3, moves="d6").board.move_stack[-1] == chess.Move.from_uci("d7d6")
-
-
-def test_a_game_may_start_from_a_fen_header(pgn: Pgn) -> None:
-    path = pgn('[SetUp "1"]\n[FEN "4k3/8/8/8/8/8/4P3/4K3 w - - 5 10"]\n\n10. e4 Ke7 *\n')
-    board = read_position(path).board
-    assert board.fen() == "8/4k3/8/8/4P3/8/8/4K3 w - - 1 11"
-    assert board.root().fen() == "4k3/8/8/8/8/8/4P3/4K3 w - - 5 10"
 
 
 def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn: Pgn) -> None:
@@ -282,13 +260,6 @@ def test_a_transposition_has_the_same_name() -> None:
         "Nf3 Nf6 c4 g6 Nc3 Bg7 e4 d6 d4",
     ):
         assert str(opening_at(_board(moves))).startswith("E90 King's Indian Defense")
-
-
-def test_a_game_keeps_the_last_name_that_it_had() -> None:
-    board = _board("e4 e5 Nf3 Nc6 Bb5 a6 Ba4 Nf6 O-O h6 h3 Rg8")
-    assert opening_at(board) is None
-    assert str(opening_of(board)) == "C78 Ruy Lopez: Morphy Defense"
-    assert opening_of(chess.Board()) is None
 
 
 # ------------------------------------------------------------------ clocks

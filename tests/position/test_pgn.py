@@ -9,7 +9,7 @@ import chess
 import pytest
 
 from graphsearch.base.limits import decoded
-from graphsearch.position.pgn import ReadGame, cut_games, read_game, variant_of
+from graphsearch.position.pgn import ReadGame, cut_games, read_game
 
 from ..conftest import shared_data
 from ..fuzz.pgn_games import run
@@ -195,15 +195,6 @@ def test_a_comment_behind_the_result_and_one_in_an_empty_variation_are_kept() ->
 
 def test_text_that_is_not_utf_8_is_windows_1252() -> None:
     assert decoded("M\u00fcller \u2013".encode()) == decoded("M\u00fcller \u2013".encode("cp1252"))
-
-
-@pytest.mark.parametrize(
-    ("name", "variant"),
-    [("Standard", ""), ("From Position", ""), ("chess", ""), ("", ""), ("Chess960", ""), ("Fischerandom", ""),
-     ("crazyhouse", "crazyhouse"), ("made up", "made up"), ("?", "")],
-)  # fmt: skip
-def test_variants_are_known_by_name(name: str, variant: str) -> None:
-    assert variant_of({"Variant": name}) == variant
 
 
 def test_games_that_python_chess_reads_are_read_the_same() -> None:

@@ -94,9 +94,9 @@ class _Cutter:
     """Cuts lines into games, as `chess.pgn` does, but keeps a game together that blank lines divide.
 
     A game begins with tags, or with the first move after the end of another. Outside a comment, it ends
-    before a tag after a blank line; before another line after a blank line, unless it has no result yet and
-    the line goes on by its move number; and before move 1 after its result. An open comment ends before an
-    Event tag after a blank line, or it would hide all later games.
+    before a tag after a blank line or its result; before another line after a blank line, unless it has no
+    result yet and the line goes on by its move number; and before move 1 after its result. An open comment
+    ends before an Event tag after a blank line, or it would hide all later games.
     """
 
     def __init__(self) -> None:
@@ -153,8 +153,7 @@ class _Cutter:
             again = self._is_faulty or bool(_EVENT.match(line) or self._names.intersection(_names_of(line)))
             return self._is_blank and again and _is_tag_line(line)
         if _is_tag_line(line):
-            is_next = self._is_finished or (game.has_moves and _EVENT.match(line))
-            return self._is_blank or bool(is_next and _tags_of(line))
+            return self._is_blank or (self._is_finished and bool(_tags_of(line)))
         return self._is_blank and not self._goes_on(game, line)
 
     def _goes_on(self, game: GameText, line: str) -> bool:

@@ -42,6 +42,7 @@ def line_of(game: ReadGame) -> str:
         ('[Event "A"]\r\n\r\n1. e4\r\ne5 *\r\n', ["e4 e5"]),
         ('[Event "A"]\n1. e4 *\n[Event "B"]\n1. d4 *\n', ["e4", "d4"]),
         ('[Event "A"]\n\n1. e4 e5\n\n[Event "B"]\n\n1. d4 *\n', ["e4 e5", "d4"]),
+        ('1. h3\n[Event "B"]\nNc6 2. Na3 *\n', ["h3 Nc6 Na3"]),
         ('[Event "A"]\n\n[White "B"]\n\n1. e4 *\n', ["e4"]),
         ('[Event "A"]\n[Result "*"]\n\n[Event "B"]\n[Result "*"]\n', ["", ""]),
         ("\ufeff1. e4 *", ["e4"]),

@@ -479,7 +479,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
 
     `every`: prints every move of the games in place of the figures; then only a named file is written.
     """
-    from graphsearch.book.review.games import GameChoice, read_since
+    from graphsearch.book.review.games import GameChoice
     from graphsearch.book.review.review import ReviewSettings
     from graphsearch.book.review.review import review as review_games
 
@@ -492,7 +492,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     choice = GameChoice(
         player=request.player or "",
         color=options.side_of(request.side) or "",
-        since=None if request.since is None else read_since(request.since),
+        since=request.since or "",
         games=frozenset(request.game or ()),
     )
     games: list[GameReview] = []

@@ -1,4 +1,4 @@
-"""Dates as people give them: a year, a month or a day."""
+"""Dates as people and PGN files give them: a year, a month or a day."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .errors import InvalidParameterError
 from .limits import shortened
 
 _DATE = re.compile(r"(\d{4})(?:[.-](\d{1,2})(?:[.-](\d{1,2}))?)?", re.ASCII)
+_PGN_DATE = re.compile(r"(\d{4})(?:[.\-/](\d\d?|\?+)(?:[.\-/](\d\d?|\?+))?)?\Z", re.ASCII)
 
 
 def read_date(text: str) -> tuple[int, ...]:
@@ -39,3 +40,20 @@ def date_text(text: str) -> str:
     """
     year, *rest = read_date(text)
     return "-".join([f"{year:04}", *(f"{part:02}" for part in rest)])
+
+
+def pgn_date(text: str) -> str | None:
+    """Returns the known part of a PGN date (YYYY, YYYY-MM or YYYY-MM-DD), None if the year is unknown.
+
+    >>> [pgn_date(text) for text in ("2024.03.15", "2024.??.??", "1997.5.03", "????.??.??", "2024.13.01")]
+    ['2024-03-15', '2024', '1997-05-03', None, '2024']
+    """
+    found = _PGN_DATE.match(text.strip())
+    if found is None or found[1] == "0000":
+        return None
+    known = found[1]
+    for part, most in ((found[2], 12), (found[3], 31)):
+        if part is None or not part.isdigit() or not 1 <= int(part) <= most:
+            break
+        known += f"-{int(part):02}"
+    return known

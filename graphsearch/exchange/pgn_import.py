@@ -16,6 +16,7 @@ import chess.pgn
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.dates import pgn_date
 from ..base.errors import ImportFileError
 from ..base.limits import GAME_MOVES
 from ..position.board import KEY, KINGS, POSITION_WORDS, castling_of, encode_move, fens, key_texts, pack
@@ -481,7 +482,6 @@ def index_rows(block: PlayedBlock, numbers: Sequence[int]) -> Iterator[IndexRow]
 
 LONGEST_TEXT = 255  # stored characters of a name or another text
 
-_DATE = re.compile(r"(\d{4})(?:[.\-/](\d\d?|\?+)(?:[.\-/](\d\d?|\?+))?)?\Z", re.ASCII)
 _ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
 _NONE = frozenset({"", "?", "-", "*"})
 
@@ -507,7 +507,7 @@ def game_rows(block: PlayedBlock, numbers: Sequence[int], columns: Sequence[int]
             black=text_of(headers.get("Black", "")),
             white_elo=_elo_of(headers.get("WhiteElo", "")),
             black_elo=_elo_of(headers.get("BlackElo", "")),
-            date=date_of(headers.get("Date", "")) or date_of(headers.get("UTCDate", "")),
+            date=pgn_date(headers.get("Date", "")) or pgn_date(headers.get("UTCDate", "")),
             event=event if event or site else None,
             site=site if event or site else None,
             round=text_of(headers.get("Round", "")),
@@ -529,23 +529,6 @@ def text_of(text: str) -> str | None:
         text = "".join(c if c.isprintable() else " " for c in text)
     plain = " ".join(text.split())[:LONGEST_TEXT]
     return None if plain in _NONE else plain
-
-
-def date_of(text: str) -> str | None:
-    """Returns the known part of a date (YYYY, YYYY-MM or YYYY-MM-DD), None if the year is unknown.
-
-    >>> [date_of(text) for text in ("2024.03.15", "2024.??.??", "1997.5.03", "????.??.??", "2024.13.01")]
-    ['2024-03-15', '2024', '1997-05-03', None, '2024']
-    """
-    found = _DATE.match(text.strip())
-    if found is None or found[1] == "0000":
-        return None
-    known = found[1]
-    for part, most in ((found[2], 12), (found[3], 31)):
-        if part is None or not part.isdigit() or not 1 <= int(part) <= most:
-            break
-        known += f"-{int(part):02}"
-    return known
 
 
 def _elo_of(text: str) -> int | None:

@@ -29,7 +29,7 @@ from ..base.errors import GraphSearchError, InvalidParameterError, StoreLockedEr
 from ..base.limits import byte_count, open_file
 from ..base.system import give_way
 from ..book.config import BookConfig, parse_config
-from ..book.review.games import GameChoice, read_since
+from ..book.review.games import GameChoice
 from ..book.review.review import LEAST_VISITS
 from ..book.why import admitted_moves
 from ..evaluators.factory import EvaluatorSpec, create, with_threads
@@ -634,7 +634,7 @@ class ReviewTask(Settings, UploadTask):
 
     def choice(self) -> GameChoice:
         """Returns the games to review; raises GraphSearchError if the date is wrong."""
-        return GameChoice(player=self.player.strip(), since=read_since(self.since) if self.since else None)
+        return GameChoice(player=self.player.strip(), since=self.since or "")
 
     def title(self, place: Place) -> str:
         """Returns the file's name, and the visits."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import chess
 import chess.pgn
 
-from ...base.dates import read_date
+from ...base.dates import date_text, pgn_date
 from ...base.errors import InvalidParameterError
 from ...base.limits import shortened
 from ...exchange.importing import Problem
 from ...position.pgn import GameText, ReadGame, cut_games, read_game
 
 COLORS = {"white": chess.WHITE, "black": chess.BLACK}
-_DATE = re.compile(r"(\d{4})\.(\d\d|\?\?)\.(\d\d|\?\?)", re.ASCII)
-Date = tuple[int, int, int]
 OnHeaders = Callable[[dict[str, str]], object]
 
 
@@ -29,7 +26,7 @@ class GameChoice:
     Attributes:
       player: words that must all occur in the name of White or of Black, in any case; empty: anybody.
       color: `white` or `black`, that of the player; empty: either.
-      since: the first date; a game of unknown month or day counts as late as possible. None: any.
+      since: the first date; a game of unknown month or day counts as late as possible. Empty: any.
       games: numbers of games in the file, from 1; empty: all.
 
     Raises:
@@ -38,7 +35,7 @@ class GameChoice:
 
     player: str = ""
     color: str = ""
-    since: Date | None = None
+    since: str = ""
     games: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
@@ -46,13 +43,15 @@ class GameChoice:
             raise InvalidParameterError(f"a color is white or black, not {shortened(self.color)!r}")
         if self.color and not self.player.strip():
             raise InvalidParameterError("a color is that of a player; name the player")
+        if self.since:
+            object.__setattr__(self, "since", date_text(self.since))
 
     def takes(self, number: int, headers: dict[str, str]) -> bool:
         """Returns whether a game is chosen."""
         return (
             (not self.games or number in self.games)
             and (not self.player.strip() or bool(self.sides(headers)))
-            and (self.since is None or date_of(headers) >= self.since)
+            and (not self.since or f"{_date_of(headers)}~" >= self.since)  # ~ is behind all of them
         )
 
     def sides(self, headers: dict[str, str]) -> tuple[chess.Color, ...]:
@@ -72,32 +71,15 @@ class GameChoice:
     def __str__(self) -> str:
         parts = [f"player {self.player}"] if self.player else []
         parts += [f"color {self.color}"] if self.color else []
-        parts += ["since " + ".".join(f"{part:02}" for part in self.since)] if self.since else []
+        parts += [f"since {self.since}"] if self.since else []
         parts += [f"game {', '.join(map(str, sorted(self.games)))}"] if self.games else []
         return ", ".join(parts)
 
 
-def read_since(text: str) -> Date:
-    """Returns the first day of a year or a month, or a day; as `read_date`.
-
-    >>> read_since("2024"), read_since("2024-05-17"), read_since("2024.05")
-    ((2024, 1, 1), (2024, 5, 17), (2024, 5, 1))
-    """
-    year, month, day = (*read_date(text), 1, 1)[:3]
-    return year, month, day
-
-
-def date_of(headers: dict[str, str]) -> Date:
-    """Returns the latest possible day of a game; the year 0 if its year is unknown.
-
-    >>> date_of({"Date": "2024.05.??"}), date_of({"Date": "????.??.??"})
-    ((2024, 5, 99), (0, 0, 0))
-    """
-    for name in ("Date", "UTCDate"):
-        if found := _DATE.fullmatch(headers.get(name, "").strip()):
-            year, month, day = (99 if part == "??" else int(part) for part in found.groups())
-            return year, month, day
-    return 0, 0, 0
+def _date_of(headers: dict[str, str]) -> str:
+    """Returns the known part of the date of a game, as `pgn_date`; 0 if its year is unknown."""
+    dates = (pgn_date(headers.get(name, "")) for name in ("Date", "UTCDate"))
+    return next(filter(None, dates), "0")
 
 
 # ------------------------------------------------------------------ reading

@@ -15,7 +15,7 @@ import chess.pgn
 import pytest
 
 from graphsearch.book.review import sessions
-from graphsearch.book.review.games import GameChoice, read_since
+from graphsearch.book.review.games import GameChoice
 from graphsearch.book.review.judging import GameReview, move_accuracy, weights, win_percent
 from graphsearch.book.review.review import ReviewReport, ReviewSettings, review
 from graphsearch.evaluators.factory import EvaluatorSpec
@@ -366,8 +366,8 @@ def test_games_are_chosen_by_player_colour_date_and_number(reviewer: Reviewer) -
     for choice, numbers in (
         (GameChoice(player="ANDERS\u00c9N"), [1, 2]),
         (GameChoice(player="adolf anders\u00e9n", color="black"), [2]),
-        (GameChoice(since=read_since("2024")), [1]),
-        (GameChoice(since=read_since("2023-12-31")), [1, 2]),  # a day of 2023, which one is unknown
+        (GameChoice(since="2024"), [1]),
+        (GameChoice(since="2023-12-31"), [1, 2]),  # a day of 2023, which one is unknown
         (GameChoice(games=frozenset({3})), [3]),
     ):
         reviewer("\n".join((NOTED, SHORT, SETUP)), choice=choice, visits=10)

@@ -146,23 +146,6 @@ def test_the_status_names_the_best_move_of_the_build_where_two_are_equally_good(
     assert [root.best for root in status(path)[0].roots] == [moves[0][0]], report
 
 
-def test_mates_and_stalemates_are_ends(tmp_path: Path) -> None:
-    board = chess.Board("7k/8/5KQ1/8/8/8/8/8 w - - 0 1")
-    roots = (Root(board, "root 1"),)
-    found = config(
-        roots=roots,
-        windows=(Window(own_cp=1e5, own_moves=None),),
-        max_ply=2,
-        leaf=SMALL.model_copy(update={"evaluations": 40}),
-    )
-    built(tmp_path / "a.graph", found)
-    tree = tree_of_file(tmp_path / "a.graph", found)
-    assert tree.positions[key_text(board)].value == 1.0
-    ends = {p.fen: p.value for p in tree.positions.values() if p.state == "end" and p.ply == 1}
-    assert {value for fen, value in ends.items() if chess.Board(fen).is_checkmate()} == {-1.0}
-    assert {value for fen, value in ends.items() if chess.Board(fen).is_stalemate()} <= {0.0}
-
-
 # ------------------------------------------------------------------ interruptions
 class Deadly(CountingEvaluator):
     """Kills its process after more than 70 positions, as soon as a search has been saved."""

@@ -18,20 +18,10 @@ from graphsearch.store.tables import games
 
 from ..conftest import Cli
 from ..support.positions import after_line
-from .test_build import SMALL, WIDE, built, config, contents, tree_of_file
+from .test_build import SMALL, WIDE, built, config, tree_of_file
 
 
 # ------------------------------------------------------------------ changing one's mind
-def test_more_plies_go_on_at_the_ends(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    built(path, config(max_ply=1))
-    built(path, config(max_ply=2, text="two"))
-    built(tmp_path / "b.graph", config(max_ply=2))
-    assert contents(path) == contents(tmp_path / "b.graph")
-    fewer = built(path, config(max_ply=1, text="three"))
-    assert fewer.searched == 0
-
-
 def test_forced_and_excluded_moves_count_in_the_next_build_that_is_not_stopped(tmp_path: Path) -> None:
     path, board = tmp_path / "a.graph", chess.Board()
     built(path, config(windows=(Window(),), max_ply=2))

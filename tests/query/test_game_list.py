@@ -23,7 +23,6 @@ from graphsearch.query.game_list import GameFilters, ListedGames, Order, list_ga
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
-from ..conftest import Cli
 from ..support.positions import after_line
 
 NAMES = ("Tal, Mihail", "Pel\u00e9, A", "Keres, Paul", "Tal, Mihail jr", "Ke, Li")
@@ -243,19 +242,3 @@ def test_an_import_that_was_broken_off_keeps_every_text_once(
     with Store.open(tmp_path / "a.graph", read_only=True) as opened:
         sizes = opened.connection.execute("SELECT place, bytes FROM game_text ORDER BY place").fetchall()
     assert all(a + n == b for (a, n), (b, _) in pairwise(sizes))
-
-
-def test_the_command_lists_games_and_writes_them(cli: Cli, store: Path, tmp_path: Path) -> None:
-    found = cli("games", store, "--list", "--player", "tal", "--lines", 3, "--json").json
-    assert (len(found["games"]), found["total"]) == (3, len(wanted(lambda g: "Tal" in str(g.headers))))
-    assert "more games; --lines 0" in cli("games", store, "--list", "--lines", 3).err
-    out = tmp_path / "out.pgn"
-    cli("games", store, NIMZO, "--list", "--lines", 0, "-o", out).ends(0)
-    board = after_line(NIMZO)
-    with out.open(encoding="utf-8") as stream:
-        games = list(iter(lambda: chess.pgn.read_game(stream), None))
-    assert len(games) == len(reaching(board))
-    cli("games", store, "--list", "--result", "1-0", "-o", tmp_path / "out.csv").ends(0)
-    assert (tmp_path / "out.csv").read_text().startswith("source,number,white,")
-    assert cli("games", store, "--player", "tal").code == 2
-    assert cli("games", store, "--list", "--elo", "high").code == 2

@@ -15,7 +15,7 @@ from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import key_text
-from graphsearch.query.history import HistoryPoint, history
+from graphsearch.query.history import history
 from graphsearch.query.pv import pv
 from graphsearch.store.ranking import best_move, node_mean
 from graphsearch.store.rewrite import compact
@@ -23,7 +23,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import RootValues
 
-from ..conftest import Cli, sql
+from ..conftest import sql
 from ..support.positions import after_line
 
 SMALL = SearchParams(minibatch_size=1)
@@ -48,21 +48,6 @@ def test_every_run_leaves_what_its_root_was_worth_at_its_end(small_graph: Path) 
     assert last.depth is not None
     assert last.depth > 0
     assert found[0].n == record.visits - 50
-
-
-def test_a_save_amid_a_search_is_a_point_and_one_at_the_same_n_takes_its_place(small_graph: Path) -> None:
-    with Graph.open(small_graph) as graph:
-        values = graph.root_values(chess.Board())
-        assert values is not None
-        analyze(graph, chess.Board(), Limits(visits=20), SMALL)
-        assert graph.store is not None
-        from graphsearch.store.tables.history import write
-
-        for _ in range(2):
-            graph.call(lambda store: write(store, 2, values))
-    points = [(point.run, point.n) for point in history(small_graph).points]
-    assert points[-3:] == [(1, values.n), (2, values.n), (2, values.n + 20)]
-    assert [point.n for point in history(small_graph).by_run] == [values.n, values.n + 20]
 
 
 def test_draws_by_the_game_before_are_not_in_it(small_graph: Path) -> None:
@@ -182,13 +167,3 @@ def test_a_year_of_runs_stays_small_with_its_changes(tmp_path: Path, monkeypatch
 
 
 # ------------------------------------------------------------------ the command
-def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) -> None:
-    with Graph.open(small_graph) as graph:
-        analyze(graph, chess.Board(), Limits(visits=50), SMALL)
-    text = cli("history", small_graph, "--by", "run").ends(0)
-    assert [line.split()[:2] for line in text.out.splitlines()[4:]] == [["1", "search"], ["2", "search"]]
-    assert " *  " in text.out.splitlines()[4], "the first best move is a change"
-    data = cli("history", small_graph, "startpos", "--by", "run", "--json").json
-    assert [point["run"] for point in data["points"]] == [1, 2]
-    assert set(data["points"][0]) == set(HistoryPoint.__dataclass_fields__)
-    assert data["evaluators"]["1"].startswith("builtin")

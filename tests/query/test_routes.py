@@ -58,13 +58,6 @@ def test_outside_the_part_read_lines_are_moves_taken_back(
     assert (found.start, found.line) == (None, ("e4", "e5", "Nf3", "Nc6"))
 
 
-def test_a_position_that_no_visit_leads_to_is_known_by_its_name_only(file: Path) -> None:
-    named = _way(file, "c4 c5")
-    assert named is not None
-    assert (named.line, str(named.opening)) == (("c4", "c5"), "A30 English Opening: Symmetrical Variation")
-    assert _way(file, "h4 a5 Na3 Na6") is None
-
-
 def test_lines_begin_at_the_roots_of_books_too(tmp_path: Path) -> None:
     file = tmp_path / "book.graph"
     settings = '[book]\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "1. a3 h6"\n[leaf]\nevaluations = 20\n'

@@ -58,7 +58,6 @@ SETUP = (
 )
 SHUFFLE = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. Nf3 Nf6 6. e4 e5 *\n"
 BROKEN = '[White "X"]\n\n1. e4 e5 2. Ke3 *\n'
-ATOMIC = '[Variant "Atomic"]\n\n1. e4 *\n'
 
 
 class Reviewer:
@@ -352,16 +351,6 @@ def test_workers_review_every_position_and_the_same_command_again_evaluates_noth
 
 
 # ------------------------------------------------------------------ what is chosen and left out
-def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: Reviewer) -> None:
-    report = reviewer("\n".join((BROKEN, SHORT, ATOMIC, BROKEN.replace("Ke3", "{open Nf3"))))
-    assert (report.reviewed, report.skipped) == (1, 3)
-    assert [problem.place for problem in report.problems] == [3, 12, 18]
-    first, second, third = (problem.reason for problem in report.problems)
-    assert "game 1: illegal san: 'Ke3'" in first
-    assert second == "game 3 is Atomic; only standard chess and Chess960 can be searched"
-    assert third == "game 4: a comment that does not end"
-
-
 def test_games_are_chosen_by_player_colour_date_and_number(reviewer: Reviewer) -> None:
     for choice, numbers in (
         (GameChoice(player="ANDERS\u00c9N"), [1, 2]),

@@ -32,7 +32,6 @@ from graphsearch.book.study.studies import (
 )
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.graph.sweeps.merge import merge
-from graphsearch.position.board import board_of
 from graphsearch.store.backup import backup
 from graphsearch.store.file import changing, opened_to_read
 from graphsearch.store.provenance import EvaluatorIdentity
@@ -147,17 +146,6 @@ def test_an_import_that_fails_leaves_nothing(
 
 
 # ------------------------------------------------------------------ beside other work
-def test_a_note_is_seen_from_every_line_and_belongs_to_its_rooks(graph: Path) -> None:
-    one, other = after_line("e4 e5 Nf3"), after_line("Nf3 e5 e4")
-    write_note(graph, one, " first\r\nsecond ")
-    assert note_on(graph, other).as_dict()["text"] == "first\nsecond"
-    inner, outer = (board_of(f"4k3/8/8/8/8/8/8/4KRR1 w {rook} - 0 1") for rook in "FG")
-    write_note(graph, inner, "the inner rook")
-    assert note_on(graph, outer).note is None
-    write_note(graph, one, "  ")
-    assert [note.text for note in list_notes(graph).notes] == ["the inner rook"]
-
-
 # ------------------------------------------------------------------ upkeep
 def test_backup_compact_and_salvage_keep_studies_and_notes(graph: Path, study: int, tmp_path: Path) -> None:
     write_note(graph, chess.Board(), "a note")

@@ -39,7 +39,7 @@ from ..query.steps import CASTLING_STEP, Ints, Mask, Words, names_of, positions_
 from ..store.record import board_tables, keys_of
 from ..store.store import Store
 from ..store.tables import games as tables
-from ..store.tables.games import GameRow, IndexRow, MoveRow, PositionRow
+from ..store.tables.games import GameRow, MoveRow, PositionRow
 from ..store.tables.rows import MAX_GAME_MOVES
 from .importing import Importing, Input, Problem
 from .kept_games import TextKeeper
@@ -319,7 +319,6 @@ class _PgnImport:
         self._blocks: list[PlayedBlock] = []  # games to count
         self._results: list[int] = []  # their columns
         self._rows: list[GameRow] = []  # games to store
-        self._index: list[IndexRow] = []
         self._words = 0  # outside the games
         self._strays: list[tuple[int, str]] = []  # skipped words, with their lines
         self._at_odds = self._cut_variations = 0
@@ -375,7 +374,6 @@ class _PgnImport:
                 self._at_odds += sum(at_odds for _, at_odds in results)
             if stores:
                 self._rows += game_rows(block, numbers, columns)
-                self._index += index_rows(block, numbers)
                 self._report.players += len(numbers)
         self._importing.show_progress()
         positions = sum(len(block.keys) for block in self._blocks)
@@ -429,7 +427,7 @@ class _PgnImport:
     def _save(self, *, finished: bool = False) -> None:
         passed = None if self._kept_before is None else max(self._passed, self._kept_before)
         self._importing.save(self._write, finished=finished, players=passed)
-        self._blocks, self._results, self._rows, self._index = [], [], [], []
+        self._blocks, self._results, self._rows = [], [], []
 
     def _write(self, store: Store) -> None:
         if self._blocks:
@@ -438,7 +436,6 @@ class _PgnImport:
         tables.add_texts(store.connection, source, self._texts.pop_rows())
         if self._rows:
             tables.add(store, source, self._rows)
-            tables.add_index(store.connection, source, self._index)
 
     def _add_notes(self, *, finished: bool) -> None:
         first = sorted(self._strays)[:MOST_WORDS]
@@ -469,17 +466,6 @@ def result_of(header: str, ending: str) -> tuple[int, bool]:
 
 
 # ------------------------------------------------------------------ rows of kept games
-def index_rows(block: PlayedBlock, numbers: Sequence[int]) -> Iterator[IndexRow]:
-    """Yields the index rows of the games of a block; numbers: of each in its file, from 1."""
-    parts, ends = key_parts(block.keys), np.cumsum(block.sizes)
-    places = opening_places(block.positions[:, KEY])
-    for number, size, end in zip(numbers, block.sizes.tolist(), ends.tolist(), strict=True):
-        first = end - size
-        named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
-        opening = opening_names()[places[first + named[-1]]] if len(named) else None
-        yield IndexRow(number, opening, parts[first:end].tobytes())
-
-
 LONGEST_TEXT = 255  # stored characters of a name or another text
 
 _ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
@@ -493,11 +479,12 @@ def game_rows(block: PlayedBlock, numbers: Sequence[int], columns: Sequence[int]
       numbers: of each in its file, from 1. columns: of their results.
     """
     ends = np.cumsum(block.sizes).tolist()
+    parts, places = key_parts(block.keys), opening_places(block.positions[:, KEY])
     for i, game in enumerate(block.games):
-        headers = game.headers
+        headers, first, end = game.headers, ends[i] - int(block.sizes[i]), ends[i]
+        named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
         event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
         fen = fens(game.start.reshape(1, -1), [game.ply])[0] if headers.get("FEN") else None
-        moves = block.numbers[ends[i] - int(block.sizes[i]) : ends[i] - 1]
         yield GameRow(
             source=0,
             number=numbers[i],
@@ -514,7 +501,9 @@ def game_rows(block: PlayedBlock, numbers: Sequence[int], columns: Sequence[int]
             result=RESULT_TEXTS[columns[i]],
             eco=text_of(headers.get("ECO", "")),
             fen=None if fen == chess.STARTING_FEN else fen,
-            moves=moves.tobytes()[:MAX_GAME_MOVES],
+            moves=block.numbers[first : end - 1].tobytes()[:MAX_GAME_MOVES],
+            opening=opening_names()[places[first + named[-1]]] if len(named) else None,
+            keys=parts[first:end].tobytes(),
         )
 
 

@@ -110,7 +110,8 @@ def played_in(store: Store) -> list[list[object]]:
     """Returns players, their games, and the history of the start position in books and by its lines."""
     found = games.players(store)
     played: list[object] = [
-        asdict(row) | {"moves": row.moves.hex()} for row in games.games_of(store, [p.id for p in found])
+        asdict(row) | {"moves": row.moves.hex(), "keys": row.keys.hex()}
+        for row in games.games_of(store, [p.id for p in found])
     ]
     lines: list[object] = [[row.depth, *(row.pv or "").split()] for row in history.of_root(store, START)]
     books = [[row.book, row.value, *(row.pv or "").split()] for row in history.of_books(store, START)]

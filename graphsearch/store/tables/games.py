@@ -287,6 +287,8 @@ class GameRow:
       fen: its first position, None: the start position.
       result: `1-0`, `0-1`, `1/2-1/2` or `*`. moves: numbers in canonical order, a byte each.
       opening: code and name of the last position with a name, None if there is none, or it is not stored.
+      keys: of every position, the first and the last included, 16 bits each (`key_parts`); empty if they are
+        not stored, and in games that are read.
     """
 
     source: int
@@ -306,6 +308,7 @@ class GameRow:
     fen: str | None
     moves: bytes
     opening: str | None = None
+    keys: bytes = b""
 
 
 # the sources with games that count, one for each digest: of several imports of one file that with most
@@ -333,7 +336,9 @@ INSERT OR REPLACE INTO game VALUES (
 
 
 def add(store: Store, source: int, games: Sequence[GameRow]) -> None:
-    """Adds games of a file; replaces those that it already has."""
+    """Adds games of a file with their openings and keys; replaces those that it already has."""
+    indexed = ((source, game.number, game.opening, game.keys) for game in games if game.keys)
+    insert(store.connection, "game_index", tuple(TABLES["game_index"].columns), indexed)
     names = sorted({name for game in games for name in (game.white, game.black) if name})
     insert(store.connection, "player", ("name",), ((name,) for name in names), otherwise="IGNORE")
     events = sorted({(game.event, game.site or "") for game in games if game.event is not None})
@@ -421,20 +426,6 @@ Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, o
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRow:
-    """A row of `game_index`.
-
-    Attributes:
-      opening: code and name of the last position with a name, None if there is none.
-      keys: of every position, the first and the last included, 16 bits each (`key_parts`).
-    """
-
-    number: int
-    opening: str | None
-    keys: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class TextRow:
     """A row of `game_text`: where its text begins in the unpacked file, its length, and its zstd frame."""
 
@@ -466,18 +457,11 @@ class Conditions:
     among: Iterable[tuple[int, int]] | None = None
 
 
-# -------------------------------------------------------------- writing
-_INDEX, _TEXT = (tuple(TABLES[name].columns) for name in ("game_index", "game_text"))
-
-
-def add_index(connection: sqlite3.Connection, source: int, rows: Iterable[IndexRow]) -> None:
-    """Adds openings and positions of games of a file."""
-    insert(connection, "game_index", _INDEX, ((source, *astuple(row)) for row in rows))
-
-
+# -------------------------------------------------------------- texts
 def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRow]) -> None:
     """Adds parts of the text of a file."""
-    insert(connection, "game_text", _TEXT, ((source, *astuple(row)) for row in rows))
+    names = tuple(TABLES["game_text"].columns)
+    insert(connection, "game_text", names, ((source, *astuple(row)) for row in rows))
 
 
 def text_end(store: Store, source: int) -> int:
@@ -486,7 +470,6 @@ def text_end(store: Store, source: int) -> int:
     return sum(sum(row) for row in store.query(statement, (source,), "game_text.place", "game_text.bytes"))
 
 
-# -------------------------------------------------------------- reading
 def text_rows(store: Store, source: int, place: int, size: int) -> list[TextRow]:
     """Returns the rows that hold `size` bytes of the text of a file from `place` on, in order."""
     statement = (

@@ -100,15 +100,6 @@ def column(name: str) -> Column:
     return replace(found, nullable=True) if rest.endswith("?") else found
 
 
-def first_fault(columns: Sequence[Column], values: Sequence[str]) -> str:
-    """Returns the SQL for the index of the first value that does not fit its column; NULL if all fit."""
-    cases = (
-        f"WHEN NOT {one.fits(value)} THEN {i}"
-        for i, (one, value) in enumerate(zip(columns, values, strict=True))
-    )
-    return f"CASE {' '.join(cases)} END"
-
-
 @cache
 def fault_of_row(name: str) -> str:
     """Returns the SQL for a description of the first fault of a row of a table; NULL if it has none."""
@@ -177,7 +168,8 @@ def _is_flat(found: object, left: int = DEEPEST) -> bool:
 def _checked(statement: str, names: tuple[str, ...]) -> str:
     """Returns a statement with one more column: the index of the first invalid value, or NULL."""
     values = [f"c{i}" for i in range(len(names))]
-    fault = first_fault([column(name) for name in names], values)
+    fits = (column(name).fits(value) for name, value in zip(names, values, strict=True))
+    fault = f"CASE {' '.join(f'WHEN NOT {fit} THEN {i}' for i, fit in enumerate(fits))} END"
     return f"WITH found({', '.join(values)}) AS ({statement}) SELECT *, {fault} FROM found"  # noqa: S608 (ours)
 
 

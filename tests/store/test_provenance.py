@@ -95,11 +95,6 @@ def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> No
     ("there", "here", "told"),
     [
         (OTHER, OTHER, ""),
-        (
-            EvaluatorIdentity("lc0", "1a2b3c4d5e", {"PolicyTemperature": 1.359}),
-            EvaluatorIdentity("lc0", "5e6f7a8b9c", {"PolicyTemperature": 1.0}),
-            "digest 1a2b3c4d.. there, 5e6f7a8b.. here; PolicyTemperature 1.359 there, 1.0 here",
-        ),
         (EvaluatorIdentity("a", "", {"x": 1}), EvaluatorIdentity("a"), "x 1 there, not set here"),
         (EvaluatorIdentity("a", "", {"x": "1"}), EvaluatorIdentity("a", "", {"x": 1}), 'x "1" there, 1 here'),
         (

@@ -329,6 +329,11 @@ def test_another_evaluator_than_that_of_the_file_is_refused(path: Path, tmp_path
         salvage(path, tmp_path / "new.graph", identity=other)
 
 
+def test_the_damaged_file_is_not_overwritten(path: Path) -> None:
+    with pytest.raises(StoreError, match="the damaged file itself"):
+        salvage(path, path, force=True)
+
+
 def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
     for name, content in (
         ("text", b"PGN text, not a database\n" * 1000),
@@ -341,14 +346,6 @@ def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a graph file"):
         salvage(tmp_path / "other", tmp_path / "new.graph")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cut", "other", "text"]
-
-
-def test_nothing_is_overwritten_unless_told_to(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.graph").touch()
-    with pytest.raises(StoreError, match="exists already"):
-        salvage(path, tmp_path / "new.graph")
-    with pytest.raises(StoreError, match="the damaged file itself"):
-        salvage(path, path, force=True)
 
 
 def test_a_salvage_that_is_cut_short_leaves_nothing(path: Path, tmp_path: Path) -> None:

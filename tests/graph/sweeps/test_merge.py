@@ -26,7 +26,6 @@ from graphsearch.base.errors import (
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.graph.sweeps.merge import merge
-from graphsearch.store import entries
 from graphsearch.store.index import Sizes
 from graphsearch.store.provenance import UNSETTLED, EvaluatorIdentity, Unfinished
 from graphsearch.store.record import NodeRecord
@@ -35,6 +34,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables import games as players
 from graphsearch.store.transposition_kernel import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
+from graphsearch.store.union import better
 from graphsearch.store.verify import verify
 
 from ...conftest import ROOT, sql
@@ -187,14 +187,9 @@ def test_a_file_merged_into_itself_stays_as_it_is(files: tuple[Path, Path]) -> N
 
 def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
-    for arguments in (
-        {"paths": [a], "new": tmp_path / "c.graph"},
-        {"paths": [], "into": a},
-        {"paths": [a, b], "new": a},
-        {"paths": [a, b]},
-    ):
+    for paths, new, into in (([a], "c", None), ([], None, a), ([a, b], "a", None), ([a, b], None, None)):
         with pytest.raises(InvalidParameterError):
-            merge(**arguments)
+            merge(paths, new=new and tmp_path / f"{new}.graph", into=into)
     with pytest.raises(StoreError, match="does not exist"):
         merge([a, tmp_path / "no.graph"], new=tmp_path / "c.graph")
 
@@ -349,9 +344,13 @@ def test_a_book_of_the_other_side_is_left_out_and_named(tmp_path: Path) -> None:
     assert verify(tmp_path / "c.graph").problems == []
 
 
-def test_of_two_transposition_entries_the_deeper_one_counts(tmp_path: Path) -> None:
+def test_of_two_transposition_entries_the_deeper_one_counts() -> None:
     def word(depth: int, bound: int, value: int) -> int:
         return value + VALUE_BIAS | depth << DEPTH_AT | bound << BOUND_AT
+
+    def chosen(known: dict[int, int], new: dict[int, int]) -> dict[int, int]:
+        pairs = ((np.array([*one], np.uint64), np.array([*one.values()], np.uint64)) for one in (known, new))
+        return {int(key): int(data) for key, data in zip(*better(*pairs), strict=True)}
 
     ours = {1: word(5, EXACT, 10), 2: word(5, LOWER, 10), 3: word(PROOF, EXACT, 99_990), 4: word(2, EXACT, 1)}
     theirs = {
@@ -360,22 +359,9 @@ def test_of_two_transposition_entries_the_deeper_one_counts(tmp_path: Path) -> N
         3: word(PROOF, EXACT, 99_996),
         5: word(1, LOWER, 0),
     }
-    paths = []
-    for name, words in (("a", ours), ("b", theirs)):
-        path = tmp_path / f"{name}.graph"
-        with Store.open(path, create=True, unbound=True) as store, store.transaction():
-            entries.append(
-                store, np.array(list(words), np.uint64), np.array(list(words.values()), np.uint64), "e"
-            )
-        paths.append(path)
-    for k, order in enumerate((paths, paths[::-1])):
-        merge(order, new=tmp_path / f"{k}.graph")
-        with Store.open(tmp_path / f"{k}.graph", read_only=True) as store:
-            found = entries.load(store, "e")
-            assert dict(zip(found.keys.tolist(), found.data.tolist(), strict=True)) == {
-                1: ours[1], 2: theirs[2], 3: theirs[3], 4: ours[4], 5: theirs[5]
-            }  # fmt: skip
-    assert merge([paths[0]], into=tmp_path / "0.graph").inputs[0].rows.get("entry_piece") is None
+    assert chosen(ours, theirs) == {key: theirs[key] for key in (2, 3, 5)}
+    assert chosen(theirs, ours) == {key: ours[key] for key in (1, 4)}
+    assert chosen(ours, ours) == {}
 
 
 def test_the_golden_file_is_merged(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from graphsearch.base.errors import (
     EvaluatorError,
     UnfinishedError,
 )
-from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
 from graphsearch.graph.sweeps.reevaluate import positions_of, reevaluate
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
@@ -146,12 +145,6 @@ def test_every_q_follows_from_the_new_v(given: Path) -> None:
         q = [edge.q for edge in record.edges]
         assert q == pytest.approx([edge.q for edge in expected[key][1].edges], abs=2e-3), board.fen()
     assert refresh(given).stale == 0
-
-
-def test_the_builtin_evaluator_says_the_same_in_bulk_as_in_a_search(old: Path) -> None:
-    before = records_of(old)
-    reevaluate(old, create("builtin"))
-    assert_given_to(create("builtin"), before, records_of(old))
 
 
 @pytest.mark.parametrize("gather", ["flow", "classic", "budget"])
@@ -326,20 +319,3 @@ def test_too_little_memory_is_said_before_anything_is_paid(old: Path) -> None:
     assert evaluator.asked == []
     with Store.open(old) as store:
         assert store.unfinished is None
-
-
-def test_lost_children_leave_their_edges_as_they_were(old: Path) -> None:
-    compact(old, min_visits=2)
-    before = records_of(old)
-    report = reevaluate(old, CountingEvaluator("other"))
-    after = records_of(old)
-    assert report.kept > 0
-    for key, (board, record) in after.items():
-        was = before[key][1]
-        old_q = {i: e.q for i, e in zip(was.order, was.edges, strict=False) if e.n}
-        new_q = {i: e.q for i, e in zip(record.order, record.edges, strict=False) if e.n}
-        for index, move in enumerate(legal_moves(board)):
-            child = board.copy(stack=False)
-            child.push(move)
-            if index in old_q and key_of(child) not in after:
-                assert new_q[index] == old_q[index]

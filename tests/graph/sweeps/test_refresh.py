@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.base.errors import CapacityError
 from graphsearch.graph.sweeps.refresh import (
-    NODE_BYTES,
     SWEEPING,
     WRITING,
     refresh,
@@ -215,13 +213,6 @@ def has_cycle(records: Records) -> bool:
     return bool(children)
 
 
-def test_what_is_within_the_tolerance_is_left_alone(stale: Path) -> None:
-    before = digest(stale)
-    report = refresh(stale, 1.0)
-    assert report.changed_edges == 0
-    assert digest(stale) == before
-
-
 def after_e4() -> chess.Board:
     board = chess.Board()
     board.push_san("e4")
@@ -291,11 +282,3 @@ def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Pat
     refresh(stale, EXACT)
     assert_close(records_of(stale), expected)
     assert verify(stale).problems == []
-
-
-def test_a_table_that_does_not_fit_is_refused_and_nothing_is_written(stale: Path) -> None:
-    before, least = digest(stale), int(NODE_BYTES * len(records_of(stale)))
-    with pytest.raises(CapacityError, match=r"more than the \d\.\d\d MB allowed; allow more"):
-        refresh(stale, ram_bytes=least - 1)
-    assert digest(stale) == before
-    assert refresh(stale, ram_bytes=least).settled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -96,18 +95,6 @@ def stopped_refresh(path: Path, step: int) -> bool:
         )
         return False
     return True
-
-
-def test_a_refresh_that_was_stopped_and_repeated_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    for line in LINES[:3]:
-        search(path, line)
-    other = Path(shutil.copy(path, tmp_path / "b.graph"))
-    assert stopped_refresh(path, 2)
-    check(path)
-    for each in (path, other):
-        refresh(each, 1e-6)
-    assert tables(path) == tables(other)
 
 
 def test_another_evaluator_takes_the_tables_along(tmp_path: Path) -> None:

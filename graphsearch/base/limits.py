@@ -105,7 +105,6 @@ TOML_KEY = Limit(
     "the reader's time grows with their square",
     fixed=True,
 )
-POSITIONS = Limit("POSITIONS", 1 << 30, BYTES, "a file of positions for a benchmark", "it is held in memory")
 NETWORK = Limit(
     "NETWORK", 1 << 32, BYTES, "a network, packed or not", "it is held in memory; the largest have 1 GiB"
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
-from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from llvmlite.ir import IRBuilder, Value
@@ -17,219 +18,174 @@ from numba.extending import intrinsic
 
 from .machine_code import MOST_RESULTS
 
-Values: TypeAlias = Sequence[Value]
-Typed: TypeAlias = tuple[Signature, Callable[[BaseContext, IRBuilder, Signature, Values], Value]]
-
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_I8, _I32, _I64, _I128 = map(ir.IntType, (8, 32, 64, 128))
 
 
-def _pointer_as(target: Type, bits: int, *, floating: bool = False) -> Callable[[Context, Type], Typed]:
-    @intrinsic  # type: ignore[untyped-decorator]
-    def cast_pointer(typing_context: Context, p: Type) -> Typed:
-        def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-            word = ir.FloatType() if floating else ir.IntType(bits)
-            return builder.bitcast(args[0], word.as_pointer())
+class Code(NamedTuple):
+    """Where the code of a call is emitted: Numba's context, LLVM's builder, the types of the arguments."""
 
-        return types.CPointer(target)(p), codegen
-
-    return cast(Callable[[Context, Type], Typed], cast_pointer)
+    context: BaseContext
+    builder: IRBuilder
+    kinds: tuple[Any, ...]
 
 
-def _mulhi_ir(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-    wide = ir.IntType(128)
-    product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-    return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+def emitting(signature: Callable[..., Signature]) -> Callable[[Callable[..., Value | None]], Any]:
+    """Makes an intrinsic of a function that emits its code and returns its value, None for `void`.
+
+    Args:
+      signature: returns the signature for arguments of some types.
+    """
+
+    def made(emit: Callable[..., Value | None]) -> Any:
+        def typed(typing_context: Context, *kinds: Type) -> Any:
+            def codegen(context: BaseContext, builder: IRBuilder, found: Signature, values: Any) -> Value:
+                value = emit(Code(context, builder, found.args), *values)
+                return context.get_dummy_value() if value is None else value
+
+            return signature(*kinds), codegen
+
+        typed.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined] # the numbers of arguments
+        return intrinsic(typed)
+
+    return made
 
 
-def _mum_ir(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-    wide, word = ir.IntType(128), ir.IntType(64)
-    product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-    high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
-    return builder.xor(builder.trunc(product, word), high)
+def _pointer_as(target: Type, word: ir.Type) -> Any:
+    @emitting(lambda p: types.CPointer(target)(p))
+    def cast_pointer(code: Code, p: Value) -> Value:
+        return code.builder.bitcast(p, word.as_pointer())
+
+    return cast_pointer
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def ctz(typing_context: Context, x: Type) -> Typed:
+as_u8 = _pointer_as(types.uint8, _I8)
+as_i8 = _pointer_as(types.int8, _I8)
+as_i16 = _pointer_as(types.int16, ir.IntType(16))
+as_i32 = _pointer_as(types.int32, _I32)
+as_i64 = _pointer_as(types.int64, _I64)
+as_u16 = _pointer_as(types.uint16, ir.IntType(16))
+as_u32 = _pointer_as(types.uint32, _I32)
+as_f32 = _pointer_as(types.float32, ir.FloatType())
+
+
+@emitting(lambda x: types.int64(types.uint64))
+def ctz(code: Code, x: Value) -> Value:
     """Returns the index of the lowest set bit."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), codegen
+    return code.builder.cttz(x, ir.Constant(ir.IntType(1), 1))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def popc(typing_context: Context, x: Type) -> Typed:
+@emitting(lambda x: types.int64(types.uint64))
+def popc(code: Code, x: Value) -> Value:
     """Returns the number of set bits."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), codegen
+    return code.builder.ctpop(x)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def ptr(typing_context: Context, array: types.Array, i: Type) -> Typed:
+@emitting(lambda array, i: types.CPointer(array.dtype)(array, types.intp))
+def ptr(code: Code, array: Value, i: Value) -> Value:
     """Returns a pointer to `array[i]`; the caller keeps the array alive."""
-    signature = types.CPointer(array.dtype)(array, types.intp)
-
-    def codegen(context: BaseContext, builder: IRBuilder, sig: Signature, args: Values) -> Value:
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        return builder.gep(data, [args[1]])
-
-    return signature, codegen
+    found = code.context.make_array(code.kinds[0])(code.context, code.builder, array)
+    return code.builder.gep(found.data, [i])
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def zeros(typing_context: Context, kind: types.NumberClass, count: Type) -> Typed:
+@emitting(lambda kind, count: types.CPointer(kind.instance_type)(kind, types.int64))
+def zeros(code: Code, kind: Value, count: Value) -> Value:
     """Returns a pointer to `count` zeros on the stack, until the kernel returns: not for a loop."""
-    item = kind.instance_type
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        place = builder.alloca(context.get_data_type(item), size=args[1])
-        place.align = 16
-        size = builder.mul(args[1], _I64(context.get_abi_sizeof(context.get_data_type(item))))
-        cgutils.memset(builder, place, size, 0)
-        return place
-
-    return types.CPointer(item)(kind, types.int64), codegen
+    item = code.context.get_data_type(code.kinds[0].instance_type)
+    place = code.builder.alloca(item, size=count)
+    place.align = 16
+    cgutils.memset(code.builder, place, code.builder.mul(count, _I64(code.context.get_abi_sizeof(item))), 0)
+    return place
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def adv(typing_context: Context, p: Type, i: Type) -> Typed:
+@emitting(lambda p, i: p(p, types.intp))
+def adv(code: Code, p: Value, i: Value) -> Value:
     """Returns `p + i`."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        return builder.gep(args[0], [args[1]])
-
-    return p(p, types.intp), codegen
+    return code.builder.gep(p, [i])
 
 
-as_u8 = _pointer_as(types.uint8, 8)
-as_i8 = _pointer_as(types.int8, 8)
-as_i16 = _pointer_as(types.int16, 16)
-as_i32 = _pointer_as(types.int32, 32)
-as_i64 = _pointer_as(types.int64, 64)
-as_u16 = _pointer_as(types.uint16, 16)
-as_u32 = _pointer_as(types.uint32, 32)
-as_f32 = _pointer_as(types.float32, 32, floating=True)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def bytes_at(typing_context: Context, address: Type, size: Type) -> Typed:
+@emitting(lambda address, size: types.CPointer(types.uint8)(types.int64, types.int64))
+def bytes_at(code: Code, address: Value, size: Value) -> Value:
     """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-
-    return types.CPointer(types.uint8)(types.int64, types.int64), codegen
+    return code.builder.inttoptr(address, _I8.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def mulhi(typing_context: Context, a: Type, b: Type) -> Typed:
+def _halves(builder: IRBuilder, a: Value, b: Value) -> tuple[Value, Value]:
+    """Returns the lower and the upper half of a product."""
+    product = builder.mul(builder.zext(a, _I128), builder.zext(b, _I128))
+    return builder.trunc(product, _I64), builder.trunc(builder.lshr(product, _I128(64)), _I64)
+
+
+@emitting(lambda a, b: types.uint64(types.uint64, types.uint64))
+def mulhi(code: Code, a: Value, b: Value) -> Value:
     """Returns the upper 64 bits of a 128-bit product."""
-    return types.uint64(types.uint64, types.uint64), _mulhi_ir
+    return _halves(code.builder, a, b)[1]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def mum(typing_context: Context, a: Type, b: Type) -> Typed:
+@emitting(lambda a, b: types.uint64(types.uint64, types.uint64))
+def mum(code: Code, a: Value, b: Value) -> Value:
     """Returns the XOR of both halves of a 128-bit product."""
-    return types.uint64(types.uint64, types.uint64), _mum_ir
+    return code.builder.xor(*_halves(code.builder, a, b))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typing_context: Context, p: Type, i: Type) -> Typed:
+@emitting(lambda p, i: types.void(p, types.intp))
+def prefetch(code: Code, p: Value, i: Value) -> None:
     """Asks the processor to load `p[i]`."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        byte = ir.IntType(8).as_pointer()
-        address = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
-        i32 = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
-        load = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
-        builder.call(load, [address, i32(0), i32(3), i32(1)])
-        return context.get_dummy_value()
-
-    return types.void(p, types.intp), codegen
+    byte = _I8.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+    load = code.builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+    address = code.builder.bitcast(code.builder.gep(p, [i]), byte)
+    code.builder.call(load, [address, _I32(0), _I32(3), _I32(1)])
 
 
 # ------------------------------------------------------------------ words that threads share
-def _item(p: Type) -> Type:
-    return cast(Type, cast(types.CPointer, p).dtype)
+def _changes(p: types.CPointer, i: Type, value: Type) -> Signature:
+    return p.dtype(p, types.intp, p.dtype)
 
 
-def _word_at(builder: IRBuilder, args: Values) -> Value:
-    return builder.gep(args[0], [args[1]])
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def exchange(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
+@emitting(_changes)
+def exchange(code: Code, p: Value, i: Value, value: Value) -> Value:
     """Sets `p[i]` and returns its old value, atomically and with acquire ordering."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        return builder.atomic_rmw("xchg", _word_at(builder, args), args[2], "acquire")
-
-    return _item(p)(p, types.intp, _item(p)), codegen
+    return code.builder.atomic_rmw("xchg", code.builder.gep(p, [i]), value, "acquire")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def fetch_add(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
+@emitting(_changes)
+def fetch_add(code: Code, p: Value, i: Value, value: Value) -> Value:
     """Adds to `p[i]` and returns its old value, atomically and without ordering."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        return builder.atomic_rmw("add", _word_at(builder, args), args[2], "monotonic")
-
-    return _item(p)(p, types.intp, _item(p)), codegen
+    return code.builder.atomic_rmw("add", code.builder.gep(p, [i]), value, "monotonic")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def compare_exchange(typing_context: Context, p: Type, i: Type, before: Type, value: Type) -> Typed:
+@emitting(lambda p, i, before, value: types.boolean(p, types.intp, p.dtype, p.dtype))
+def compare_exchange(code: Code, p: Value, i: Value, before: Value, value: Value) -> Value:
     """Sets `p[i]` atomically if it is `before`; returns whether it was. Orders as acquire and release."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        place = _word_at(builder, args)
-        found = builder.cmpxchg(place, args[2], args[3], "acq_rel", "acquire")
-        return builder.extract_value(found, 1)
-
-    return types.boolean(p, types.intp, _item(p), _item(p)), codegen
+    found = code.builder.cmpxchg(code.builder.gep(p, [i]), before, value, "acq_rel", "acquire")
+    return code.builder.extract_value(found, 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load_acquire(typing_context: Context, p: Type, i: Type) -> Typed:
+@emitting(lambda p, i: p.dtype(p, types.intp))
+def load_acquire(code: Code, p: Value, i: Value) -> Value:
     """Returns `p[i]` with acquire ordering: later reads see all earlier writes of its writer."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        return builder.load_atomic(_word_at(builder, args), "acquire", align=8)
-
-    return _item(p)(p, types.intp), codegen
+    return code.builder.load_atomic(code.builder.gep(p, [i]), "acquire", align=8)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store_release(typing_context: Context, p: Type, i: Type, value: Type) -> Typed:
+@emitting(lambda p, i, value: types.void(p, types.intp, p.dtype))
+def store_release(code: Code, p: Value, i: Value, value: Value) -> None:
     """Sets `p[i]` with release ordering: after all earlier writes."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        builder.store_atomic(args[2], _word_at(builder, args), "release", align=8)
-        return context.get_dummy_value()
-
-    return types.void(p, types.intp, _item(p)), codegen
+    code.builder.store_atomic(value, code.builder.gep(p, [i]), "release", align=8)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def pause(typing_context: Context) -> Typed:
+PAUSES = {  # by LLVM's names, with their arguments
+    ("x86_64", "amd64"): ("llvm.x86.sse2.pause", []),
+    ("aarch64", "arm64"): ("llvm.aarch64.hint", [_I32(1)]),
+}
+
+
+@emitting(lambda: types.void())
+def pause(code: Code) -> None:
     """Tells the processor that a loop waits for another thread."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        machine, number = platform.machine().lower(), ir.IntType(32)
-        if machine in {"x86_64", "amd64"}:
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
-        elif machine in {"aarch64", "arm64"}:
-            kind = ir.FunctionType(ir.VoidType(), [number])
-            builder.call(builder.module.declare_intrinsic("llvm.aarch64.hint", (), kind), [number(1)])
-        return context.get_dummy_value()
-
-    return types.void(), codegen
+    for machines, (name, values) in PAUSES.items():
+        if platform.machine().lower() in machines:
+            kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+            code.builder.call(code.builder.module.declare_intrinsic(name, (), kind), values)
 
 
 SUMS, AT_ONCE, LISTED = 16, 4, 8  # of `add_products`: sums, pairs that are multiplied, pairs that are listed
@@ -282,64 +238,51 @@ def _pair_products(builder: IRBuilder, pair: Value, weights: Value) -> Value:
     )
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def add_products(
-    typing_context: Context, sums: Type, values: Type, weights: Type, pairs: Type, places: Type
-) -> Typed:
+@emitting(lambda sums, values, weights, pairs, places: types.void(sums, values, weights, types.int64, places))
+def add_products(code: Code, sums: Value, values: Value, weights: Value, pairs: Value, places: Value) -> None:
     """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        out = builder.bitcast(args[0], _vector(32, SUMS).as_pointer())
-        inputs = builder.bitcast(args[1], _I32.as_pointer())
-        rows = builder.bitcast(args[2], _vector(16, 2 * SUMS).as_pointer())
-        listed = _list_pairs(builder, inputs, args[3], args[4])
-        nothing = ir.Constant(_vector(32, SUMS), [0] * SUMS)
-        parts = [cgutils.alloca_once_value(builder, nothing) for _ in range(AT_ONCE)]
-        with cgutils.for_range_slice(builder, _I64(0), listed, _I64(AT_ONCE), intp=_I64) as (first, _):
-            for i, part in enumerate(parts):
-                place = builder.load(builder.gep(args[4], [builder.add(first, _I64(i))]), align=2)
-                at = builder.zext(place, _I64)
-                pair = builder.load(builder.gep(inputs, [at]), align=4)
-                row = builder.load(builder.gep(rows, [at]), align=4)
-                builder.store(builder.add(builder.load(part), _pair_products(builder, pair, row)), part)
-        total = builder.load(out, align=4)
-        for part in parts:
-            total = builder.add(total, builder.load(part))
-        builder.store(total, out, align=4)
-        return context.get_dummy_value()
-
-    return types.void(sums, values, weights, types.int64, places), codegen
+    builder = code.builder
+    out = builder.bitcast(sums, _vector(32, SUMS).as_pointer())
+    inputs = builder.bitcast(values, _I32.as_pointer())
+    rows = builder.bitcast(weights, _vector(16, 2 * SUMS).as_pointer())
+    listed = _list_pairs(builder, inputs, pairs, places)
+    nothing = ir.Constant(_vector(32, SUMS), [0] * SUMS)
+    parts = [cgutils.alloca_once_value(builder, nothing) for _ in range(AT_ONCE)]
+    with cgutils.for_range_slice(builder, _I64(0), listed, _I64(AT_ONCE), intp=_I64) as (first, _):
+        for i, part in enumerate(parts):
+            place = builder.load(builder.gep(places, [builder.add(first, _I64(i))]), align=2)
+            at = builder.zext(place, _I64)
+            pair = builder.load(builder.gep(inputs, [at]), align=4)
+            row = builder.load(builder.gep(rows, [at]), align=4)
+            builder.store(builder.add(builder.load(part), _pair_products(builder, pair, row)), part)
+    total = builder.load(out, align=4)
+    for part in parts:
+        total = builder.add(total, builder.load(part))
+    builder.store(total, out, align=4)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def call_c(typing_context: Context, function: Type, arguments: types.BaseTuple) -> Typed:
+@emitting(lambda function, arguments: types.int64(types.int64, arguments))
+def call_c(code: Code, function: Value, arguments: Value) -> Value:
     """Calls the C function at an address; returns its result as int64; a `size_t` error is negative.
 
     Args:
       function: int64, its address.
       arguments: a tuple of int64 (numbers, addresses) and pointers.
     """
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        address, packed = args
-        values = [builder.extract_value(packed, i) for i in range(len(arguments))]
-        kind = ir.FunctionType(ir.IntType(64), [value.type for value in values])
-        return builder.call(builder.inttoptr(address, kind.as_pointer()), values)
-
-    return types.int64(types.int64, arguments), codegen
+    values = [code.builder.extract_value(arguments, i) for i in range(len(code.kinds[1]))]
+    kind = ir.FunctionType(_I64, [value.type for value in values])
+    return code.builder.call(code.builder.inttoptr(function, kind.as_pointer()), values)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def call_bound(typing_context: Context, bound: types.NamedTuple) -> Typed:
+@emitting(lambda bound: types.int64(bound))
+def call_bound(code: Code, bound: Value) -> Value:
     """Returns the first result word of the kernel that a `Bound` holds with its arguments."""
-
-    def codegen(context: BaseContext, builder: IRBuilder, signature: Signature, args: Values) -> Value:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.IntType(32), [word.as_pointer(), word.as_pointer()])
-        results = cgutils.alloca_once(builder, ir.ArrayType(word, MOST_RESULTS), zfill=True)
-        code = builder.inttoptr(builder.extract_value(args[0], 0), kind.as_pointer())
-        array = context.make_array(bound.types[1])(context, builder, builder.extract_value(args[0], 1))
-        builder.call(code, [array.data, builder.bitcast(results, word.as_pointer())])
-        return builder.load(builder.bitcast(results, word.as_pointer()))
-
-    return types.int64(bound), codegen
+    builder, word = code.builder, _I64.as_pointer()
+    room = cgutils.alloca_once(builder, ir.ArrayType(_I64, MOST_RESULTS), zfill=True)
+    results = builder.bitcast(room, word)
+    kind = ir.FunctionType(_I32, [word, word])
+    entry = builder.inttoptr(builder.extract_value(bound, 0), kind.as_pointer())
+    words = code.context.make_array(code.kinds[0].types[1])
+    array = words(code.context, builder, builder.extract_value(bound, 1))
+    builder.call(entry, [array.data, results])
+    return builder.load(results)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .calls import Bound, intrinsic
-from .compiler import JIT_OFF
+from .compiler import JIT_OFF, Bound, intrinsic
 from .types import Pointer, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 U = uint64
@@ -63,37 +63,18 @@ if JIT_OFF:
         """Returns `p + i`."""
         return cast(Pointer[T], _plain(p)[int(i) :])
 
-    def as_u8(p: Pointer[T]) -> Pointer[uint8]:
-        """Returns the pointer as one to bytes."""
-        return cast(Pointer[uint8], _plain(p).view(np.uint8))
+    def _as(kind: type[Any]) -> Callable[[Pointer[Any]], Any]:
+        return lambda p: _plain(p).view(kind)
 
-    def as_i8(p: Pointer[T]) -> Pointer[int8]:
-        """Returns the pointer as one to int8."""
-        return cast(Pointer[int8], _plain(p).view(np.int8))
-
-    def as_i16(p: Pointer[T]) -> Pointer[int16]:
-        """Returns the pointer as one to int16."""
-        return cast(Pointer[int16], _plain(p).view(np.int16))
-
-    def as_i32(p: Pointer[T]) -> Pointer[int32]:
-        """Returns the pointer as one to int32."""
-        return cast(Pointer[int32], _plain(p).view(np.int32))
-
-    def as_u16(p: Pointer[T]) -> Pointer[uint16]:
-        """Returns the pointer as one to 16-bit words."""
-        return cast(Pointer[uint16], _plain(p).view(np.uint16))
-
-    def as_i64(p: Pointer[T]) -> Pointer[int64]:
-        """Returns the pointer as one to int64."""
-        return cast(Pointer[int64], _plain(p).view(np.int64))
-
-    def as_u32(p: Pointer[T]) -> Pointer[uint32]:
-        """Returns the pointer as one to 32-bit words."""
-        return cast(Pointer[uint32], _plain(p).view(np.uint32))
-
-    def as_f32(p: Pointer[T]) -> Pointer[float32]:
-        """Returns the pointer as one to float32."""
-        return cast(Pointer[float32], _plain(p).view(np.float32))
+    # the same memory as items of another type
+    as_u8: Callable[[Pointer[Any]], Pointer[uint8]] = _as(np.uint8)
+    as_i8: Callable[[Pointer[Any]], Pointer[int8]] = _as(np.int8)
+    as_i16: Callable[[Pointer[Any]], Pointer[int16]] = _as(np.int16)
+    as_i32: Callable[[Pointer[Any]], Pointer[int32]] = _as(np.int32)
+    as_u16: Callable[[Pointer[Any]], Pointer[uint16]] = _as(np.uint16)
+    as_i64: Callable[[Pointer[Any]], Pointer[int64]] = _as(np.int64)
+    as_u32: Callable[[Pointer[Any]], Pointer[uint32]] = _as(np.uint32)
+    as_f32: Callable[[Pointer[Any]], Pointer[float32]] = _as(np.float32)
 
     def bytes_at(address: int64, size: int64) -> Pointer[uint8]:
         """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""

@@ -39,8 +39,7 @@ from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays
 from ..graph.copying_kernel import bring
 from ..jit.apart import apart
-from ..jit.calls import Bound
-from ..jit.compiler import bind, inner, kernel
+from ..jit.compiler import Bound, bind, inner, kernel
 from ..jit.pointers import U, adv, call_bound, prefetch, ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position import board_kernel as board

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from graphsearch.jit import cache, places
-from graphsearch.jit.calls import Inner, Kernel
-from graphsearch.jit.compiler import JIT_OFF
+from graphsearch.jit import places
+from graphsearch.jit.compiler import JIT_OFF, Inner, Kernel
 from graphsearch.jit.places import LevelFolders
 
 PLATFORM = sysconfig.get_platform()
@@ -27,12 +26,12 @@ posix = pytest.mark.skipif(os.name != "posix", reason="rights and links of POSIX
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> cache.CodeFolder:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> places.CodeFolder:
     """A cache of its own, whose owner has heard of nothing yet."""
     monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cache, "_NOTED", set())
+    monkeypatch.setattr(places, "_NOTED", set())
     monkeypatch.setattr(places, "_announced", False)
-    found = cache.code_cache("kernels-test")
+    found = places.code_cache("kernels-test")
     assert found is not None
     return found
 
@@ -63,7 +62,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def code_files(compiled: Path, folder: cache.CodeFolder, tmp_path: Path) -> tuple[Path, Path]:
+def code_files(compiled: Path, folder: places.CodeFolder, tmp_path: Path) -> tuple[Path, Path]:
     """The files of both kernels."""
     shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     first, second = sorted(folder.path.parent.rglob("*.code"))
@@ -84,7 +83,7 @@ def replaced(make: Oddity) -> Oddity:
 
 def fitted(path: Path, other: Path) -> None:
     """Another code with a checksum that fits, by somebody who has no key."""
-    content = path.read_bytes()[cache.SIGNATURE_BYTES :] + b"?"
+    content = path.read_bytes()[places.SIGNATURE_BYTES :] + b"?"
     path.write_bytes(hmac.digest(b"", path.name.encode() + b"\0" + content, "sha256") + content)
 
 
@@ -98,7 +97,7 @@ ODDITIES: dict[str, Oddity] = {
     "a pipe": replaced(lambda path, _: os.mkfifo(path)),
     "a folder": replaced(lambda path, _: path.mkdir()),
     "writable by all": lambda path, _: path.chmod(0o666),
-    "too large": lambda path, _: os.truncate(path, cache.MOST_BYTES + 1),
+    "too large": lambda path, _: os.truncate(path, places.MOST_BYTES + 1),
 }
 
 
@@ -134,12 +133,13 @@ def test_an_odd_lock_stops_nothing(
     assert first.is_file()
 
 
-def test_a_mark_that_nobody_signed_counts_as_none(folder: cache.CodeFolder) -> None:
+def test_a_mark_that_nobody_signed_counts_as_none(folder: places.CodeFolder) -> None:
     (place,) = LevelFolders("test").writing
-    place.mark("search")
-    assert place.has_mark("search")
-    (folder.path / place.file_name("search")).write_bytes(b"")
-    assert not place.has_mark("search")
+    name = place.file_name("search")
+    place.write(name, b"")
+    assert place.read(name) is not None
+    (folder.path / name).write_bytes(b"")
+    assert place.read(name) is None
 
 
 # ------------------------------------------------------------------ functions inside kernels
@@ -168,11 +168,11 @@ QUADRUPLE_PLUS: Any = None
 
 
 @pytest.fixture
-def begin_process(folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def begin_process(folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """Begins as a process does; returns the names of the functions that it types and lowers."""
-    from graphsearch.jit import libraries, pipeline
+    from graphsearch.jit import build
 
-    run = pipeline.Passes.run
+    run = build.Passes.run
 
     def begin() -> list[str]:
         own, lowered = LevelFolders("test"), []
@@ -181,8 +181,8 @@ def begin_process(folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> 
             lowered.append(state.func_id.func_name)
             run(self, state)
 
-        monkeypatch.setattr(libraries, "_LOADED", {})
-        monkeypatch.setattr(pipeline.Passes, "run", noted)
+        monkeypatch.setattr(build, "_LOADED", {})
+        monkeypatch.setattr(build.Passes, "run", noted)
         module = sys.modules[__name__]
         monkeypatch.setattr(module, "DOUBLE", Inner(double, own))
         monkeypatch.setattr(module, "DOUBLE_PLUS", Inner(plus(DOUBLE), own))
@@ -194,7 +194,7 @@ def begin_process(folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> 
 
 @needs_compiler
 def test_a_function_inside_kernels_is_lowered_once_for_all_processes(
-    folder: cache.CodeFolder, begin_process: Callable[[], list[str]]
+    folder: places.CodeFolder, begin_process: Callable[[], list[str]]
 ) -> None:
     first = begin_process()
     assert Kernel(quadruple, LevelFolders("test"))(2.0) == 8.0
@@ -216,31 +216,31 @@ def test_a_function_inside_kernels_is_lowered_once_for_all_processes(
 # ------------------------------------------------------------------ the folder
 @posix
 def test_a_folder_where_others_may_write_is_not_used(
-    folder: cache.CodeFolder,
+    folder: places.CodeFolder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # of what is used instead
     folder.path.chmod(0o777)
-    found = cache.code_cache("kernels-test")
+    found = places.code_cache("kernels-test")
     assert found is None or found.path != folder.path
     (said,) = caplog.records
     assert str(folder.path) in said.getMessage()
 
 
 @posix
-def test_a_link_to_a_folder_is_not_used(folder: cache.CodeFolder, tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_not_used(folder: places.CodeFolder, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     shutil.rmtree(folder.path)
     folder.path.symlink_to(tmp_path / "elsewhere")
-    found = cache.code_cache("kernels-test")
+    found = places.code_cache("kernels-test")
     assert found is None or found.path != folder.path
 
 
 @posix
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() != 0, reason="only root can give files away")
-def test_files_of_another_user_are_not_read(folder: cache.CodeFolder) -> None:
+def test_files_of_another_user_are_not_read(folder: places.CodeFolder) -> None:
     folder.write("name", b"code")
     assert folder.read("name") == b"code"
     os.chown(folder.path / "name", 12345, 12345)
@@ -248,10 +248,10 @@ def test_files_of_another_user_are_not_read(folder: cache.CodeFolder) -> None:
 
 
 @posix
-def test_the_key_is_its_owner_s_alone_and_made_anew_if_it_is_odd(folder: cache.CodeFolder) -> None:
-    path = folder.path / cache.KEY
+def test_the_key_is_its_owner_s_alone_and_made_anew_if_it_is_odd(folder: places.CodeFolder) -> None:
+    path = folder.path / places.KEY
     assert path.stat().st_mode & 0o777 == 0o600
-    again = cache.code_cache("kernels-test")
+    again = places.code_cache("kernels-test")
     assert again == folder
     spoilers: list[Oddity] = [
         lambda path, _: path.chmod(0o644),
@@ -260,15 +260,15 @@ def test_the_key_is_its_owner_s_alone_and_made_anew_if_it_is_odd(folder: cache.C
         ODDITIES["a link"],
     ]
     for spoil in spoilers:
-        before = cache.code_cache("kernels-test")
+        before = places.code_cache("kernels-test")
         spoil(path, path)
-        after = cache.code_cache("kernels-test")
+        after = places.code_cache("kernels-test")
         assert before is not None
         assert after is not None
         assert after.key != before.key
 
 
-def test_nothing_is_written_into_a_folder_that_is_gone(folder: cache.CodeFolder) -> None:
+def test_nothing_is_written_into_a_folder_that_is_gone(folder: places.CodeFolder) -> None:
     shutil.rmtree(folder.path)
     folder.write("name", b"code")
     assert folder.read("name") is None
@@ -278,30 +278,30 @@ def test_nothing_is_written_into_a_folder_that_is_gone(folder: cache.CodeFolder)
 
 # ------------------------------------------------------------------ who waits for whom
 def test_a_process_waits_once_for_one_that_was_suspended_however_many_locks_that_holds(
-    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch
+    folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(cache, "_is_patient", True)
+    monkeypatch.setattr(places, "_is_patient", True)
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     with folder.alone("name"), folder.alone("another"), folder.alone("name"):
-        assert sum(slept) == pytest.approx(cache.LONGEST_WAIT_S, abs=0.1)
+        assert sum(slept) == pytest.approx(places.LONGEST_WAIT_S, abs=0.1)
         with folder.alone("another"):
-            assert sum(slept) == pytest.approx(cache.LONGEST_WAIT_S, abs=0.1)
+            assert sum(slept) == pytest.approx(places.LONGEST_WAIT_S, abs=0.1)
 
 
 @needs_compiler
 @pytest.mark.parametrize("niceness", [0, 15])
 def test_processes_wait_for_those_of_their_own_priority_alone(
-    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch, niceness: int
+    folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch, niceness: int
 ) -> None:
     held = []
 
-    def noted(self: cache.CodeFolder, name: str) -> AbstractContextManager[None]:
+    def noted(self: places.CodeFolder, name: str) -> AbstractContextManager[None]:
         held.append(name)
         return nullcontext()
 
-    monkeypatch.setattr(cache.CodeFolder, "alone", noted)
+    monkeypatch.setattr(places.CodeFolder, "alone", noted)
     monkeypatch.setattr(os, "nice", lambda more: niceness)
     kernels()[0](1.0, 2.0)
     assert [name.endswith(".later") for name in held] == [niceness > 0]
@@ -310,7 +310,7 @@ def test_processes_wait_for_those_of_their_own_priority_alone(
 # ------------------------------------------------------------------ said once, where it is true
 @needs_compiler
 def test_a_compile_is_announced_once_and_only_if_there_is_one(
-    folder: cache.CodeFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    folder: places.CodeFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for kernel in kernels():
         kernel(1.0, 2.0)
@@ -332,7 +332,7 @@ def dot(xs: Any, y: float) -> float:
 
 
 @pytest.fixture
-def travelled(folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def travelled(folder: places.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The levels of this processor, for which `dot` was compiled into a package as a wheel's build does."""
     import numpy as np
 
@@ -348,7 +348,7 @@ def travelled(folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.Monk
 
 @needs_compiler
 def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
-    folder: cache.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: places.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import numpy as np
 
@@ -362,7 +362,7 @@ def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
     def refuse(*_: object) -> None:
         raise AssertionError("this was compiled before")
 
-    monkeypatch.setattr("graphsearch.jit.objects.build", refuse)
+    monkeypatch.setattr("graphsearch.jit.build.build", refuse)
     for level in travelled:
         own = LevelFolders("test")
         own.reading = [place for place in own.reading if place.level == level]
@@ -372,7 +372,7 @@ def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
 
 @needs_compiler
 def test_code_for_other_sources_or_processors_is_not_used(
-    folder: cache.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: places.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [place.level for place in LevelFolders("test").reading] == [*travelled, ""]
     assert [place.level for place in LevelFolders("changed").reading] == [""]
@@ -383,7 +383,7 @@ def test_code_for_other_sources_or_processors_is_not_used(
 
 @needs_compiler
 def test_nothing_is_made_for_processors_that_cannot_try_it(
-    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch
+    folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(places.BUILDING, "x86-64-v9")
     with pytest.raises(OSError, match="x86-64-v9"):
@@ -392,7 +392,7 @@ def test_nothing_is_made_for_processors_that_cannot_try_it(
 
 @needs_compiler
 def test_damaged_code_of_the_package_is_compiled_again(
-    folder: cache.CodeFolder, travelled: list[str], tmp_path: Path
+    folder: places.CodeFolder, travelled: list[str], tmp_path: Path
 ) -> None:
     import numpy as np
 
@@ -405,7 +405,7 @@ def test_damaged_code_of_the_package_is_compiled_again(
 @needs_compiler
 @pytest.mark.skipif(sys.platform != "linux" or not places.runs_here("x86-64-v2"), reason="on Linux, x86-64")
 def test_the_code_for_windows_is_made_beside_that_which_runs_here(
-    folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: places.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import numpy as np
 

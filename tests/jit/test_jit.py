@@ -20,7 +20,7 @@ import zstandard
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CompilerError
-from graphsearch.jit import calls, sources
+from graphsearch.jit import compiler, sources
 from graphsearch.jit.compiler import JIT_OFF, kernel
 from graphsearch.jit.libzstd import MODULES, Libzstd, libzstd, load, load_by_cffi
 from graphsearch.jit.pointers import zeros
@@ -70,7 +70,7 @@ def test_without_a_writable_cache_it_still_searches(tmp_path: Path) -> None:
     # no folder can be made below a file
     blocked = tmp_path / "file"
     blocked.write_text("")
-    code = "from graphsearch.jit.compiler import PLACES; print(PLACES.writing[0].folder.path)"
+    code = "from graphsearch.jit.compiler import PLACES; print(PLACES.writing[0].path)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -103,16 +103,15 @@ def test_a_release_of_numba_without_the_needed_parts_is_named_with_the_tested_on
     from numba.core import codegen
 
     monkeypatch.delattr(codegen, "JITCodeLibrary")
-    for name in ("pipeline", "libraries"):
-        monkeypatch.delitem(sys.modules, f"graphsearch.jit.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "graphsearch.jit.build", raising=False)
     with pytest.raises(CompilerError, match=r"Numba [\d.]+ .*JITCodeLibrary.*; .*numba>=") as found:
-        calls._compiler("pipeline")
-    assert calls.NUMBA in str(found.value)
+        compiler._compiler("build")
+    assert compiler.NUMBA in str(found.value)
 
 
 def test_the_named_releases_are_those_that_the_package_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert calls.NUMBA in project["dependencies"]
+    assert compiler.NUMBA in project["dependencies"]
 
 
 # ------------------------------------------------------------------ libzstd as kernels call it

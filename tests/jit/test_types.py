@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch.graph.arena import Arena
-from graphsearch.jit.calls import Inner
+from graphsearch.jit.compiler import Inner
 from graphsearch.jit.types import Pointer
 from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.tables import load_tables
@@ -35,7 +35,10 @@ def signatures(kernel: Any) -> Iterator[tuple[Any, Any]]:
         seen.add(function)
         plain = function.__wrapped__
         yield from ((plain, code.signature) for code in function.dispatcher.overloads.values())
-        called = [plain.__globals__.get(name) for name in plain.__code__.co_names]
+        names, known = plain.__code__.co_names, plain.__globals__
+        modules = [known[name] for name in names if isinstance(known.get(name), types.ModuleType)]
+        called = [vars(module).get(name) for module in modules for name in names]
+        called += [known.get(name) for name in names]
         called += [cell.cell_contents for cell in plain.__closure__ or ()]
         waiting += [other for other in called if isinstance(other, Inner)]
 
@@ -44,7 +47,7 @@ def agrees(hint: Any, found: Any) -> bool:
     """Returns whether an annotation names a type of the compiler."""
     from numba import types as numba
 
-    from graphsearch.jit.bundle_types import BundleType
+    from graphsearch.jit.build import BundleType
 
     origin, items = get_origin(hint), get_args(hint)
     if hasattr(origin, "__value__"):  # NDArray, a named type from Python 3.12 on
@@ -78,8 +81,7 @@ def agrees(hint: Any, found: Any) -> bool:
 
 
 def test_signatures_say_which_types_the_compiler_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.jit import objects
-    from graphsearch.jit.libraries import KeptFunction
+    from graphsearch.jit.build import KeptFunction, _type_of
 
     monkeypatch.setattr(KeptFunction, "load_overload", lambda *_: None)  # every function is typed here
     for found in gc.get_objects():
@@ -92,7 +94,7 @@ def test_signatures_say_which_types_the_compiler_finds(monkeypatch: pytest.Monke
         arena.arrays,
         *((new_wave(8), 1) if FULL else (np.zeros(POSITION_WORDS, np.uint64),)),
     )
-    kernel.dispatcher.compile(tuple(map(objects._type_of, arguments)))
+    kernel.dispatcher.compile(tuple(map(_type_of, arguments)))
     checked = set()
     for function, found in signatures(kernel):
         hints = get_type_hints(function)

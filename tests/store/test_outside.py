@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from graphsearch.base.errors import InputFileError
-from graphsearch.base.outside import Marks, SpentByPosition, declared
 from graphsearch.store.file import Holder, WriteLock, holder
 from graphsearch.store.tables.rows import DEEPEST, json_object
 from graphsearch.store.verify import Problems
 
 DEEP = "[" * 50_000 + "]" * 50_000
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=10,
-)
-
-
-@settings(max_examples=8)
-@given(JSON, st.sampled_from([Marks, SpentByPosition]))
-def test_any_json_is_as_declared_or_an_input_error(value: Any, kind: Any) -> None:
-    for text in (json.dumps(value), json.dumps(value).encode(), json.dumps(value)[:-1]):
-        with suppress(InputFileError):
-            declared(kind, text)
 
 
 @pytest.mark.parametrize("note", ["", "[]", DEEP, '{"pid": "x", "since": 1}', '{"pid": -1, "since": ""}'])

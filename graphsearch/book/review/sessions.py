@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import chess
+from pydantic import Field, TypeAdapter
 
-from ...base.errors import CapacityError, GraphSearchError, InputFileError
+from ...base.errors import CapacityError, GraphSearchError
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...exchange.importing import Problem
@@ -35,6 +36,13 @@ SAVE_SECONDS = 5.0  # between two saves of a file: a kill loses at most this
 OnProgress = Callable[[Progress], None]
 Spent = tuple[int, int, int | None, int | None]  # as `outside.Spent`
 _Fact = TypeVar("_Fact")
+MOST_MARKS = 20_000  # of positions
+_Count = Annotated[int, Field(ge=0, lt=1 << 53, strict=True)]
+_Name = Annotated[str, Field(min_length=1, max_length=4096)]
+_MARKS = TypeAdapter(Annotated[dict[_Name, _Count], Field(max_length=MOST_MARKS)])
+# of one position of a set: evaluations and milliseconds spent on it, and both when its best move became right
+_Spent = tuple[_Count, _Count, _Count | None, _Count | None]
+_SPENT = TypeAdapter(Annotated[dict[_Name, _Spent], Field(max_length=MOST_MARKS)])
 Tag = TypeVar("Tag")
 
 
@@ -214,8 +222,6 @@ class Session:
 
     def _note(self, *, finished: bool) -> Callable[[Store], None]:
         """Returns a function that writes the state of the run, and the visits that no record keeps."""
-        from ...base.outside import MOST_MARKS
-
         run, visits, evaluations = self._run, self.work.new_visits, self.work.evaluations
         facts = {
             name: json.dumps(dict(list(found.items())[-MOST_MARKS:]))
@@ -233,9 +239,7 @@ class Session:
 
     def _read_facts(self, store: Store) -> None:
         """Reads the visits that no record keeps, and the work on positions of sets; none if unreadable."""
-        from ...base.outside import Marks, SpentByPosition
-
-        self.unkept, self.spent = _fact(store, UNKEPT, Marks), _fact(store, SPENT, SpentByPosition)
+        self.unkept, self.spent = _fact(store, UNKEPT, _MARKS), _fact(store, SPENT, _SPENT)
 
     # -------------------------------------------------------------- what is left to do
     def _check(self, board: chess.Board, result: SearchResult) -> None:
@@ -276,13 +280,11 @@ class Session:
         return replace(limits, visits=missing) if missing > 0 else None
 
 
-def _fact(store: Store, name: str, kind: type[_Fact]) -> _Fact:
-    from ...base.outside import declared
-
+def _fact(store: Store, name: str, kind: TypeAdapter[_Fact]) -> _Fact:
     try:
-        return declared(kind, store.read_fact(name) or "{}")
-    except InputFileError:
-        return declared(kind, "{}")
+        return kind.validate_json(store.read_fact(name) or "{}")
+    except ValueError:  # another program may have written it
+        return kind.validate_json("{}")
 
 
 def before(board: chess.Board) -> Iterator[chess.Board]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError
-from ...jit.cache import cache_folder
+from ...jit.places import cache_folder
 from ...store.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import NNUE

@@ -1,0 +1,603 @@
+"""Compiles kernels to machine code with Numba; importing this module imports Numba.
+
+    types      of arguments, and of bundles (`bundles.py`)
+    functions  inside kernels: typed and lowered once, kept in files as LLVM's bitcode
+    pipeline   how Numba types and lowers a function: options, and the passes that kernels need
+    kernels    link the functions that they reach, and are optimised as a whole
+
+Numba on its own finishes every function it compiles: it optimises the function together with its callees and
+generates machine code, again at each level of the call graph. A function inside a kernel needs none of it,
+since the kernel's own module links its code in. To type and lower a function takes 20 ms, so its code is kept
+for the kernels that other processes compile:
+
+    MODULE.NAME-DIGEST.inner   a pickled tuple: symbol, type of the result, files of callees, LLVM's bitcode
+
+The digest covers the types of arguments, the sources, and what the function captured when it was made.
+Importing this module fails with a release of Numba that has moved the internals it uses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import pickle
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from llvmlite import binding, ir
+from llvmlite.binding import Linkage, Target, parse_bitcode
+from numba import types
+from numba.core import config, typing
+from numba.core.base import BaseContext
+from numba.core.caching import NullCache
+from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder, compile_result
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUContext
+from numba.core.datamodel.models import PrimitiveModel
+from numba.core.datamodel.registry import register_default
+from numba.core.dispatcher import Dispatcher
+from numba.core.funcdesc import ExternalFunctionDescriptor
+from numba.core.imputils import lower_getattr_generic
+from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
+from numba.core.typed_passes import NativeLowering
+from numba.core.types import Type
+from numba.core.types.containers import BaseNamedTuple
+from numba.core.types.misc import unliteral
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.cpython.builtins import do_minmax
+from numba.np.numpy_support import from_dtype
+
+from .bundles import Bundle
+from .machine_code import ENTRY, MOST_RESULTS, MachineCode
+from .places import CodeFolder
+from .sources import label, sources_digest
+
+WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
+
+
+# ------------------------------------------------------------------ types
+class BundleType(types.Type):  # type: ignore[misc]
+    """The type of a bundle: its class, and the types of its fields by name."""
+
+    def __init__(self, of: type, fields: dict[str, Type]) -> None:
+        super().__init__(f"{of.__module__}.{of.__qualname__}")
+        self.of, self.fields = of, fields
+        self.places = {name: place for place, name in enumerate(fields)}
+
+
+@register_default(BundleType)
+class BundleModel(PrimitiveModel):  # type: ignore[misc]
+    """A bundle is a pointer to its words."""
+
+    def __init__(self, manager: Any, kind: BundleType) -> None:
+        super().__init__(manager, kind, WORD.as_pointer())
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):  # type: ignore[misc]
+    key = BundleType
+
+    def generic_resolve(self, kind: BundleType, name: str) -> Type | None:
+        """Returns the type of a field."""
+        return kind.fields.get(name)
+
+
+@lower_getattr_generic(BundleType)  # type: ignore[untyped-decorator]
+def _read(
+    context: BaseContext, builder: ir.IRBuilder, kind: BundleType, words: ir.Value, name: str
+) -> ir.Value:
+    """Reads a field; words never change, so that LLVM may keep what it has read."""
+    found = builder.load(builder.gep(words, [WORD(kind.places[name])]))
+    found.set_metadata("invariant.load", builder.module.add_metadata([]))
+    of = kind.fields[name]
+    value = context.get_value_type(of)
+    return builder.inttoptr(found, value) if isinstance(value, ir.PointerType) else found
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return types.Array(from_dtype(value.dtype), value.ndim, order, aligned=flags.aligned)
+    if isinstance(value, Bundle):
+        kinds = map(_type_of, value.items())
+        items = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in kinds]
+        return BundleType(type(value), dict(zip((*value.names_, *value.sizes_), items, strict=True)))
+    if isinstance(value, tuple):
+        named = type(value) if hasattr(value, "_fields") else None
+        items = [_type_of(item) for item in value]
+        return types.BaseTuple.from_types(items, named)
+    return numba.typeof(value)
+
+
+# ------------------------------------------------------------------ functions inside kernels
+SUFFIX = ".inner"
+
+for _name in (
+    "_optimize_functions",
+    "_optimize_final_module",
+    "_finalize_specific",
+    "_raise_if_finalized",
+    "_get_module_for_linking",
+):
+    getattr(JITCodeLibrary, _name)  # a release without them fails here
+
+
+class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is linked into a kernel's, not run itself.
+
+    Attributes:
+      file: the name of its file.
+    """
+
+    file: str
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leaves the code as it was lowered."""
+
+    def finalize(self) -> None:
+        """Does not link callees: linking them at every level would copy their code each time."""
+        self._raise_if_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"  # may be inlined, dropped or duplicated
+        self._finalized = True
+
+    def parts(self) -> list[Any]:
+        """Returns the modules of this function and of everything it calls, each once, for its kernel."""
+        found: dict[int, Any] = {}
+        waiting = [self]
+        while waiting:
+            library = waiting.pop()
+            if id(library) not in found:
+                found[id(library)] = library
+                if isinstance(library, InnerLibrary):
+                    waiting += library._linking_libraries
+        return [_own_module(library) for library in found.values()]
+
+
+def _own_module(library: Any) -> Any:
+    """Returns a library's module; that of an inner function without its callees."""
+    if isinstance(library, InnerLibrary):
+        return library._final_module
+    return library._get_module_for_linking()
+
+
+class KeptFunction(NullCache):  # type: ignore[misc]
+    """The files of one function, each for its kind of arguments."""
+
+    def __init__(self, function: Callable[..., Any], place: CodeFolder) -> None:
+        self._function, self._place = function, place
+
+    def load_overload(self, arguments: tuple[Type, ...], context: Any) -> CompileResult | None:
+        """Returns the function for arguments of these types, None if a file is missing or invalid."""
+        found = _load(self._place, self._file(arguments), context.codegen())
+        if found is None:
+            return None
+        library, symbol, returned = found
+        return compile_result(
+            signature=typing.signature(returned, *arguments),
+            fndesc=ExternalFunctionDescriptor(symbol, returned, arguments),
+            library=library,
+            entry_point=[].append,
+            objectmode=False,
+        )
+
+    def save_overload(self, arguments: tuple[Type, ...], result: CompileResult) -> None:
+        """Writes the function for arguments of these types."""
+        library = result.library
+        library.file = self._file(arguments)
+        module, calls = library._final_module.clone(), []
+        for callee in dict.fromkeys(library._linking_libraries):
+            if isinstance(callee, InnerLibrary):
+                calls.append(callee.file)
+            else:  # Numba's own code, such as that of `max`
+                module.link_in(_own_module(callee), preserve=True)
+        content = result.fndesc.mangled_name, result.signature.return_type, calls, module.as_bitcode()
+        self._place.write(library.file, pickle.dumps(content))
+
+    def _file(self, arguments: tuple[Type, ...]) -> str:
+        return f"{label(self._function)}-{digest(self._function, arguments)}{SUFFIX}"
+
+
+_LOADED: dict[str, tuple[InnerLibrary, str, Type]] = {}  # by file: code, symbol, type of the result
+
+
+def _load(place: CodeFolder, file: str, codegen: Any) -> tuple[InnerLibrary, str, Type] | None:
+    """Returns the content of a file; None if it, or the file of a callee, is missing or invalid."""
+    if file not in _LOADED:
+        data = place.read(file)
+        if data is None:
+            return None
+        symbol, returned, calls, code = pickle.loads(data)  # noqa: S301 - signed, as machine code is
+        callees = [_load(place, call, codegen) for call in calls]
+        if None in callees:
+            return None
+        library = InnerLibrary(codegen, symbol)
+        library._final_module = parse_bitcode(code)
+        library._linking_libraries += [callee[0] for callee in callees if callee]
+        library._finalized, library.file = True, file
+        _LOADED[file] = library, symbol, returned
+    return _LOADED[file]
+
+
+def digest(function: Callable[..., Any], arguments: tuple[Type, ...]) -> str:
+    """Returns a hash of all that decides the code of a function for arguments of these types."""
+    what = _captured(function), list(map(_spelled, arguments))
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+
+
+def _captured(function: Callable[..., Any]) -> list[Any]:
+    """Returns a function's label, the digest of its sources, and the same for functions that it captured."""
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    captured = [_captured(item.__wrapped__) if hasattr(item, "__wrapped__") else item for item in cells]
+    return [label(function), sources_digest(function.__module__), *captured]
+
+
+def _spelled(kind: Type) -> str:
+    """Returns the name of a type with the names and types of its fields."""
+    if isinstance(kind, BundleType):
+        return f"{kind} {[(name, _spelled(of)) for name, of in kind.fields.items()]}"
+    if isinstance(kind, BaseNamedTuple):
+        return f"{kind} {kind.fields} {list(map(_spelled, kind))}"
+    return str(kind)
+
+
+# ------------------------------------------------------------------ the pipeline
+NEEDLESS = {  # passes for closures, `with`, literals, array expressions, and branches that LLVM prunes too
+    "IRProcessing",
+    "LiteralPropagationSubPipelinePass",
+    "AnnotateTypes",
+    "DeadBranchPrune",
+    "DumpParforDiagnostics",
+    "FindLiterallyCalls",
+    "InlineClosureLikes",
+    "InlineInlinables",
+    "InlineOverloads",
+    "LiteralUnroll",
+    "MakeFunctionToJitFunction",
+    "NoPythonSupportedFeatureValidation",
+    "NopythonRewrites",
+    "RewriteDynamicRaises",
+    "RewriteSemanticConstants",
+    "WithLifting",
+}
+
+
+class InnerLowering(NativeLowering):  # type: ignore[misc]
+    """Lowers a function and registers it for callers, without making it executable."""
+
+    def run_pass(self, state: Any) -> bool:
+        """Lowers the function of a state; returns True, because this changes the state."""
+        state.flags.no_compile = True
+        state.func_id.unique_id = digest(state.func_id.func, state.args)  # in its symbol
+        state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        super().run_pass(state)
+        # any builtin method will do: callers find the code by its identity, nothing calls it
+        entry: Any = [].append
+        state.targetctx.insert_user_function(entry, state["cr"].fndesc, [state.library])
+        state["cr"] = state["cr"]._replace(cfunc=entry)
+        return True
+
+
+class Passes:
+    """Numba's nopython pipeline without the passes in NEEDLESS, and with `InnerLowering`.
+
+    Numba's own manager analyses the lifetime of variables after each pass; those that are left here do so
+    where they need it.
+    """
+
+    pipeline_name = "graphsearch"
+
+    def __init__(self, state: Any) -> None:
+        """Creates the passes."""
+        steps = (step for step, _ in DefaultPassBuilder.define_nopython_pipeline(state).passes)
+        self._steps = [
+            (InnerLowering if step is NativeLowering else step)()
+            for step in steps
+            if step.__name__ not in NEEDLESS
+        ]
+        self.exec_times: dict[str, object] = {}
+
+    def run(self, state: Any) -> None:
+        """Compiles the function of a state."""
+        for step in self._steps:
+            step.run_pass(state)
+
+
+class InnerCompiler(CompilerBase):  # type: ignore[misc]
+    """A compiler that runs `Passes`."""
+
+    _passes: ClassVar[list[Passes]] = []  # the same for all functions
+
+    def define_pipelines(self) -> list[Passes]:
+        """Returns the one pipeline."""
+        if not self._passes:
+            self._passes.append(Passes(self.state))
+        return self._passes
+
+
+def _comparison(function: Any) -> Any:
+    """Returns how `max` or `min` compares, None for another function; Numba compiles each with all passes."""
+    compare: dict[Any, Any] = {max: operator.gt, min: operator.lt}
+    return compare.get(getattr(function, "typing_key", None))
+
+
+class InnerTyping(typing.Context):  # type: ignore[misc]
+    """Numba's typing of calls, which remembers results: for `+` alone Numba tries 30 implementations."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(vars(cpu_target.typing_context))  # the same registered functions
+        self._found: dict[Any, Any] = {}
+
+    def resolve_function_type(self, function: Any, arguments: Any, keywords: Any) -> Any:
+        """Returns the signature of a call, for which a literal is any number of its type."""
+        if keywords or isinstance(function, str):
+            return super().resolve_function_type(function, arguments, keywords)
+        arguments = tuple(map(unliteral, arguments))
+        if _comparison(function):
+            return typing.signature(self.unify_types(*arguments), *arguments)
+        call = function, arguments
+        if call not in self._found:
+            self._found[call] = super().resolve_function_type(*call, keywords)
+        return self._found[call]
+
+
+class InnerContext(CPUContext):  # type: ignore[misc]
+    """Numba's lowering of calls, which remembers results."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(vars(cpu_target.target_context))  # the same registered functions
+        self._found: dict[Any, Any] = {}
+
+    def get_function(self, function: Any, signature: Any, _firstcall: bool = True) -> Any:
+        """Returns the implementation of a function for a signature."""
+        if comparison := _comparison(function):
+            return lambda builder, args, loc: do_minmax(self, builder, signature.args, args, comparison)
+        call = function, signature
+        if call not in self._found:
+            self._found[call] = super().get_function(*call, _firstcall)
+        return self._found[call]
+
+
+class InnerTarget(CPUTarget):  # type: ignore[misc]
+    """Numba's target with these two."""
+
+    @cached_property
+    def typing_context(self) -> InnerTyping:
+        """How calls are typed."""
+        return InnerTyping()
+
+    @cached_property
+    def target_context(self) -> InnerContext:
+        """How calls are lowered."""
+        return InnerContext()
+
+
+class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A function that is typed and lowered alone, and optimised in its kernels.
+
+    It has no wrapper for calls from Python or C, and no arrays of its own: `zeros` gives a kernel memory.
+    """
+
+    targetdescr = InnerTarget("cpu")
+
+    def __init__(self, function: Callable[..., Any], place: CodeFolder | None) -> None:
+        """Compiles nothing yet.
+
+        Args:
+          place: for the function's files; without one each process compiles it.
+        """
+        options = {
+            "nopython": True,
+            "nogil": True,
+            "error_model": "numpy",
+            "no_cpython_wrapper": True,
+            "no_cfunc_wrapper": True,
+            "_nrt": False,
+        }
+        super().__init__(function, targetoptions=options, pipeline_class=InnerCompiler)
+        if place is not None:
+            self._cache = KeptFunction(function, place)
+
+
+@cache
+def codegen_for(level: str) -> Any:
+    """Returns the code generator for a level of processors; for an empty level, for this processor."""
+    if not level:
+        return cpu_target.target_context.codegen()
+    before = config.CPU_NAME, config.CPU_FEATURES
+    config.CPU_NAME, config.CPU_FEATURES = level, ""
+    try:
+        return JITCPUCodegen(f"graphsearch.{level}")
+    finally:
+        config.CPU_NAME, config.CPU_FEATURES = before
+
+
+# LLVM's names of platforms whose code can be made on another one, with the same kind of processor
+TRIPLES = {"win-amd64": "x86_64-pc-windows-msvc-elf"}
+
+
+@cache
+def machine_for(level: str, platform: str) -> Any:
+    """Returns LLVM's target machine for a level of processors and a platform; without a platform, this one.
+
+    Raises:
+      KeyError: for a platform that is not in TRIPLES.
+    """
+    if not platform:
+        return codegen_for(level)._tm
+    return Target.from_triple(TRIPLES[platform]).create_target_machine(
+        cpu=level, features="", opt=config.OPT, reloc="static", codemodel="jitdefault", jit=True
+    )
+
+
+def type_of_intrinsic(intrinsic: Any) -> Any:
+    """Registers an intrinsic with Numba and returns its type."""
+    context = cpu_target.typing_context
+    context.refresh()
+    return context.resolve_value_type(intrinsic)
+
+
+# ------------------------------------------------------------------ kernels
+# offsets in NumPy's PyArrayObject, after Python's object header: data, int32 dimensions, shape, strides
+DATA, SHAPE, STRIDES = (object.__basicsize__ + offset for offset in (0, 16, 24))
+RESULTS = {
+    types.boolean: "?7x",
+    types.float32: "f4x",
+    types.float64: "d",
+    types.uint64: "Q",
+    types.int64: "q",
+}
+
+
+@global_compiler_lock  # type: ignore[untyped-decorator]
+def build(
+    dispatcher: Dispatcher, arguments: tuple[object, ...], machines: list[tuple[str, str]]
+) -> list[MachineCode]:
+    """Returns the machine code of a kernel for arguments of these kinds.
+
+    Args:
+      machines: levels of processors (`places.LEVELS`) and platforms, each with code of its own; an empty
+        level is this processor, an empty platform this one. The functions inside the kernel are typed and
+        lowered once, for all.
+    """
+    kinds = tuple(_type_of(value) for value in arguments)
+    dispatcher.compile(kinds)
+    compiled = dispatcher.overloads[kinds]
+    return [
+        _built(compiled, kinds, codegen_for(level), machine_for(level, platform))
+        for level, platform in machines
+    ]
+
+
+def _built(
+    compiled: CompileResult, kinds: tuple[Type, ...], codegen: CPUCodegen, machine: binding.TargetMachine
+) -> MachineCode:
+    """Returns the code of a compiled kernel for a machine; `codegen`: the code generator of its level."""
+    returned = compiled.signature.return_type
+    results = _numbers(returned)
+    assert len(results) <= MOST_RESULTS
+    library = codegen.create_library(ENTRY)
+    library.add_ir_module(_entry(library, compiled, kinds, results))
+    module = _linked(library, compiled.library)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    _optimise(module, machine)
+    return MachineCode(
+        machine.emit_object(module),
+        "".join(RESULTS[part] for part in results),
+        isinstance(returned, types.BaseTuple),
+        tuple(
+            sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+        ),
+    )
+
+
+def _numbers(returned: Type) -> list[Type]:
+    """Returns the types of the numbers in a result: None, one number, or a tuple of them."""
+    if isinstance(returned, types.BaseTuple):
+        return list(returned)
+    return [] if returned == types.none else [returned]
+
+
+def _linked(library: CodeLibrary, callee: InnerLibrary) -> binding.ModuleRef:
+    """Returns the module of an entry linked with everything it calls."""
+    module = library._final_module
+    for part in callee.parts():
+        module.link_in(part, preserve=True)
+    for function in module.functions:
+        if not function.is_declaration and function.name != ENTRY:
+            function.linkage = "internal"  # nothing outside calls it, so LLVM optimises it better
+    return module
+
+
+def _optimise(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
+    """Runs LLVM's passes once.
+
+    Numba's own way runs cheap ones before, to remove counts of references, which kernels hardly have. That
+    takes as long (.9 s of CPU for `learn_line`), and its code is 4 % larger. Level 3, as Numba, takes 10 %
+    longer for code of the same speed; level 1 makes alpha-beta 40 % slower.
+    """
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization, options.slp_vectorization = True, False  # as Numba
+    passes = binding.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    module.verify()
+
+
+def _entry(
+    library: CodeLibrary, compiled: CompileResult, kinds: tuple[Type, ...], results: list[Type]
+) -> ir.Module:
+    """Returns the module of an entry, a function (words, results) -> int32 status."""
+    context = cpu_target.target_context
+    module = library.create_ir_module(ENTRY)
+    kind = ir.FunctionType(STATUS, [WORD.as_pointer(), WORD.as_pointer()])
+    function = ir.Function(module, kind, ENTRY)
+    builder = ir.IRBuilder(function.append_basic_block())
+    words = _Words(context, builder, function.args[0])
+    values = [words.take(kind) for kind in kinds]
+    callee = context.declare_function(module, compiled.fndesc)
+    returned = compiled.signature.return_type
+    status, value = context.call_conv.call_function(builder, callee, returned, kinds, values)
+    for i, part in enumerate(results):
+        single = builder.extract_value(value, i) if isinstance(returned, types.BaseTuple) else value
+        data = context.data_model_manager[part].as_data(builder, single)
+        place = builder.gep(function.args[1], [WORD(i)])
+        builder.store(data, builder.bitcast(place, data.type.as_pointer()))
+    builder.ret(status.code)
+    return module
+
+
+class _Words:
+    """The arguments of an entry, read one after the other."""
+
+    def __init__(self, context: BaseContext, builder: ir.IRBuilder, words: ir.Value) -> None:
+        self._context, self._builder, self._words = context, builder, words
+        self._next = 0
+
+    def take(self, kind: Type) -> ir.Value:
+        """Returns the value of the next argument of a type."""
+        if isinstance(kind, types.BaseTuple):
+            return self._context.make_tuple(self._builder, kind, [self.take(item) for item in kind])
+        place = self._builder.gep(self._words, [WORD(self._next)])
+        self._next += 1
+        if isinstance(kind, types.Array):
+            return self._array(kind, self._builder.load(place))
+        if isinstance(kind, BundleType):
+            return self._builder.inttoptr(self._builder.load(place), WORD.as_pointer())
+        model = self._context.data_model_manager[kind]
+        data = self._builder.bitcast(place, model.get_data_type().as_pointer())
+        return model.from_data(self._builder, self._builder.load(data))
+
+    def _array(self, kind: types.Array, address: ir.Value) -> ir.Value:
+        """Returns the NumPy array at an address, without an owner: there is nothing to free."""
+        builder = self._builder
+        start = builder.inttoptr(address, BYTE.as_pointer())
+        array = self._context.make_array(kind)(self._context, builder)
+        element = array.data.type
+        array.data = builder.inttoptr(self._word(start, DATA), element)
+        shape, strides = (
+            builder.inttoptr(self._word(start, at), WORD.as_pointer()) for at in (SHAPE, STRIDES)
+        )
+        sizes = [builder.load(builder.gep(shape, [WORD(i)])) for i in range(kind.ndim)]
+        steps = [builder.load(builder.gep(strides, [WORD(i)])) for i in range(kind.ndim)]
+        items = WORD(1)
+        for size in sizes:
+            items = builder.mul(items, size)
+        array.nitems = items
+        array.itemsize = WORD(self._context.get_abi_sizeof(self._context.get_data_type(kind.dtype)))
+        array.meminfo = ir.Constant(array.meminfo.type, None)
+        array.parent = ir.Constant(array.parent.type, None)
+        array.shape = ir.Constant(array.shape.type, ir.Undefined)
+        for i, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+            array.shape = builder.insert_value(array.shape, size, i)
+            array.strides = builder.insert_value(array.strides, step, i)
+        return array._getvalue()
+
+    def _word(self, start: ir.Value, offset: int) -> ir.Value:
+        place = self._builder.gep(start, [WORD(offset)])
+        return self._builder.load(self._builder.bitcast(place, WORD.as_pointer()))

@@ -82,7 +82,7 @@ def rewrite(
 ) -> None:
     """Rewrites all records of a file as one segment, in bounded steps.
 
-    It first finishes the merge of segments that is under way.
+    A merge of segments that is under way ends where it stands.
 
     Args:
       change: returns the records to write in place of some, all in segment order; without it all stay. It may
@@ -98,12 +98,9 @@ def rewrite(
     catalog, connection = store.catalog, store.connection
     if not catalog.segments and not others:
         return
-    while merging.under_way(catalog):
-        before = _left(store)
-        store.merge_step()
-        store.shorten_log()
-        advance(before - _left(store))
     with store.rearranging():
+        if merging.under_way(catalog):
+            merging.end(connection, *merging.parts_of_merge(catalog))
         output = merging.start(connection, catalog.segments)
     low: int | None = None
     while True:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...base.answer import Answer
 from ...base.errors import CapacityError, InvalidParameterError, StoreError
@@ -193,7 +192,7 @@ def settle(
         raise CapacityError(lack)
     started, total = time.monotonic(), store.node_count
     counts, changes = np.zeros(sweep.COUNTS, np.int64), list[float]()
-    table = np.zeros(sweep.PLACE_WORDS * (int(total / LOAD) + 16), np.uint64)
+    table = sweep.new_table(int(total / LOAD) + 16)
 
     def say(stage: str, done: int, note: str = "") -> None:
         if on_progress:
@@ -229,9 +228,7 @@ def settle(
     )
 
 
-def _read(
-    store: Store, table: NDArray[np.uint64], say: Callable[[int], object]
-) -> list[tuple[RecordBatch, Links]]:
+def _read(store: Store, table: sweep.Table, say: Callable[[int], object]) -> list[tuple[RecordBatch, Links]]:
     """Enters all records into the table; returns those with edges, in the order of the file."""
     done, total, parts = 0, store.node_count, list[tuple[RecordBatch, Links]]()
     for batch in store.all_records():

@@ -20,9 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr, zeros
-from ...jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
+from ...jit.pointers import U, adv, mulhi, ptr, zeros
+from ...jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board import BoardTable
 from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
 from ...store.bounds_kernel import (
@@ -58,42 +59,41 @@ class Links(NamedTuple):
 
 
 # ------------------------------------------------------------------ the table
-class _Table(NamedTuple):
-    """Pointers to a table: its words, and the same memory as halves and as floats."""
+class Table(Bundle):
+    """The table: its words, and the same memory as halves and as floats."""
 
-    words: Pointer[uint64]  # [places * PLACE_WORDS]
-    halves: Pointer[uint32]  # the same memory
-    values: Pointer[float32]  # the same memory
-    size: uint64  # places
+    words: Items[uint64]  # [places * PLACE_WORDS]
+    halves: Items[uint32]  # the same memory
+    values: Items[float32]  # the same memory
+    places: int64
+
+
+def new_table(places: int) -> Table:
+    """Returns an empty table."""
+    words = np.zeros(PLACE_WORDS * places, np.uint64)
+    return Table(words=words, halves=words.view(np.uint32), values=words.view(np.float32), places=places)
 
 
 @inner
-def _table_of(table: NDArray[np.uint64]) -> _Table:
-    """Returns pointers to a table, which the caller keeps alive."""
-    words = ptr(table, 0)
-    return _Table(words, as_u32(words), as_f32(words), U(table.size // PLACE_WORDS))
-
-
-@inner
-def _known(t: _Table, place: int64) -> int64:
+def _known(t: Table, place: int64) -> int64:
     """Returns the node N at a place, 0 if it is empty."""
     return int64(t.halves[4 * place + 3])
 
 
 @inner
-def _place_of(t: _Table, key: uint64, check: uint64) -> tuple[int64, uint64]:
+def _place_of(t: Table, key: uint64, check: uint64) -> tuple[int64, uint64]:
     """Returns the place of a position, or the empty one where it belongs, and its tag."""
     tag = (check << U(32)) | ((key & KEY_BITS) << U(10))
-    i = int64(mulhi(key, t.size))
+    i = int64(mulhi(key, U(t.places)))
     while _known(t, i) and (t.words[PLACE_WORDS * i] & ~CODE_BITS) != tag:
         i += 1
-        if i == int64(t.size):
+        if i == t.places:
             i = int64(0)
     return i, tag
 
 
 @inner
-def _set_worth(t: _Table, place: int64, tag: uint64, q: float32, code: int64) -> None:
+def _set_worth(t: Table, place: int64, tag: uint64, q: float32, code: int64) -> None:
     t.words[PLACE_WORDS * place] = tag | U(code)
     t.values[4 * place + 2] = q
 
@@ -134,7 +134,7 @@ def _mean_of(
 
 @inner
 def _take_from_children(
-    t: _Table,
+    t: Table,
     c: Columns,
     x: Links,
     i: int64,
@@ -190,15 +190,14 @@ def _note_children(
 
 
 @kernel
-def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], c: Columns, x: Links) -> None:
+def enter(T: NDArray[np.uint64], t: Table, c: Columns, x: Links) -> None:
     """Adds records with their present values; the table must have room.
 
     Args:
-      T: the table of `position/tables.py`. table: `[places * 2]` uint64. c: a batch of records.
+      T: the table of `position/tables.py`. c: a batch of records.
       x: of the same records; it is filled.
     """
     board = ptr(T, 0)
-    t = _table_of(table)
     moves, ranks, child = zeros(uint16, ROOM), zeros(int64, 256), zeros(uint64, PW)
     for i in range(c.v_size):
         begin = c.edge_offsets[i]
@@ -214,7 +213,7 @@ def enter(T: NDArray[np.uint64], table: NDArray[np.uint64], c: Columns, x: Links
 
 
 @kernel
-def link(table: NDArray[np.uint64], c: Columns, x: Links, counts: NDArray[np.int64]) -> None:
+def link(t: Table, c: Columns, x: Links, counts: NDArray[np.int64]) -> None:
     """Replaces the keys of children by their places, once all records are in the table.
 
     An edge whose child is unknown, or was lost and has not caught up, keeps its values.
@@ -222,7 +221,6 @@ def link(table: NDArray[np.uint64], c: Columns, x: Links, counts: NDArray[np.int
     Args:
       counts: `[COUNTS]` int64, added to.
     """
-    t = _table_of(table)
     for e in range(len(x.child)):
         valued = int64(c.n[e]) - int64(c.r[e])
         place = _place_of(t, x.child[e], U(x.check[e]))[0]
@@ -236,7 +234,7 @@ def link(table: NDArray[np.uint64], c: Columns, x: Links, counts: NDArray[np.int
 # ------------------------------------------------------------------ sweeping
 @kernel
 def sweep(
-    table: NDArray[np.uint64],
+    t: Table,
     c: Columns,
     x: Links,
     tolerance: float64,
@@ -248,13 +246,12 @@ def sweep(
     Later records of the sweep already use the new values.
 
     Args:
-      table: as for `enter`. c: the records. x: of the same records, linked.
+      c: the records. x: of the same records, linked.
       tolerance: an edge is stale if it differs from its child by more.
       counts: `[COUNTS]` int64, added to.
       changed: `[R]`, set to 1 for each record that changes: the values are written to edges and bounds, and
         the table stays as it is; or empty: the records are only read.
     """
-    t = _table_of(table)
     q, draws = zeros(float32, 256), zeros(uint16, 256)
     largest = 0.0
     for i in range(c.v_size):

@@ -118,7 +118,7 @@ class Lines:
         self._links.extend_to(len(self._met))
         new = np.unique(ids[self._links.values["state"][ids - 1] == UNKNOWN])
         if len(new):
-            batch, _ = records_at(self._reader, self._met.words[new - 1])
+            batch, _ = records_at(self._reader, self._met.rows["words"][new - 1])
             best = ranked(batch, clocks_of(batch.words)).best
             self._add_links(new, batch.words, best, legal_codes(batch.words))
 

@@ -77,6 +77,21 @@ class FileProgress:
     rate: float = 0.0
 
 
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Converts read errors of a file in its body to ImportFileError."""
+    try:
+        yield
+    except InputFileError as error:
+        raise ImportFileError(str(error)) from None
+    except EOFError:
+        raise ImportFileError(f"{name} is cut short: its compressed data end too early") from None
+    except (zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        raise ImportFileError(f"{name}: its compressed data are damaged: {error}") from None
+    except OSError as error:
+        raise ImportFileError(f"cannot read {name}: {error.strerror or error}") from None
+
+
 class Input:
     """An open file of an import.
 
@@ -113,7 +128,7 @@ class Input:
         Raises:
           ImportFileError: if packed bytes are damaged or cut short.
         """
-        with self.readable():
+        with _readable(self.name):
             while True:
                 piece = _read_whole(self._plain, size)
                 self._handed_out += len(piece)
@@ -128,7 +143,7 @@ class Input:
         Raises:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
-        with self.readable():
+        with _readable(self.name):
             self._refuse_other_files(self._plain.peek(4096)[:4096])
             for line in limits.byte_lines(self._plain, self.name):
                 self._handed_out += len(line)
@@ -146,20 +161,6 @@ class Input:
             )
         if b"\0" in head:
             raise ImportFileError(f"{self.name} is not a text file (convert UTF-16 to UTF-8)")
-
-    @contextmanager
-    def readable(self) -> Iterator[None]:
-        """Converts read errors in its body to ImportFileError."""
-        try:
-            yield
-        except InputFileError as error:
-            raise ImportFileError(str(error)) from None
-        except EOFError:
-            raise ImportFileError(f"{self.name} is cut short: its compressed data end too early") from None
-        except (zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-            raise ImportFileError(f"{self.name}: its compressed data are damaged: {error}") from None
-        except OSError as error:
-            raise ImportFileError(f"cannot read {self.name}: {error.strerror or error}") from None
 
 
 @contextmanager
@@ -179,12 +180,8 @@ def opened(
       ImportFileError: if it cannot be read.
     """
     with ExitStack() as files:
-        try:
+        with _readable(given.name):
             found = _open(given, folder, on_bytes or _nothing, on_read or _nothing, files)
-        except InputFileError as error:
-            raise ImportFileError(str(error)) from None
-        except OSError as error:
-            raise ImportFileError(f"cannot read {given.name}: {error.strerror or error}") from None
         yield found
 
 
@@ -234,8 +231,7 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
         for _ in found.pieces(PIECE):
             pass
         if not _head(kept).startswith(_GZIP):
-            with found.readable():
-                _check_frames(kept)
+            _check_frames(kept)
         found.rewind()
     return found
 

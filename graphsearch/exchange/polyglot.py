@@ -182,7 +182,7 @@ class _PolyglotImport:
         board = unpacked(words.tolist())
         board.fullmove_number = ply // 2 + 1
         fen, key, source = fen_of(board), f"{int(words[KEY]):016x}", self._importing.source.id
-        moves: list[chess.Move] = []
+        moves = list[int]()
         for place, raw in tables.entries_of(self._importing.store, source, key):
             move = legal_move(board, raw)
             if move is None:
@@ -192,7 +192,7 @@ class _PolyglotImport:
                 self._names.append((fen, text, None, key, source, place))
                 continue
             self._names.append((fen, move.uci(), board.san(move), key, source, place))
-            moves.append(move)
+            moves.append(encode_move(move))
         finder.follow(known, moves)
 
     def _write_names(self) -> tables.Write:
@@ -247,28 +247,26 @@ class Finder:
             self._meet(pack(board).reshape(1, -1), board.ply(), passes=True)
             yield from self._drained()
         while self._around and self.found < len(self._keys):
-            words, ply = self._around.popleft()
-            self._look_around(words, ply)
+            self._look_around(self._around.popleft())
             yield from self._drained()
 
     def _drained(self) -> Iterator[Place]:
         while self._ready:
-            yield self._ready.popleft()
+            known = self._ready.popleft()
+            yield known
+            self._around.append(known)
 
-    def follow(self, known: Place, moves: Sequence[chess.Move]) -> None:
-        """Follows the book's legal moves in a position."""
-        self._step(*known, [encode_move(move) for move in moves], passes=True)
-        self._around.append(known)
-
-    def _look_around(self, words: Words, ply: int) -> None:
-        """Meets the positions after all legal moves of a position."""
-        counts, codes, _ = legal_codes(words.reshape(1, -1))
-        self._step(words, ply, codes[0, : counts[0]].tolist(), passes=False)
-
-    def _step(self, words: Words, ply: int, codes: Sequence[int], *, passes: bool) -> None:
+    def follow(self, known: Place, codes: Sequence[int], *, passes: bool = True) -> None:
+        """Meets the positions after moves; `passes`: as in `_meet`."""
+        words, ply = known
         if codes:
             after, _ = positions_after(words.reshape(1, -1), [0] * len(codes), codes)
             self._meet(after, ply + 1, passes=passes)
+
+    def _look_around(self, known: Place) -> None:
+        """Meets the positions after all legal moves of a position."""
+        counts, codes, _ = legal_codes(known[0].reshape(1, -1))
+        self.follow(known, codes[0, : counts[0]].tolist(), passes=False)
 
     def _meet(self, words: Words, ply: int, *, passes: bool) -> None:
         """Queues positions that are new and in the book; with `passes`, queues the others for expansion."""

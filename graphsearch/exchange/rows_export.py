@@ -21,16 +21,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
-from ..position.board import (
-    BLACK_TO_MOVE,
-    CHECKMATE,
-    CHESS960_BITS,
-    CHESS960_SHIFT,
-    CLOCK_BITS,
-    CLOCK_SHIFT,
-    META,
-    key_texts,
-)
+from ..position.board import BLACK_TO_MOVE, CHECKMATE, META, castling_of, clocks_of, key_texts
 from ..position.board_kernel import MATE
 from ..query.columns import draws_of, places_by_prior
 from ..query.steps import SAN_BYTES, Ints, Mask, names_of, uci_names
@@ -287,7 +278,7 @@ def is_tables(folder: Path) -> bool:
 
 def _nodes_of_table(found: Positions, evaluators: Sequence[str]) -> Columns:
     columns, batch, plies = nodes_of(found), found.batch, found.proofs.mates
-    meta, held = batch.words[:, META].astype(np.int64), np.diff(batch.code_offsets)
+    held, turns = np.diff(batch.code_offsets), batch.words[:, META].astype(np.int64) & BLACK_TO_MOVE
     mated = batch.flags & TERMINAL_MASK == CHECKMATE
     some = np.flatnonzero(found.known & (held > 0))
     best = np.where(found.ranked.best < 0, places_by_prior(batch)[:, 0], found.ranked.best)
@@ -299,11 +290,11 @@ def _nodes_of_table(found: Positions, evaluators: Sequence[str]) -> Columns:
     after = {name: columns.pop(name) for name in ("terminal", "evaluator", "run")}
     return {
         "key": Column(keys_of(batch.words), None, "uint64"),
-        "rooks": Column(rooks_of(batch.words[:, META]), None, "uint16"),
+        "rooks": Column(castling_of(batch.words), None, "uint16"),
         "key_hex": before["key"],
         "fen": before["fen"],
-        "turn": Column(meta & BLACK_TO_MOVE, texts=["w", "b"]),
-        "clock": Column(meta >> CLOCK_SHIFT & CLOCK_BITS, None, "uint8"),
+        "turn": Column(turns, texts=["w", "b"]),
+        "clock": Column(clocks_of(batch.words), None, "uint8"),
         **columns,
         "mate": Column(np.where(plies > 0, (plies + 1) // 2, -(-plies // 2)), (plies != 0) | mated, "int16"),
         "terminal": after["terminal"],
@@ -326,12 +317,12 @@ def _moves_of_table(found: Positions) -> Columns:
     at = np.where(known, found.batch.code_offsets[moves.of] + moves.index, 0)
     table = {
         "key": Column(keys_of(words)[moves.of], None, "uint64"),
-        "rooks": Column(rooks_of(words[moves.of, META]), None, "uint16"),
+        "rooks": Column(castling_of(words)[moves.of], None, "uint16"),
         "move": columns["move"],
         "san": columns["san"],
         "rank": Column(ranks[at] if len(ranks) else at, known, "uint8"),
         "child": Column(keys, None, "uint64"),
-        "child_rooks": Column(rooks_of(children[:, META]), None, "uint16"),
+        "child_rooks": Column(castling_of(children), None, "uint16"),
         **{name: columns[name] for name in ("n", "r", "p", "q", "draw")},
         "lower": Column(np.append(worth.lower, np.int8(-1))[moves.edge], None, "int8"),
         "upper": Column(np.append(worth.upper, np.int8(1))[moves.edge], None, "int8"),
@@ -339,11 +330,6 @@ def _moves_of_table(found: Positions) -> Columns:
     }
     order = np.lexsort((moves.index, moves.of))
     return {name: column.some(order) for name, column in table.items()}
-
-
-def rooks_of(metas: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """Returns bits 20-32 of METAs: the castling rooks of Chess960 positions, 0 for standard castling."""
-    return (metas >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)).astype(np.uint16)
 
 
 class Table:

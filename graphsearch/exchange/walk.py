@@ -57,9 +57,9 @@ NOTES = (
 class Growing:
     """Rows of one type in memory, added at the end."""
 
-    def __init__(self, kind: Any, *width: int) -> None:
-        """Makes an empty column. `kind`: type of the values; `width`: values per row, one without it."""
-        self._room = np.zeros((1 << 12, *width), kind)
+    def __init__(self, kind: Any) -> None:
+        """Makes an empty column. `kind`: type of the rows."""
+        self._room = np.zeros(1 << 12, kind)
         self._length = 0
 
     def __len__(self) -> int:
@@ -67,19 +67,13 @@ class Growing:
 
     @property
     def values(self) -> NDArray[Any]:
-        """All rows, `[rows]` or `[rows, width]`; writes to the array change them."""
+        """All rows; writes to the array change them."""
         return self._room[: self._length]
-
-    def add(self, rows: NDArray[Any]) -> None:
-        """Adds rows."""
-        first = self._length
-        self.extend_to(first + len(rows))
-        self._room[first : self._length] = rows
 
     def extend_to(self, length: int) -> None:
         """Adds rows of zeros up to a length."""
         if length > len(self._room):
-            room = np.zeros((max(length, 2 * len(self._room)), *self._room.shape[1:]), self._room.dtype)
+            room = np.zeros(max(length, 2 * len(self._room)), self._room.dtype)
             room[: self._length] = self.values
             self._room = room
         self._length = max(length, self._length)
@@ -95,16 +89,17 @@ class Met:
     """
 
     def __init__(self) -> None:
-        self._words = Growing(np.uint64, POSITION_WORDS)
+        fields = [("words", np.uint64, POSITION_WORDS), ("depth", np.int32), ("ply", np.int32)]
+        self._rows = Growing(np.dtype(fields))
         self._ids: dict[bytes, int] = {}
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._rows)
 
     @property
-    def words(self) -> Words:
-        """The positions, `[R, 10]`, by id - 1."""
-        return self._words.values
+    def rows(self) -> NDArray[Any]:
+        """By id - 1: `words`, the packed position; `depth` and `ply` of a walk. Writes to it change them."""
+        return self._rows.values
 
     def meet(self, words: Words, follow: Mask | None = None) -> tuple[Ints, Ints]:
         """Numbers positions met for the first time.
@@ -121,7 +116,8 @@ class Met:
             if marks[k] not in ids:
                 ids[marks[k]] = len(ids) + 1
                 new.append(k)
-        self._words.add(words[new])
+        self._rows.extend_to(len(ids))
+        self.rows["words"][len(ids) - len(new) :] = words[new]
         return np.array([ids.get(mark, 0) for mark in marks], np.int64), np.array(new, np.int64)
 
 
@@ -478,23 +474,7 @@ class Walk:
         self._apart, limits = ApartMoves.of(export.store), export.selection
         whole = export.soft and limits.depth is None and limits.min_visits <= 1 and limits.max_moves is None
         self._expected = export.store.node_count if whole else 0
-        self._met = Met()
-        self._depths, self._plies = Growing(np.int32), Growing(np.int32)
-
-    @property
-    def words(self) -> Words:
-        """The positions at the clocks with which they were met, `[R, 10]`, by id - 1."""
-        return self._met.words
-
-    @property
-    def depths(self) -> NDArray[np.int32]:
-        """The depth of each position, by id - 1."""
-        return self._depths.values
-
-    @property
-    def plies(self) -> NDArray[np.int32]:
-        """The ply of each position, by id - 1."""
-        return self._plies.values
+        self.met = Met()
 
     def visits(self) -> Iterator[tuple[Positions, Steps]]:
         """Yields the visited positions, batch by batch, and where their moves lead.
@@ -503,16 +483,15 @@ class Walk:
           StoreError: if the file cannot be read.
         """
         export, roots, done = self.export, self.export.roots, 0
-        _, new = self._met.meet(np.array([pack(board) for board in roots], np.uint64))
-        self._depths.extend_to(len(new))
-        self._plies.add(np.array([board.ply() for board in roots], np.int32)[new])
-        while done < len(self._met):
-            rows = np.arange(done, min(done + BATCH, len(self._met)))
+        _, new = self.met.meet(np.array([pack(board) for board in roots], np.uint64))
+        self.met.rows["ply"] = np.array([board.ply() for board in roots], np.int32)[new]
+        while done < len(self.met):
+            rows = np.arange(done, min(done + BATCH, len(self.met)))
             done += len(rows)
             yield from self._visit(self._within(rows))
             export.report.problems = list(self.reader.problems)
             if export.on_progress:
-                met = len(self._met)
+                met = len(self.met)
                 export.on_progress(done, max(met, self._expected) if done < met else done)
 
     def positions(
@@ -562,15 +541,15 @@ class Walk:
         limit = self.export.selection.depth
         if limit is None or self._leaves:
             return rows
-        inside = rows[self.depths[rows] < limit]
+        inside = rows[self.met.rows["depth"][rows] < limit]
         self.export.leave_out("at_depth", len(rows) - len(inside))
         return inside
 
     def _visit(self, rows: Ints) -> Iterator[tuple[Positions, Steps]]:
         """Yields a batch of positions, if there are any, and meets the positions after their moves."""
-        batch, known = records_at(self.reader, self.words[rows])
+        batch, known = records_at(self.reader, self.met.rows["words"][rows])
         clocks = clocks_of(batch.words)
-        batch.words[:, META] = self.words[rows, META]
+        batch.words[:, META] = self.met.rows["words"][rows, META]
         entries = None if self.export.book is None else _look_up(self.export, batch.words)
         held = known if entries is None else np.array([entry is not None for entry in entries], bool)
         kept = np.flatnonzero(self._held(rows, batch, known, held))
@@ -580,13 +559,13 @@ class Walk:
             rows, clocks, known = rows[kept], clocks[kept], known[kept]
             batch = take(batch, kept)
         there = [entry for i in kept.tolist() if (entry := entries[i])] if entries else []
-        places = self.depths[rows], self.plies[rows]
+        places = self.met.rows["depth"][rows], self.met.rows["ply"][rows]
         found = self.positions(_with_moves(batch, known), clocks, known, places, there)
         yield found, self._follow(found, rows)
 
     def _held(self, rows: Ints, batch: RecordBatch, known: Mask, held: Mask) -> Mask:
         """Returns which of the positions that the file or the book has are exported; counts the others."""
-        export, roots = self.export, int((~held & (self.depths[rows] == 0)).sum())
+        export, roots = self.export, int((~held & (self.met.rows["depth"][rows] == 0)).sum())
         export.leave_out("roots", roots)
         export.leave_out("missing", int((~held).sum()) - roots)
         few = held & known & (visits_of(batch) < export.selection.min_visits)
@@ -608,10 +587,9 @@ class Walk:
             steps = np.flatnonzero(found.depth[of] < limit)
             if self._leaves:
                 self.export.leave_out("at_depth", len(np.unique(of[found.depth[of] == limit])))
-        children[steps], new = self._met.meet(found.children[0][chosen[steps]], followed[steps])
-        before = of[steps[new]]
-        self._depths.add(found.depth[before] + np.int32(1))
-        self._plies.add(found.ply[before] + np.int32(1))
+        children[steps], new = self.met.meet(found.children[0][chosen[steps]], followed[steps])
+        before, added = of[steps[new]], self.met.rows[len(self.met) - len(new) :]
+        added["depth"], added["ply"] = found.depth[before] + 1, found.ply[before] + 1
         return Steps(rows + 1, children, followed)
 
 

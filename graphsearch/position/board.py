@@ -595,9 +595,7 @@ def castling_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     >>> castling_of(np.array([pack(chess.Board())])).tolist()
     [0]
     """
-    meta = words[:, META]
-    added = meta >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)
-    return np.where(meta & np.uint64(CHESS960) != 0, added, np.uint64(0))
+    return words[:, META] >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)
 
 
 def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -352,14 +352,7 @@ _COULD_BE = re.compile(
 )
 _PLAIN = re.compile(r"[\s.+#\u2026\u200b-\u200f\u2060]*(?:\d+[\s.+#\u2026\u200b-\u200f\u2060]*)*")
 _NUMBER = re.compile(r"^\d+[.\u2026]+|^[.\u2026]+")
-_GLYPHS = {
-    "?": chess.pgn.NAG_MISTAKE,
-    "??": chess.pgn.NAG_BLUNDER,
-    "!": chess.pgn.NAG_GOOD_MOVE,
-    "!!": chess.pgn.NAG_BRILLIANT_MOVE,
-    "!?": chess.pgn.NAG_SPECULATIVE_MOVE,
-    "?!": chess.pgn.NAG_DUBIOUS_MOVE,
-}
+_GLYPHS = {"!": 1, "?": 2, "!!": 3, "??": 4, "!?": 5, "?!": 6}  # their numbers in PGN
 _EN_PASSANT = re.compile(r"^\s*e\.?\s?p\.?")
 _MARKS = " .,+#!?=\u2026'\"()[]<>"
 

@@ -78,7 +78,7 @@ class Pages:
     """The visited positions of a walk, numbered in the order in which it met them, and the ways to each."""
 
     def __init__(self, export: Export, walk: Walk, tree: Tree) -> None:
-        self._store, self._book, self._walk = export.store, export.book, walk
+        self._store, self._book, self._rows = export.store, export.book, walk.met.rows
         self._limit, self._roots = export.selection.depth, len(export.roots)
         self.positions, self.moves, self._owner = tree.positions, tree.moves, tree.owner - 1
         visited = self.positions["visited"]
@@ -92,13 +92,13 @@ class Pages:
     def roots(self) -> Iterator[tuple[int, str]]:
         """Yields the number and the FEN of each root in the site."""
         ids = self._ids[self._ids < self._roots]
-        yield from zip(self._numbers[ids].tolist(), self._fens(ids, self._walk.words[ids]), strict=True)
+        yield from zip(self._numbers[ids].tolist(), self._fens(ids, self._rows["words"][ids]), strict=True)
 
     def parts(self, size: int) -> Iterator[list[list[Any]]]:
         """Yields the rows of all positions, in parts of `size`."""
         for first in range(0, len(self._ids), size):
             ids = self._ids[first : first + size]
-            words = self._walk.words[ids]
+            words = self._rows["words"][ids]
             keys = key_texts(words)
             there = {} if self._book is None else book_entries(self._store, self._book, keys)
             columns = (self.positions[name][ids].tolist() for name in ("n", "q", "mate", "note"))
@@ -118,14 +118,14 @@ class Pages:
                     ids.tolist(),
                     keys,
                     self._fens(ids, words),
-                    self._walk.depths[ids].tolist(),
+                    self._rows["depth"][ids].tolist(),
                     *columns,
                     strict=True,
                 )
             ]
 
     def _fens(self, ids: NDArray[np.int64], words: NDArray[np.uint64]) -> list[str]:
-        return fens(words, self._walk.plies[ids].tolist())
+        return fens(words, self._rows["ply"][ids].tolist())
 
     def _moves(self, i: int, entry: BookEntry | None) -> list[list[Any]]:
         first = int(self.positions["first"][i])

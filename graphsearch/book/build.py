@@ -282,14 +282,14 @@ class Builder:
     def build(self) -> BuildReport:
         """Builds until a limit, and returns a report; saves the results however the build ends."""
         self._load()
-        self._save(wait=True)
+        self._save()
         try:
             ended = self._loop()
         except BaseException:
             with contextlib.suppress(GraphSearchError):  # the first failure is the one to report
-                self._finish(FAILED)
+                self._save(FAILED)
             raise
-        self._finish(ended)
+        self._save(ended)
         return self._report(ended)
 
     def _loop(self) -> str:
@@ -329,21 +329,12 @@ class Builder:
             line = self.requests.next_line() or self.tree.next_line()
             if line is None:
                 return COMPLETE
-            self._show_line(line)
-            position = self.tree.positions[line.keys[-1]]
+            first, position = (self.tree.positions[line.keys[place]] for place in (0, -1))
+            self.line, self.ply = numbered(line.sans, first.ply) or position.fen, position.ply
+            self._show("building", LINE_SECONDS)
             self.tree.take(position.key)
             self.searches.start(line, self._job(board_from_fen(position.fen)))
         return ""
-
-    def _finish(self, ended: str) -> None:
-        """Writes the end of this build; the book loses a search that was stopped, the graph keeps it."""
-        costs = self.tree.costs()
-        priorities = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
-        book, numbers = self.started.book, self._row()
-        self._note_rows()
-        self.graph.note_later(lambda store: rows.write_priorities(store, book, priorities))
-        self.graph.note_later(lambda store: rows.write_run(store, self.started, numbers, ended))
-        self.graph.flush()
 
     # -------------------------------------------------------------- loading
     def _load(self) -> None:
@@ -390,11 +381,7 @@ class Builder:
                     self.roots.enter(board, f"queue {item.id}")
                     self._note_roots()
         for item, state, note in self.requests.advance():
-            self.graph.note_later(partial(self._end_item, item.id, state, note))
-
-    @staticmethod
-    def _end_item(number: int, state: State, note: str, store: Store) -> None:
-        queue.set_state(store.connection, number, state, note)
+            self.graph.note_later(partial(queue.end, number=item.id, state=state, note=note))
 
     # -------------------------------------------------------------- searching
     def _may_search(self) -> bool:
@@ -439,26 +426,31 @@ class Builder:
         )
 
     # -------------------------------------------------------------- saving
-    def _save(self, *, wait: bool) -> None:
-        self._note_rows()
-        numbers = self._row()
-        self.graph.note_later(lambda store: rows.write_run(store, self.started, numbers, None))
-        if wait:
-            self.graph.flush()
-        else:
-            self.graph.save_soon()
-        self.saved_at = time.monotonic()
+    def _save(self, ended: str | None = None, *, wait: bool = True) -> None:
+        """Writes what has changed in the book, and the numbers of this build.
 
-    def _note_rows(self) -> None:
-        """Writes changed rows with the next transaction."""
-        tree = self.tree
+        Args:
+          ended: why the build has ended, None while it runs. The book loses a search that was stopped, the
+            graph keeps it. wait: until the file has it.
+        """
+        tree, started, numbers = self.tree, self.started, self._row()
         changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
-        positions, moves = rows.position_rows(tree, self.started.book, changed)
+        positions, moves = rows.position_rows(tree, started.book, changed)
         tree.changed.clear()
         roots = self.roots.changes(self.searched)
-        started = self.started
-        self.graph.note_later(lambda store: rows.write_positions(store.connection, positions, moves))
-        self.graph.note_later(lambda store: rows.write_history(store, started, roots))
+        costs = tree.costs() if ended else {}
+        leaves = [(key, cost) for key, cost in costs.items() if tree.positions[key].state == LEAF]
+
+        def write(store: Store) -> None:
+            rows.write_positions(store.connection, positions, moves)
+            rows.write_history(store, started, roots)
+            if ended:
+                rows.write_priorities(store, started.book, leaves)
+            rows.write_run(store, started, numbers, ended)
+
+        self.graph.note_later(write)
+        (self.graph.flush if wait else self.graph.save_soon)()
+        self.saved_at = time.monotonic()
 
     # -------------------------------------------------------------- reports
     def _report(self, ended: str) -> BuildReport:
@@ -483,14 +475,6 @@ class Builder:
         """Returns the numbers of this build as columns of the table `book_run`."""
         numbers = self._report("")
         return {"positions": numbers.added} | {name: getattr(numbers, name) for name in RUN_COLUMNS}
-
-    def _show_line(self, line: BookLine) -> None:
-        """Reports the line being searched."""
-        positions = self.tree.positions
-        position = positions[line.keys[-1]]
-        self.line = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
-        self.ply = position.ply
-        self._show("building", LINE_SECONDS)
 
     def _show(self, stage: str, after: float = SHOW_SECONDS) -> None:
         """Reports the progress, unless the last report was less than `after` seconds ago."""

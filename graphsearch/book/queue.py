@@ -179,6 +179,11 @@ def set_state(connection: sqlite3.Connection, number: int, state: State, note: s
     return connection.execute(statement, (state, note, changed, number)).rowcount == 1
 
 
+def end(store: Store, number: int, state: State, note: str) -> None:
+    """Ends a waiting row, unless somebody has dropped it meanwhile."""
+    set_state(store.connection, number, state, note)
+
+
 # --------------------------------------------------------------------- inside
 def _same(connection: sqlite3.Connection, item: NewItem, book: str | None) -> int | None:
     """Returns the id of a waiting row with the same line for the same book."""

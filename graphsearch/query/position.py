@@ -13,11 +13,10 @@ from ..base.answer import picked
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, Origin, view
 from ..position.board import check, fen_of, key_text
 from ..position.values import negate
-from ..store.file import sql_errors
 from ..store.ranking import node_mean
+from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.books import REPERTOIRES, chosen_moves
-from ..store.tables.rows import query
 from ..store.tables.studies import find_note
 from .games import Results, counts_at
 from .source import Records, RecordSource, after, opened, records_of
@@ -193,7 +192,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             moves=found,
             origin=origin,
             games=counts_at(source, board),
-            books=tuple(_books(source, board)),
+            books=tuple(_books(source.store, board)),
             repertoire=repertoire,
             note=note.text if note else "",
         )
@@ -204,8 +203,8 @@ def unknown(board: chess.Board) -> Position:
     return Position(fen_of(board), key_text(board), None, None, {}, (), {})
 
 
-def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
-    key, connection = key_text(board), source.store.connection
+def _books(store: Store, board: chess.Board) -> Iterator[InBook]:
+    key = key_text(board)
     columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
     statement = (
         "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
@@ -213,8 +212,6 @@ def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
     )
     names = [f"book_move.{name}" for name in ("move", "rule", "value?", "loss?")]
     of_moves = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
-    with sql_errors(source.path, "read it"):
-        rows = list(query(connection, statement, (key, *REPERTOIRES.values()), *columns))
-        for book, name, state, ply, value in rows:
-            moves = query(connection, of_moves, (book, key), *names)
-            yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))
+    for book, name, state, ply, value in store.query(statement, (key, *REPERTOIRES.values()), *columns):
+        moves = store.query(of_moves, (book, key), *names)
+        yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))

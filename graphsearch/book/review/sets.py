@@ -164,7 +164,7 @@ def search_set(
     report, stop, began = SetReport(total=len(lines)), stop or threading.Event(), time.monotonic()
     texts: list[str] = []
     with open_session(store, evaluator, settings, stop, report, ram_bytes=ram_bytes) as session:
-        for line, row in _Set(session, report, on_progress).rows(lines):
+        for line, row in _rows(session, lines, report, on_progress):
             report.add(row)
             texts.append(f"{annotated(line.text, _operations(row))}\n")
             if on_row:
@@ -178,43 +178,41 @@ def search_set(
     return report
 
 
-class _Set:
-    def __init__(
-        self, session: Session, report: SetReport, on_progress: Callable[[SetProgress], object] | None
-    ) -> None:
-        self._session, self._report, self._on_progress = session, report, on_progress
-        self._began = time.monotonic()
-        self._watch: _Watch | None = None  # of the search in this process
+def _rows(
+    session: Session,
+    lines: list[EpdLine],
+    report: SetReport,
+    on_progress: Callable[[SetProgress], object] | None,
+) -> Iterator[tuple[EpdLine, SetRow]]:
+    """Yields each line with its row, in their order, when its search is finished."""
+    began, place, done = time.monotonic(), 0, dict[int, tuple[_Watch, bool]]()
+    here: list[_Watch] = []  # the last one: of the search in this process
 
-    def rows(self, lines: list[EpdLine]) -> Iterator[tuple[EpdLine, SetRow]]:
-        """Yields each line with its row, in their order, when its search is finished."""
-        done, place = dict[int, tuple[_Watch, bool]](), 0
-        for watch, result in self._session.run(self._watched(lines), on_progress=self._look):
-            if result is not None:
-                watch.count(result.evaluations, result.seconds, result.node)
-                self._session.spent[watch.name] = watch.spent
-                if result.stop_reason == "stop":
-                    continue  # it may be unfinished
-            done[watch.line.number] = watch, result is None
-            while place < len(lines) and (found := done.pop(lines[place].number, None)):
-                node = view(self._session.read, lines[place].board, lines=1)
-                yield lines[place], _row(lines[place], node, found[0].spent, known=found[1])
-                place += 1
-
-    def _watched(self, lines: list[EpdLine]) -> Iterator[tuple[_Watch, chess.Board]]:
+    def watched() -> Iterator[tuple[_Watch, chess.Board]]:
         for line in lines:
             name = name_of(line.board, " ".join(str(line.operations.get(one)) for one in JUDGING))
-            self._watch = _Watch(line, name, self._session.spent.get(name, NOTHING))
-            yield self._watch, line.board
+            here.append(_Watch(line, name, session.spent.get(name, NOTHING)))
+            yield here[-1], line.board
 
-    def _look(self, now: Progress) -> None:
-        watch, report = self._watch, self._report
-        assert watch is not None
+    def look(now: Progress) -> None:
+        watch = here[-1]
         watch.count(now.evaluations, now.seconds, now.node(0))
-        if self._on_progress:
-            rate = (report.evaluations + now.evaluations) / max(time.monotonic() - self._began, 1e-9)
+        if on_progress:
+            rate = (report.evaluations + now.evaluations) / max(time.monotonic() - began, 1e-9)
             name = watch.line.id or f"line {watch.line.number}"
-            self._on_progress(SetProgress(report.done, report.total, report.solved, name, rate))
+            on_progress(SetProgress(report.done, report.total, report.solved, name, rate))
+
+    for watch, result in session.run(watched(), on_progress=look):
+        if result is not None:
+            watch.count(result.evaluations, result.seconds, result.node)
+            session.spent[watch.name] = watch.spent
+            if result.stop_reason == "stop":
+                continue  # it may be unfinished
+        done[watch.line.number] = watch, result is None
+        while place < len(lines) and (found := done.pop(lines[place].number, None)):
+            node = view(session.read, lines[place].board, lines=1)
+            yield lines[place], _row(lines[place], node, found[0].spent, known=found[1])
+            place += 1
 
 
 class _Watch:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import chess
@@ -29,7 +30,7 @@ from .. import rows
 from ..config import is_own_turn
 from ..decide import CHOSEN
 from ..tree import LEAF, OPEN, BookMove, BookTree, Position
-from .pgn import START, StudyGame, steps_of
+from .pgn import START, steps_of
 from .studies import read_file
 
 AnyPath = str | os.PathLike[str]
@@ -171,6 +172,16 @@ def load_from(connection: sqlite3.Connection, side: str) -> Repertoire:
     return Repertoire(side, None, BookTree())
 
 
+@contextmanager
+def _edited(path: AnyPath, side: str) -> Iterator[tuple[sqlite3.Connection, Repertoire]]:
+    """Yields the repertoire of a side in an open file, and writes it in the same transaction."""
+    checked_side(side)
+    with editing(path) as connection:
+        found = load_from(connection, side)
+        yield connection, found
+        found.write(connection)
+
+
 # ------------------------------------------------------------------ adding
 def add_line(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
     """Adds the moves to a position to a side's repertoire: own moves, and the replies to them.
@@ -181,17 +192,13 @@ def add_line(path: AnyPath, side: str, board: chess.Board) -> RepertoireChange:
       StoreError: if the file cannot be written.
     """
     check(board)
-    checked_side(side)
     if not board.move_stack:
         raise InvalidParameterError("name a line: there is no move to add")
-    with editing(path) as connection:
-        found = load_from(connection, side)
-        before = found.size
-        position = found.begin(board.root())
+    with _edited(path, side) as (_, found):
+        before, position = found.size, found.begin(board.root())
         for move in board.move_stack:
             position = found.add(position, move)
-        found.write(connection)
-        return RepertoireChange(side, found.size - before, 0, found.size)
+    return RepertoireChange(side, found.size - before, 0, found.size)
 
 
 def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoire:
@@ -202,26 +209,18 @@ def import_file(path: AnyPath, side: str, given: GivenFile) -> ImportedRepertoir
       InvalidParameterError: if the side is invalid, or there are too many moves.
       StoreError: if the file cannot be written; nothing is added then.
     """
-    checked_side(side)
-    report = ImportedRepertoire(side=side)
+    report = ImportedRepertoire(side=checked_side(side))
     games = read_file(given, report)
-    report.games = len(games)
-    with editing(path) as connection:
-        found = load_from(connection, side)
+    with _edited(path, side) as (_, found):
         before = found.size
         for game in games:
             check_time()
-            _add_game(found, game)
-        found.write(connection)
-        report.added, report.moves = found.size - before, found.size
+            if game.tree.variations:
+                at = {START: found.begin(game.tree.board())}
+                for step in steps_of(game.tree):
+                    at[step.number] = found.add(at[step.parent], step.move)
+    report.games, report.added, report.moves = len(games), found.size - before, found.size
     return report
-
-
-def _add_game(found: Repertoire, game: StudyGame) -> None:
-    if game.tree.variations:
-        at = {START: found.begin(game.tree.board())}
-        for step in steps_of(game.tree):
-            at[step.number] = found.add(at[step.parent], step.move)
 
 
 # ------------------------------------------------------------------ removing
@@ -233,24 +232,21 @@ def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChang
       InvalidPositionError: if the repertoire does not have the move.
       StoreError: if the file cannot be written.
     """
-    checked_side(side)
     if not board.move_stack:
         raise InvalidParameterError("name a line, whose last move is removed")
     before = board.copy()
     move = before.pop()
-    san = before.san(move)
-    with editing(path) as connection:
-        found = load_from(connection, side)
+    with _edited(path, side) as (connection, found):
         size, position = found.size, found.tree.positions.get(key_text(before))
         if position is None or move.uci() not in position.moves:
+            san = before.san(move)
             raise InvalidPositionError(f"{side}'s repertoire does not have {san} in {fen_of(before)}")
         found.tree.unlink(position, move.uci())
         position.state = OPEN if position.moves else LEAF
         found.tree.roots = [key for key in found.tree.roots if found.is_answered(key)]
         _drop(found, connection, found.tree.positions.keys() - found.tree.reachable())
         found.tree.lengthen()
-        found.write(connection)
-        return RepertoireChange(side, 0, size - found.size, found.size)
+    return RepertoireChange(side, 0, size - found.size, found.size)
 
 
 def _drop(found: Repertoire, connection: sqlite3.Connection, keys: Collection[str]) -> None:

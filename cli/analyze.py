@@ -437,7 +437,6 @@ class ReviewRequest:
         NAME.pgn.
       game: --game K: Only this game of the file. May be repeated.
       player: --player NAME: Only games of this player: every word of NAME is a part of the name, in any case.
-      strip: --strip: Leave out the comments, variations and glyphs of the source.
     """
 
     file: str
@@ -448,7 +447,6 @@ class ReviewRequest:
     player: str | None = None
     side: options.Side = None
     since: options.Since = None
-    strip: bool = False
 
 
 def review(request: ReviewRequest) -> int:
@@ -508,7 +506,6 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
             limits=request.search.limits_each,
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
-            bare=request.strip,
             params=params,
             workers=request.search.workers,
             pool=request.search.evaluator.pool,

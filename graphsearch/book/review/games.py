@@ -12,7 +12,7 @@ from ...base.dates import date_text, pgn_date
 from ...base.errors import InvalidParameterError
 from ...base.limits import shortened
 from ...exchange.importing import Problem
-from ...position.pgn import GameText, ReadGame, cut_games, read_game
+from ...position.pgn import GameText, cut_games, read_game
 
 COLORS = {"white": chess.WHITE, "black": chess.BLACK}
 OnHeaders = Callable[[dict[str, str]], object]
@@ -136,39 +136,28 @@ def wanted_games(
             yield number, game
 
 
-def source_game(number: int, text: GameText, *, bare: bool = False) -> SourceGame | Problem:
+def source_game(number: int, text: GameText) -> SourceGame | Problem:
     """Returns a game as a tree; its mainline ends before a null move, as annotators write it.
 
     A problem if its text, its position or a move of its mainline cannot be read, or if it is neither standard
     chess nor Chess960.
-
-    Args:
-      bare: whether to drop variations, comments and glyphs.
     """
-    game = read_game(text, variations=not bare, null_moves=True)
+    game = read_game(text, variations=True, null_moves=True)
     if game.variant:
         reason = f"game {number} is {game.variant}; only standard chess and Chess960 can be searched"
         return Problem(text.line, reason)
     if game.error or game.start is None:
         return Problem(game.error_line, f"game {number}: {game.error}")
-    moves = game.moves
-    tree = game.tree
-    if bare:
-        tree = chess.pgn.Game()
-        tree.setup(game.start)
-        tree.add_line(moves)
     return SourceGame(
         number=number,
         line=text.line,
         headers=game.headers,
         result=game.result or game.headers.get("Result", "*"),
         start=game.start,
-        moves=tuple(moves),
-        tree=tree,
-        notes=(*_notes(game), *game.passed_over()),
+        moves=tuple(game.moves),
+        tree=game.tree,
+        notes=(
+            *(f"line {line}: {text}" for line, text in sorted((*game.remarks, *game.cuts))),
+            *game.passed_over(),
+        ),
     )
-
-
-def _notes(game: ReadGame) -> Iterator[str]:
-    for line, text in sorted((*game.remarks, *game.cuts)):
-        yield f"line {line}: {text}"

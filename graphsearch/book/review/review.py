@@ -52,13 +52,11 @@ class ReviewSettings(SearchSettings):
 
     Attributes:
       choice: of the games. pgn: target of the annotated games; None: not written.
-      bare: whether to drop variations, comments and glyphs of the source.
     """
 
     limits: Limits = field(default_factory=lambda: Limits(visits=1000))
     choice: GameChoice = field(default_factory=GameChoice)
     pgn: Target | None = None
-    bare: bool = False
 
     def __post_init__(self) -> None:
         visits = self.limits.visits
@@ -217,7 +215,7 @@ class _Review:
         """Yields the readable chosen games; the `first` time, it notes the others in the report."""
         file.rewind()
         for number, text in wanted_games(file.lines(), self.settings.choice):
-            game = source_game(number, text, bare=self.settings.bare)
+            game = source_game(number, text)
             if isinstance(game, SourceGame):
                 yield game
             elif first:

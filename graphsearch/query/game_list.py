@@ -320,7 +320,7 @@ def _one(store: Store, there: Sequence[PlayerRow], name: str) -> list[PlayerRow]
     if len(found) == 1 or same:
         return found
     if not found:
-        raise InvalidParameterError(f"{store.path} has no games of {name!r}; `players` lists all names")
+        raise InvalidParameterError(f"{store.path} has no games of {name!r}; the table player has all names")
     texts = [f"{row.name} ({row.games:,})" for row in found[:MOST_NAMED]]
     more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
     raise InvalidParameterError(

@@ -18,7 +18,7 @@ from graphsearch.store.tables import games
 
 from ..conftest import Cli
 from ..support.positions import after_line
-from .test_build import SMALL, WIDE, built, config, tree_of_file
+from .test_build import SMALL, built, config, tree_of_file
 
 
 # ------------------------------------------------------------------ changing one's mind
@@ -52,18 +52,6 @@ def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
         games.update_source(store, source, taken=5, skipped=0, finished=True)
     built(path, found)
     assert tree_of_file(path, found).positions[key_text(board)].moves["a2a4"].rule == "reply_games"
-
-
-def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
-    from graphsearch.store.rewrite import compact
-
-    path = tmp_path / "a.graph"
-    before = built(path, config(max_ply=2))
-    compact(path, min_visits=1000)
-    after = built(path, config(text="two", max_ply=2, windows=(WIDE.model_copy(update={"own_cp": 60.0}),)))
-    assert after.ended == "complete"
-    assert after.positions >= before.positions
-    assert after.searched >= before.searched
 
 
 # ------------------------------------------------------------------ what the windows say holds at the end

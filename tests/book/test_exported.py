@@ -15,7 +15,6 @@ from graphsearch.book.why import admitted_moves, why
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
 
-from ..conftest import Cli
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
 
@@ -98,15 +97,3 @@ def test_a_book_in_polyglot_has_the_moves_that_its_rules_admit(book: Path, tmp_p
     ]
     assert list(moves_of(target)) == sorted(moves_of(target))
     assert {len(moves) for moves in moves_of(target).values()} == {1}, "one move for each own position"
-
-
-def test_the_command_exports_what_the_rules_admit_and_with_all_the_rest(
-    book: Path, tmp_path: Path, cli: Cli
-) -> None:
-    few, most = tmp_path / "few.bin", tmp_path / "most.bin"
-    found = cli("export", book, "--book", "white", "-o", few)
-    assert "no longer admits (--all exports" in found.out
-    assert "no longer" not in cli("export", book, "--book", "white", "--all", "-o", most).out
-    assert len(few.read_bytes()) < len(most.read_bytes())
-    refused = cli("export", book, "--all", "-o", most)
-    assert (refused.code, "--all" in refused.err) == (2, True)

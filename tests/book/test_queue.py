@@ -14,7 +14,7 @@ from graphsearch.base.errors import InvalidParameterError, StoreLockedError
 from graphsearch.book import build as building
 from graphsearch.book import queue
 from graphsearch.book.build import build
-from graphsearch.book.config import BuildSettings, Root
+from graphsearch.book.config import BuildSettings
 from graphsearch.book.queue import (
     NewItem,
     add,
@@ -195,17 +195,6 @@ def test_a_position_outside_the_book_becomes_a_root_and_a_known_one_is_searched_
     assert tree_of_file(path, config()).positions[known].searches == searches + 1
     assert len(again.roots) == 2
     assert key_text(board) in tree_of_file(path, config()).roots
-
-
-def test_a_line_from_before_the_book_joins_it_where_they_meet(tmp_path: Path) -> None:
-    path, root = tmp_path / "a.graph", after_line("e4")
-    roots = (Root(root, "root 1"),)
-    built(path, config(max_ply=8, roots=roots), 20)
-    queue.add(path, [NewItem(chess.STARTING_FEN, ("e2e4", "a7a5", "a2a3"))])
-    report = built(path, config(max_ply=8, roots=roots), 60)
-    assert states(path) == {1: ("done", "2 positions searched")}
-    assert [found.origin for found in report.roots] == ["root 1"]
-    assert tree_of_file(path, config()).positions[key_text(root)].moves["a7a5"].rule == "queue"
 
 
 def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:

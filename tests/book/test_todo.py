@@ -12,7 +12,7 @@ from graphsearch.book.todo import TodoRow, todo
 from graphsearch.position.board import legal_moves
 from graphsearch.store.store import Store
 
-from ..support.books import Handmade, small_book
+from ..support.books import small_book
 from ..support.positions import after_line
 
 
@@ -100,21 +100,3 @@ def test_what_the_author_left_out_is_no_gap(tmp_path: Path) -> None:
     book.name, book.config = "other", '[book]\nside = "white"\nmax_ply = 2\n'
     book.write(path)
     assert all(row.move is None for row in todo(path, "other", "gaps").rows)
-
-
-def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
-    book = Handmade(side="both")
-    book.root()
-    book.put("", "open", 0.0)
-    book.put("Nf3", "open", 0.0)
-    book.put("Nf3 Nf6", "open", 0.0)
-    book.put("Nf3 Nf6 Ng1", "open", 0.0)
-    for line, san in (("", "Nf3"), ("Nf3", "Nf6"), ("Nf3 Nf6", "Ng1"), ("Nf3 Nf6 Ng1", "Ng8")):
-        book.link(line, san, 0.3, 0.0)
-    book.link("", "e4", 0.3, 0.2)
-    book.put("e4", "leaf", -0.2)
-    tree = book.shape()
-    book.write(tmp_path / "a.graph")
-    back = [(one, move) for one in tree.ordered() for move in one.moves.values() if move.san == "Ng8"]
-    assert [tree.goes_on(position, move) for position, move in back] == [False]
-    assert [r.line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]

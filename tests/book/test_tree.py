@@ -208,19 +208,3 @@ def test_what_was_taken_stays_unless_it_is_excluded() -> None:
     assert rules(verdicts) == {"e2e4": "best", "d2d4": "best"}
     assert verdicts[1].reason.startswith("added before; now loses")
     assert asked(Window(), taken, excluded=ruling("d2d4")) == {"e2e4": "best"}
-
-
-def test_beyond_the_last_ply_and_outside_all_windows_nothing_is_taken() -> None:
-    assert rules(decide(config(Window()), BOARD, 8, known(30))) == {}
-    verdicts = decide(config(Window(plies=[2, 4])), BOARD, 1, known(30))
-    assert verdicts[0].reason == "no window covers this ply"
-    both = BookConfig(
-        text="",
-        name="b",
-        side="white",
-        max_ply=9,
-        roots=(),
-        windows=(Window(plies=[0, 3]), Window(plies=[2], own_cp=50, own_moves=None)),
-    )
-    assert len(rules(decide(both, BOARD, 2, known(30, 20)))) == 2, "of two windows the last counts"
-    assert len(rules(decide(both, BOARD, 1, known(30, 20)))) == 1

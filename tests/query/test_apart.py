@@ -14,11 +14,11 @@ from graphsearch import Graph, Limits, analyze, show
 from graphsearch.exchange.exports import export
 from graphsearch.graph.view import MoveView, NodeView
 from graphsearch.position.board import fen_of
-from graphsearch.position.values import cp_of, negate
+from graphsearch.position.values import negate
 from graphsearch.query.diff import diff
 from graphsearch.query.find import Filters, find
 from graphsearch.query.history import history
-from graphsearch.query.line import tree_values, values
+from graphsearch.query.line import values
 from graphsearch.query.position import moves, position
 from graphsearch.query.pv import pv
 from graphsearch.query.tree import tree
@@ -131,20 +131,6 @@ def test_a_worse_move_shows_its_visits_and_does_not_lead(tmp_path: Path) -> None
     assert shown.n > 5 * VISITS
     assert (view_of(path).moves[0].q or 0.0) > (shown.q or 0.0)
     assert view_of(path).moves[0].move == result.bestmove
-
-
-def test_a_move_of_the_notation_has_the_value_of_the_position_behind_it(tmp_path: Path) -> None:
-    path, game = tmp_path / "a.graph", BOARD.copy()
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        analyze(graph, BOARD, Limits(visits=60))
-        move = view_of(path).moves[2].move
-        game.push(move)
-        result = analyze(graph, game, Limits(visits=VISITS))
-    (found,) = tree_values(path, BOARD, [(0, move.uci())]).values
-    assert found is not None
-    assert found.cp == cp_of(negate(result.node.q))
-    assert (found.n, found.edge) == (row(view_of(path), move).n, False)
-    assert not row(view_of(path), move).apart
 
 
 def test_commands_say_what_was_searched_apart(cli: Cli, tmp_path: Path) -> None:

@@ -102,15 +102,6 @@ def test_a_position_is_told_as_its_record_has_it(file: Path) -> None:
         assert row.worth.best_san == (board.san(best) if best else None)
 
 
-def test_what_is_found_streams(file: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    rows = find(file, Filters(), on_progress=lambda done, total: seen.append((done, total)))
-    assert next(rows).position
-    assert not seen, "the first comes before the portion is done"
-    number = 1 + len(list(rows))
-    assert seen[-1] == (number, number)
-
-
 @pytest.mark.parametrize("filters", [Filters(), Filters(max_q=0.0)])
 def test_a_limit_takes_the_most_visited_positions(any_file: Path, filters: Filters) -> None:
     everything = list(find(any_file, filters))

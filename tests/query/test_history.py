@@ -18,12 +18,10 @@ from graphsearch.position.board import key_text
 from graphsearch.query.history import history
 from graphsearch.query.pv import pv
 from graphsearch.store.ranking import best_move, node_mean
-from graphsearch.store.rewrite import compact
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import RootValues
 
-from ..conftest import sql
 from ..support.positions import after_line
 
 SMALL = SearchParams(minibatch_size=1)
@@ -60,15 +58,6 @@ def test_draws_by_the_game_before_are_not_in_it(small_graph: Path) -> None:
     assert (point.kind, refreshed.kind) == ("search", "refresh")
     assert point.q == node_mean(record)[0]
     assert point.q != result.node.q, "Ng8 is a draw by repetition in this game"
-
-
-def test_it_outlives_pruning_and_the_list_of_runs(small_graph: Path) -> None:
-    before = history(small_graph).points
-    compact(small_graph, min_visits=5)
-    assert history(small_graph).points == before
-    sql(small_graph, "DELETE FROM run")
-    (point,) = history(small_graph).by_run
-    assert (point.kind, point.evaluator, point.q) == (None, None, before[-1].q)
 
 
 def test_the_line_is_of_the_most_visits_and_a_change_of_the_best_move_is_marked(

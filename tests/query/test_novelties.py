@@ -15,7 +15,7 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.base.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError
+from graphsearch.base.errors import CorruptRecordError, InvalidParameterError
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.position.values import cp_of
@@ -160,20 +160,6 @@ def test_novelties_and_popular_mistakes_are_those_counted_by_hand(made: Made, ru
         assert board.san(move.step.move) == move.step.san
 
 
-def test_a_few_visits_judge_no_move_and_only_the_best_one_is_liked(tmp_path: Path) -> None:
-    lines = {"": {"e4": (600, 0.1), "d4": (300, 0.1), "g4": (5, -0.9), "f3": (1, -0.99), "a4": (40, -0.4)}}
-    path, text = graph_file(tmp_path / "a.graph", lines), tmp_path / "games.pgn"
-    text.write_text("".join(f'[Result "*"]\n\n1. {san} *\n\n' for san in ("g4", "f3", "a4") * 3))
-    import_files("pgn", path, [GivenFile(str(text))])
-    found = novelties(path, chess.Board())
-    assert [(move.step.san, move.best.san) for move in found.novelties] == [("e4", "e4")]
-    assert [move.step.san for move in found.popular] == ["a4"]
-    within = novelties(path, chess.Board(), rules=Rules(cp=0))
-    assert [move.step.san for move in within.novelties] == ["e4", "d4"]
-    few = novelties(path, chess.Board(), rules=Rules(move_visits=1))
-    assert {move.step.san for move in few.popular} == {"g4", "f3", "a4"}
-
-
 def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None:
     joined = "Nf3 d5 g3 Nf6"
     path = graph_file(tmp_path / "a.graph", {joined: {"Bg2": (300, 0.1), "c4": (100, 0.1)}})
@@ -187,17 +173,6 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
             least
         )
         assert after_line(" ".join(found.novelties[0].line)).epd() == after_line(joined).epd()
-
-
-def test_what_cannot_be_asked_is_refused_in_one_line(made: Made) -> None:
-    with pytest.raises(UnknownPositionError, match="fewer than 5 imported games"):
-        novelties(made.path, after_line("h4 h5 Rh3"))
-    with pytest.raises(InvalidParameterError, match="a position or a book"):
-        novelties(made.path)
-    with pytest.raises(InvalidParameterError, match="has no book 'white'; it has none"):
-        novelties(made.path, book="white")
-    with pytest.raises(InvalidParameterError, match="share must be from 0 to 1"):
-        novelties(made.path, chess.Board(), rules=Rules(share=2.0))
 
 
 def test_a_move_of_games_that_is_not_legal_is_damage(made: Made, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from graphsearch.exchange.exports import export
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.selection import Selection
 from graphsearch.graph.sweeps.merge import merge
-from graphsearch.position.board import chess960_start, key_text
+from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
 from graphsearch.store.tables.books import books
 from graphsearch.store.verify import verify
@@ -119,11 +119,6 @@ def test_a_likely_reply_without_an_answer_is_a_gap_with_its_weight(graph: Path) 
     assert ("e4", "c5") not in {(*gap.at.line, gap.san) for gap in added(graph, "e4 c5 Nf3").gaps}
 
 
-def test_a_reply_of_the_repertoire_without_an_answer_is_a_gap_however_rare(graph: Path) -> None:
-    found = added(graph, "e4 a6")
-    assert ("a6", 0) in {(gap.san, gap.n) for gap in found.gaps}
-
-
 def test_a_losing_and_an_unsearched_own_move_are_weak_spots(graph: Path) -> None:
     found = added(graph, "e4 c5 d4", "e4 e5 Nf3", "e4 e5 Bc4")
     weak = {(*spot.at.line, spot.move.san): spot.move for spot in found.weak}
@@ -149,19 +144,6 @@ def test_a_repertoire_goes_out_as_pgn_and_comes_in_again(graph: Path, tmp_path: 
     assert load(other, "white").tree.positions.keys() == load(graph, "white").tree.positions.keys()
     assert lines_of(survey(other, "white")) == lines_of(survey(graph, "white"))
     assert pgn_of_repertoire(other, "white") == text
-
-
-def test_lines_from_other_positions_are_games_of_their_own(graph: Path) -> None:
-    start = chess960_start(0)
-    board = start.copy()
-    board.push(next(iter(board.legal_moves)))
-    add_line(graph, "white", board)
-    added(graph, "e4")
-    text = io.StringIO(pgn_of_repertoire(graph, "white"))
-    first, second = chess.pgn.read_game(text), chess.pgn.read_game(text)
-    assert first is not None
-    assert second is not None
-    assert (first.board(), second.board()) == (chess.Board(), start)
 
 
 def test_the_toml_is_a_book_that_keeps_to_the_repertoire(graph: Path, tmp_path: Path) -> None:

@@ -188,31 +188,6 @@ BOARD = chess.Board()
 WRITTEN = (*EDITED, "study_position")
 
 
-def tables_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Returns what the edited tables hold, without the columns that only grow."""
-    growing = {"study": "id, name, pgn, moves", "note": "key, fen, text"}
-    with opened_to_read(path) as connection:
-        return {
-            t: sorted(connection.execute(f"SELECT {growing.get(t, '*')} FROM {t}"))
-            for t in (*EDITED, "study_position")
-        }
-
-
-def test_a_revision_that_was_read_never_comes_back(small_graph: Path) -> None:
-    number = imported(small_graph).studies[0].id
-    seen = change_study(small_graph, number, game=said("one")).revision
-    turn_edit(small_graph, "undo")
-    change_study(small_graph, number, game=said("two"))
-    with pytest.raises(ChangedMeanwhileError):
-        change_study(small_graph, number, game=said("three"), revision=seen)
-    note = write_note(small_graph, BOARD, "one")
-    assert note is not None
-    turn_edit(small_graph, "undo")
-    write_note(small_graph, BOARD, "two")
-    with pytest.raises(ChangedMeanwhileError):
-        write_note(small_graph, BOARD, "three", note.revision)
-
-
 def test_what_another_program_has_changed_is_not_overwritten(small_graph: Path) -> None:
     write_note(small_graph, BOARD, "one")
     with changing(small_graph) as connection:
@@ -235,6 +210,16 @@ def test_a_damaged_log_is_refused(small_graph: Path) -> None:
 
 
 ACTS = st.sampled_from(["note", "erase", "line", "other", "remove", "study", "delete", "undo", "redo"])
+
+
+def tables_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Returns what the edited tables hold, without the columns that only grow."""
+    growing = {"study": "id, name, pgn, moves", "note": "key, fen, text"}
+    with opened_to_read(path) as connection:
+        return {
+            t: sorted(connection.execute(f"SELECT {growing.get(t, '*')} FROM {t}"))
+            for t in (*EDITED, "study_position")
+        }
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)

@@ -341,36 +341,35 @@ class BookTree:
 
     def lengthen(self) -> None:
         """Raises the plies of positions whose shortest path from a root is gone."""
-        fewest: dict[str, int] = {}
-        heap = [(ply_of(self.positions[root].fen), root) for root in self.roots]
-        while heap:
-            ply, key = heapq.heappop(heap)
-            if key not in fewest:
-                fewest[key] = ply
-                for move in self.positions[key].moves.values():
-                    heapq.heappush(heap, (ply + 1, move.child))
+        begins = {root: float(ply_of(self.positions[root].fen)) for root in self.roots}
+        fewest = self._cheapest(begins, lambda position: ((move, 1.0) for move in position.moves.values()))
         longer = [key for key, ply in fewest.items() if ply > self.positions[key].ply]
         for key in longer:
-            self.positions[key].ply = fewest[key]
+            self.positions[key].ply = int(fewest[key])
         self.touch(longer)
 
     def costs(self) -> dict[str, float]:
         """Returns the cost of the cheapest path from a root to every reachable position."""
+        begins = dict.fromkeys(self.roots, 0.0)
+        return self._cheapest(begins, lambda position: self._costs_of(position, self.values(position)))
+
+    def _cheapest(
+        self, begins: Mapping[str, float], steps: Callable[[Position], Iterable[tuple[BookMove, float]]]
+    ) -> dict[str, float]:
+        """Returns the sum of costs on the cheapest path to every position that steps reach from some others.
+
+        Args:
+          begins: the first positions, with what they cost. steps: returns moves and their costs, at least 0.
+        """
         found: dict[str, float] = {}
-        heap = [(self.positions[root].ply, root) for root in self.roots]
-        best = dict.fromkeys(self.roots, 0.0)
+        heap = [(cost, key) for key, cost in begins.items()]
         heapq.heapify(heap)
-        while heap:  # by ply, so that every path to a position is known when it is popped
-            _, key = heapq.heappop(heap)
-            if key in found:
-                continue
-            found[key] = best[key]
-            position = self.positions[key]
-            for move, cost in self._costs_of(position, self.values(position)):
-                child = self.positions[move.child]
-                if best[key] + cost < best.get(child.key, math.inf):
-                    best[child.key] = best[key] + cost
-                    heapq.heappush(heap, (child.ply, child.key))
+        while heap:
+            cost, key = heapq.heappop(heap)
+            if key not in found:
+                found[key] = cost
+                for move, more in steps(self.positions[key]):
+                    heapq.heappush(heap, (cost + more, move.child))
         return found
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
@@ -21,8 +20,6 @@ from ..position.values import WDL, cp_of
 from .protocol import EXTERNAL, OUTSIDE_BATCH, Evaluation, Evaluator, Lines, PositionBatch, checked
 
 KERNEL_CHUNK = 1024  # positions in one batch for kernels: some 20 ms
-# packed positions `[B, 10]`, fullmove numbers `[B]`, and the lines to them, None if the games are unknown
-Positions = tuple[NDArray[np.uint64], NDArray[np.int64], Lines | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +71,12 @@ def assess_boards(evaluator: Evaluator, boards: Iterable[chess.Board]) -> Iterat
     Raises:
       EvaluatorError: if the evaluator fails; all earlier batches have been yielded.
     """
-    rest = iter(boards)
-
-    def read(most: int) -> Positions | None:
-        found = list(islice(rest, most))
+    rest, size = iter(boards), _batch_size(evaluator)
+    while found := list(islice(rest, size)):
         words = np.array([pack_checked(board) for board in found], np.uint64).reshape(-1, POSITION_WORDS)
         numbers = np.array([board.fullmove_number for board in found], np.int64)
         lines = Lines.from_boards(found) if evaluator.wants_lines else None
-        return (words, numbers, lines) if found else None
-
-    return _assess(evaluator, read, lambda: False)
+        yield _evaluate(evaluator, words, numbers, lines)
 
 
 def assess_lines(evaluator: Evaluator, lines: TextLines, on_bad: OnBadLine) -> Iterator[list[Assessment]]:
@@ -96,44 +89,24 @@ def assess_lines(evaluator: Evaluator, lines: TextLines, on_bad: OnBadLine) -> I
       InputFileError: if a line is too long to be text.
       EvaluatorError: if the evaluator fails; all earlier batches have been yielded.
     """
-
-    def read(most: int) -> Positions | None:
-        first, found = lines.read(most)
-        return (*read_lines(found, first, on_bad), None) if found else None
-
-    return _assess(evaluator, read, lines.is_waiting)
+    size = _batch_size(evaluator)
+    while (some := lines.read(size))[1]:
+        first, found = some
+        yield _evaluate(evaluator, *read_lines(found, first, on_bad), None)
 
 
-def _assess(
-    evaluator: Evaluator, read: Callable[[int], Positions | None], is_waiting: Callable[[], bool]
-) -> Iterator[list[Assessment]]:
-    """Yields evaluations in batches.
-
-    The evaluator works on one batch while the caller gets the previous one and the next is read. If `read`
-    has to wait for input, finished evaluations are yielded first.
-
-    Args:
-      read: returns the next positions, from none to a number; None at the end. is_waiting: whether it blocks.
-    """
-    size = max(OUTSIDE_BATCH, evaluator.batch_size) if evaluator.kernel_kind == EXTERNAL else KERNEL_CHUNK
-    ended = False
-    with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
-        pending: Future[list[Assessment]] | None = None
-        while pending or not ended:
-            positions = None
-            if not (ended or (pending and is_waiting())):
-                positions = read(size)
-                ended = positions is None
-            answered = pending.result() if pending else None
-            pending = thread.submit(_evaluate, evaluator, *positions) if positions else None
-            if answered is not None:
-                yield answered
+def _batch_size(evaluator: Evaluator) -> int:
+    return max(OUTSIDE_BATCH, evaluator.batch_size) if evaluator.kernel_kind == EXTERNAL else KERNEL_CHUNK
 
 
 def _evaluate(
     evaluator: Evaluator, words: NDArray[np.uint64], numbers: NDArray[np.int64], lines: Lines | None
 ) -> list[Assessment]:
-    """Returns the evaluations of positions."""
+    """Returns the evaluations of positions.
+
+    Args:
+      words: packed positions `[B, 10]`. numbers: fullmove numbers `[B]`. lines: None if games are unknown.
+    """
     count = len(words)
     offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
     moves = np.zeros(count * MAX_LEGAL_MOVES, np.uint16)

@@ -34,12 +34,10 @@ from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch, accep
 NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM", "FILE.py:CLASS")
 DEFAULT = "builtin"
 Part = Literal["both", "policy", "value"]  # the part of an evaluator that is used
-BOTH: Part = "both"
-POLICY: Part = "policy"
-VALUE: Part = "value"
-# options without effect on the other part
-POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")
-VALUE_OPTIONS = ("nodes", "depth", "value_head")
+PART_OPTIONS: dict[Part, tuple[str, ...]] = {  # without effect on the other part
+    "policy": ("PolicyTemperature", "policy_depth", "policy_head"),
+    "value": ("nodes", "depth", "value_head"),
+}
 SEARCH_OPTIONS = ("PolicyTemperature",)  # in lc0 these are search options
 
 
@@ -194,7 +192,7 @@ def _here(spec: EvaluatorSpec) -> Evaluator:
     made = list[Evaluator]()
     with ExitStack() as stack:
         for part, (kind, name, given) in _parts(spec).items():
-            unused = {POLICY: VALUE_OPTIONS, VALUE: POLICY_OPTIONS, BOTH: ()}[part]
+            unused = [n for other, some in PART_OPTIONS.items() if part not in ("both", other) for n in some]
             options = {option: value for option, value in given.items() if option not in unused}
             source = name if kind is _KINDS["FILE.py"] else name.partition(":")[2]
             make = getattr(import_module(f"..{kind.module}", __name__), kind.name)
@@ -256,7 +254,7 @@ def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
       InvalidParameterError: if no evaluator has an option.
     """
     more = tuple(
-        ("threads" if part == BOTH else f"{part}.threads", str(threads))
+        ("threads" if part == "both" else f"{part}.threads", str(threads))
         for part, (kind, _, options) in _parts(spec).items()
         if "threads" in kind.options and "threads" not in options
     )
@@ -350,12 +348,12 @@ def _names(spec: EvaluatorSpec) -> dict[Part, str]:
     """Returns the evaluator's name of each part."""
     rest = DEFAULT if spec.evaluator is None else spec.evaluator
     if spec.policy is None and spec.value is None:
-        return {BOTH: rest}
+        return {"both": rest}
     if None not in (spec.policy, spec.value, spec.evaluator):
         raise InvalidParameterError("give an evaluator, or a policy and a value, not all three")
     return {
-        POLICY: rest if spec.policy is None else spec.policy,
-        VALUE: rest if spec.value is None else spec.value,
+        "policy": rest if spec.policy is None else spec.policy,
+        "value": rest if spec.value is None else spec.value,
     }
 
 
@@ -393,18 +391,18 @@ def _parts(spec: EvaluatorSpec) -> dict[Part, tuple[_Kind, str, Options]]:
 def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
     """Returns the part that an option is for, and its name without the prefix."""
     prefix, _, name = given.partition(".")
-    for part in (POLICY, VALUE):
+    for part in PART_OPTIONS:
         if prefix == part and name:
             if part not in kinds:
                 raise InvalidParameterError(f"there is no {part} part that could take the option {given}")
             return part, name
     owners = [part for part, kind in kinds.items() if kind.option(given)]
-    for part, options in ((POLICY, POLICY_OPTIONS), (VALUE, VALUE_OPTIONS)):
+    for part, options in PART_OPTIONS.items():
         if len(owners) > 1 and given.lower() in {option.lower() for option in options}:
             return part, given
     if len(owners) > 1:
         raise InvalidParameterError(
-            f"both parts have an option {given}: write {POLICY}.{given} or {VALUE}.{given}"
+            f"both parts have an option {given}: write policy.{given} or value.{given}"
         )
     owners = owners or [part for part, kind in kinds.items() if kind.passes_on] or list(kinds)
     return owners[0], given

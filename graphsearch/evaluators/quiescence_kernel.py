@@ -15,6 +15,7 @@ import numpy as np
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_u16, ctz
 from ..jit.types import Pointer, int64, uint16, uint64
+from ..position import board_kernel as rules
 from ..position.board import (
     BISHOPS,
     BLACK,
@@ -27,26 +28,6 @@ from ..position.board import (
     WHITE,
     BoardTable,
     Position,
-)
-from ..position.board_kernel import (
-    PW,
-    bishop_attacks,
-    clock_of,
-    en_passant_of,
-    from_square,
-    generate_captures,
-    generate_moves,
-    in_check,
-    is_dead,
-    make_move,
-    man_at,
-    piece_at,
-    promotion_of,
-    rook_attacks,
-    side_to_move,
-    sliders_of,
-    to_square,
-    victim_at,
 )
 from ..position.tables import KI, KN, PA
 from ..position.values import FAR, MATE
@@ -78,8 +59,8 @@ def attackers_of(T: BoardTable, s: Position, sq: int64, occupied: uint64) -> uin
     """Returns the men of both sides that attack a square, given the occupied squares."""
     out = T[KN + sq] & s[KNIGHTS] | T[KI + sq] & s[KINGS]
     out |= T[PA + 64 + sq] & s[PAWNS] & s[WHITE] | T[PA + sq] & s[PAWNS] & s[BLACK]
-    out |= rook_attacks(T, sq, occupied) & (s[ROOKS] | s[QUEENS])
-    return out | bishop_attacks(T, sq, occupied) & (s[BISHOPS] | s[QUEENS])
+    out |= rules.rook_attacks(T, sq, occupied) & (s[ROOKS] | s[QUEENS])
+    return out | rules.bishop_attacks(T, sq, occupied) & (s[BISHOPS] | s[QUEENS])
 
 
 @inner
@@ -110,16 +91,16 @@ def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint6
     Args:
       gains: scratch, one word for each capture of the exchange.
     """
-    start, target = from_square(m), to_square(m)
-    side = side_to_move(s)
+    start, target = rules.from_square(m), rules.to_square(m)
+    side = rules.side_to_move(s)
     if (s[WHITE + side] >> U(target)) & ONE:  # castling: king takes own rook
         return int64(0)
-    mover = piece_at(s, start)
-    victim = piece_at(s, target)
+    mover = rules.piece_at(s, start)
+    victim = rules.piece_at(s, target)
     if mover == 0 and victim == 6 and (start & 7) != (target & 7):
         victim = 0
-    put(gains, int64(0), PLAIN_VALUES[victim] + (PROMOTION_GAIN if promotion_of(m) else 0))
-    standing = PLAIN_VALUES[4] if promotion_of(m) else PLAIN_VALUES[mover]
+    put(gains, int64(0), PLAIN_VALUES[victim] + (PROMOTION_GAIN if rules.promotion_of(m) else 0))
+    standing = PLAIN_VALUES[4] if rules.promotion_of(m) else PLAIN_VALUES[mover]
     occupied = (s[WHITE] | s[BLACK]) ^ (ONE << U(start))
     depth = 0
     side = 1 - side
@@ -137,8 +118,8 @@ def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint6
         standing = PLAIN_VALUES[kind]
         occupied ^= nearest_of(own & s[kind], side)
         if kind != 1 and kind != 5:
-            attackers |= rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
-            attackers |= bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])
+            attackers |= rules.rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
+            attackers |= rules.bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])
         side = 1 - side
     while depth > 0:
         put(gains, depth - 1, min(get(gains, depth - 1), -get(gains, depth)))
@@ -149,14 +130,14 @@ def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint6
 @inner
 def capture_gain(s: Position, m: uint16 | int64) -> int64:
     """Returns the value of a move's capture and promotion, for move order; 0 for a quiet move."""
-    target = to_square(m)
+    target = rules.to_square(m)
     gain = int64(0)
-    if (s[BLACK - side_to_move(s)] >> U(target)) & ONE:
-        gain = PLAIN_VALUES[victim_at(s, target)]
-    elif target + 1 == en_passant_of(s) and (s[PAWNS] >> U(from_square(m))) & ONE:
+    if (s[BLACK - rules.side_to_move(s)] >> U(target)) & ONE:
+        gain = PLAIN_VALUES[rules.victim_at(s, target)]
+    elif target + 1 == rules.en_passant_of(s) and (s[PAWNS] >> U(rules.from_square(m))) & ONE:
         gain = PLAIN_VALUES[0]
-    if promotion_of(m):
-        gain += PROMOTION_GAIN if promotion_of(m) == 4 else -PLAIN_VALUES[5]
+    if rules.promotion_of(m):
+        gain += PROMOTION_GAIN if rules.promotion_of(m) == 4 else -PLAIN_VALUES[5]
     return gain
 
 
@@ -172,8 +153,8 @@ def order_key(s: Position, m: uint16, gain: int64) -> uint64:
 
     The squares are in the side to move's view, so a position and its colour flip are searched alike.
     """
-    kind = man_at(s, from_square(m))
-    return (U(gain * 8 - kind + BIAS) << ORDER_AT) | (U(flip_move(m, side_to_move(s))) << LISTED_AT)
+    kind = rules.man_at(s, rules.from_square(m))
+    return (U(gain * 8 - kind + BIAS) << ORDER_AT) | (U(flip_move(m, rules.side_to_move(s))) << LISTED_AT)
 
 
 @inner
@@ -198,19 +179,19 @@ def has_legal_move(T: BoardTable, s: Position, moves: Pointer[uint16], pinned: u
     knights = s[KNIGHTS] & us & ~pinned
     if knights and T[KN + ctz(knights)] & ~us:
         return True
-    return generate_moves(T, s, moves) > 0
+    return rules.generate_moves(T, s, moves) > 0
 
 
 # -------------------------------------------------------------------------------- the search
 DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of alpha
 
 # A frame: the position, the end of its best line, the state of its loop, its list of moves.
-LEAF = PW
+LEAF = rules.PW
 # int64: as plain ints each value would compile its own version of `get` and `put`
-ALPHA, BETA, BEST = int64(2 * PW), int64(2 * PW + 1), int64(2 * PW + 2)
-NEXT, COUNT = 2 * PW + 3, 2 * PW + 4
-KEPT = 2 * PW + 5  # owned by the static evaluation; 0 in a new frame
-LIST = 2 * PW + 6
+ALPHA, BETA, BEST = int64(2 * rules.PW), int64(2 * rules.PW + 1), int64(2 * rules.PW + 2)
+NEXT, COUNT = 2 * rules.PW + 3, 2 * rules.PW + 4
+KEPT = 2 * rules.PW + 5  # owned by the static evaluation; 0 in a new frame
+LIST = 2 * rules.PW + 6
 FRAME_WORDS = LIST + 256
 MAX_PLY = 16  # from the first ply of a search
 FRAMES = MAX_PLY + 3
@@ -244,10 +225,10 @@ def copy_words(source: Pointer[uint64], target: Pointer[uint64], n: int64) -> No
 @inner
 def expand_all(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], ply: int64) -> None:
     """Lists every move of a frame; in mate or stalemate sets its best score."""
-    n = generate_moves(T, frame, moves)
+    n = rules.generate_moves(T, frame, moves)
     best = int64(-FAR)
     if n == 0:
-        best = ply - MATE if in_check(T, frame) else int64(0)
+        best = ply - MATE if rules.in_check(T, frame) else int64(0)
     put(frame, BEST, best)
     put(frame, ALPHA, max(best, get(frame, ALPHA)))
     for i in range(n):
@@ -260,16 +241,16 @@ def expand_captures(
     T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16], best: int64, exact: bool
 ) -> None:
     """Lists the captures to try in a frame with static score `best`; in stalemate sets its score to 0."""
-    stm = side_to_move(frame)
-    _, pinned = sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
+    stm = rules.side_to_move(frame)
+    _, pinned = rules.sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
     alpha = max(best, get(frame, ALPHA))
     floor = int64(0) if exact else alpha - best - DELTA_MARGIN
     listed = int64(0)
     victims = worth_taking(frame, frame[BLACK - stm], floor)
-    for i in range(generate_captures(T, frame, victims, pinned, moves)):
+    for i in range(rules.generate_captures(T, frame, victims, pinned, moves)):
         gain = capture_gain(frame, moves[i])
         if gain > floor:
-            kind = man_at(frame, from_square(moves[i]))
+            kind = rules.man_at(frame, rules.from_square(moves[i]))
             is_doubtful = PLAIN_VALUES[kind] > gain and kind != 5
             word = order_key(frame, moves[i], gain)
             frame[LIST + listed] = word | DOUBTFUL if is_doubtful else word
@@ -284,10 +265,10 @@ def expand_captures(
 @inner
 def is_stalemate(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16]) -> bool:
     """Returns whether the side to move has no legal move and is not in check."""
-    if in_check(T, frame):
+    if rules.in_check(T, frame):
         return False
-    stm = side_to_move(frame)
-    _, pinned = sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
+    stm = rules.side_to_move(frame)
+    _, pinned = rules.sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
     return not has_legal_move(T, frame, moves, pinned, stm)
 
 
@@ -298,7 +279,7 @@ def value_at_limit(T: BoardTable, s: Position, ply: int64, moves: Pointer[uint16
     Args:
       ply: from which a mate counts. moves: scratch for a move list.
     """
-    if in_check(T, s) and generate_moves(T, s, moves) == 0:
+    if rules.in_check(T, s) and rules.generate_moves(T, s, moves) == 0:
         return ply - MATE
     return int64(0)
 
@@ -311,7 +292,7 @@ def close_frame(frame: Pointer[uint64], child: Position, keeps_leaf: bool) -> No
         return
     put(frame, BEST, score)
     if keeps_leaf:
-        copy_words(adv(child, LEAF), adv(frame, LEAF), PW)
+        copy_words(adv(child, LEAF), adv(frame, LEAF), rules.PW)
     if score > get(frame, ALPHA):
         put(frame, ALPHA, score)
         if score >= get(frame, BETA):
@@ -350,11 +331,11 @@ def quiescence_over(
         moves = as_u16(adv(stack, MOVES))
         frame[NEXT] = ZERO
         frame[COUNT] = ZERO
-        if is_dead(frame):
+        if rules.is_dead(frame):
             put(frame, BEST, int64(0))
-        elif exact and clock_of(frame) >= CLOCK_DRAW:
+        elif exact and rules.clock_of(frame) >= CLOCK_DRAW:
             put(frame, BEST, value_at_limit(T, frame, above, moves))
-        elif above < MAX_PLY and in_check(T, frame):
+        elif above < MAX_PLY and rules.in_check(T, frame):
             expand_all(T, frame, moves, above)
         else:
             best = static_at(T, weights, stack, ply, area)
@@ -390,16 +371,16 @@ def quiescence_over(
             if fresh:
                 nodes += 1
                 if keeps_leaf:
-                    copy_words(frame, adv(frame, LEAF), PW)
+                    copy_words(frame, adv(frame, LEAF), rules.PW)
                 open_frame(T, weights, stack, ply, area, ply - first)
                 fresh = False
             if frame[NEXT] < frame[COUNT]:
                 word = take_best(frame)
-                move = flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), side_to_move(frame))
+                move = flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), rules.side_to_move(frame))
                 if word & DOUBTFUL and exchange(T, frame, move, adv(stack, MOVES)) < 0:
                     continue
                 child = adv(frame, FRAME_WORDS)
-                make_move(T, frame, child, move)
+                rules.make_move(T, frame, child, move)
                 child[KEPT] = ZERO
                 put(child, ALPHA, -get(frame, BETA))
                 put(child, BETA, -get(frame, ALPHA))

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ..base.errors import InvalidPositionError, UnusableFileError
 from ..base.limits import FEN, LINE, PIECE, long_line, shortened, size_text
-from ..base.system import is_readable
 from .board import CHESS960_STARTS, POSITION_WORDS, board_of, check, chess960_start, pack_checked
 
 START_WORD = "startpos"
@@ -474,13 +473,6 @@ class TextLines:
                 raise long_line(self._name, number)
         self._number, self._lines = first + len(found), self._lines[most:]
         return first, found
-
-    def is_waiting(self) -> bool:
-        """Returns whether `read` may block: no line is buffered, and the file has no data ready."""
-        try:
-            return not (self._lines or self._ended or is_readable(self._file.fileno()))
-        except (OSError, ValueError):  # the system does not know the file
-            return False
 
     def _read(self) -> None:
         piece = self._file.read1(PIECE)

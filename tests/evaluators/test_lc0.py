@@ -20,8 +20,7 @@ from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0 import evaluator as module
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
-from graphsearch.evaluators.lc0.planes import input_planes
-from graphsearch.evaluators.lc0.policy import output_indices
+from graphsearch.evaluators.lc0.planes import input_planes, output_indices
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from tests.conftest import Cli, shared_data
 from tests.support.attention import Definition, softmax

@@ -22,8 +22,12 @@ from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
-from graphsearch.evaluators.lc0.planes import input_planes, planes_and_transforms
-from graphsearch.evaluators.lc0.policy import output_indices, policy_moves
+from graphsearch.evaluators.lc0.planes import (
+    input_planes,
+    output_indices,
+    planes_and_transforms,
+    policy_moves,
+)
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
 from graphsearch.store.provenance import EvaluatorIdentity

@@ -35,6 +35,7 @@ import numpy as np
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, adv, as_f32, as_i8, as_i16, as_i64, ctz, popc
 from ...jit.types import Pointer, float32, float64, int8, int16, int32, int64, uint16, uint64
+from ...position import board_kernel as rules
 from ...position.board import (
     BISHOPS,
     BLACK,
@@ -47,38 +48,10 @@ from ...position.board import (
     BoardTable,
     Position,
 )
-from ...position.board_kernel import (
-    FILE_A,
-    FILE_H,
-    PW,
-    CheckMasks,
-    bishop_attacks,
-    check_masks,
-    from_square,
-    in_check,
-    landing_of,
-    make_move,
-    man_at,
-    may_check,
-    promotion_of,
-    rook_attacks,
-    side_to_move,
-    to_square,
-)
 from ...position.tables import KI, KN, PA
 from ...position.values import FAR, LEAST_WON
+from .. import quiescence_kernel as quiescence
 from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
-from ..quiescence_kernel import (
-    FRAME_WORDS,
-    FRAMES,
-    KEPT,
-    STACK_WORDS,
-    capture_gain,
-    exchange,
-    get,
-    put,
-    quiescence_over,
-)
 from . import layout
 
 
@@ -148,8 +121,8 @@ BUCKETS = np.array(layout.BUCKET_OF_KING, np.int64)
 def pawn_attacks(pawns: uint64, side: int64) -> uint64:
     """Returns the squares that pawns of a side attack."""
     if side == 0:
-        return ((pawns & ~FILE_A) << U(7)) | ((pawns & ~FILE_H) << U(9))
-    return ((pawns & ~FILE_A) >> U(9)) | ((pawns & ~FILE_H) >> U(7))
+        return ((pawns & ~rules.FILE_A) << U(7)) | ((pawns & ~rules.FILE_H) << U(9))
+    return ((pawns & ~rules.FILE_A) >> U(9)) | ((pawns & ~rules.FILE_H) >> U(7))
 
 
 class Attacks(NamedTuple):
@@ -170,8 +143,8 @@ def attacks_from(T: BoardTable, kind: int64, square: int64, occupied: uint64) ->
         return ZERO
     lines = ZERO
     if kind != ROOKS:
-        lines = bishop_attacks(T, square, occupied)
-    return lines if kind == BISHOPS else lines | rook_attacks(T, square, occupied)
+        lines = rules.bishop_attacks(T, square, occupied)
+    return lines if kind == BISHOPS else lines | rules.rook_attacks(T, square, occupied)
 
 
 @inner
@@ -297,8 +270,8 @@ def list_features(s: Position, seen: Seen, side: int64, out: Pointer[int64]) -> 
 # --------------------------------------------------------------------------- sums of a frame
 CAME, LEFT, VIEW = 0, MOST_FEATURES, 2 * MOST_FEATURES
 SEEN = 3 * MOST_FEATURES
-SUMS = (SEEN + 3 * FRAMES + 7) // 8 * 8
-SUMS_WORDS = SUMS + FRAMES * 2 * layout.MOST_WIDTH // 4
+SUMS = (SEEN + 3 * quiescence.FRAMES + 7) // 8 * 8
+SUMS_WORDS = SUMS + quiescence.FRAMES * 2 * layout.MOST_WIDTH // 4
 MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
 
 
@@ -366,12 +339,12 @@ def sum_frame(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
 ) -> None:
     """Writes the sums of both views of the frame at a ply; the caller then sets the frame's word `KEPT`."""
-    s, kept = adv(stack, ply * FRAME_WORDS), adv(area, SEEN + 3 * ply)
+    s, kept = adv(stack, ply * quiescence.FRAME_WORDS), adv(area, SEEN + 3 * ply)
     kept[0], kept[1], kept[2] = seen.attacked, seen.cheaply, seen.defended
     below = ply - 1
-    while below >= 0 and not stack[below * FRAME_WORDS + KEPT]:
+    while below >= 0 and not stack[below * quiescence.FRAME_WORDS + quiescence.KEPT]:
         below -= 1
-    base = adv(stack, max(below, int64(0)) * FRAME_WORDS)
+    base = adv(stack, max(below, int64(0)) * quiescence.FRAME_WORDS)
     came, left, view = as_i64(area), as_i64(adv(area, int64(LEFT))), as_i64(adv(area, int64(VIEW)))
     n, m = int64(0), int64(MOST_CHANGES)
     if below >= 0:
@@ -485,12 +458,12 @@ def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64
         worth |= s[ROOKS]
     pieces = s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS]
     worth |= pieces if kind == PAWNS else pieces & ~theirs
-    worth &= s[BLACK - side_to_move(s)]
+    worth &= s[BLACK - rules.side_to_move(s)]
     if not worth:
         return False
-    start, target, occupied = from_square(m), to_square(m), s[WHITE] | s[BLACK]
+    start, target, occupied = rules.from_square(m), rules.to_square(m), s[WHITE] | s[BLACK]
     if kind == PAWNS:
-        pawns = PA + 64 * side_to_move(s)
+        pawns = PA + 64 * rules.side_to_move(s)
         return (T[pawns + target] & ~T[pawns + start] & worth) != ZERO
     before = attacks_from(T, kind, start, occupied)
     after = attacks_from(T, kind, target, occupied & ~(ONE << U(start)))
@@ -503,7 +476,7 @@ def kind_of_move(
     s: Position,
     m: uint16,
     theirs: uint64,
-    masks: CheckMasks,
+    masks: rules.CheckMasks,
     child: Position,
     gains: Pointer[uint64],
 ) -> int64:
@@ -515,24 +488,24 @@ def kind_of_move(
       theirs: the squares that the other side attacks. masks: `check_masks` of the position.
       child: scratch for a position. gains: scratch for an exchange.
     """
-    captures = (s[BLACK - side_to_move(s)] >> U(to_square(m))) & ONE
+    captures = (s[BLACK - rules.side_to_move(s)] >> U(rules.to_square(m))) & ONE
     out = int64(captures) * CAPTURE
-    if may_check(s, masks, m):
-        make_move(T, s, child, m)
-        out += int64(in_check(T, child)) * CHECK
-    if promotion_of(m):
-        return out + PROMOTION + 4 * (promotion_of(m) - 1)
+    if rules.may_check(s, masks, m):
+        rules.make_move(T, s, child, m)
+        out += int64(rules.in_check(T, child)) * CHECK
+    if rules.promotion_of(m):
+        return out + PROMOTION + 4 * (rules.promotion_of(m) - 1)
     out += THREAT * int64(threatens(T, s, m, mover_of(s, m), theirs))
     won = int64(0)
-    if capture_gain(s, m) != 0 or (theirs >> U(to_square(m))) & ONE:
-        won = exchange(T, s, m, gains)
+    if quiescence.capture_gain(s, m) != 0 or (theirs >> U(rules.to_square(m))) & ONE:
+        won = quiescence.exchange(T, s, m, gains)
     return out + EXCHANGE * (int64(0) if won < 0 else (int64(2) if won > 0 else int64(1)))
 
 
 @inner
 def mover_of(s: Position, m: uint16) -> int64:
     """Returns the kind of the moving man."""
-    return man_at(s, from_square(m))
+    return rules.man_at(s, rules.from_square(m))
 
 
 UNKNOWN = 1 << 62  # a product that is not computed yet
@@ -584,21 +557,21 @@ def write_logits(
     products = as_i64(adv(work, int64(PRODUCTS)))
     for i in range(layout.CLASSES):
         products[i] = UNKNOWN
-    masks = check_masks(T, s)
-    turn = turn_of(s, side_to_move(s))
+    masks = rules.check_masks(T, s)
+    turn = turn_of(s, rules.side_to_move(s))
     start, left = int64(-1), int64(0)
     for i in range(n):
         m = moves[i]
         piece = mover_of(s, m)
-        if from_square(m) != start:  # the moves of one piece are mostly adjacent
-            start = from_square(m)
+        if rules.from_square(m) != start:  # the moves of one piece are mostly adjacent
+            start = rules.from_square(m)
             left = product(weights, int64(layout.FROM), place_of(piece, start, turn), hidden)
         kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))
         at = piece * layout.KINDS_OF_MOVES + kind
         if products[at] == UNKNOWN:
             products[at] = product(weights, int64(layout.CLASS), at, hidden)
         total = left + products[at]
-        total += product(weights, int64(layout.TO), place_of(piece, landing_of(s, m), turn), hidden)
+        total += product(weights, int64(layout.TO), place_of(piece, rules.landing_of(s, m), turn), hidden)
         logits[i] = float32(float64(plain[at]) + unit * float64(total))
 
 
@@ -611,7 +584,7 @@ WORK = SUMS_WORDS
 POLICY = WORK + VALUE_WORDS
 FEATURES = POLICY + WORK_WORDS
 AREA_WORDS = FEATURES + MOST_FEATURES
-SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
+SCRATCH_WORDS = quiescence.STACK_WORDS + AREA_WORDS
 
 
 @inner
@@ -622,15 +595,15 @@ def value_at(
 
     It stores its score in the frame: in thousandths of a pawn, never a mate's.
     """
-    s = adv(stack, ply * FRAME_WORDS)
-    stm = side_to_move(s)
+    s = adv(stack, ply * quiescence.FRAME_WORDS)
+    stm = rules.side_to_move(s)
     sum_frame(weights, stack, ply, seen, area)
     own, other = sums_at(weights, area, ply, stm), sums_at(weights, area, ply, 1 - stm)
     value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
     score = bare_king_score(s)
     if score == 0:
         score = int64(min(max(value.score * layout.SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
-    put(s, KEPT, score)
+    quiescence.put(s, quiescence.KEPT, score)
     return value
 
 
@@ -639,14 +612,14 @@ def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
     """Returns the score of the position in a frame, computed once per frame."""
-    s = adv(stack, ply * FRAME_WORDS)
-    if not s[KEPT]:
+    s = adv(stack, ply * quiescence.FRAME_WORDS)
+    if not s[quiescence.KEPT]:
         seen = seen_of(s, attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1)))
         value_at(weights, stack, ply, seen, area)
-    return get(s, KEPT)
+    return quiescence.get(s, quiescence.KEPT)
 
 
-search = quiescence_over(static_at)
+search = quiescence.quiescence_over(static_at)
 
 
 @inner
@@ -668,13 +641,13 @@ def evaluate_position(
       priors: float32[n] out; sums to 1, each above 0.
       scratch: uint64[SCRATCH_WORDS], work area.
     """
-    stack, area = scratch, adv(scratch, int64(STACK_WORDS))
+    stack, area = scratch, adv(scratch, int64(quiescence.STACK_WORDS))
     white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
-    stm, seen, features = side_to_move(s), seen_of(s, white, black), as_i64(adv(area, int64(FEATURES)))
+    stm, seen, features = rules.side_to_move(s), seen_of(s, white, black), as_i64(adv(area, int64(FEATURES)))
     listed = list_features(s, seen, stm, features)
     theirs = white.every if stm else black.every
     write_logits(T, weights, s, moves, n, theirs, features, listed, adv(area, int64(POLICY)), priors)
-    for i in range(PW):
+    for i in range(rules.PW):
         stack[i] = s[i]
     value = value_at(weights, stack, int64(0), seen, area)
     score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR))

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...base.errors import EvaluatorError
 from . import weights as at
-from .planes import PLANES, SQUARES
-from .policy import POLICY_SIZE, attention_outputs, convolution_outputs, reach_map
+from .planes import PLANES, POLICY_SIZE, SQUARES, attention_outputs, convolution_outputs, reach_map
 from .weights import ANOTHER, Floats, Form, Message, WireError, finite, needed, read_file, read_numbers
 
 if TYPE_CHECKING:
@@ -93,17 +92,7 @@ EPSILON = 1e-5  # of batch normalisation
 RELATIVE = {10: "rpe_q", 11: "rpe_k", 12: "rpe_v"}
 
 
-def encoder_alpha(encoders: int) -> float:
-    """Returns the factor of an encoder's residual branches (DeepNorm).
-
-    >>> encoder_alpha(8)
-    0.5
-    """
-    return float((2 * encoders) ** -0.25)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(NamedTuple):
     """What the encoders of a stack share: `alpha` scales their branches, `epsilon` is of their norms."""
 
     heads: int
@@ -339,7 +328,7 @@ class Converter:
             flow, width = self._dense("/body/dense", rows, weights, (25, 26), width)
         self._has(width)
         stack = weights.messages(at.ENCODER)
-        alpha = encoder_alpha(max(1, len(stack)))
+        alpha = (2 * max(1, len(stack))) ** -0.25  # of residual branches (DeepNorm)
         flow = self._active("/body/embedding", flow)
         if is_dense:
             flow = self._norm("/body/norm", flow, weights, (39, 40), width, EMBEDDING_EPSILON)

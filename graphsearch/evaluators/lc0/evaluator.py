@@ -18,8 +18,7 @@ from ..protocol import Evaluation, Evaluator, PositionBatch
 from ..uci.program import network_bytes
 from .convert import PLANES_NAME, POLICY_HEAD, POLICY_NAME, VALUE_HEAD, VALUE_NAME, WDL_NAME, read_network
 from .exported import read_exported
-from .planes import HISTORY_FILL, planes_and_transforms, turned_back
-from .policy import priors
+from .planes import HISTORY_FILL, planes_and_transforms, priors, turned_back
 from .weights import needed
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature

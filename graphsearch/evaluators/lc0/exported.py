@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from ...base.errors import EvaluatorError
 from ...base.limits import ACTIVATIONS, shortened
 from .convert import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, Model
-from .planes import PLANES
-from .policy import POLICY_SIZE
+from .planes import PLANES, POLICY_SIZE
 from .weights import CLASSICAL_INPUT, needed
 
 if TYPE_CHECKING:

@@ -261,7 +261,12 @@ def read_file(data: bytes, name: str) -> tuple[Form, Message]:
             f"{name} is not an Lc0 network: expected a .pb.gz file with the magic number {MAGIC:#x},"
             f" found {found}"
         )
-    _check_version(net.message(3), name)
+    version = tuple(net.message(3).number(key) for key in (1, 2, 3))
+    if version[:2] > KNOWN_VERSION and version != PLACEHOLDER_VERSION:
+        raise EvaluatorError(
+            f"{name} needs lc0 {'.'.join(map(str, version))} or later; expected a format of at most lc0"
+            f" {'.'.join(map(str, KNOWN_VERSION))}; use an older network, or a later graphsearch"
+        )
     weights = net.message(10)
     return read_form(net.message(4), weights, name), weights
 
@@ -278,12 +283,3 @@ def _decompressed(data: bytes, name: str) -> bytes:
         raise EvaluatorError(
             f"{name} is damaged: expected a whole gzip file ({error}); download it again"
         ) from None
-
-
-def _check_version(version: Message, name: str) -> None:
-    needed = (version.number(1), version.number(2), version.number(3))
-    if needed[:2] > KNOWN_VERSION and needed != PLACEHOLDER_VERSION:
-        raise EvaluatorError(
-            f"{name} needs lc0 {'.'.join(map(str, needed))} or later; expected a format of at most lc0"
-            f" {'.'.join(map(str, KNOWN_VERSION))}; use an older network, or a later graphsearch"
-        )

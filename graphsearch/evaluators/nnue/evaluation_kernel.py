@@ -54,27 +54,9 @@ from ...position.board import (
 )
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.values import FAR, LEAST_WON
+from .. import quiescence_kernel as quiescence
 from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
-from ..builtin.evaluation_kernel import (
-    MOST_FEATURES,
-    WORK_WORDS,
-    attacks_of,
-    change_rows,
-    list_features,
-    seen_of,
-    write_logits,
-)
-from ..quiescence_kernel import (
-    COUNT,
-    FRAME_WORDS,
-    LIST,
-    NEXT,
-    STACK_WORDS,
-    copy_words,
-    flip_move,
-    quiescence_over,
-    take_best,
-)
+from ..builtin import evaluation_kernel as builtin
 from . import layout
 
 
@@ -151,10 +133,10 @@ def change_view(
     see(adv(men, GONE), gone, side, king, left)
     width, words = int64(weights[layout.WIDTH]), int64(weights[layout.ROW_WORDS])
     rows = adv(weights, int64(weights[layout.ROWS_AT]))
-    change_rows(width, 4 * words, as_i16(rows), as_i16(base), came, come, left, gone, as_i16(out))
+    builtin.change_rows(width, 4 * words, as_i16(rows), as_i16(base), came, come, left, gone, as_i16(out))
     at = width >> 2
     more, first, last = as_i32(adv(rows, at)), as_i32(adv(base, at)), as_i32(adv(out, at))
-    change_rows(int64(layout.STACKS), 2 * words, more, first, came, come, left, gone, last)
+    builtin.change_rows(int64(layout.STACKS), 2 * words, more, first, came, come, left, gone, last)
 
 
 @inner
@@ -333,7 +315,7 @@ def network_score(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
     """Returns the network's score of a frame's position in thousandths of a pawn, for the side to move."""
-    frame = adv(stack, ply * FRAME_WORDS)
+    frame = adv(stack, ply * quiescence.FRAME_WORDS)
     stm = side_to_move(frame)
     value = output(
         weights,
@@ -351,11 +333,11 @@ def static_at(
 ) -> int64:
     """Returns `network_score` of a frame's position, or its `bare_king_score`; adds to the accumulators."""
     score = network_score(weights, stack, ply, area)
-    bare = bare_king_score(adv(stack, ply * FRAME_WORDS))
+    bare = bare_king_score(adv(stack, ply * quiescence.FRAME_WORDS))
     return bare if bare else min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
 
 
-search = quiescence_over(static_at)
+search = quiescence.quiescence_over(static_at)
 
 
 # ---------------------------------------------------------------------------- the evaluation
@@ -368,16 +350,16 @@ FLIP_1, FLIP_2, FLIP_4 = U(0x5555555555555555), U(0x3333333333333333), U(0x0F0F0
 SEEN_AT = U(32)  # shift of the logit in a word; below it the squares, seen by the side to move, and the index
 
 # Offsets in the policy area: features, logits, the policy network's work area
-OWN, RAW, WORK = 0, MOST_FEATURES, MOST_FEATURES + 128
-POLICY_WORDS = WORK + WORK_WORDS
+OWN, RAW, WORK = 0, builtin.MOST_FEATURES, builtin.MOST_FEATURES + 128
+POLICY_WORDS = WORK + builtin.WORK_WORDS
 
 # Offsets in the work area: the search's stack, the order of the moves, the policy area, the order of the
 # replies, the replies, the moves, each move's score, drop and logit; last the search's area, whose size
 # depends on the width
-ORDER = STACK_WORDS
-POLICY = ORDER + FRAME_WORDS
+ORDER = quiescence.STACK_WORDS
+POLICY = ORDER + quiescence.FRAME_WORDS
 REPLY_ORDER = POLICY + POLICY_WORDS
-REPLIES = REPLY_ORDER + FRAME_WORDS
+REPLIES = REPLY_ORDER + quiescence.FRAME_WORDS
 ROOT_MOVES = REPLIES + 64
 SCORES = ROOT_MOVES + 64
 DROPS = SCORES + 256
@@ -402,17 +384,19 @@ def order_by_policy(
 ) -> None:
     """Fills the list of `order` with a word per move: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
     stm = side_to_move(s)
-    white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
+    white, black = builtin.attacks_of(T, s, int64(0)), builtin.attacks_of(T, s, int64(1))
     own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
-    listed = list_features(s, seen_of(s, white, black), stm, own)
+    listed = builtin.list_features(s, builtin.seen_of(s, white, black), stm, own)
     theirs = white.every if stm else black.every
     network, work = adv(weights, weights[layout.POLICY_NETWORK_AT]), adv(area, int64(WORK))
-    write_logits(T, network, s, moves, n, theirs, own, listed, work, logits)
+    builtin.write_logits(T, network, s, moves, n, theirs, own, listed, work, logits)
     for i in range(n):
         seen = U(int64(logits[i] * LOGIT_UNIT) + LOGIT_BIAS)
-        order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], stm)) << U(16)) | U(i)
-    order[NEXT] = ZERO
-    order[COUNT] = U(n)
+        order[quiescence.LIST + i] = (
+            (seen << SEEN_AT) | (U(quiescence.flip_move(moves[i], stm)) << U(16)) | U(i)
+        )
+    order[quiescence.NEXT] = ZERO
+    order[quiescence.COUNT] = U(n)
 
 
 @inner
@@ -444,8 +428,8 @@ def score_below(
     beta: int64,
 ) -> int64:
     """Returns the quiescence score after a move of the frame at a ply, seen by the side that makes it."""
-    child = adv(stack, (ply + 1) * FRAME_WORDS)
-    make_move(T, adv(stack, ply * FRAME_WORDS), child, move)
+    child = adv(stack, (ply + 1) * quiescence.FRAME_WORDS)
+    make_move(T, adv(stack, ply * quiescence.FRAME_WORDS), child, move)
     return -search(T, weights, stack, adv(stack, AREA), ply + 1, -beta, -alpha)
 
 
@@ -460,11 +444,11 @@ def score_moves(
     order, scores, drops = adv(scratch, ORDER), scores_of(scratch), drops_of(scratch)
     order_by_policy(T, weights, scratch, moves, n, order, adv(scratch, POLICY))
     for k in range(n):
-        scratch[LOGITS + k] = order[LIST + k] >> SEEN_AT
+        scratch[LOGITS + k] = order[quiescence.LIST + k] >> SEEN_AT
         scores[k], drops[k] = UNSEEN, UNVERIFIED
     best = int64(-FAR)
     for _ in range(min(n, weights[layout.SEEN_MOVES])):
-        at = index_in(take_best(order))
+        at = index_in(quiescence.take_best(order))
         score = score_below(
             T, weights, scratch, int64(0), moves[at], best - weights[layout.LIMIT], int64(FAR)
         )
@@ -483,7 +467,7 @@ def refuted(
       first: the move's score before the replies; the result is at most RISE above it.
     """
     order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
-    child = adv(scratch, FRAME_WORDS)
+    child = adv(scratch, quiescence.FRAME_WORDS)
     make_move(T, scratch, child, move)
     n = generate_moves(T, child, replies)
     order_by_policy(T, weights, child, replies, n, order, adv(scratch, POLICY))
@@ -491,7 +475,7 @@ def refuted(
     for _ in range(min(n, weights[layout.SEEN_REPLIES])):
         if score <= least:
             break
-        reply = replies[index_in(take_best(order))]
+        reply = replies[index_in(quiescence.take_best(order))]
         score = min(score, -score_below(T, weights, scratch, int64(1), reply, -score, -least))
     return score
 
@@ -504,8 +488,8 @@ def best_unverified(scratch: Pointer[uint64]) -> int64:
     """
     order, scores, drops = adv(scratch, ORDER), scores_of(scratch), drops_of(scratch)
     best, at = UNSEEN, int64(-1)
-    for j in range(int64(order[NEXT])):
-        i = index_in(order[LIST + j])
+    for j in range(int64(order[quiescence.NEXT])):
+        i = index_in(order[quiescence.LIST + j])
         if drops[i] == UNVERIFIED and scores[i] > best:
             best, at = scores[i], i
     return at
@@ -548,7 +532,7 @@ def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[u
     It copies the key unchanged; nothing here reads it.
     """
     seen = as_u16(adv(scratch, ROOT_MOVES))
-    copy_words(s, scratch, PW)
+    quiescence.copy_words(s, scratch, PW)
     flip = int64(0)
     king = king_of(s, side_to_move(s))
     if king & 7 < 4 and (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS) == ZERO:

@@ -39,7 +39,12 @@ def find_program(text: str) -> Program:
     Raises:
       EvaluatorError: if the file does not exist or is not executable.
     """
-    words = _split(text)
+    try:
+        words = command_words(text, Path(text).expanduser())
+    except ValueError as error:
+        raise EvaluatorError(f"the command {text!r} cannot be read: {error}") from None
+    if not words:
+        raise EvaluatorError("uci: needs the name or the path of an engine, such as uci:stockfish")
     name, arguments = words[0], tuple(words[1:])
     if Path(name).name != name:
         path = Path(name).expanduser()
@@ -69,16 +74,6 @@ def command_words(text: str, whole: Path) -> list[str]:
       ValueError: if a quotation mark is missing.
     """
     return [text] if Path(text).name != text and whole.is_file() else split_command(text)
-
-
-def _split(text: str) -> list[str]:
-    try:
-        words = command_words(text, Path(text).expanduser())
-    except ValueError as error:
-        raise EvaluatorError(f"the command {text!r} cannot be read: {error}") from None
-    if not words:
-        raise EvaluatorError("uci: needs the name or the path of an engine, such as uci:stockfish")
-    return words
 
 
 def network_bytes(path: str | os.PathLike[str]) -> bytes:

@@ -112,7 +112,8 @@ def _evaluate(
     moves = np.zeros(count * MAX_LEGAL_MOVES, np.uint16)
     list_all(load_tables(), words.reshape(-1), offsets, moves, kinds)
     if lines is None and evaluator.wants_lines:
-        lines = Lines.alone(words)
+        lines = Lines.unknown(count)
+        lines.words[:, 0] = words
     going = kinds == NOT_TERMINAL
     batch = PositionBatch(words, moves[: offsets[-1]], offsets, lines).rows(going)
     found = checked(batch, evaluator.evaluate(batch)) if len(batch) else Evaluation.of_parts([])

@@ -51,12 +51,6 @@ def distance(a: int64, b: int64) -> int64:
 
 
 @inner
-def drawn_share(score: int64) -> float64:
-    """Returns the share of `bare_king_score` that counts as drawn, in [0, MOST_DRAWN]."""
-    return MOST_DRAWN * float64(LEAST_MATE - 1 - abs(score)) / WON_RANGE
-
-
-@inner
 def bare_king_score(s: Position) -> int64:
     """Returns the score of a position without pawns where one side has a king alone and the other can mate.
 
@@ -128,12 +122,12 @@ def value_of_score(win: float64, loss: float64, score: int64) -> tuple[float32, 
 
     Args:
       score: in thousandths of a pawn; a mate score gets no drawn share, that of an ending against a bare king
-        its own (`drawn_share`).
+        its own.
     """
     if abs(score) >= LEAST_MATE:
         return value_of(win, loss)
     if abs(score) >= LEAST_WON:
-        won = 1.0 - drawn_share(score)
+        won = 1.0 - MOST_DRAWN * float64(LEAST_MATE - 1 - abs(score)) / WON_RANGE
         return value_of(won, 0.0) if score > 0 else value_of(0.0, won)
     certain = 1.0 - MOST_DOUBT * (win - loss) ** 2 * math.exp(-abs(score) / DOUBT_LENGTH)
     return value_of(win * certain, loss) if win > loss else value_of(win, loss * certain)

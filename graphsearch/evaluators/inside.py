@@ -14,7 +14,6 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -106,8 +105,7 @@ class EvaluationThreads:
 PORTION = 8  # positions in a portion; a batch of 256 has 32 portions, and taking one costs 4 us
 
 
-@dataclass(frozen=True, slots=True)
-class BatchKernel:
+class BatchKernel(NamedTuple):
     """A kernel that evaluates positions, and the size of its work area.
 
     Attributes:

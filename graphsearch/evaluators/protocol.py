@@ -62,13 +62,6 @@ class Lines:
         )
 
     @classmethod
-    def alone(cls, words: NDArray[np.uint64]) -> Lines:
-        """Returns the lines of positions `[B, 10]` with unknown previous positions."""
-        lines = cls.unknown(len(words))
-        lines.words[:, 0] = words
-        return lines
-
-    @classmethod
     def from_boards(cls, boards: Sequence[chess.Board]) -> Lines:
         """Returns the lines of Boards, from their move stacks."""
         lines = cls.unknown(len(boards))

@@ -158,18 +158,6 @@ def order_key(s: Position, m: uint16, gain: int64) -> uint64:
 
 
 @inner
-def worth_taking(s: Position, them: uint64, floor: int64) -> uint64:
-    """Returns the men among `them` with a value above `floor`."""
-    if floor < PLAIN_VALUES[0]:
-        return them
-    out = them & ~s[PAWNS]
-    for kind in range(1, 5):
-        if floor >= PLAIN_VALUES[kind]:
-            out &= ~s[kind]
-    return out
-
-
-@inner
 def has_legal_move(T: BoardTable, s: Position, moves: Pointer[uint16], pinned: uint64, stm: int64) -> bool:
     """Returns whether the side to move, not in check, has a legal move; `moves`: scratch for a move list."""
     us, free = s[WHITE + stm], ~(s[WHITE] | s[BLACK])
@@ -246,7 +234,10 @@ def expand_captures(
     alpha = max(best, get(frame, ALPHA))
     floor = int64(0) if exact else alpha - best - DELTA_MARGIN
     listed = int64(0)
-    victims = worth_taking(frame, frame[BLACK - stm], floor)
+    victims = frame[BLACK - stm]
+    for kind in range(5):
+        if floor >= PLAIN_VALUES[kind]:
+            victims &= ~frame[kind]
     for i in range(rules.generate_captures(T, frame, victims, pinned, moves)):
         gain = capture_gain(frame, moves[i])
         if gain > floor:
@@ -282,21 +273,6 @@ def value_at_limit(T: BoardTable, s: Position, ply: int64, moves: Pointer[uint16
     if rules.in_check(T, s) and rules.generate_moves(T, s, moves) == 0:
         return ply - MATE
     return int64(0)
-
-
-@inner
-def close_frame(frame: Pointer[uint64], child: Position, keeps_leaf: bool) -> None:
-    """Updates a frame with the score of its finished child, and its leaf with the child's."""
-    score = -get(child, BEST)
-    if score <= get(frame, BEST):
-        return
-    put(frame, BEST, score)
-    if keeps_leaf:
-        copy_words(adv(child, LEAF), adv(frame, LEAF), rules.PW)
-    if score > get(frame, ALPHA):
-        put(frame, ALPHA, score)
-        if score >= get(frame, BETA):
-            frame[COUNT] = ZERO
 
 
 def quiescence_over(
@@ -391,6 +367,14 @@ def quiescence_over(
                 return get(frame, BEST)
             else:
                 ply -= 1
-                close_frame(adv(stack, ply * FRAME_WORDS), frame, keeps_leaf)
+                parent, score = adv(stack, ply * FRAME_WORDS), -get(frame, BEST)
+                if score > get(parent, BEST):
+                    put(parent, BEST, score)
+                    if keeps_leaf:
+                        copy_words(adv(frame, LEAF), adv(parent, LEAF), rules.PW)
+                    if score > get(parent, ALPHA):
+                        put(parent, ALPHA, score)
+                        if score >= get(parent, BETA):
+                            parent[COUNT] = ZERO
 
     return search

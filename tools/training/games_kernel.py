@@ -25,7 +25,6 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     attacks_of,
     kind_of_move,
     list_features,
-    mover_of,
     place_of,
     seen_of,
     turn_of,
@@ -59,6 +58,7 @@ from graphsearch.position.board_kernel import (
     is_dead,
     landing_of,
     make_move,
+    man_at,
     side_to_move,
 )
 from graphsearch.position.values import FAR, LEAST_MATE
@@ -196,7 +196,7 @@ def describe_moves(table: Any, s: Any, moves: Any, seen: Any, places: Any, goals
     turn, masks = turn_of(s, stm), check_masks(table, s)
     for j in range(len(moves)):
         m = moves[j]
-        piece = mover_of(s, m)
+        piece = man_at(s, from_square(m))
         places[j] = place_of(piece, from_square(m), turn)
         goals[j] = place_of(piece, landing_of(s, m), turn)
         kind = kind_of_move(table, s, m, theirs, masks, ptr(child, 0), ptr(gains, 0))

@@ -276,13 +276,6 @@ MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
 
 
 @inner
-def seen_at(area: Pointer[uint64], ply: int64) -> Seen:
-    """Returns the `Seen` of the frame at a ply."""
-    at = adv(area, SEEN + 3 * ply)
-    return Seen(at[0], at[1], at[2])
-
-
-@inner
 def sums_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int16]:
     """Returns the sums of a side's view in the frame at a ply: int16[width]."""
     return as_i16(adv(area, SUMS + (2 * ply + side) * (int64(weights[layout.VALUE_WIDTH]) >> 2)))
@@ -348,8 +341,10 @@ def sum_frame(
     came, left, view = as_i64(area), as_i64(adv(area, int64(LEFT))), as_i64(adv(area, int64(VIEW)))
     n, m = int64(0), int64(MOST_CHANGES)
     if below >= 0:
-        n = list_men(s, seen, base, seen_at(area, below), False, came)
-        m = list_men(base, seen_at(area, below), s, seen, False, left)
+        at = adv(area, SEEN + 3 * below)
+        known = Seen(at[0], at[1], at[2])
+        n = list_men(s, seen, base, known, False, came)
+        m = list_men(base, known, s, seen, False, left)
     width, rows = int64(weights[layout.VALUE_WIDTH]), rows_of(weights, int64(layout.VALUE_ROWS))
     for side in range(2):
         turn, out = turn_of(s, side), sums_at(weights, area, ply, side)
@@ -495,17 +490,11 @@ def kind_of_move(
         out += int64(rules.in_check(T, child)) * CHECK
     if rules.promotion_of(m):
         return out + PROMOTION + 4 * (rules.promotion_of(m) - 1)
-    out += THREAT * int64(threatens(T, s, m, mover_of(s, m), theirs))
+    out += THREAT * int64(threatens(T, s, m, rules.man_at(s, rules.from_square(m)), theirs))
     won = int64(0)
     if quiescence.capture_gain(s, m) != 0 or (theirs >> U(rules.to_square(m))) & ONE:
         won = quiescence.exchange(T, s, m, gains)
     return out + EXCHANGE * (int64(0) if won < 0 else (int64(2) if won > 0 else int64(1)))
-
-
-@inner
-def mover_of(s: Position, m: uint16) -> int64:
-    """Returns the kind of the moving man."""
-    return rules.man_at(s, rules.from_square(m))
 
 
 UNKNOWN = 1 << 62  # a product that is not computed yet
@@ -562,7 +551,7 @@ def write_logits(
     start, left = int64(-1), int64(0)
     for i in range(n):
         m = moves[i]
-        piece = mover_of(s, m)
+        piece = rules.man_at(s, rules.from_square(m))
         if rules.from_square(m) != start:  # the moves of one piece are mostly adjacent
             start = rules.from_square(m)
             left = product(weights, int64(layout.FROM), place_of(piece, start, turn), hidden)

@@ -8,7 +8,6 @@ Tensors between attention parts are `[positions * 64, width]`: a row for each sq
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,8 +36,7 @@ _PLAIN_POLICY = {4: 1, 5: 2, 17: 3, 18: 4, 19: 5, 20: 6, 22: 7, 21: 8, 24: 9, 11
 _PLAIN_VALUE = {29: 1, 30: 2, 7: 3, 8: 4, 9: 5, 10: 6, 6: 11}
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """An ONNX model of a network, for any batch size.
 
     Attributes:
@@ -161,8 +159,7 @@ class Converter:
 
     def part(self, name: str, flow: str, axis: int, begin: int, end: int) -> str:
         """Writes a slice of one axis from `begin` to `end` (exclusive)."""
-        numbers = (("begin", begin), ("end", end), ("axis", axis))
-        words = [self.constant(f"{name}/{word}", np.array([n], np.int64)) for word, n in numbers]
+        words = [self.constant(f"/number/{n}", np.array([n], np.int64)) for n in (begin, end, axis)]
         return self.node("Slice", name, flow, *words)
 
     def gemm(self, name: str, flow: str, weights: Floats, bias: Floats, *, scale: float = 1.0) -> str:

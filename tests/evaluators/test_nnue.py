@@ -260,29 +260,29 @@ def script(path: Path, body: str) -> str:
     return str(path)
 
 
+ODD: dict[str, Callable[[Path], object]] = {
+    "damaged": lambda path: path.write_bytes(b"damaged"),
+    "a folder": Path.mkdir,
+    "endless": lambda path: path.symlink_to("/dev/zero"),
+}
+if hasattr(os, "mkfifo"):
+    ODD["a pipe"] = os.mkfifo
+
+
 @pytest.mark.usefixtures("_own_cache")
-def test_a_program_is_asked_for_its_network_once(file: Path, tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
+@pytest.mark.parametrize("odd", ODD)
+def test_a_program_is_asked_for_its_network_once_unless_the_kept_file_is_odd(
+    file: Path, tmp_path: Path, odd: str
+) -> None:
+    asked, expected = tmp_path / "asked", read_network(file).sha256
     engine = script(tmp_path / "engine", f"read word name rest; echo $word >> {asked}; cp {file} $name")
     for _ in range(2):
-        assert evaluator.network_of(engine).sha256 == read_network(file).sha256
+        assert evaluator.network_of(engine).sha256 == expected
     assert asked.read_text() == "export_net\n"
-    next(tmp_path.glob("*.nnue")).write_bytes(b"damaged")
-    assert evaluator.network_of(engine).sha256 == read_network(file).sha256
-
-
-@pytest.mark.usefixtures("_own_cache")
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
-@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_an_odd_file_in_place_of_a_kept_network_is_passed_over(
-    file: Path, tmp_path: Path, make: Callable[[Path], object]
-) -> None:
-    engine = script(tmp_path / "engine", f"read word name rest; cp {file} $name")
-    evaluator.network_of(engine)
     (kept,) = tmp_path.glob("*.nnue")
     kept.unlink()
-    make(kept)
-    assert evaluator.network_of(engine).sha256 == read_network(file).sha256
+    ODD[odd](kept)
+    assert evaluator.network_of(engine).sha256 == expected
 
 
 @pytest.mark.usefixtures("_own_cache")

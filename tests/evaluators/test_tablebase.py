@@ -61,13 +61,11 @@ def records_of(graph: Graph) -> list[Any]:
     return [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]
 
 
-@pytest.mark.parametrize("men", ["KPk", "KPkp", "KBNk", "KQk", "KRk", "KRkr", "KQkp"])
-def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(
-    tables: Syzygy, folder: Path, men: str
-) -> None:
+def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy, folder: Path) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
-    boards = positions(1, 12, men)
+    kinds = ("KPk", "KPkp", "KBNk", "KQk", "KRk", "KRkr", "KQkp")
+    boards = [board for men in kinds for board in positions(1, 12, men)]
     batch = PositionBatch.from_boards(boards)
     answer = checked(batch, evaluator.evaluate(batch))
     assert not inner.asked
@@ -180,12 +178,10 @@ def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path:
     with Graph.open(tmp_path / "a.graph", evaluator=TablebaseEvaluator(BuiltinEvaluator(), tables)) as graph:
         result = analyze(graph, board, Limits(visits=300), searchmoves=board.legal_moves)
     expected = tables.result(board)
-    assert result.node.bounds == (expected, expected)
-    assert result.node.q == expected
+    assert (result.node.bounds, result.node.q) == ((expected, expected), expected)
     assert result.visits >= 300
     node = show(tmp_path / "a.graph", board)
     assert node is not None
-    assert node.bounds == (expected, expected)
     assert node.as_dict()["bounds"] == [expected, expected]
 
 
@@ -255,27 +251,16 @@ def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -
     evaluator.close()
 
 
-def test_a_file_is_searched_with_tables_and_without(tmp_path: Path, cli: Cli, folder: Path) -> None:
-    path = str(tmp_path / "a.graph")
-    fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
-    search = ("analyze", fen, "--visits", "50", "--store", path)
-    with_tables = cli(*search, "--syzygy", folder).ends(0, f"--syzygy {folder}")
-    assert "proven: win" in with_tables.out or "proven: draw" in with_tables.out
-    assert "own evaluator" not in cli(*search).ends(0).err
-    cli("store", "verify", path).ends(0)
-    cli("analyze", fen, "--visits", "5", "--syzygy", tmp_path / "no").ends(2)
-
-
-PAWNS = "6k1/5p2/8/8/8/8/4PR2/4K3 w - - 0 1"
-
-
-def test_tables_are_brought_into_a_file_by_reevaluating_it_with_its_own_evaluator(
+def test_tables_may_come_and_go_and_are_brought_into_a_file_by_reevaluating_it(
     tmp_path: Path, cli: Cli, folder: Path
 ) -> None:
-    path = tmp_path / "a.graph"
-    cli("analyze", PAWNS, "--visits", "200", "--store", path).ends(0)
+    path, fen = tmp_path / "a.graph", "6k1/5p2/8/8/8/8/4PR2/4K3 w - - 0 1"
+    search = ("analyze", fen, "--visits", "200", "--store", path)
+    cli(*search).ends(0)
     again = ("reevaluate", path, "--evaluator", "builtin", "--syzygy", folder, "--json")
     first, second = (cli(*again).json["evaluated"] for _ in range(2))
     assert first > 0 == second
-    cli("analyze", PAWNS, "--visits", "200", "--store", path).ends(0)
+    cli(*search, "--syzygy", folder).ends(0, f"--syzygy {folder}")
+    assert "own evaluator" not in cli(*search).ends(0).err
     cli("store", "verify", path).ends(0)
+    cli(*search, "--syzygy", tmp_path / "no").ends(2)

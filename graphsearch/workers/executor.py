@@ -273,6 +273,8 @@ class Workers:
         """Starts a worker, and waits until it can be called; else the calls that wait for one may fail."""
         for _ in range(MOST_LOST):
             is_final = False
+            if self._is_over:
+                return None
             try:
                 return self._put(self._started())
             except WorkerLostError as lost:

@@ -33,8 +33,6 @@ EVEN = 64  # batches on a GPU: powers of two up to it, then its multiples
 
 AUTO, CPU, CUDA = "auto", "cpu", "cuda"
 AUTO_DEVICES = (CUDA, "rocm", "migraphx", "dml", "coreml")  # `auto` prefers them to the CPU
-PROVIDER = "ExecutionProvider"  # suffix of onnxruntime's device names
-SPINNING = "session.intra_op.allow_spinning"  # busy waiting of threads: would double the CPU time
 FATAL_ONLY = 4  # log level of onnxruntime; errors are exceptions anyway
 
 
@@ -214,7 +212,8 @@ def _session(ort: Any, model: bytes, label: str, provider: str, threads: int) ->
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     options.intra_op_num_threads = threads
-    options.add_session_config_entry(SPINNING, "0")
+    # busy waiting of threads would double the CPU time
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         # its own fallback prints on stdout
         return ort.InferenceSession(model, options, providers=[provider], enable_fallback=0)
@@ -230,7 +229,7 @@ def _device_of(provider: str) -> str:
     >>> _device_of("CUDAExecutionProvider")
     'cuda'
     """
-    return provider.removesuffix(PROVIDER).lower()
+    return provider.removesuffix("ExecutionProvider").lower()
 
 
 def first_line(error: Exception) -> str:

@@ -320,8 +320,8 @@ class _PgnImport:
         self._results: list[int] = []  # their columns
         self._rows: list[GameRow] = []  # games to store
         self._words = 0  # outside the games
-        self._strays: list[tuple[int, str]] = []  # skipped words, with their lines
-        self._at_odds = self._cut_variations = 0
+        self._first_strays: list[tuple[int, str]] = []  # skipped words, with their lines
+        self._strays = self._at_odds = self._cut_variations = 0
 
     def read(self) -> None:
         """Imports the games that are not imported yet; saves the counts even after an error."""
@@ -388,17 +388,17 @@ class _PgnImport:
         Args:
           games: the sure ones, None for others. Out: None for those that are skipped.
         """
-        problems = list[Problem]()
-        unsure = [i for i, game in enumerate(games) if not game]
-        while True:
+        problems, unsure = list[Problem](), [i for i, game in enumerate(games) if not game]
+        for _ in range(2):  # the second time without odd games
             for i in unsure:
                 games[i] = self._judged(texts[i], problems, counts=counts)
             given = [i for i, game in enumerate(games) if game]
             block = play([game for game in games if game], self._max_ply)
             unsure = [given[k] for k in np.flatnonzero(block.sizes == 0).tolist()]
             if not unsure:
-                self._report.problems += sorted(problems, key=lambda problem: problem.place)
-                return block
+                break
+        self._report.problems += sorted(problems, key=lambda problem: problem.place)
+        return block
 
     def _judged(self, text: GameText, problems: list[Problem], *, counts: bool) -> GivenGame | None:
         """Returns a game as python-chess reads it, None if it is skipped; adds what it has besides moves."""
@@ -406,23 +406,24 @@ class _PgnImport:
         most = None if self._max_ply is None or game.start is None else self._max_ply - game.start.ply()
         faults = [(game.error_line, game.error)] if game.fails_before(most) else []
         faults += game.variation_faults if self._variations else []
-        if game.variant or faults:
-            report.skipped += counts
-            report.variants[game.variant] += counts and bool(game.variant)
+        is_skipped = bool(game.variant or faults)
         if counts:
             problems += [Problem(*remark) for remark in game.remarks]
-            problems += [Problem(*fault) for fault in faults[:1] if not game.variant]
-        if game.variant or faults:
-            return None
-        if counts:
+            report.skipped += is_skipped
+        if counts and game.variant:
+            report.variants[game.variant] += 1
+        elif counts and faults:
+            problems.append(Problem(*faults[0]))
+        elif counts:
             problems += [Problem(game.null_line, NULL_MOVE)] if game.null_line else []
-            self._strays += game.strays
+            self._strays += len(game.strays)
+            self._first_strays = sorted([*self._first_strays, *game.strays])[:MOST_WORDS]
             if self._variations:
                 moves = play(list(variations_of(game, self._max_ply)))
                 self._blocks += [moves] if moves.games else []
                 self._results += [VARIATIONS] * len(moves.games)
                 self._cut_variations += game.null_variations
-        return judged_game(game)
+        return None if is_skipped else judged_game(game)
 
     def _save(self, *, finished: bool = False) -> None:
         passed = None if self._kept_before is None else max(self._passed, self._kept_before)
@@ -438,9 +439,8 @@ class _PgnImport:
             tables.add(store, source, self._rows)
 
     def _add_notes(self, *, finished: bool) -> None:
-        first = sorted(self._strays)[:MOST_WORDS]
-        named = ", ".join(f"{shown(word)} in line {line}" for line, word in first)
-        strays = len(self._strays) + self._words
+        named = ", ".join(f"{shown(word)} in line {line}" for line, word in self._first_strays)
+        strays = self._strays + self._words
         for number, what in (
             (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
             (strays if self._passed else 0, f"words that are not moves, skipped{named and f' (as {named})'}"),

@@ -72,18 +72,6 @@ def edges(board: chess.Board, record: NodeRecord) -> list[tuple[chess.Move, Edge
     return [(moves[record.order[k]], edge) for k, edge in enumerate(record.edges) if edge.n]
 
 
-def part_of_book(path: Path) -> bytes:
-    """Returns 5,000 entries of a Polyglot book, and those of the first three plies."""
-    layer, keys = [chess.Board()], set[int]()
-    with chess.polyglot.open_reader(path) as reader:
-        for _ in range(3):
-            keys |= {chess.polyglot.zobrist_hash(board) for board in layer}
-            layer = [after(board, entry.move) for board in layer for entry in reader.find_all(board)]
-    data = path.read_bytes()
-    entries = [data[at : at + 16] for at in range(0, len(data), 16)]
-    return b"".join(e for i, e in enumerate(entries) if i < 5000 or int.from_bytes(e[:8], "big") in keys)
-
-
 def run_polyglot(folder: Path, *args: str | Path) -> None:
     """Runs Debian's program `polyglot` in a folder; skips the test where there is none."""
     program = shutil.which("polyglot", path=f"{os.environ.get('PATH', '')}:/usr/games")

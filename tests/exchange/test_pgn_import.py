@@ -29,13 +29,13 @@ from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.pgn_import import _PgnImport, sure_game
 from graphsearch.position.board import key_of, key_text
-from graphsearch.position.pgn import cut_games, read_game
+from graphsearch.position.pgn import cut_games
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli, shared_data, sql
-from ..fuzz.pgn_games import generated, mutated, sure_fault
+from ..fuzz.pgn_games import generated, mutated
 from ..support.forks import Command, needs_fork
 from ..support.pools import until
 from ..support.positions import after_line
@@ -179,6 +179,7 @@ def test_a_broken_game_is_told_with_line_and_reason_and_counts_nothing(
 ) -> None:
     report = imported(path, text + '\n\n[Event "sound"]\n\n1. d4 d5 1-0\n')
     assert (report.taken, report.skipped, len(report.problems)) == (1, 1, 1)
+    assert report.as_dict()["variants"] == {}
     assert report.problems[0].place == line
     assert reason in report.problems[0].reason
     assert sql(path, "SELECT san FROM game_move ORDER BY san") == [("d4",), ("d5",)]
@@ -572,8 +573,3 @@ def test_tables_and_reports_are_the_same(
 def test_games_of_lichess_and_chess_com_are_sure() -> None:
     texts = cut_games((LICHESS + CHESS_COM + KNIGHT_MOVES).splitlines(keepends=True))
     assert [len(game.moves) for text in texts if (game := sure_game(text))] == [4, 4, 9]
-
-
-@pytest.mark.parametrize("text", [*SOUND, *ODD])
-def test_sure_games_are_read_as_python_chess_reads_them(text: str) -> None:
-    assert not any(sure_fault(game, read_game(game)) for game in cut_games(text.splitlines(keepends=True)))

@@ -15,13 +15,12 @@ import pytest
 from graphsearch.exchange import polyglot
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
-from graphsearch.exchange.polyglot import ENTRY_BYTES, legal_move, written_move
+from graphsearch.exchange.polyglot import legal_move, written_move
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
-from ..conftest import Cli, shared_data, sql
+from ..conftest import Cli, sql
 from ..support.positions import after_line, random_games
-from .exported import part_of_book
 
 ENTRY = struct.Struct(">QHHI")
 
@@ -188,25 +187,6 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
     assert (report.state, report.taken, report.new_taken) == ("continued", len(entries), len(entries) - 48)
     assert imported(path, data).state == "known"
     assert sql(path, "SELECT count(*) FROM polyglot_entry") == [(len(entries),)]
-
-
-def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names are looked for along the moves of the book only: everything else takes a minute."""
-    monkeypatch.setattr("graphsearch.exchange.polyglot.Finder._look_around", lambda *_: None)
-    source = path.with_name("book.bin")
-    source.write_bytes(part_of_book(shared_data("data/performance.bin")))
-    [report] = import_files("polyglot", path, [GivenFile(str(source))])
-    assert (report.taken, report.problems) == (source.stat().st_size // ENTRY_BYTES, [])
-    found = sql(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
-    assert b"".join(ENTRY.pack(int(key, 16), *rest) for key, *rest in found) == source.read_bytes()
-    for fen, move, san, key in sql(path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"):
-        board = chess.Board(fen)
-        assert f"{chess.polyglot.zobrist_hash(board):016x}" == key
-        assert board.parse_san(san) == chess.Move.from_uci(move)
-    with chess.polyglot.open_reader(source) as reader:
-        wanted = {(e.move.uci(), e.weight) for e in reader.find_all(chess.Board())}
-    start = "SELECT move, weight FROM polyglot_entry WHERE key = '463b96181691fc9c'"
-    assert set(sql(path, start)) == wanted
 
 
 def test_the_command_counts_entries(cli: Cli, tmp_path: Path) -> None:

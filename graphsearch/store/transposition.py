@@ -88,11 +88,6 @@ class EntryTable:
         self.arrays = kernel.new_entries(places)
 
     @property
-    def places(self) -> int:
-        """Capacity in entries."""
-        return len(self.arrays.keys)
-
-    @property
     def count(self) -> int:
         """Entries in the table."""
         return int(self.arrays.counters[kernel.STORED])

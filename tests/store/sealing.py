@@ -35,7 +35,7 @@ def parts_of(block: bytes) -> tuple[int, int]:
 
 
 def seal(dictionary: bytes, blocks: Sequence[bytes]) -> list[bytes]:
-    """Returns blocks compressed, each with its checksum; `block_kernel.seal` does so in bulk."""
+    """Returns blocks compressed, each with its checksum; as `block.encode_chunk` stores them."""
     parts = []
     for block in blocks:
         codes, columns = parts_of(block)

@@ -186,18 +186,14 @@ def query(
     """
     for *row, fault in connection.execute(_checked(statement, names), values):
         if fault is not None:
-            raise _damaged(row, row[fault], names[fault])
+            table, _, rest = names[fault].partition(".")
+            where = ", ".join(shown(part) for part in row[:2])
+            raise CorruptRecordError(
+                f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is"
+                f" {shown(row[fault])}, expected {column(names[fault]).form};"
+                " `graphsearch store verify` lists such rows, `store salvage` leaves them out"
+            )
         yield tuple(row)
-
-
-def _damaged(row: Row | list[Any], value: object, name: str) -> CorruptRecordError:
-    table, _, rest = name.partition(".")
-    where = ", ".join(shown(part) for part in row[:2])
-    return CorruptRecordError(
-        f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is {shown(value)},"
-        f" expected {column(name).form}; `graphsearch store verify` lists such rows, `store salvage` leaves"
-        " them out"
-    )
 
 
 def rows(

@@ -12,17 +12,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ..support.faults import shim as shims
 from .disturbing import FAULT, KILLED, Campaign, Row
-from .harness import shared_out
 from .works import WORKS, Work
 
 
@@ -34,12 +32,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--work", action="append", metavar="NAME", help="only these commands, by their name in the table"
     )
     parser.add_argument("--seed", type=int, default=0, help="another seed draws other moments")
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
-    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)  # which job this process is
-    parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)  # the shim that this process has
     return parser.parse_args(arguments)
 
 
@@ -57,34 +51,6 @@ def run(library: Path, chosen: Sequence[Work], kills: int, faults: int, seed: in
     finally:
         campaign.close()
     return list(campaign.rows.values())
-
-
-def _job(options: argparse.Namespace, chosen: Sequence[Work]) -> int:
-    """Does one job's part and prints its rows as JSON."""
-    kills, faults = (_part(n, options) for n in (options.kills, options.faults))
-    shift = options.share * len(chosen) // options.jobs  # each job begins at another command
-    rotated = [*chosen[shift:], *chosen[:shift]]
-    rows = run(options.library, rotated, kills, faults, 1000 * options.seed + options.share)
-    print(json.dumps([asdict(row) for row in rows]))
-    return 0
-
-
-def _part(number: int, options: argparse.Namespace) -> int:
-    share, jobs = int(options.share), int(options.jobs)
-    return number // jobs + (share < number % jobs)
-
-
-def _share_out(options: argparse.Namespace, arguments: Sequence[str], library: Path) -> list[Row]:
-    words, rows = [*arguments, "--library", str(library)], dict[str, Row]()
-    for given in shared_out("tests.fuzz.campaign", words, options.jobs, env=shims.environment(library)):
-        _add(rows.setdefault(given["work"], Row(given["work"])), given)
-    return [rows[work.name] for work in WORKS if work.name in rows]
-
-
-def _add(row: Row, given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if name != "work":
-            setattr(row, name, getattr(row, name) + value)
 
 
 COLUMNS = (
@@ -105,14 +71,16 @@ def _table(rows: Sequence[Row]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Returns the exit code: 1 if anything was lost or went wrong."""
     options = _options(arguments)
-    chosen = [work for work in WORKS if not options.work or work.name in options.work]
-    if options.share is not None:
-        return _job(options, chosen)
     if why := shims.why_not():
         raise SystemExit(f"the campaign cannot run here: {why}")
-    with tempfile.TemporaryDirectory() as folder:
-        rows = _share_out(options, arguments, shims.build(Path(folder)))
-    print(json.dumps({"works": [asdict(row) for row in rows]}) if options.json else _table(rows))
+    if options.library is None:  # a process has the shim from its start, or never
+        with tempfile.TemporaryDirectory() as folder:
+            library = shims.build(Path(folder))
+            command = [sys.executable, "-m", "tests.fuzz.campaign", *arguments, "--library", str(library)]
+            return subprocess.run(command, env=shims.environment(library), check=False).returncode
+    chosen = [work for work in WORKS if not options.work or work.name in options.work]
+    rows = run(options.library, chosen, options.kills, options.faults, options.seed)
+    print(json.dumps([asdict(row) for row in rows]) if options.json else _table(rows))
     return int(any(row.bad for row in rows))
 
 

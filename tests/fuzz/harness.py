@@ -15,14 +15,13 @@ import resource
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +36,6 @@ ADDRESS_SPACE = (
     48 << 30
 )  # bytes on top of what the parent has, most of them never touched; a wild request fails
 BATCH = 200  # inputs for one child: leaks show, and do not pile up
-ROOT = Path(__file__).resolve().parents[2]
 MEMORY_FOLDER = Path("/dev/shm")  # files there cost no disk
 
 Seeds = Callable[[Path], list[bytes]]
@@ -97,38 +95,11 @@ class Tally:
         for name in (ACCEPTED, REFUSED, FAILED):
             setattr(self, name, getattr(self, name) + (outcome.verdict == name))
 
-    def as_dict(self) -> dict[str, Any]:
-        names = ("target", "executions", "accepted", "refused", "failed")
-        rate = self.executions / self.seconds if self.seconds else 0.0
-        numbers = {name: getattr(self, name) for name in names}
-        return {**numbers, "per_second": round(rate, 1), "failures": self.failures}
-
-
-def shared_out(module: str, arguments: Sequence[str], jobs: int, **options: Any) -> Iterator[Any]:
-    """Starts a process of a program for each job; yields the rows that they print as JSON."""
-    command = [sys.executable, "-m", module, *arguments, "--jobs", str(jobs), "--share"]
-    started = [
-        subprocess.Popen([*command, str(k)], cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)
-        for k in range(jobs)
-    ]
-    for job in started:
-        text, _ = job.communicate()
-        if job.returncode:
-            raise SystemExit(f"a process of {module} ended with {job.returncode}")
-        yield from json.loads(text)
-
 
 def folder_for_work() -> Path:
     """Returns a new folder, in memory where there is one."""
     usable = MEMORY_FOLDER.is_dir() and os.access(MEMORY_FOLDER, os.W_OK)
     return Path(tempfile.mkdtemp(prefix="graphsearch-fuzz-", dir=MEMORY_FOLDER if usable else None))
-
-
-def made(target: Target, seeds: list[bytes], seed: int, index: int) -> bytes:
-    """Returns input `index` of a target; 0 and the next ones are the seeds themselves."""
-    if index < len(seeds):
-        return seeds[index]
-    return target.mutate(seeds, random.Random(f"{target.name} {seed} {index}"))
 
 
 # ------------------------------------------------------------------ in the child
@@ -316,14 +287,12 @@ class Fuzzer:
     """One target at work: makes inputs, has them executed, keeps what fails.
 
     Args:
-      first, stride: which inputs: several processes share a target by taking every K-th.
+      first: the first input.
       keep: a folder for failing inputs, or None.
     """
 
-    def __init__(
-        self, target: Target, seed: int, *, first: int = 0, stride: int = 1, keep: Path | None = None
-    ) -> None:
-        self.target, self._seed, self._stride, self._keep = target, seed, stride, keep
+    def __init__(self, target: Target, seed: int, *, first: int = 0, keep: Path | None = None) -> None:
+        self.target, self._seed, self._keep = target, seed, keep
         self.tally = Tally(target.name)
         self.outcomes: list[Outcome] = []  # of failures, the first of each signature
         self._next = first
@@ -346,11 +315,10 @@ class Fuzzer:
 
     def _batch(self, end: float, stop: int) -> None:
         most = min(self.target.batch, stop - self.tally.executions)
-        indices = range(self._next, self._next + most * self._stride, self._stride)
-        inputs = ((i, made(self.target, self._seeds, self._seed, i)) for i in indices)
+        inputs = ((i, self.input(i)) for i in range(self._next, self._next + most))
         with Child(self.target, inputs, self._folder / "child") as child:
             for outcome, data in child.outcomes():
-                self._next = outcome.index + self._stride
+                self._next = outcome.index + 1
                 self.tally.add(outcome)
                 if outcome.verdict == FAILED:
                     self._failed(outcome, data)
@@ -358,8 +326,11 @@ class Fuzzer:
                     return
 
     def input(self, index: int) -> bytes:
-        """Returns one of this target's inputs."""
-        return made(self.target, self._seeds, self._seed, index)
+        """Returns one of this target's inputs; 0 and the next ones are the seeds themselves."""
+        if index < len(self._seeds):
+            return self._seeds[index]
+        chance = random.Random(f"{self.target.name} {self._seed} {index}")
+        return self.target.mutate(self._seeds, chance)
 
     def repeat(self, data: bytes) -> Outcome:
         """Returns how one given input ends."""

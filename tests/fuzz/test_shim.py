@@ -129,7 +129,7 @@ def test_a_kill_or_a_fault_of_any_command_loses_nothing(tmp_path: Path) -> None:
     kills = sum(work.start != "logged" for work in CHOSEN) // 2  # the first ones in the table
     counts = "--kills", str(kills), "--faults", str(len(CHOSEN) - kills)
     names = [word for work in CHOSEN for word in ("--work", work.name)]
-    command = [sys.executable, "-m", "tests.fuzz.campaign", *names, *counts, "--jobs", "1", "--share", "0"]
+    command = [sys.executable, "-m", "tests.fuzz.campaign", *names, *counts, "--json"]
     environment = shim.environment(library := shim.build(tmp_path))
     command += ["--library", str(library)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -29,13 +29,16 @@ class LinePly(Answer):
         move where the line begins, all along the line.
     """
 
-    json_keys = (
-        "move=step.move san=step.san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
-    )
+    json_keys = "move=step.move san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
 
     step: Step
     q: float
     mate: int | None
+
+    @property
+    def san(self) -> str:
+        """The move as people write it."""
+        return self.step.san
 
     @property
     def cp(self) -> int:

@@ -95,14 +95,13 @@ class _Line:
     """An accepted item and its progress.
 
     Attributes:
-      keys: of its positions, one more than moves. sans: of its moves.
+      keys: of its positions, one more than moves.
       place: index of the next position. searched: number of searched positions.
     """
 
     item: QueueItem
     keys: list[str]
     moves: list[str]
-    sans: list[str]
     place: int = 0
     searched: int = 0
 
@@ -145,11 +144,10 @@ class Requests:
                 continue
             keys = [key_text(board) for board in boards]
             first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
-            steps = list(zip(boards, item.moves, strict=False))[first or 0 :]
-            sans = [board.san(chess.Move.from_uci(move)) for board, move in steps]
-            self.lines.append(_Line(item, keys[first or 0 :], [move for _, move in steps], sans))
-            for board, move in steps:
-                self._growth.wanted.setdefault(key_text(board), set()).add(move)
+            line = _Line(item, keys[first or 0 :], list(item.moves[first or 0 :]))
+            self.lines.append(line)
+            for key, move in zip(line.keys, line.moves, strict=False):
+                self._growth.wanted.setdefault(key, set()).add(move)
             if first is None:
                 yield item, boards[0]
 
@@ -198,7 +196,7 @@ class Requests:
             if position.state == LEAF:  # the file has lost its record
                 return None
             if left[0] not in position.moves:
-                san = line.sans[line.place]
+                san = board_of(position.fen).san(chess.Move.from_uci(left[0]))
                 return REFUSED, f"{san} is excluded by the configuration in {position.fen}"
             line.place += 1
 

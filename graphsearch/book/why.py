@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,13 +18,13 @@ from ..base.errors import GraphSearchError
 from ..position.board import board_of, check, fen_of, key_text
 from ..store.apart import completed_reader
 from ..store.store import Store
-from ..store.tables.books import BookRow, books
+from ..store.tables.books import books
 from ..store.tables.games import games_by_move
 from .config import stored_config
 from .decide import Verdict
 from .growth import Growth, known_moves
 from .rows import StoredBook
-from .tree import OPEN, Position
+from .tree import APART, OPEN, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +221,6 @@ def _as_it_stands(verdict: Verdict, board: chess.Board) -> Verdict:
 
 # ------------------------------------------------------------------ changes
 GONE = "its position is not in the book any more"
-_MOVES = """
-SELECT p.key, m.move, p.fen, m.san, m.rule, m.n, m.value, m.loss, r.run
-FROM book_move m
-JOIN book_position p ON p.book = m.book AND p.key = m.key
-LEFT JOIN book_run r ON r.id = m.book_run
-WHERE m.book = ? AND p.state <> 'apart' ORDER BY p.key, m.move
-"""
-_COLUMNS = (
-    *("book_position.key", "book_move.move", "book_position.fen", "book_move.san", "book_move.rule"),
-    *("book_move.n", "book_move.value", "book_move.loss", "book_run.run?"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +255,7 @@ class BookChanges(Answer):
     changes: tuple[BookChange, ...]
 
 
-Moves = Iterator[tuple[tuple[str, str], int, BookChange]]  # key and move, the run that added it, the move
+Moves = dict[tuple[str, str], tuple[int, BookChange]]  # by key and move: the build that added it, the move
 
 
 def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: int = 20) -> list[BookChanges]:
@@ -276,12 +265,13 @@ def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: in
       StoreError: if a file cannot be read.
     """
     with Store.open(old, read_only=True) as one, Store.open(new, read_only=True) as other:
-        ours, theirs = ({row.name: row for row in books(store)} for store in (one, other))
+        ours, theirs = ({row.name: _moves(store, row.name) for row in books(store)} for store in (one, other))
         found = []
         for name in sorted({*ours, *theirs}):
-            before, after = (_moves(store, rows.get(name)) for store, rows in ((one, ours), (other, theirs)))
-            whole = _compared(name, before, after, top)
-            found.append(_with_reasons(whole, other) if name in theirs else whole)
+            before, after = ours.get(name, {}), theirs.get(name, {})
+            went = [replace(before[place][1], came=False) for place in before if place not in after]
+            came = [after[place][1] for place in after if place not in before]
+            found.append(_with_reasons(other, name, came, went, top))
     return found
 
 
@@ -292,39 +282,35 @@ def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> l
       StoreError: if the file cannot be read.
     """
     with Store.open(path, read_only=True) as store:
+        statement = "SELECT id FROM book_run WHERE run >= ?"
+        builds = {number for (number,) in store.query(statement, (run,), "book_run.id")}
         found = []
         for book in books(store):
-            come = [change for _, since, change in _moves(store, book) if since >= run]
-            most = tuple(nlargest(top, come, key=attrgetter("n")))
-            found.append(_with_reasons(BookChanges(book.name, len(come), 0, most), store))
+            moves = _moves(store, book.name).values()
+            come = [change for since, change in moves if since in builds]
+            found.append(_with_reasons(store, book.name, come, [], top))
     return found
 
 
-def _moves(store: Store, book: BookRow | None) -> Moves:
-    """Yields the moves of a book; none for None."""
-    for key, move, fen, san, rule, n, value, loss, run in (
-        store.query(_MOVES, (book.id,), *_COLUMNS) if book else ()
-    ):
-        yield (key, move), run or 0, BookChange(fen, move, san, True, rule, "", n, value, loss)
+def _moves(store: Store, name: str) -> Moves:
+    """Returns the moves of a book, without those that no root leads to."""
+    found: Moves = {}
+    for key, at in sorted(StoredBook(store, name, whole=False).tree.positions.items()):
+        for _, m in sorted(at.moves.items()) if at.state != APART else ():
+            change = BookChange(at.fen, m.move, m.san, True, m.rule, "", m.n, m.value, m.loss)
+            found[key, m.move] = m.since, change
+    return found
 
 
-def _compared(name: str, old: Moves, new: Moves, top: int) -> BookChanges:
-    """Returns the moves that only one of two books has."""
-    before, after = ({place: change for place, _, change in moves} for moves in (old, new))
-    went = [replace(change, came=False) for place, change in before.items() if place not in after]
-    came = [change for place, change in after.items() if place not in before]
-    return BookChanges(name, len(came), len(went), tuple(nlargest(top, went + came, key=attrgetter("n"))))
-
-
-def _with_reasons(found: BookChanges, store: Store) -> BookChanges:
-    """Returns the changes with the reasons of the book's present verdicts."""
-    rows = found.changes
-    with suppress(GraphSearchError):  # another version's configuration: leave the reasons empty
-        verdicts = verdicts_of(store, found.book) if rows else None
-        rows = tuple(_reasoned(row, verdicts) for row in rows if verdicts)
-    return replace(found, changes=rows)
-
-
-def _reasoned(row: BookChange, verdicts: Callable[[chess.Board], tuple[Any, ...]]) -> BookChange:
-    found = verdicts(board_of(row.position))
-    return replace(row, reason=next((v.reason for v in found if v.candidate.move == row.move), GONE))
+def _with_reasons(
+    store: Store, name: str, came: list[BookChange], went: list[BookChange], top: int
+) -> BookChanges:
+    """Returns the changes of a book with the most visits, with the reasons of its present verdicts."""
+    rows = nlargest(top, went + came, key=attrgetter("n"))
+    with suppress(GraphSearchError):  # no book, or another version's configuration: leave the reasons empty
+        verdicts = verdicts_of(store, name) if rows else None
+        for i, row in enumerate(rows):
+            found = verdicts(board_of(row.position)) if verdicts else ()
+            reason = next((v.reason for v in found if v.candidate.move == row.move), GONE)
+            rows[i] = replace(row, reason=reason)
+    return BookChanges(name, len(came), len(went), tuple(rows))

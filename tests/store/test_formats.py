@@ -180,27 +180,8 @@ def import_into(store: Store) -> None:
 
 def played(white: str | None, black: str | None, number: int, *, date: str | None = None) -> games.GameRow:
     """Returns a game of two half-moves."""
-    where = {
-        "source": 0,
-        "number": number,
-        "place": 90 * number,
-        "size": 88,
-        "event": "Cup",
-        "site": "",
-        "round": "1",
-        "fen": None,
-    }
-    return games.GameRow(
-        **where,  # type: ignore[arg-type]
-        white=white,
-        black=black,
-        white_elo=2700,
-        black_elo=None,
-        date=date,
-        result="1-0",
-        eco="C20",
-        moves=b"\x12\x00",
-    )
+    players = (white, black, 2700, None, date, "Cup", "", "1")
+    return games.GameRow(0, number, 90 * number, 88, *players, "1-0", "C20", None, b"\x12\x00")
 
 
 def enter_into(store: Store) -> None:

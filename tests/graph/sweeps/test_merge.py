@@ -292,11 +292,11 @@ def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> N
         )
         execute("INSERT INTO book_root VALUES (7, ?, ?, 'root 1')", (key, chess.STARTING_FEN))
         execute(
-            "INSERT INTO book_position VALUES (7, ?, ?, ?, 'open', ?, 9, 0, NULL, NULL, NULL, NULL, 5)",
+            "INSERT INTO book_position VALUES (7, ?, ?, ?, 'open', ?, 9, 0, NULL, NULL, NULL, 5)",
             (key, chess.STARTING_FEN, searches, searches),
         )
         execute(
-            "INSERT INTO book_move VALUES (7, ?, ?, 'x', ?, 'own', 0.5, 3, 0, 0, NULL, 0, 0, 0, 5)",
+            "INSERT INTO book_move VALUES (7, ?, ?, 'x', ?, 'own', 0.5, 3, 0, 0, NULL, 0, 0, 5)",
             (key, "e2e4" if name == "a" else "d2d4", "00000000000000bb"),
         )
         execute(

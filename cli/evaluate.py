@@ -12,7 +12,7 @@ import typer
 
 from graphsearch.evaluators.assess import Assessment, assess_boards, assess_lines
 from graphsearch.evaluators.protocol import Evaluator
-from graphsearch.position.notation import TextLines, holds_positions
+from graphsearch.position.notation import holds_positions
 
 from .options import STDIN, EvaluatorOptions, LineOptions, Param, open_input
 from .output import FAILED, fail
@@ -63,7 +63,7 @@ def _evaluate(engine: Evaluator, positions: list[str]) -> bool:
         for name in texts:
             before = bad
             with open_input(name) as file, progress_bar("Positions", streaming=True) as advance:
-                found = assess_lines(engine, TextLines(file, name), refuse)
+                found = assess_lines(engine, file, name, refuse)
                 done = _answer(found, advance)
             if not done and bad == before:
                 bad += fail(f"{'stdin' if name == STDIN else name} has no positions")

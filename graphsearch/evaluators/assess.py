@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
-from ..position.board import CHECKMATE, NOT_TERMINAL, POSITION_WORDS, check, decode_move, fens, pack_checked
+from ..base.errors import InvalidPositionError
+from ..base.limits import LINE, PIECE, long_line
+from ..position.board import CHECKMATE, NOT_TERMINAL, check, decode_move, fens, pack_checked
 from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
-from ..position.notation import OnBadLine, TextLines, read_lines
+from ..position.notation import read_fen_lines
 from ..position.tables import load_tables
 from ..position.values import WDL, cp_of
 from .protocol import EXTERNAL, OUTSIDE_BATCH, Evaluation, Evaluator, Lines, PositionBatch, checked
@@ -73,47 +75,55 @@ def assess_boards(evaluator: Evaluator, boards: Iterable[chess.Board]) -> Iterat
     """
     rest, size = iter(boards), _batch_size(evaluator)
     while found := list(islice(rest, size)):
-        words = np.array([pack_checked(board) for board in found], np.uint64).reshape(-1, POSITION_WORDS)
-        numbers = np.array([board.fullmove_number for board in found], np.int64)
-        lines = Lines.from_boards(found) if evaluator.wants_lines else None
-        yield _evaluate(evaluator, words, numbers, lines)
+        yield _evaluate(evaluator, found)
 
 
-def assess_lines(evaluator: Evaluator, lines: TextLines, on_bad: OnBadLine) -> Iterator[list[Assessment]]:
-    """Returns the evaluations of the positions of lines of FEN and EPD, in batches; reads only as needed.
+def assess_lines(
+    evaluator: Evaluator, file: BinaryIO, name: str, on_bad: Callable[[int, InvalidPositionError], object]
+) -> Iterator[list[Assessment]]:
+    """Returns the evaluations of the positions of lines of FEN and EPD, in batches.
+
+    Evaluates as many lines at once as are available; does not wait to fill a batch.
 
     Args:
+      file: from `open_file`, or standard input. name: its name, for messages.
       on_bad: called with the number of each line that holds no legal position, and the reason.
 
     Raises:
       InputFileError: if a line is too long to be text.
       EvaluatorError: if the evaluator fails; all earlier batches have been yielded.
     """
-    size = _batch_size(evaluator)
-    while (some := lines.read(size))[1]:
-        first, found = some
-        yield _evaluate(evaluator, *read_lines(found, first, on_bad), None)
+    size, longest, first, rest, ended = _batch_size(evaluator), LINE.most, 1, b"", False
+    while not ended:
+        piece = cast(io.BufferedReader, file).read1(PIECE)
+        ended = not piece
+        *lines, rest = (rest + piece).split(b"\n")
+        for number, line in enumerate([*lines, rest], first):
+            if len(line) > longest:
+                raise long_line(name, number)
+        lines += [rest] if ended else []
+        for begin in range(0, len(lines), size):
+            boards, some = list[chess.Board](), lines[begin : begin + size]
+            for number, item in read_fen_lines(line.decode("utf-8", "replace") for line in some):
+                if isinstance(item, InvalidPositionError):
+                    on_bad(first + begin + number - 1, item)
+                else:
+                    item.clear_stack()  # the moves behind a FEN are no game
+                    boards.append(item)
+            yield from assess_boards(evaluator, boards)
+        first += len(lines)
 
 
 def _batch_size(evaluator: Evaluator) -> int:
     return max(OUTSIDE_BATCH, evaluator.batch_size) if evaluator.kernel_kind == EXTERNAL else KERNEL_CHUNK
 
 
-def _evaluate(
-    evaluator: Evaluator, words: NDArray[np.uint64], numbers: NDArray[np.int64], lines: Lines | None
-) -> list[Assessment]:
-    """Returns the evaluations of positions.
-
-    Args:
-      words: packed positions `[B, 10]`. numbers: fullmove numbers `[B]`. lines: None if games are unknown.
-    """
-    count = len(words)
+def _evaluate(evaluator: Evaluator, boards: Sequence[chess.Board]) -> list[Assessment]:
+    words, count = np.array([pack_checked(board) for board in boards]), len(boards)
     offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
     moves = np.zeros(count * MAX_LEGAL_MOVES, np.uint16)
     list_all(load_tables(), words.reshape(-1), offsets, moves, kinds)
-    if lines is None and evaluator.wants_lines:
-        lines = Lines.unknown(count)
-        lines.words[:, 0] = words
+    lines = Lines.from_boards(boards) if evaluator.wants_lines else None
     going = kinds == NOT_TERMINAL
     batch = PositionBatch(words, moves[: offsets[-1]], offsets, lines).rows(going)
     found = checked(batch, evaluator.evaluate(batch)) if len(batch) else Evaluation.of_parts([])
@@ -123,7 +133,8 @@ def _evaluate(
     names, p = [_name(code) for code in batch.moves.tolist()], found.priors.tolist()
     ends = pairwise([0, *np.cumsum(lengths).tolist()])
     assessments = []
-    rows = zip(fens(words), numbers.tolist(), kinds.tolist(), wdl.tolist(), ends, strict=True)
+    numbers = (board.fullmove_number for board in boards)
+    rows = zip(fens(words), numbers, kinds.tolist(), wdl.tolist(), ends, strict=True)
     for fen, number, kind, values, (begin, end) in rows:
         value, order = WDL(*values), sorted(range(begin, end), key=p.__getitem__, reverse=True)
         shown = {names[k]: p[k] for k in order}

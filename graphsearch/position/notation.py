@@ -5,22 +5,18 @@ Every Board keeps its move stack: repetition counts need the game before the pos
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import chess
-import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import InvalidPositionError, UnusableFileError
-from ..base.limits import FEN, LINE, PIECE, long_line, shortened, size_text
-from .board import CHESS960_STARTS, POSITION_WORDS, board_of, check, chess960_start, pack_checked
+from ..base.limits import FEN, shortened, size_text
+from .board import CHESS960_STARTS, board_of, check, chess960_start
 
 START_WORD = "startpos"
 MOVES_WORD = " moves "  # between a position and moves, as in UCI
@@ -418,69 +414,6 @@ def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | In
             yield number, named_board(text)
         except InvalidPositionError as error:
             yield number, error
-
-
-OnBadLine = Callable[[int, InvalidPositionError], object]
-
-
-def read_lines(
-    lines: Sequence[bytes], first: int, on_bad: OnBadLine
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Returns the positions of lines, `[R, 10]`, as `read_fen_lines` reads them, and their move numbers.
-
-    Args:
-      lines: lines without their newlines.
-      first: the number of the first line.
-      on_bad: called with the number of each line that holds no legal position, and the reason.
-
-    >>> words, numbers = read_lines([b"# two", b"8/8/8/8/8/8/8/K1k5 w - - 7 30", b"e4"], 1, print)
-    3 a FEN needs at least four fields (pieces, side to move, castling, en passant), not 'e4'
-    >>> words.shape, numbers.tolist()
-    ((1, 10), [30])
-    """
-    words, numbers = list[NDArray[np.uint64]](), list[int]()
-    for number, item in read_fen_lines(line.decode("utf-8", "replace") for line in lines):
-        if isinstance(item, InvalidPositionError):
-            on_bad(first + number - 1, item)
-        else:
-            words.append(pack_checked(item))
-            numbers.append(item.fullmove_number)
-    return np.array(words, np.uint64).reshape(-1, POSITION_WORDS), np.array(numbers, np.int64)
-
-
-class TextLines:
-    """Reads a text's lines as bytes, as many at once as are available; does not wait to fill a buffer."""
-
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        """Starts at the first line of `file`, from `open_file` or standard input; `name` is for messages."""
-        self._file, self._name = cast(io.BufferedReader, file), name
-        self._number = 1  # of the next line
-        self._lines: list[bytes] = []  # complete lines
-        self._rest = b""  # the start of the next line
-        self._ended = False
-
-    def read(self, most: int) -> tuple[int, list[bytes]]:
-        """Returns the next line's number and up to `most` lines without newlines; none at the end.
-
-        Raises:
-          InputFileError: if one of them is longer than LINE.
-        """
-        while not self._lines and not self._ended:
-            self._read()
-        first, found, longest = self._number, self._lines[:most], LINE.most
-        for number, line in enumerate(found, first):
-            if len(line) > longest:
-                raise long_line(self._name, number)
-        self._number, self._lines = first + len(found), self._lines[most:]
-        return first, found
-
-    def _read(self) -> None:
-        piece = self._file.read1(PIECE)
-        *self._lines, self._rest = (self._rest + piece).split(b"\n")
-        self._ended = not piece
-        if self._rest and (self._ended or len(self._rest) > LINE.most):
-            self._lines.append(self._rest)
-            self._rest = b""
 
 
 # ------------------------------------------------------------------ moves in SAN

@@ -40,7 +40,7 @@ from ...base.errors import (
 from ...store.backup import new_file
 from ...store.file import check_is_file, file_bytes, real_path
 from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, differences
-from ...store.rewrite import MERGING, Advance, OnProgress, Progress, merge_all, shrink
+from ...store.rewrite import MERGING, Advance, OnProgress, Progress, merge_all, shrink, tidy
 from ...store.salvage import salvage
 from ...store.store import Store
 from ...store.union import (
@@ -236,23 +236,20 @@ class _Merge:
             inputs = [stack.enter_context(open_input(one.file, one.name)) for one in sources]
             # by the paths that the user gave: a salvaged copy has another one
             stores = {real_path(one.name): one.store for one in inputs}
-            if self.is_new:
-                identity = _identity_of(stores)
-                part = stack.enter_context(new_file(self.target, force=self.force))
-                given = None if identity == UNBOUND else identity
-                with Store.open(part, create=True, identity=given, unbound=True) as store:
-                    self._unite(store, inputs, report)
-                    merge_all(store, self.on_progress)
-                    shrink(store)
-            else:
-                store = stack.enter_context(Store.open(self.target))
-                identity = _identity_of({self.target: store} | stores)
+            path = (
+                stack.enter_context(new_file(self.target, force=self.force)) if self.is_new else self.target
+            )
+            with Store.open(path, create=self.is_new, unbound=self.is_new) as store:
+                identity = _identity_of(stores if self.is_new else {self.target: store} | stores)
                 if not store.is_bound and identity != UNBOUND:
                     with store.transaction():
                         store.bind_evaluator(store.add_evaluator(identity))
                 self._unite(store, inputs, report)
-                while store.merge_step():
-                    self.on_progress(Progress(MERGING, 0, store.catalog.records))
+                if self.is_new:
+                    merge_all(store, self.on_progress)
+                    shrink(store)
+                else:
+                    tidy(store)
         report.bytes = file_bytes(self.target)
         return report
 

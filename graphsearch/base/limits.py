@@ -364,13 +364,18 @@ def byte_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
     Raises:
       InputFileError: if a line is longer than LINE.
     """
-    number, most = 1, LINE.most
+    number, most, rest = 1, LINE.most, b""
     while piece := file.readline(most + 1):
-        if len(piece) > most:
-            raise long_line(name, number)
-        for line in _LINES.findall(piece):  # a carriage return alone ends a line, too
-            number += 1
-            yield line
+        *lines, rest = _LINES.findall(rest + piece)  # a carriage return alone ends a line, too
+        if piece.endswith(b"\n"):
+            lines, rest = [*lines, rest], b""
+        for at, line in enumerate((*lines, rest), number):
+            if len(line) > most:
+                raise long_line(name, at)
+        yield from lines
+        number += len(lines)
+    if rest:
+        yield rest
 
 
 _LINES = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")

@@ -24,6 +24,7 @@ import zstandard
 
 from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
+from graphsearch.base.limits import LINE
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
@@ -254,6 +255,14 @@ def test_packing_line_ends_and_encoding_make_no_difference(path: Path, packed: A
     assert imported(path, packed(THREE.encode())).taken == 3
     query = "SELECT * FROM game_move ORDER BY key, move"
     assert sql(path, query) == sql(plain, query)
+
+
+def test_lines_may_end_in_carriage_returns_alone_in_a_file_of_any_length(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LINE.variable, "100")
+    assert imported(path, (THREE * 10).replace("\n", "\r")).taken == 30
+    assert "line 2: it is too long" in imported(path, "1. e4 *\r" + "x" * 101).error
 
 
 # -------------------------------------------------------------- against python-chess

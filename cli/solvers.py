@@ -25,8 +25,7 @@ from graphsearch.solvers.alphabeta.search import (
     warm_up,
 )
 from graphsearch.solvers.mate import search as mates
-from graphsearch.solvers.mate.check import MateCheck, check_mate
-from graphsearch.solvers.mate.search import MateProgress, MateResult, MateSearch
+from graphsearch.solvers.mate.search import MateCheck, MateProgress, MateResult, MateSearch, check_mate
 from graphsearch.solvers.nodetypes import Agreement, Classification, classify_file
 from graphsearch.store.entries import facts
 from graphsearch.store.file import file_bytes

@@ -133,11 +133,6 @@ class Arena:
         return int(self.counters[arena_kernel.DIRTY_NODES])
 
     @property
-    def fresh_count(self) -> int:
-        """Nodes of which the file has no version."""
-        return int(self.counters[arena_kernel.FRESH_NODES])
-
-    @property
     def bytes_used(self) -> int:
         """Bytes of table, records and blocks, including their free space."""
         c = self.counters
@@ -148,10 +143,6 @@ class Arena:
     def set_entries(self, entries: EntryArrays) -> None:
         """Sets the transposition entries from which searches take proven mates."""
         self.arrays = self.arrays.replace(entries=entries)
-
-    def set_run(self, run: int) -> None:
-        """Sets the run number for new records."""
-        self.arrays.ints[arena_kernel.RUN] = run
 
     def set_history(self, keys: Words) -> None:
         """Sets the Polyglot keys of the positions that stood twice in the game before the root."""

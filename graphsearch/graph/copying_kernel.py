@@ -64,7 +64,7 @@ def log_sort_keys(A: ArenaArrays, keys: NDArray[np.uint64]) -> None:
 def list_dirty(
     A: ArenaArrays, order: NDArray[np.int64], slots: NDArray[np.uint64], words: NDArray[np.uint64]
 ) -> int64:
-    """Lists dirty records and changes their state to SAVING; `empty_log` must follow the last call.
+    """Lists dirty records and changes their state to SAVING; the log must be emptied after the last call.
 
     Args:
       order: `[R]` int64, rows of the log.
@@ -94,12 +94,6 @@ def list_dirty(
         record.clear_state(A, rec, record.DIRTY | record.FRESH)
         record.add_state(A, rec, record.SAVING)
     return fresh
-
-
-@kernel
-def empty_log(A: ArenaArrays) -> None:
-    """Empties the log of dirty records, after all of them were listed for saving."""
-    A.counters[arena.DIRTY_NODES] = 0
 
 
 @kernel

@@ -33,6 +33,7 @@ from ..store.tables.rows import write_row
 from ..store.transposition import EntryTable
 from ..store.union import add_records
 from .arena import Arena, budget_of
+from .arena_kernel import FRESH_NODES
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work, flush_nodes
 from .summary import RootTables, root_values
@@ -257,7 +258,9 @@ class Graph:
     @property
     def node_count(self) -> int:
         """Positions in the graph, in memory or not."""
-        return self._file_nodes + self.arena.fresh_count if self.store else self.arena.node_count
+        if self.store is None:
+            return self.arena.node_count
+        return self._file_nodes + int(self.arena.counters[FRESH_NODES])
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None if the graph does not know it.

@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError
 from ..position.board import POSITION_WORDS, legal_moves, pack
@@ -198,11 +197,6 @@ class Pager:
         _, batch = self._reader.find(pack(board).reshape(1, POSITION_WORDS))
         return batch.record(0) if len(batch) else None
 
-    def find(self, words: Words) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which packed positions have a record in the file, and these records; see `Reader.find`."""
-        assert self._reader is not None
-        return self._reader.find(words)
-
     def records_below(self, board: chess.Board, most: int, *, least: int = 1) -> RecordBatch:
         """Returns the records that the file has of a position and below it, the most visited first.
 
@@ -212,6 +206,7 @@ class Pager:
         Raises:
           StoreError: if the file cannot be read.
         """
+        assert self._reader is not None
         heap: list[tuple[int, int, chess.Board, chess.Move | None]] = [(0, 0, board, None)]
         met, batches, count, number = set[bytes](), [RecordBatch.empty(0, 0, 0)], 0, 0
         while heap and count < most:
@@ -228,7 +223,7 @@ class Pager:
                     words.append(packed)
             if not boards:
                 break
-            have, found = self.find(np.array(words))
+            have, found = self._reader.find(np.array(words))
             batches.append(found)
             count += len(found)
             for i, place in enumerate(np.nonzero(have)[0].tolist()):
@@ -238,25 +233,6 @@ class Pager:
                         number += 1
                         heapq.heappush(heap, (-edge.n, number, boards[place], moves[k]))
         return RecordBatch.concat(batches)
-
-    def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
-        """Returns the records of some positions, None for missing ones, and loads them into memory.
-
-        Raises:
-          StoreError: if the file cannot be read.
-          CapacityError: if there is no room for them.
-        """
-        records = [self.arena.read(board) for board in boards]
-        missing = [i for i, record in enumerate(records) if record is None]
-        if missing and not self.complete and self._reader is not None:
-            words = np.array([pack(boards[i]) for i in missing], np.uint64)
-            found, batch = self._reader.find(words)
-            self._python_reads += len(batch)
-            self.make_room(len(batch), len(batch) * BYTES_PER_NODE)
-            self.enter(batch)
-            for k, place in enumerate(np.nonzero(found)[0].tolist()):
-                records[missing[place]] = batch.record(k)
-        return records
 
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int, pinned: Words | None = None) -> bool:

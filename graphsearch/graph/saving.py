@@ -34,7 +34,7 @@ from ..store.transposition import ENTRY_BYTES, EntryTable
 from ..store.transposition_kernel import Words
 from . import copying_kernel
 from .arena import Arena
-from .arena_kernel import LOG_WORDS
+from .arena_kernel import DIRTY_NODES, LOG_WORDS
 from .copying_kernel import BYTES_PER_NODE
 
 # ------------------------------------------------------------------ transposition entries
@@ -211,7 +211,7 @@ class DirtyCopies:
             return arena.copy_out(slots[part].astype(np.uint32), words[part])
 
         batches = list(shared_out(parts, copied, min(thread_count(), len(parts))))
-        copying_kernel.empty_log(arena.arrays)
+        arena.counters[DIRTY_NODES] = 0
         return cls(batches, fresh, slots, words)
 
     def saved(self, arena: Arena) -> None:

@@ -240,7 +240,7 @@ class GraphSearch:
         if self._run is None and self.graph.store:  # in a hurry: the next save inserts the run
             self._reserved = self.graph.store.reserve_run()
             self.graph.note_later(self._insert_run)
-        self.arena.set_run(self._run or self._reserved)
+        self.arena.arrays.ints[arena_kernel.RUN] = self._run or self._reserved
 
     def _insert_run(self, store: Store) -> None:
         if self._run is None:

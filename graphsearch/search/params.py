@@ -93,9 +93,17 @@ class SearchParams:
         >>> SearchParams.from_options(["CPuct=2", "minibatchsize=64"]).cpuct
         2.0
         """
-        for option in options:
-            name, field = _field_of(option)
-            fields[name] = _text(option) if name in TEXTS else _number(field, option)
+        known = {option.lower(): option for option in OPTION_NAMES}
+        for given in options:
+            name, sign, text = map(str.strip, given.partition("="))
+            option = known.get(name.lower())
+            if not sign:
+                raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {shortened(given)!r}")
+            if option is None:
+                names = ", ".join(OPTION_NAMES)
+                raise InvalidParameterError(f"unknown parameter {shortened(name)!r}; known are {names}")
+            field = OPTION_NAMES[option]
+            fields[field] = text.lower() if field in TEXTS else _number(option, text)
         return cls(**fields)
 
     def with_batch(self, wanted: int) -> SearchParams:
@@ -167,24 +175,7 @@ def _check(ok: bool, name: str, found: object, expected: str) -> None:
         raise InvalidParameterError(f"{name} must be {expected}, not {found}")
 
 
-def _field_of(option: str) -> tuple[str, str]:
-    name, sign, _ = option.partition("=")
-    for known, name_of_field in OPTION_NAMES.items():
-        if sign and known.lower() == name.strip().lower():
-            return name_of_field, known
-    if not sign:
-        raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {shortened(option)!r}")
-    raise InvalidParameterError(
-        f"unknown parameter {shortened(name.strip())!r}; known are {', '.join(OPTION_NAMES)}"
-    )
-
-
-def _text(option: str) -> str:
-    return option.partition("=")[2].strip().lower()
-
-
-def _number(name: str, option: str) -> float | int:
-    text = option.partition("=")[2].strip()
+def _number(name: str, text: str) -> float | int:
     if name == "MinibatchSize" and text.lower() == AUTO_TEXT:
         return AUTO
     whole = OPTION_NAMES[name] in WHOLE_NUMBERS

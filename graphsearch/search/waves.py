@@ -227,15 +227,6 @@ class Walkers:
         self._codes = [0] * count
         self._held: FileArrays | None = None  # the file, while threads walk
 
-    @property
-    def turns(self) -> int:
-        """The number of visits left to begin."""
-        return max(0, int(self._guards[TURNS]))
-
-    @turns.setter
-    def turns(self, turns: int) -> None:
-        self._guards[TURNS] = turns
-
     def walk(self, turns: int, serve: Callable[[wave.WaveArrays, int], None], until: float) -> None:
         """Makes `turns` visits with all threads; fewer if serving requests lasts until `until` (monotonic).
 
@@ -245,7 +236,7 @@ class Walkers:
         Raises:
           BaseException: an exception of `serve` or of a thread; afterwards nothing is under way.
         """
-        pager, self.turns = self._graph.pager, turns
+        pager, self._guards[TURNS] = self._graph.pager, turns
         try:
             while asks := self._run():
                 waiting = (w for w in self._waves if w.counts[wave.STAGE] != wave.NOT_WAITING)
@@ -253,12 +244,12 @@ class Walkers:
                 for w, code in asks:
                     serve(w, code)
                 if time.monotonic() > until:
-                    self.turns = 0
+                    self._guards[TURNS] = 0
         except BaseException:
             for w in self._waves:  # its visits leave no trace
                 wave.drop_leaves(w)
             self._guards[FIRST_ROW:] = 0
-            self.turns = 0
+            self._guards[TURNS] = 0
             raise
         finally:
             pager.under_way = ()
@@ -280,12 +271,12 @@ class Walkers:
                 for own in self._counters:
                     merge_counters(arena.counters, own)
         asks = [(w, code) for w, code in zip(self._waves, self._codes, strict=True) if code]
-        return [(w, code) for w, code in asks if self.turns or code == visit_kernel.NO_RECORDS]
+        return [(w, code) for w, code in asks if self._guards[TURNS] > 0 or code == visit_kernel.NO_RECORDS]
 
     def _join(self, wait: Callable[[], None]) -> None:
         """Ends the turns and waits for all threads, even after Ctrl-C: they write records."""
         while True:
-            self.turns = 0
+            self._guards[TURNS] = 0
             try:
                 return wait()
             except KeyboardInterrupt:
@@ -298,7 +289,7 @@ class Walkers:
         on, left = visit_kernel.SearchArrays(*arrays), visit_kernel.new_limits(NEVER, NEVER, NEVER)
         self._codes[number] = self._leaves.run_visits(on, self._held, self._evaluator, left)
         if self._codes[number]:
-            self.turns = 0
+            self._guards[TURNS] = 0
 
 
 # ------------------------------------------------------------------ waves
@@ -414,11 +405,12 @@ class WaveRunner:
     def _run_waves(self, visits: int, evaluations: int) -> None:
         """Runs a wave, or, with an evaluator inside the kernels, waves for about 30 ms."""
         until = time.monotonic() + SLICE_SECONDS
-        counters, counted = self._arena.counters, [arena_kernel.VISITS, arena_kernel.EVALUATIONS]
-        most = counters[counted] + [visits, evaluations]
+        counters = self._arena.counters
+        most = counters[arena_kernel.VISITS] + visits, counters[arena_kernel.EVALUATIONS] + evaluations
         while True:
             self._run_wave()
-            is_over = self.wave.counts[wave.DECIDED] or (counters[counted] >= most).any()
+            is_over = self.wave.counts[wave.DECIDED] or counters[arena_kernel.VISITS] >= most[0]
+            is_over = is_over or counters[arena_kernel.EVALUATIONS] >= most[1]
             if is_over or self._flying or not self._inside or time.monotonic() > until:
                 return
 

@@ -322,15 +322,6 @@ def answer_of(facts: Sequence[RootFact], depth: int) -> RootFact | None:
     return None
 
 
-def known_of(facts: Sequence[RootFact], rows: Mapping[int, RunOutcome]) -> KnownDepth:
-    """Returns the depth up to which a root is known exactly, and the cost of its iterations."""
-    exact = [fact.depth for fact in facts if fact.bound == "exact" and fact.depth != PROOF]
-    if not exact:
-        return KnownDepth()
-    done = [row for depth, row in rows.items() if depth <= exact[-1]]
-    return KnownDepth(exact[-1], sum(row.nodes for row in done), sum(row.seconds for row in done))
-
-
 # ----------------------------------------------------------------------------- one iteration
 SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a tenth of a second
 CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
@@ -561,11 +552,15 @@ class _AlphaBetaSession:
     def _look_up(self) -> None:
         rows: dict[int, RunOutcome] = {}
         if not self.history:
-            position, key, evaluation = fen_of(self.board), self._key, self._evaluation
+            position, key = fen_of(self.board), key_text(self.board)
+            evaluation = self.graph.entries.evaluation
             self.graph.call(lambda store: rows.update(entries.iterations(store, position, key, evaluation)))
         entry = usable_entry(self.table, self.board)
         facts = facts_of(entry, self.table, self.board, rows)
-        self.known = known_of(facts, rows)
+        if exact := [fact.depth for fact in facts if fact.bound == "exact" and fact.depth != PROOF]:
+            done = [row for depth, row in rows.items() if depth <= exact[-1]]
+            seconds = sum(row.seconds for row in done)
+            self.known = KnownDepth(exact[-1], sum(row.nodes for row in done), seconds)
         self.answer = answer_of(facts, self.asked)
         self.before = next((fact for fact in reversed(facts) if fact.bound == "exact"), None)
         if self.answer is not None:
@@ -589,7 +584,13 @@ class _AlphaBetaSession:
             self.depth = depth
             if self._must_stop():
                 return
-            found = self._iteration()
+            # A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2
+            # pawns to each side six positions took 98 to 102 % of the nodes to depths 6 and 7.
+            limit = self.limits.visits
+            left = None if limit is None else limit - self._counts().nodes
+            found = self.engine.search(
+                self.board, depth, stop=self._must_stop, node_limit=left, on_slice=self._between
+            )
             self.iterations.append(found)
             if not found.complete:
                 self.stop_reason = self.stop_reason or "nodes"
@@ -614,17 +615,6 @@ class _AlphaBetaSession:
             return range(first, last + 1)
         return [depth for depth in (last - 2, last) if depth >= first]
 
-    def _iteration(self) -> DepthResult:
-        """Runs one iteration with an open window.
-
-        A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2 pawns to
-        each side six positions took 98 to 102 % of the nodes to depths 6 and 7, and had the same values.
-        """
-        left = None if self.limits.visits is None else self.limits.visits - self._counts().nodes
-        return self.engine.search(
-            self.board, self.depth, stop=self._must_stop, node_limit=left, on_slice=self._between
-        )
-
     def _counts(self) -> Counts:
         return sum((iteration.counts for iteration in self.iterations), Counts())
 
@@ -646,14 +636,6 @@ class _AlphaBetaSession:
         )
 
     # ---------------------------------------------------------- saving
-    @property
-    def _key(self) -> str:
-        return key_text(self.board)
-
-    @property
-    def _evaluation(self) -> str:
-        return self.graph.entries.evaluation
-
     def _begin(self, store: Store) -> None:
         limits: dict[str, float] = {"depth": self.asked}
         limits |= {
@@ -661,7 +643,9 @@ class _AlphaBetaSession:
         }
         if self.history:
             limits[entries.HISTORY] = self.history
-        self.run_id = entries.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
+        self.run_id = entries.begin(
+            store, ALPHABETA, fen_of(self.board), key_text(self.board), limits, self.graph.entries.evaluation
+        )
 
     def _note_iteration(self, found: DepthResult) -> None:
         """Adds an iteration to the next save, which begins now if no save is running."""

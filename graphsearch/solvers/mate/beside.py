@@ -21,7 +21,7 @@ from ...base.errors import CapacityError
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...graph.view import NodeView
-from ...position.board import CLOCK_DRAW, POSITION_WORDS, encode_move, pack
+from ...position.board import CLOCK_DRAW, encode_move, pack
 from ...search import visit_kernel
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
@@ -73,11 +73,11 @@ def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> 
         boards.append(boards[-1].copy(stack=False))
         boards[-1].push(move)
     graph.make_room(len(boards), len(boards) * BYTES_PER_POSITION)
-    graph.pager.read_all(boards)
-    words = np.zeros(len(boards) * POSITION_WORDS, np.uint64)
-    words[:POSITION_WORDS] = pack(board)
+    words = np.array([pack(each) for each in boards])
+    if not graph.pager.complete:
+        graph.pager.bring(words, np.zeros(0, np.uint64))
     moves = np.array([encode_move(move) for move in line], np.uint16)
-    visit_kernel.learn_line(graph.arena.tables, graph.arena.arrays, words, moves)
+    visit_kernel.learn_line(graph.arena.tables, graph.arena.arrays, words.reshape(-1), moves)
 
 
 def allowance(spent: float, *, share: float, lead: float, whole: float = math.inf) -> float:

@@ -245,7 +245,7 @@ LEAST_LIMIT, SUM_LIMIT, COUNT, CHOSEN, PLIES, BEFORE, KILLER, FRAME_WORDS = 0, 1
 # counters
 VISITS, VISIT_LIMIT, COUNTERS = 0, 1, 8
 # the answer
-RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_WORDS = 0, 1, 2, 8
+RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_WORDS = 0, 1, 2, 3
 
 Words: TypeAlias = NDArray[np.uint64]
 Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import chess
 import numpy as np
 
-from ...base.errors import CapacityError, InvalidParameterError
+from ...base.answer import Answer
+from ...base.errors import CapacityError, GraphSearchError, InvalidParameterError
 from ...graph.graph import Graph
 from ...position.board import (
     CLOCK_DRAW,
@@ -140,8 +142,7 @@ PLACES_PER_VISIT = 2  # a table with fewer grows
 assert 2 * MOST_MOVES < kernel.MOST_PLIES
 
 
-@dataclass(frozen=True, slots=True)
-class ProofNumbers:
+class ProofNumbers(NamedTuple):
     """Proof and disproof number of one question.
 
     Attributes:
@@ -164,8 +165,7 @@ class ProofNumbers:
         return self.dn == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(NamedTuple):
     """A move, the numbers of the position after it, and the plies of its proof."""
 
     move: chess.Move
@@ -244,18 +244,12 @@ class Prover:
         moves = self.memory.moves[:count].tolist()
         rows = self.memory.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
         children = [
-            Child(decode_move(move), row[kernel.PN], row[kernel.DN], row[kernel.LENGTH])
-            for move, row in zip(moves, rows, strict=True)
+            Child(decode_move(move), *row[: kernel.BOUND]) for move, row in zip(moves, rows, strict=True)
         ]
         return self._numbers(), children
 
     def _numbers(self) -> ProofNumbers:
-        found = self.memory.result
-        return ProofNumbers(
-            int(found[kernel.RESULT_PN]),
-            int(found[kernel.RESULT_DN]),
-            int(found[kernel.RESULT_PLIES]),
-        )
+        return ProofNumbers(*self.memory.result[: kernel.RESULT_WORDS].tolist())
 
     # -------------------------------------------------------------- sharing
     @property
@@ -284,14 +278,6 @@ REPROOF_TIMES = 50  # attempts; after them the table counts as too small
 DOUBT_VISITS = 2_000  # to find that a defence is shorter than its proof
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """A proven position: plies to the mate, and the move of the line."""
-
-    plies: int
-    move: chess.Move
-
-
 class LineFinder:
     """Follows proofs from position to position; a shorter mate found on the way counts from then on."""
 
@@ -307,26 +293,21 @@ class LineFinder:
             path, moves = [board.copy(stack=False)], list[chess.Move]()
             left = plies
             while left > 0:
-                settled = self.settle(path[-1], attacks=attacks == (len(moves) % 2 == 0), plies=left)
-                if settled.plies < left:
+                length, move = self.settle(path[-1], attacks=attacks == (len(moves) % 2 == 0), plies=left)
+                if length < left:
                     break
-                moves.append(settled.move)
+                moves.append(move)
                 path.append(path[-1].copy(stack=False))
-                path[-1].push(settled.move)
+                path[-1].push(move)
                 left -= 1
             if left == 0:
                 return moves
-            plies = self._shortened(path, attacks=attacks, plies=plies)
+            within = plies
+            for k in range(len(path) - 1, -1, -1):  # a shorter mate at its end shortens the whole path
+                plies, _ = self.settle(path[k], attacks=attacks == (k % 2 == 0), plies=within - k)
 
-    def _shortened(self, path: list[chess.Board], *, attacks: bool, plies: int) -> int:
-        """Returns the plies to mate from the start of a path, after its end got a shorter mate."""
-        found = plies
-        for k in range(len(path) - 1, -1, -1):
-            found = self.settle(path[k], attacks=attacks == (k % 2 == 0), plies=plies - k).plies
-        return found
-
-    def settle(self, board: chess.Board, *, attacks: bool, plies: int) -> Settled:
-        """Returns the move of the line in a position that is proven to be mate within `plies`.
+    def settle(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[int, chess.Move]:
+        """Returns (plies to mate, move of the line) of a position that is proven to be mate within `plies`.
 
         Raises:
           CapacityError: if the proof is lost, and cannot be found again.
@@ -336,12 +317,12 @@ class LineFinder:
             children = self._proven_children(board, attacks=attacks, plies=plies)
             if attacks:
                 best = min((child for child in children if child.pn == 0), key=lambda child: child.plies)
-                return Settled(best.plies + 1, best.move)
+                return best.plies + 1, best.move
             longest = max(child.plies for child in children)
             defences = [child for child in children if child.plies == longest]
             lasting = self._lasting(board, defences, doubted)
             if lasting is not None:
-                return Settled(longest + 1, lasting.move)
+                return longest + 1, lasting.move
 
     def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
         """Returns the moves of a proven position with their proofs; searches lost proofs again."""
@@ -376,7 +357,7 @@ class LineFinder:
 # ---------------------------------------------------------------- the search of one position
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
 SLICE = 1_000  # visits between two looks at the clock: 4 to 6 ms
-Steps = Generator[None, None, str]  # yields after each slice; returns the stop reason
+Steps = Generator[None, None, str]  # yields after each slice; returns a stop reason, empty to search on
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,6 +470,7 @@ class MateSearch:
         self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._clock = SearchClock(Limits(), Control())
+        self.stop_reason = ""
         # weak: in a reference cycle the prover's megabytes would wait for the garbage collector
         me = weakref.proxy(self)
         self._finder = LineFinder(self.prover, stop=lambda: bool(me._limit()))
@@ -523,10 +505,21 @@ class MateSearch:
         if over is not None:
             return over
         self._take()
-        reason = self._search()
+        for _ in self.steps():
+            self._clock.tell(self._progress)
         pv = self.line()
-        stored = self._share(pv)
-        return self._result(reason, pv, stored=stored)
+        return MateResult(
+            position=fen_of(self.board),
+            mate=self.mate,
+            pv=pv,
+            shortest=self.is_shortest,
+            excluded=self.excluded,
+            visits=self.prover.visits,
+            stored=self._share(pv),
+            seconds=self._clock.seconds,
+            proofs=self.prover.proofs,
+            stop_reason=self.stop_reason,
+        )
 
     def recall(self, visits: int) -> tuple[chess.Move, ...]:
         """Returns the line of the mate that the table of entries proves; empty if it proves none.
@@ -566,15 +559,6 @@ class MateSearch:
         mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
         return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
 
-    def _search(self) -> str:
-        steps = self.steps()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return str(end.value)
-            self._clock.tell(self._progress)
-
     def limit(self, limits: Limits, stop: threading.Event, *, moves: int | None = None) -> None:
         """Sets new limits, which count from now on; the next `steps` continues the search."""
         self._set(limits, Control(stop=stop), moves)
@@ -586,18 +570,17 @@ class MateSearch:
         for side in self.sides:
             side.most = MOST_MOVES if moves is None else moves
 
-    def steps(self) -> Steps:
-        """Searches slice by slice until a limit is reached or nothing is left to ask.
+    def steps(self) -> Iterator[None]:
+        """Searches slice by slice until a limit is reached or nothing is left to ask (`stop_reason`).
 
         Between two slices the caller may do anything, and read `mate` and `line`.
         """
         budget = float(FIRST_ROUND)
-        reason = self._ended()
-        while not reason:
+        self.stop_reason = self._ended()
+        while not self.stop_reason:
             reason = (yield from self._climb(int(budget))) or (yield from self._look_ahead(budget))
-            reason = reason or self._ended()
+            self.stop_reason = reason or self._ended()
             budget *= GROWTH
-        return reason
 
     def _climb(self, visits: int) -> Steps:
         """Asks both sides for their shortest open lengths; returns the stop reason, or empty."""
@@ -696,7 +679,7 @@ class MateSearch:
     def attack(self, board: chess.Board, plies: int) -> chess.Move:
         """Returns the attacker's move in a position of the proof with `plies` left."""
         late = mating_move(board) if board.halfmove_clock >= CLOCK_DRAW else None
-        return late or self._finder.settle(board, attacks=True, plies=plies).move
+        return late or self._finder.settle(board, attacks=True, plies=plies)[1]
 
     def line(self) -> tuple[chess.Move, ...]:
         """Returns the line of the mate found, or of a shorter one found meanwhile.
@@ -731,16 +714,148 @@ class MateSearch:
         entries.put(self.board, _entry(len(pv), wins=side.attacks, exact=exact, move=pv[0]))
         return True
 
-    def _result(self, reason: str, pv: tuple[chess.Move, ...], *, stored: bool) -> MateResult:
-        return MateResult(
-            fen_of(self.board),
-            self.mate,
-            pv,
-            self.is_shortest,
-            self.excluded,
-            self.prover.visits,
-            self._clock.seconds,
-            self.prover.proofs,
-            reason,
-            stored,
-        )
+
+# ------------------------------------------------------------------ an independent check of a claimed mate
+# It plays out every defence by the rules of python-chess alone. The search supplies only the attacker's
+# moves, which are proposals: the check refutes wrong ones.
+Attack = Callable[[chess.Board, int], chess.Move | None]
+Key = Hashable
+
+
+class MateRefutedError(GraphSearchError):
+    """Raised when a claimed mate fails; `line` shows where."""
+
+    def __init__(self, reason: str, board: chess.Board, line: tuple[chess.Move, ...]) -> None:
+        shown = board.variation_san(line) if line else "at once"
+        super().__init__(f"no mate: {reason} ({shown}): {board.fen()}")
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class MateCheck(Answer):
+    """A confirmed claim.
+
+    Attributes:
+      plies: the longest defence against the attacker's moves. line: that defence, to the mate.
+      positions: examined; one that several lines reach counts once.
+    """
+
+    json_keys = "plies positions"
+
+    plies: int
+    line: tuple[chess.Move, ...]
+    positions: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Mated:
+    """A position with a checked mate: plies to it, the move of the line, and the clock at the check."""
+
+    plies: int
+    move: chess.Move | None
+    clock: int
+
+
+def check_mate(board: chess.Board, moves: int, attack: Attack) -> MateCheck:
+    """Returns the longest defence against a claimed mate.
+
+    Args:
+      board: with its game, whose repetitions count.
+      moves: the claim, as in `MateResult.mate`: the side to move mates in `moves`; negative: it is mated.
+      attack: returns the attacker's move in a position with the plies left; called once for a position.
+
+    Raises:
+      MateRefutedError: with the line, if a defence lasts longer, or the attacker has no (legal) move, or the
+        game is drawn on the way: stalemate, 50 moves, third repetition, dead position.
+    """
+    checker = _Checker(board, attack)
+    if moves == 0:
+        if not board.is_checkmate():
+            raise MateRefutedError("there is no mate on the board", board, ())
+        return MateCheck(0, (), 1)
+    plies = 2 * moves - 1 if moves > 0 else -2 * moves
+    found = checker.mated(plies, attacks=moves > 0)
+    return MateCheck(found, checker.line(), len(checker.known))
+
+
+class _Checker:
+    def __init__(self, board: chess.Board, attack: Attack) -> None:
+        self.root = board.copy()
+        self.board = board.copy()
+        self.attack = attack
+        self.known: dict[Key, _Mated] = {}
+        self.path: list[chess.Move] = []
+        self.drawn = _twice(board)
+
+    def mated(self, left: int, *, attacks: bool) -> int:
+        """Returns the plies to mate of the position; refutes the claim if they exceed `left`."""
+        key, clock = self.board._transposition_key(), self.board.halfmove_clock
+        known = self.known.get(key)
+        if known is not None and (clock <= known.clock or clock + known.plies <= CLOCK_DRAW):
+            if known.plies > left:
+                self._refute("a defence lasts longer")
+            return known.plies
+        found = self._attacked(left, clock) if attacks else self._defended(left, clock)
+        self.known[key] = found
+        return found.plies
+
+    def _attacked(self, left: int, clock: int) -> _Mated:
+        self._refute_draws(left)
+        if left < 1:
+            self._refute("a defence lasts longer")
+        move = self.attack(self.board.copy(stack=False), left)
+        if move is None or move not in self.board.legal_moves:
+            self._refute("the attacker has no move")
+        assert move is not None
+        return _Mated(self._after(move, left, attacks=False) + 1, move, clock)
+
+    def _defended(self, left: int, clock: int) -> _Mated:
+        if self.board.is_checkmate():
+            return _Mated(0, None, clock)
+        self._refute_draws(left)
+        if left < 2:
+            self._refute("a defence lasts longer")
+        longest, best = 0, None
+        for move in list(self.board.legal_moves):
+            plies = self._after(move, left, attacks=True) + 1
+            if plies > longest:
+                longest, best = plies, move
+        return _Mated(longest, best, clock)
+
+    def _after(self, move: chess.Move, left: int, *, attacks: bool) -> int:
+        self.board.push(move)
+        self.path.append(move)
+        plies = self.mated(left - 1, attacks=attacks)
+        self.path.pop()
+        self.board.pop()
+        return plies
+
+    def _refute_draws(self, left: int) -> None:
+        """Refutes the claim if the game is over without a mate of the attacker."""
+        if not any(self.board.generate_legal_moves()):
+            self._refute("stalemate" if not self.board.is_check() else "the attacker is mated")
+        if self.board.is_insufficient_material():
+            self._refute("a dead position")
+        if self.path and self.board.halfmove_clock >= CLOCK_DRAW:
+            self._refute("50 moves without progress")
+        if self.path and self.board._transposition_key() in self.drawn:
+            self._refute("a position for the third time")
+
+    def _refute(self, reason: str) -> None:
+        raise MateRefutedError(reason, self.root, tuple(self.path))
+
+    def line(self) -> tuple[chess.Move, ...]:
+        """Returns the longest defence from the root, after `mated` has checked it."""
+        board, moves = self.root.copy(stack=False), list[chess.Move]()
+        while (move := self.known[board._transposition_key()].move) is not None:
+            moves.append(move)
+            board.push(move)
+        return tuple(moves)
+
+
+def _twice(board: chess.Board) -> set[Key]:
+    game, counts = board.copy(), Counter[Key]()
+    while game.move_stack:
+        game.pop()
+        counts[game._transposition_key()] += 1
+    return {key for key, count in counts.items() if count >= 2}

@@ -15,8 +15,15 @@ from graphsearch.position.board import board_of as start_of
 from graphsearch.position.values import MATE
 from graphsearch.search.job import Control
 from graphsearch.search.params import Limits
-from graphsearch.solvers.mate.check import MateRefutedError, check_mate
-from graphsearch.solvers.mate.search import SLICE, MateProgress, MateResult, MateSearch, find_mate
+from graphsearch.solvers.mate.search import (
+    SLICE,
+    MateProgress,
+    MateRefutedError,
+    MateResult,
+    MateSearch,
+    check_mate,
+    find_mate,
+)
 from graphsearch.store.transposition import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
 from tests.conftest import shared_data
@@ -208,15 +215,6 @@ def test_a_search_in_slices_goes_on_where_it_stood() -> None:
     assert search.prover.visits == whole.visits
 
 
-def test_what_is_excluded_is_said_where_no_mate_is_found() -> None:
-    result = find_mate(chess.Board(), moves=2, table_bytes=SMALL)
-    assert (result.mate, result.excluded, result.stop_reason, result.pv) == (None, 2, "excluded", ())
-    limited = find_mate(chess.Board(), Limits(visits=3000), table_bytes=SMALL)
-    assert (limited.mate, limited.stop_reason) == (None, "visits")
-    assert 3000 <= limited.visits < 3010
-    assert limited.excluded >= 1
-
-
 def test_a_stop_ends_the_search_with_what_is_known() -> None:
     stop = threading.Event()
 
@@ -290,10 +288,6 @@ def test_a_sound_claim_stands_with_its_longest_defence() -> None:
     assert found.line[0].uci() == "a1a6"
     assert found.positions > 10
     assert found.as_dict() == {"plies": 3, "positions": found.positions}
-
-
-def test_a_claim_against_the_side_to_move_stands() -> None:
-    assert check_mate(after_line("Ra6", MORPHY), -1, by_trying).plies == 2
 
 
 def test_a_mate_on_the_board_is_a_claim_too() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import threading
 from functools import partial
@@ -71,13 +70,6 @@ def test_a_search_that_reads_its_file_whole_is_the_one_that_never_stopped(tmp_pa
     assert found == searched(None, 1000, MORE, minibatch_size=batch)
 
 
-def test_a_search_that_wants_little_of_a_file_reads_little(path: Path) -> None:
-    with Graph.open(path) as graph:
-        analyze(graph, chess.Board("8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"), Limits(visits=300))
-        assert not graph.pager.complete
-        assert graph.pager.read_back == 0
-
-
 def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:
     """What was evicted after a portion was read must not come back as it was before it was saved."""
     with Graph.open(path) as graph:
@@ -121,6 +113,7 @@ def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: p
     # each look at the clock takes a millisecond of it
     clock = SimpleNamespace(monotonic=partial(next, itertools.count(0.0, 0.001)))
     monkeypatch.setattr("graphsearch.search.loop.time", clock)
+    monkeypatch.setattr("graphsearch.search.job.time", clock)
     with Graph.open(path) as graph:
         result = analyze(graph, chess.Board(), Limits(seconds=0.2))
         assert result.stop_reason == "time"
@@ -158,20 +151,3 @@ def test_dirty_records_stay_when_memory_shrinks(tmp_path: Path) -> None:
         assert np.isin(kept, slots).all()
         assert len(kept) >= before
         check_arena(graph.arena)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("GRAPHSEARCH_FULL"), reason="set GRAPHSEARCH_FULL=1: takes minutes")
-def test_a_million_nodes_are_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    path = tmp_path / "a.graph"
-    limits = Limits(evaluations=1_000_000), Limits(evaluations=20_000)
-    with Graph.open(path) as graph:
-        analyze(graph, chess.Board(), limits[0])
-    with Graph.open(path) as graph:
-        resumed = analyze(graph, chess.Board(), limits[1])
-        assert graph.pager.complete
-    with Graph.open(None) as graph:
-        whole = [analyze(graph, chess.Board(), limit) for limit in limits][1]
-    assert resumed.node.moves == whole.node.moves
-    assert resumed.new_visits == whole.new_visits

@@ -240,12 +240,3 @@ def test_flow_gives_every_node_a_share_of_its_own_visits_at_most(share: float) -
         assert (flights[:, wave_kernel.SUM] <= np.maximum(1, share * visits)).all()
         assert flights[:, wave_kernel.SUM].max() > share * 2000 / 4
         runner.drop()
-
-
-def test_flow_fills_a_large_batch_from_a_young_graph_in_few_rounds() -> None:
-    with Graph.open(None, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(KIWIPETE), Limits(evaluations=20_000), SearchParams(minibatch_size=16))
-        with gathering(graph, chess.Board(KIWIPETE), "flow", 4096, max_wave_share=1.0) as runner:
-            assert runner.gather() >= 0.95 * 4096
-            assert runner.wave.counts[wave_kernel.ROUND] <= 8
-            runner.drop()

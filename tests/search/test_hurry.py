@@ -10,12 +10,9 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import InvalidParameterError
 from graphsearch.evaluators.protocol import OUTSIDE_BATCH, Evaluation, PositionBatch
-from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
 from graphsearch.store.store import Store
-from graphsearch.uci.options import Settings
 
 from ..support.graphs import check_invariants, numbers_below, records_below
 from ..support.positions import after_line
@@ -95,15 +92,6 @@ def test_no_batch_is_larger_than_the_pace_allows_and_nothing_is_asked_twice() ->
     assert len(evaluator.asked) == len(set(evaluator.asked))
 
 
-def test_evaluators_inside_the_kernels_follow_the_pace_too() -> None:
-    params, waves = SearchParams(minibatch_size=256), list[int]()
-    for batch in (8, 256):
-        with Graph.open(None, evaluator="uniform") as graph:
-            analyze(graph, chess.Board(), Limits(visits=4000), params, pace=lambda *_, most=batch: most)
-            waves.append(int(graph.arena.counters[arena_kernel.WAVES]))
-    assert waves[0] > 2 * waves[1]
-
-
 # ------------------------------------------------------------------ the default batch
 @pytest.mark.parametrize("name", ["builtin", "uniform"])
 def test_an_evaluator_inside_the_kernels_gets_one_position_at_a_time(name: str) -> None:
@@ -124,13 +112,3 @@ def test_an_evaluator_outside_the_kernels_gets_as_many_as_it_wants() -> None:
     with Graph.open(None, evaluator=evaluator) as graph:
         analyze(graph, chess.Board(), Limits(visits=300))
     assert max(evaluator.sizes) == 4
-
-
-def test_auto_is_written_as_a_word_or_as_lc0_writes_it() -> None:
-    for text in ("auto", "AUTO", "0"):
-        assert SearchParams.from_options([f"MinibatchSize={text}"]).minibatch_size == 0
-    with pytest.raises(InvalidParameterError, match="MinibatchSize must be 1 to 1048576, or auto, not -1"):
-        SearchParams(minibatch_size=-1)
-    settings = Settings()
-    assert "option name MinibatchSize type spin default 0 min 0 max 1048576" in settings.lines()
-    assert settings.params() == SearchParams()

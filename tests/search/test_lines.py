@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import chess
@@ -21,7 +20,6 @@ from graphsearch.position.board import key_of, pack
 from graphsearch.search.params import GATHERERS
 
 from ..conftest import ROOT
-from ..support.graphs import records_below
 from ..support.lines import LineEvaluator, boards_of
 from ..support.positions import after_line
 
@@ -103,22 +101,6 @@ def test_a_line_begins_with_the_game_before_the_root() -> None:
         evaluator = LineEvaluator()
         list(assess(evaluator, [board]))
         assert same(evaluator.lines[key_of(board)], lines)
-
-
-def test_a_search_that_is_resumed_has_the_same_lines(tmp_path: Path) -> None:
-    board, params, found = after_line("e4 e5"), SearchParams(minibatch_size=1), list[Any]()
-    for path, sessions in ((None, 1), (tmp_path / "a.graph", 2)):
-        for _ in range(sessions):
-            with Graph.open(path, evaluator=LineEvaluator()) as graph:
-                analyze(graph, board, Limits(visits=200 // sessions), params)
-                records = records_below(graph, board)
-        found.append(values_of(records))
-    assert found[0] == found[1]
-
-
-def values_of(records: Any) -> dict[int, tuple[float, Any]]:
-    """Returns what the evaluator said, and the visits, by key."""
-    return {key: (record.v, [edge.n for edge in record.edges]) for key, (_, record) in records.items()}
 
 
 def test_who_comes_later_shares_what_the_first_line_was_told() -> None:

@@ -32,7 +32,7 @@ from graphsearch.store.transposition import Entry
 from graphsearch.store.transposition_kernel import PROOF
 from tests.support.positions import mate_in_one
 
-from ..support.graphs import check_invariants, records_below
+from ..support.graphs import check_invariants
 from ..support.reference import HashEvaluator
 
 GATHERED = [SearchParams(minibatch_size=32, gather=name) for name in ("flow", "classic", "budget")]
@@ -66,13 +66,6 @@ def test_a_mate_in_one_is_proven_when_its_position_is_expanded_and_nobody_is_ask
             assert record.proof.mate == 1
             assert position.epd() not in asked
         assert found > 12
-
-
-def test_a_mate_in_one_at_the_root_is_played_at_once() -> None:
-    with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, chess.Board(BACK_RANK), Limits(visits=400))
-    assert (result.stop_reason, result.node.mate, result.evaluations) == ("proven", 1, 0)
-    assert result.bestmove == chess.Move.from_uci("d1d8")
 
 
 # ------------------------------------------------------------------ the shortest
@@ -159,16 +152,6 @@ def test_entries_whose_proofs_are_lost_do_not_delay_a_search(tmp_path: Path) -> 
         graph.use_entries(1 << 20).put(board, Entry(MATE - 61, PROOF, "lower", None, "", 0))
     with Graph.open(path, evaluator="uniform") as graph:
         assert searched(graph, ENDLESS, 10).new_visits >= 10
-
-
-def test_a_line_of_unvisited_mates_is_shown_to_its_end(tmp_path: Path) -> None:
-    path, board = tmp_path / "one.graph", chess.Board("6k1/4pppp/8/8/8/8/r4PPP/1R4K1 b - - 0 1")
-    with Graph.open(path, evaluator="uniform") as graph:
-        analyze(graph, board, Limits(visits=300), SearchParams(minibatch_size=1))
-        mating = [b for b, r in records_below(graph, board).values() if r.v == 1.0 and not r.edges]
-    assert mating
-    answer = pv(path, mating[0]).lines[0]
-    assert (answer.end, [(ply.step.edge.n, ply.q) for ply in answer.plies]) == (CHECKMATE, [(0, 1.0)])
 
 
 # ------------------------------------------------------------------ beside the search

@@ -27,7 +27,7 @@ from graphsearch.store.verify import verify
 from ..graph.sweeps.test_reevaluate import assert_same
 from ..support.counting import CountingEvaluator
 from ..support.forks import Fork, Say
-from ..support.graphs import ENDGAME, searched
+from ..support.graphs import searched
 
 KILLS = 30 if os.environ.get("GRAPHSEARCH_FULL") else 3
 
@@ -69,15 +69,6 @@ def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Pat
         except EvaluatorError:
             continue
         break
-    assert evaluator.paid_once
-
-
-def test_a_search_after_a_reevaluation_asks_about_new_positions_only(tmp_path: Path) -> None:
-    path = searched(tmp_path / "a.graph", ENDGAME, visits=150)
-    evaluator = CountingEvaluator("other")
-    reevaluate(path, evaluator)
-    with Graph.open(path, evaluator=evaluator) as graph:
-        analyze(graph, chess.Board(ENDGAME), Limits(visits=150), SearchParams(minibatch_size=8))
     assert evaluator.paid_once
 
 

@@ -8,7 +8,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
+from graphsearch.evaluators.tablebase import Syzygy
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.values import MATE
 from graphsearch.store.record import NodeRecord
@@ -16,7 +16,7 @@ from graphsearch.store.transposition import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
 
 from ..conftest import shared_data
-from ..support.graphs import check_invariants, numbers_below, read, records_below
+from ..support.graphs import check_invariants, read, records_below
 from ..support.mates import mates_within, placed
 
 ONE, WAVES = SearchParams(minibatch_size=1), SearchParams(minibatch_size=32)
@@ -151,18 +151,6 @@ def test_what_a_search_proves_agrees_with_the_tables_of_four_men() -> None:
     assert proven > 100
 
 
-def test_tables_and_search_prove_together_and_say_when_the_mate_is_unknown() -> None:
-    tables = TablebaseEvaluator(UniformEvaluator(), Syzygy(shared_data("syzygy")))
-    board = chess.Board("8/8/8/8/3k4/8/2ppK3/7Q w - - 0 1")
-    with Graph.open(None, evaluator=tables) as graph:
-        analyze(graph, board, Limits(visits=400), ONE)
-        records = [record for _, record in records_below(graph, board).values()]
-        found = [record.proof for record in records if record.proof and record.proof.mate is None]
-        assert any(proof.result for proof in found)
-        for proof in found:
-            assert proof.moves is None
-
-
 def test_no_mate_is_claimed_that_an_exhaustive_replay_denies() -> None:
     lines = shared_data("data/mates_500.epd").read_text(encoding="utf-8").splitlines()[::100]
     checked = 0
@@ -201,24 +189,6 @@ def test_a_search_takes_the_mates_that_entries_know() -> None:
         assert all(record.evaluator == 0 for record in records if record.v == 1.0)
         late = chess.Board("8/8/8/4k3/8/8/8/KQ6 b - - 85 60")
         assert analyze(graph, late, Limits(visits=50), ONE).node.bounds == (-1, 1)  # 85 + 16 plies: too late
-
-
-@pytest.mark.parametrize(("value", "bound"), [(MATE - 15, "upper"), (15 - MATE, "lower"), (900, "exact")])
-def test_an_entry_that_proves_no_mate_changes_nothing(value: int, bound: str) -> None:
-    board = chess.Board("8/8/8/4k3/8/8/8/KQ6 b - - 0 1")
-    found = []
-    for entry in (None, Entry(value, PROOF, bound, None, "", 0)):
-        table = EntryTable(0)
-        for move in list(board.legal_moves):
-            board.push(move)
-            if entry:
-                table.put(board, entry)
-            board.pop()
-        with Graph.open(None, evaluator=UniformEvaluator()) as graph:
-            graph.arena.set_entries(table.arrays)
-            analyze(graph, board, Limits(visits=100), ONE)
-            found.append(numbers_below(graph, board))
-    assert found[0] == found[1]
 
 
 def test_a_mate_behind_a_move_that_sets_the_clock_back_is_proven_late_in_the_clock() -> None:

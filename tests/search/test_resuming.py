@@ -144,18 +144,3 @@ def test_a_limit_of_evaluations_is_reached_by_the_last_wave_of_an_overlapping_se
 
 
 # ------------------------------------------------------------------ how many visits a limit makes
-@pytest.mark.parametrize("batch", [1, 256])
-def test_a_young_graph_makes_the_visits_of_a_limit_or_a_quarter_more(batch: int) -> None:
-    for visits in (1, 2, 10, 50, 400):
-        with Graph.open(None, evaluator="uniform") as graph:
-            made = analyze(graph, BOARD, Limits(visits=visits), SearchParams(minibatch_size=batch)).new_visits
-        assert visits <= made <= (visits if batch == 1 else visits * 1.25)
-
-
-def test_a_limit_ends_at_the_end_of_the_wave_that_reaches_it() -> None:
-    with Graph.open(None, evaluator="uniform") as graph:
-        params = SearchParams(minibatch_size=256, max_wave_share=1.0)
-        analyze(graph, BOARD, Limits(visits=5_000), params)
-        result = analyze(graph, BOARD, Limits(evaluations=257), params)
-        assert result.evaluations == 512
-        assert result.stop_reason == "evaluations"

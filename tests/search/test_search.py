@@ -15,7 +15,6 @@ from graphsearch.base.errors import (
     EvaluatorError,
     GraphSearchError,
     InvalidParameterError,
-    InvalidPositionError,
     StoreError,
     UnsavedError,
 )
@@ -93,13 +92,6 @@ def test_an_answer_that_is_no_probability_is_refused() -> None:
         refused = pytest.raises(EvaluatorError, match="probability")
         with Graph.open(None, evaluator=evaluator) as graph, refused:
             analyze(graph, chess.Board(), Limits(visits=5))
-
-
-def test_an_illegal_position_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
-        with pytest.raises(InvalidPositionError, match="illegal position"):
-            analyze(graph, chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1"), Limits(visits=5))
-        assert graph.node_count == 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
-from graphsearch.base.errors import InvalidPositionError
 from graphsearch.position.board import legal_moves
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
@@ -18,7 +17,6 @@ from graphsearch.store.ranking import edge_of, node_mean
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 
-from ..conftest import Cli
 from ..support.graphs import check_invariants, read
 from ..support.positions import KIWIPETE
 from ..support.reference import HashEvaluator, ReferenceSearch
@@ -68,23 +66,6 @@ def test_unlisted_moves_take_no_visit_of_the_search(gather: str, batch: int, cou
         assert {move.move for move in after.node.moves[:count]} == listed
         free = analyze(graph, board, Limits(visits=200), params)  # the next one may go anywhere again
         assert any(move.n > old[move.move] for move in free.node.moves if move.move not in listed)
-
-
-def test_an_illegal_searchmove_is_refused_and_leaves_the_graph_usable() -> None:
-    with Graph.open(None) as graph:
-        with pytest.raises(InvalidPositionError, match="e2e5"):
-            analyze(graph, chess.Board(), Limits(visits=5), searchmoves=[chess.Move.from_uci("e2e5")])
-        assert analyze(graph, chess.Board(), Limits(visits=5)).visits == 5
-
-
-def test_analyze_searches_the_moves_that_it_is_told_to(cli: Cli) -> None:
-    found = cli("analyze", "startpos", "--visits", 200, "--searchmoves", "a3 h2h4", "--json").json
-    assert {move["san"] for move in found["moves"] if move["n"]} == {"a3", "h4"}
-    assert found["bestmove"] in ("a2a3", "h2h4")
-    for wrong in ("e5", "Nf3 zz", ""):
-        refused = cli("analyze", "startpos", "--visits", 20, "--searchmoves", wrong)
-        assert refused.code == 2
-        assert "list" in refused.err
 
 
 A3 = [chess.Move.from_uci("a2a3")]
@@ -216,29 +197,6 @@ def test_a_save_amid_a_restricted_search_holds_none_of_its_visits(tmp_path: Path
     assert all(counts == before for counts in seen)
     assert shown == sorted(shown)
     assert shown[-1] >= 950
-
-
-def test_a_restricted_search_in_little_memory_keeps_its_root_and_leaves_it_as_it_was(tmp_path: Path) -> None:
-    board, path = chess.Board(), tmp_path / "a.graph"
-    with Graph.open(path, evaluator="uniform", ram_bytes=700_000) as graph:
-        analyze(graph, board, Limits(visits=4_000))
-        before = counts_of(graph.read(board))
-        result = analyze(graph, board, Limits(visits=4_000), searchmoves=A3)
-        assert result.stop_reason == "visits"
-        assert visits_of(result, A3[0]) >= 4_000
-        assert graph.pager.evictions
-        assert counts_of(graph.read(board)) == before
-
-
-def test_a_mate_that_a_restricted_search_finds_stays_known() -> None:
-    board = chess.Board("6k1/5ppp/8/8/8/8/1q3PPP/R3R1K1 w - - 0 1")
-    listed = [chess.Move.from_uci("e1e8")]
-    with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=20), SearchParams(minibatch_size=1), searchmoves=listed)
-        record = read(graph, board)
-    assert record.proof is not None
-    assert record.proof.result == 1
-    assert record.visits <= 2
 
 
 def test_values_are_brought_up_to_date_when_the_file_is_closed(tmp_path: Path) -> None:

@@ -52,23 +52,6 @@ def test_records_do_not_depend_on_the_number_of_threads(batch: int, gather: str)
         assert whole(threads, searching(batch, gather), visits) == alone
 
 
-def test_every_thread_evaluates_a_large_wave_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator = create("builtin", {"threads": "2"})
-    plain, seen = Filler._fill, set()
-    with Graph.open(None, evaluator=evaluator) as graph:
-
-        def fill(self: Filler, portion: int) -> None:
-            seen.add(threading.get_ident())
-            plain(self, portion)
-
-        monkeypatch.setattr(Filler, "_fill", fill)
-        result = analyze(graph, chess.Board(), Limits(visits=1500), searching(64))
-        assert result.visits >= 1500
-        assert result.evaluations > 1000
-    evaluator.close()
-    assert len(seen) == 2
-
-
 @pytest.mark.parametrize(
     ("threads", "error", "failing"),
     [("1", KeyboardInterrupt(), 10), ("1", MemoryError("broken"), 12), ("3", KeyboardInterrupt(), 14)],

@@ -9,7 +9,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import StoreError
 from graphsearch.evaluators.factory import create
 from graphsearch.graph import arena_kernel
@@ -182,10 +182,3 @@ def test_small_memories_have_fewer_threads() -> None:
         assert 2 <= waves.walking_threads(graph, 1000) < 10
     with Graph.open(None, evaluator="uniform", ram_bytes=4 << 30) as graph:
         assert waves.walking_threads(graph, 1000) == waves.MOST_THREADS
-
-
-def test_waves_of_larger_batches_do_not_walk(teams: list[Walkers]) -> None:
-    with Graph.open(None, evaluator=threaded(2)) as graph:
-        analyze(graph, BOARD, Limits(visits=500), SearchParams(minibatch_size=16))
-        graph.evaluator.close()
-    assert not teams

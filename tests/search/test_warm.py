@@ -113,23 +113,3 @@ def test_the_commands_that_compile_know_no_settings(tmp_path: Path) -> None:
     environment = os.environ | {"GRAPHSEARCH_STORE": str(mine)}
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
     assert not mine.exists()
-
-
-@pytest.mark.parametrize(("kept", "count"), [(True, 1), (False, 0)])
-def test_nothing_is_compiled_in_the_background_that_nobody_could_use(
-    monkeypatch: pytest.MonkeyPatch, kept: bool, count: int
-) -> None:
-    started: list[Any] = []
-    monkeypatch.setattr(warm, "_LEFT", [])
-    monkeypatch.setattr(warm, "is_compiled", lambda part: False)
-    monkeypatch.setattr(warm, "is_kept", lambda: kept)
-    monkeypatch.setattr(warm, "has_low_priority", lambda: False)
-
-    def popen(*_: Any, **__: Any) -> Any:
-        started.append(1)
-        return SimpleNamespace(poll=lambda: 0)
-
-    monkeypatch.setattr("subprocess.Popen", popen)
-    with warm.other_kernels_compiling():
-        pass
-    assert len(started) == count

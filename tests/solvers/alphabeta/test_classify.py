@@ -112,13 +112,6 @@ def test_expected_types_of_the_small_tree_by_both_rule_sets() -> None:
     assert (found.became_all, found.became_rightly) == (2, 1)
 
 
-def test_distances_are_odd_for_cut_and_even_for_all_below_the_pv() -> None:
-    found = classified(SMALL)
-    # Cut: e4 d5 (1 below e4), Qxd5 (3), d4 (1), d4 d5 c4 (3); a3 e5 (2). All: exd5 (2), d4 d5 (2); a3 (1)
-    assert (found.cut_odd, found.cut_placed) == (4, 5)
-    assert (found.all_even, found.all_placed) == (2, 3)
-
-
 def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counted_from_it() -> None:
     board = after_line("d4")
     found = classify(board, walk(board, *entries_of(table_of(SMALL))), 12)

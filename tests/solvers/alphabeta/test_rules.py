@@ -74,12 +74,6 @@ def test_mate_on_the_hundredth_ply_wins(engine: AlphaBeta) -> None:
     assert (result.value, result.pv) == (MATE - 1, (chess.Move.from_uci("a1a8"),))
 
 
-def test_at_a_hundred_plies_the_side_to_move_may_play_on(engine: AlphaBeta) -> None:
-    taken = engine.search(chess.Board("8/8/8/4k3/8/8/3RKp2/8 w - - 100 80"), 1)
-    assert (taken.value > 1000, taken.pv[0].uci()) == (True, "e2f2")
-    assert engine.search(chess.Board("8/8/8/4k3/8/8/3RK3/8 w - - 100 80"), 1).value == 0
-
-
 def test_a_hundred_plies_without_mate_are_a_draw(engine: AlphaBeta) -> None:
     for clock, plies in ((99, 1), (98, 2)):
         board = chess.Board(f"7k/8/8/8/8/8/8/R6K w - - {clock} 80")
@@ -192,30 +186,6 @@ def test_every_position_is_counted_once_for_what_it_is() -> None:
         assert k.cached <= k.leaves
 
 
-def test_types_of_a_search_of_one_and_two_plies_are_those_of_the_rules() -> None:
-    engine = new_engine()
-    one = engine.search(chess.Board(), 1).counts
-    assert (one.pv, one.cut, one.all, one.interior) == (1, 0, 0, 1)
-    assert one.leaves == 20 + one.researches
-    two = engine.search(chess.Board(), 2).counts
-    assert (two.cut, two.all) == (19, 0)
-    assert two.pv >= 2  # root, its first child, and what is searched again
-    kinds = [entry.kind for entry in map(engine.table.get, after_each_move(chess.Board())) if entry]
-    assert kinds.count("pv") == two.pv - 1
-    assert kinds.count("cut") == 20 - kinds.count("pv")
-    three = engine.search(chess.Board(), 3).counts
-    assert three.all > 0  # first children of Cut nodes
-
-
-def after_each_move(board: chess.Board) -> list[chess.Board]:
-    out = []
-    for move in board.legal_moves:
-        board.push(move)
-        out.append(board.copy(stack=False))
-        board.pop()
-    return out
-
-
 def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
     engine = new_engine()
     result = engine.search(chess.Board(ITALIAN), 12, node_limit=50_000)
@@ -236,17 +206,6 @@ def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.M
     assert len(seen) == 3
     assert seen == sorted(seen)
     assert 60_000 <= result.counts.nodes < 63_000
-
-
-def test_a_graph_orders_moves_and_leaves_the_value_as_it_is() -> None:
-    board = chess.Board(ITALIAN)
-    with Graph.open(None) as graph:
-        analyze(graph, board, Limits(visits=3000), SearchParams())
-        engine = AlphaBeta(EntryTable(SIZE), graph.arena)
-        result = engine.search(board, 3)
-        assert result.counts.ordered > 30
-        assert result.value == new_engine().search(board, 3).value
-        assert result.counts.proofs == 0
 
 
 def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:

@@ -286,11 +286,3 @@ def test_a_stopped_search_answers_with_what_the_file_knew(tmp_path: Path) -> Non
     found = (stopped.depth, stopped.value, stopped.bound, stopped.move)
     assert found == (4, before.value, "exact", before.move)
     assert (stopped.iterations[-1].bound, stopped.iterations[-1].move) == ("", None)
-
-
-def test_an_unfinished_iteration_proves_no_upper_bound() -> None:
-    for nodes in (200, 1000, 3000):
-        with Graph.open(None) as graph:
-            limits = Limits(visits=nodes)
-            found = search_to_depth(graph, KIWIPETE, 5, limits, table_bytes=SMALL).iterations[-1]
-            assert found.complete or found.bound != "upper"

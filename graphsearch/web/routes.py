@@ -22,15 +22,13 @@ from ..base.errors import (
     UnknownPositionError,
 )
 from ..base.limits import UPLOAD, check_size
-from ..exchange.kept_games import csv_text
 from .gate import body_of
 from .task_queue import ServedFile
 from .tasks import Task
 from .wanted import MOST_BODY_BYTES, W, read_request
 
 WRITE_BYTES = 1 << 20  # of an upload, in one write
-CSV = "csv"  # the parameter that asks for a file
-DOWNLOADS = {"csv": "text/csv; charset=utf-8", "pgn": "application/x-chess-pgn", "toml": "application/toml"}
+DOWNLOADS = {"pgn": "application/x-chess-pgn", "toml": "application/toml"}
 QUESTION_SECONDS = 20.0  # time limit of an answer
 _STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409), (ChangedMeanwhileError, 409))
 Answer = Callable[[ServedFile, W], Any]  # a response, a dict, or a report with `as_dict`
@@ -52,15 +50,11 @@ async def error_response(request: Request, error: Exception) -> Response:
 
 
 def get(path: str, kind: type[W], answer: Answer[W]) -> Route:
-    """Returns the route of a GET request; a thread answers it from the parameters and parts of the address.
-
-    With the parameter `csv` the response is a file of the answer's rows of that name.
-    """
+    """Returns the route of a GET request; a thread answers it from the address and its parameters."""
 
     def endpoint(request: Request) -> Response:
         given = {**request.query_params, **request.path_params}
-        table = given.pop(CSV, "")
-        return _answered(answer, served_by(request), read_request(kind, given), table)
+        return _answered(answer, served_by(request), read_request(kind, given))
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -100,23 +94,13 @@ def upload(path: str, kind: type[W], answer: Callable[[ServedFile, W], dict[str,
     return Route(path, endpoint, methods=["POST"])
 
 
-def _answered(answer: Answer[W], served: ServedFile, wanted: W, table: str = "") -> Response:
+def _answered(answer: Answer[W], served: ServedFile, wanted: W) -> Response:
     with time_limit(QUESTION_SECONDS):
         found = answer(served, wanted)
         if isinstance(found, Response):
             return found
         facts = found if isinstance(found, dict) else found.as_dict()
-        return _csv(served, facts, table) if table else JSONResponse(facts)
-
-
-def _csv(served: ServedFile, facts: dict[str, object], table: str) -> Response:
-    """Returns some rows of an answer as a file; `table`: their path in the answer, such as "node.moves"."""
-    rows: object = facts
-    for name in table.split("."):
-        rows = rows.get(name) if isinstance(rows, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InvalidParameterError(f"this answer has no table {table!r}")
-    return download(csv_text(rows), f"{served.path.stem}-{table}", "csv")
+        return JSONResponse(facts)
 
 
 def download(content: str | bytes, stem: str, ending: str) -> Response:

@@ -1,22 +1,15 @@
-"""The list of games on the page, games out of it in the notation, and tables as CSV."""
+"""The list of games on the page, games out of it in the notation."""
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import chess.pgn
 import pytest
 
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
-from graphsearch.exchange.kept_games import csv_text
-from graphsearch.query.find import Filters, find
-from graphsearch.query.position import moves
 
 from .client import Client
 from .conftest import serving
@@ -84,12 +77,6 @@ def client(collection: Path) -> Iterator[Client]:
         yield found
 
 
-def rows(answer: Any) -> list[dict[str, str]]:
-    assert answer.status == 200, answer.body
-    assert answer.headers["content-disposition"].startswith("attachment; filename=")
-    return list(csv.DictReader(io.StringIO(answer.body.decode())))
-
-
 # ------------------------------------------------------------ the list
 def test_a_game_comes_with_variations_and_the_ply_of_the_position(client: Client) -> None:
     whole = client.get("game", source=1, number=1, line="e4 e5 Nf3").json
@@ -102,9 +89,7 @@ def test_a_game_comes_with_variations_and_the_ply_of_the_position(client: Client
 
 def test_tables_have_links_and_a_click_opens_the_game_at_the_position_on_the_board(page: Page) -> None:
     page.open("/p/?line=e4,e5", moves=2)
-    for view in ("moves", "prepare", "list"):
-        page.view(view)
-        page.has(f".view-{view} a.csv")
+    page.view("list")
     listed = ".view-list tr.game"
     page.has(listed, 3)
     page.click("#list-here")
@@ -114,31 +99,3 @@ def test_tables_have_links_and_a_click_opens_the_game_at_the_position_on_the_boa
     page.reaches("e5")
     assert EVIL in page.text("#game")
     assert page.errors() == []
-
-
-# ------------------------------------------------------------ CSV
-def test_tables_as_csv_are_the_rows_of_the_query(client: Client, collection: Path) -> None:
-    board = chess.Board()
-    found_5 = [one.as_row() for one in find(collection, Filters(min_n=5), limit=100)]
-    for answer, wanted in (
-        (client.get("find", csv="positions", min_n=5), found_5),
-        (client.get("position", csv="node.moves"), moves(collection, board).as_dict()["moves"]),
-    ):
-        found = rows(answer)
-        expected = list(csv.DictReader(io.StringIO(csv_text(wanted))))
-        shared = sorted(set(found[0]) & set(expected[0]))
-        assert {"position", "move"} & set(shared)
-        assert [[row[name] for name in shared] for row in found] == [
-            [row[name] for name in shared] for row in expected
-        ]
-    names = {row["name"] for row in rows(client.get("players", csv="players"))}
-    assert {"'=cmd()", "anna", EVIL} <= names
-
-
-def test_a_formula_in_a_name_stays_text(client: Client) -> None:
-    assert rows(client.get("game-list", csv="games"))[0]["black"] == "'=cmd()"
-
-
-def test_a_table_that_is_none_is_refused(client: Client) -> None:
-    for table in ("nothing", "moves.san", "position", "moves.0"):
-        assert "no table" in client.get("position", csv=table).error

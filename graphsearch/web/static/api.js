@@ -1,7 +1,5 @@
 // Requests to the server, and its news.
 
-import { h } from "./dom.js";
-
 // `status` is that of the server's answer, 0 without one
 export class Refused extends Error {
   constructor(message, status = 0) {
@@ -39,9 +37,6 @@ export async function ask(path, given = {}, signal = undefined) {
   const patience = AbortSignal.timeout(PATIENCE_MS);
   return answered(await fetch(`/api/${path}?${queryOf(given)}`, { signal: signal ? AbortSignal.any([signal, patience]) : patience }).catch(unreachable));
 }
-
-// the same rows as a file
-export const csvLink = (path, given, table) => h("a", { class: "button csv", href: `/api/${path}?${queryOf({ ...given, csv: table })}`, text: "CSV", title: "Download these rows" });
 
 export async function send(path, body = {}) {
   const response = await fetch(`/api/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal: AbortSignal.timeout(PATIENCE_MS) })

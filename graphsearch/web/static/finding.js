@@ -1,6 +1,6 @@
 // Positions by conditions.
 
-import { ask, csvLink, latest } from "./api.js";
+import { ask, latest } from "./api.js";
 import { chip, fields, form, h, proven, put, table } from "./dom.js";
 import { ecoOf, wayTo } from "./books.js";
 
@@ -27,6 +27,6 @@ export const findView = {
 
 function draw(host, found) {
   const rows = found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position)]);
-  put(host, h("p", { class: "note" }, found.complete ? "" : "The file is large; these are the results of 20 seconds.", " ", csvLink("find", kept, "positions")),
+  put(host, h("p", { class: "note" }, found.complete ? "" : "The file is large; these are the results of 20 seconds."),
     table(["Line", "ECO", "Score", "Best", "Visits", "Proven"], rows, { caption: "Positions by their record", empty: "No position fits." }));
 }

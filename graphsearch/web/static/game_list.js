@@ -1,6 +1,6 @@
 // The imported games as a list: filters, order, pages; a click opens one in the notation, with all its comments.
 
-import { ask, csvLink, latest } from "./api.js";
+import { ask, latest } from "./api.js";
 import { count, fields, form, h, leftOut, put, sortButton, sortedBy } from "./dom.js";
 import { openDraft } from "./notation.js";
 import { here, state, toast } from "./state.js";
@@ -51,7 +51,7 @@ function draw(host, found, { given, show }) {
   const pgn = new URLSearchParams({ ...Object.fromEntries(Object.entries(given()).filter(([, value]) => value !== "")), most: MOST_PGN });
   put(host, h("div", { class: "row" }, h("span", { class: "note", text: `${count(found.total)} of ${count(found.all_games)} games${found.games.length ? `, ${count(first)} to ${count(end)}` : ""}` }),
     page("Back", Math.max(0, found.first - PAGE), !found.first), page("Next", found.first + PAGE, end >= found.total),
-    found.total > 0 && [csvLink("game-list", { ...given(), most: 100000 }, "games"), h("a", { class: "button", href: `/api/game-list-pgn?${pgn}`, text: found.total > MOST_PGN ? `PGN of the first ${count(MOST_PGN)}` : "PGN" })]),
+    found.total > 0 && h("a", { class: "button", href: `/api/game-list-pgn?${pgn}`, text: found.total > MOST_PGN ? `PGN of the first ${count(MOST_PGN)}` : "PGN" })),
   found.games.length > 0 && h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Games" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Imported games" }),
     h("thead", {}, h("tr", {}, COLUMNS.map((column) => heading(column, show)))), h("tbody", {}, found.games.map(rowOf)))));
 }

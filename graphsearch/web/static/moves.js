@@ -1,6 +1,6 @@
 // The moves of the position: visits, values, priors, proofs, lines, games and books.
 
-import { ask, csvLink } from "./api.js";
+import { ask } from "./api.js";
 import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed, sortButton, sortedBy } from "./dom.js";
 import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { said } from "./chess.js";
@@ -63,7 +63,7 @@ function draw(host) {
   const all = rows.reduce((sum, row) => sum + row.n, 0);
   const seen = rows.filter((row) => row.n || row.games || row.book.length || row.mate);
   const unseen = rows.filter((row) => !seen.includes(row));
-  const more = h("label", { class: "details" }, h("input", { type: "checkbox", "data-focus": "details", checked: order.details, onchange: (event) => { order.details = event.target.checked; draw(host); } }), " details ", csvLink("position", here(), "node.moves"));
+  const more = h("label", { class: "details" }, h("input", { type: "checkbox", "data-focus": "details", checked: order.details, onchange: (event) => { order.details = event.target.checked; draw(host); } }), " details");
   put(host, lead(), h("div", { class: "scroll moves-scroll" }, h("table", { class: "moves" },
     h("caption", { class: "hidden", text: "Moves of the position" }), h("thead", {}, h("tr", {}, columns.map((column) => header(column, host)))),
     h("tbody", {}, seen.map((row) => rowOf(row, columns, all))))),

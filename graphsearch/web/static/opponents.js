@@ -1,6 +1,6 @@
 // What imported games have not seen yet, and where an opponent leaves a book.
 
-import { ask, csvLink, latest } from "./api.js";
+import { ask, latest } from "./api.js";
 import { chip, count, fields, form, h, pawns, percent, put, table } from "./dom.js";
 import { here, open } from "./state.js";
 import { said } from "./chess.js";
@@ -44,8 +44,8 @@ function drawNovelties(host, found, given) {
   const liked = found.novelties.map((row) => [goTo(row), chip(row, row.position), row.best, row.games, row.reached, row.n, percent(row.n_share)]);
   const worse = found.popular.map((row) => [goTo(row), chip(row, row.position), row.best, pawns(row.cost_cp), row.games, row.reached, row.n, row.weight.toFixed(1)]);
   put(host, h("p", { class: "note", text: `${count(found.reached)} positions of games, ${count(found.judged)} of them searched. Scores in pawns, White's view.` }),
-    csvLink("novelties", given, "novelties"), table(["Line", "Score", "Best", "Games", "Of", "Visits", "Share"], liked, { caption: given.cp ? `Best by the search, or within ${pawns(given.cp)}, new in games` : "Best by the search, new in games", empty: "No best move of the search is new." }),
-    csvLink("novelties", given, "popular"), table(["Line", "Score", "Best", "Loss", "Games", "Of", "Visits", "Points lost"], worse, { caption: "Popular in games, and worse", empty: "No popular move with enough visits loses so much." }),
+    table(["Line", "Score", "Best", "Games", "Of", "Visits", "Share"], liked, { caption: given.cp ? `Best by the search, or within ${pawns(given.cp)}, new in games` : "Best by the search, new in games", empty: "No best move of the search is new." }),
+    table(["Line", "Score", "Best", "Loss", "Games", "Of", "Visits", "Points lost"], worse, { caption: "Popular in games, and worse", empty: "No popular move with enough visits loses so much." }),
     found.problems.map((text) => h("p", { class: "failed", text })));
 }
 
@@ -59,13 +59,13 @@ export const prepareView = view("prepare", "Where an opponent's imported games l
 
 function drawPlayers(host, found, choose) {
   const rows = found.players.map((row) => [h("button", { type: "button", class: "link", text: row.name, onclick: () => choose(row.name) }), row.games, row.white, row.black, (row.first || "").slice(0, 4), (row.last || "").slice(0, 4), row.elo ?? ""]);
-  put(host, h("p", { class: "note", text: `${count(found.games)} games of ${count(found.total)} players.` }), csvLink("players", {}, "players"), table(["Player", "Games", "White", "Black", "From", "To", "Elo"], rows, { caption: "Players", empty: "No players." }));
+  put(host, h("p", { class: "note", text: `${count(found.games)} games of ${count(found.total)} players.` }), table(["Player", "Games", "White", "Black", "From", "To", "Elo"], rows, { caption: "Players", empty: "No players." }));
 }
 
 function drawPreparation(host, found, given) {
   const rows = found.moves.map((row) => [goTo(row), row.games, row.games_here, percent(row.score, 0), pawns(row.cost_cp), chip(row, row.position), row.best || "", row.answer || "", row.last || "", `${row.source}:${row.number}`]);
   const side = found.color ? ` as ${found.color}` : "";
   put(host, h("p", { class: "note", text: `${found.players.join(" / ")}${side}: ${count(found.games)} games, ${count(found.entered)} in ${found.book ? `the book ${found.book}` : "the graph"}; left by him ${count(found.left)}, by the other side before ${count(found.left_by_other)}, ended inside ${count(found.stayed)}.` }),
-    csvLink("prepare", given, "moves"), table(["Line", "Games", "Of", "Result", "Costs", "Score", "Best", "Your answer", "Last", "Game"], rows, { caption: "Where he leaves", empty: "He never leaves it." }),
+    table(["Line", "Games", "Of", "Result", "Costs", "Score", "Best", "Your answer", "Last", "Game"], rows, { caption: "Where he leaves", empty: "He never leaves it." }),
     found.total > rows.length && h("p", { class: "note", text: `${count(found.total - rows.length)} more moves; query prepare lists all.` }));
 }

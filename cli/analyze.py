@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from graphsearch.book.review.judging import GameReview, MoveReview, Player
     from graphsearch.book.review.review import ReviewReport
     from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
-    from graphsearch.exchange.importing import FileProgress
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
@@ -482,7 +481,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     from graphsearch.book.review.review import review as review_games
 
     from .exports import opened_target
-    from .games import given_file
+    from .games import file_title, given_file
 
     output = request.output or (None if every else default_output(request.file))
     if is_json() and output == options.STDOUT:
@@ -511,7 +510,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
             pool=request.search.evaluator.pool,
         )
         signals = files.enter_context(StopSignals())
-        show = files.enter_context(titled_bar("Reading", _review_title))
+        show = files.enter_context(titled_bar("Reading", file_title))
         if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
             signals.arm()
         with other_kernels_compiling():
@@ -580,12 +579,6 @@ def _print_review(
         print()
     for line in _review_lines(report):
         print(line) if table_wanted and not is_json() else out.say(line)
-
-
-def _review_title(now: FileProgress) -> str:
-    """Returns the title of the progress bar, which counts bytes, visits or games."""
-    pace = f", {rate(now.rate)} visits/s" if now.count else ""
-    return f"{now.stage} {now.name}{pace}"
 
 
 # ------------------------------------------------------------------ tables and lines

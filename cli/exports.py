@@ -20,13 +20,12 @@ from graphsearch.exchange.output import ExportReport, new_output
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.pgn import read_games
 
-from .options import Count, Depth, LineOptions, Natural, OfBook, Side, StoreOption, side_of
+from .options import STDOUT, Count, Depth, LineOptions, Natural, OfBook, Side, StoreOption, side_of
 from .output import fail, print_json, say
 from .progress import progress_bar
 from .signals import StopSignals
 from .tables import count, is_json
 
-STDOUT = "-"
 ENDINGS = {".pgn": "pgn", ".epd": "epd", ".bin": "polyglot", ".jsonl": "jsonl", ".csv": "csv"}
 ROWS = ("jsonl", "csv")
 

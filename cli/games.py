@@ -103,7 +103,7 @@ def import_files(
     given = [given_file(name) for name in files]
     with (
         StopSignals("Stopping: saving the import...\n") as signals,
-        titled_bar("Reading", import_title) as show,
+        titled_bar("Reading", file_title) as show,
     ):
         if STDIN not in files:  # Ctrl-C has to end a read from a pipe at once; the counts so far are saved
             signals.arm()
@@ -204,10 +204,10 @@ def _import_summary(report: FileReport, noun: str) -> str:
     return f"{report.name}: {taken} imported{before}{tail}; {report.seconds:.1f} s{pace}"
 
 
-def import_title(now: FileProgress) -> str:
-    """Returns the current step of an import; the bar counts bytes."""
-    rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
-    return f"{now.stage} {now.name}{rate}"
+def file_title(now: FileProgress) -> str:
+    """Returns the current step of an import or a review; the bar counts bytes, visits or games."""
+    pace = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
+    return f"{now.stage} {now.name}{pace}"
 
 
 LIST_KINDS = {"White": FILL, "Black": FILL, "Result": LEFT}

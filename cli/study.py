@@ -16,7 +16,7 @@ from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPos
 from graphsearch.store.store import Store
 
 from . import options
-from .exports import STDOUT, write_text
+from .exports import write_text
 from .games import given_file
 from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
 from .progress import progress_bar
@@ -40,7 +40,6 @@ from .tables import (
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-STDIN = "-"
 GLYPHS = {6: "?!", 2: "?", 4: "??"}
 TOML = ".toml"
 
@@ -104,7 +103,9 @@ def import_studies(file: options.PgnInput, store: options.StoreToMake, name: str
     _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies))
 
 
-def export_studies(store: options.StoreOption, names: list[str] | None = None, output: str = STDOUT) -> None:
+def export_studies(
+    store: options.StoreOption, names: list[str] | None = None, output: str = options.STDOUT
+) -> None:
     """Write studies as PGN, with everything in them.
 
     JSON: `pgn` is the text.
@@ -145,7 +146,9 @@ def note(store: options.StoreOption, position: options.AnyPositionOptions, text:
     """
     board = position.board()
     if text is not None:
-        given = sys.stdin.buffer.read(LINE.most + 1).decode("utf-8", "replace") if text == STDIN else text
+        given = (
+            sys.stdin.buffer.read(LINE.most + 1).decode("utf-8", "replace") if text == options.STDIN else text
+        )
         check_size(len(given.encode()), LINE, "the note")
         studies.write_note(store, board or chess.Board(), given.strip() and given)
         return 0
@@ -230,7 +233,7 @@ def import_lines(file: options.PgnInput, store: options.StoreToMake, side: OneSi
     _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]))
 
 
-def export_repertoire(store: options.StoreOption, side: OneSide, output: str = STDOUT) -> None:
+def export_repertoire(store: options.StoreOption, side: OneSide, output: str = options.STDOUT) -> None:
     """Write a repertoire as PGN from move one, each position once; a comment says where a line transposes to.
 
     If OUT ends in .toml, it is a book: `book build` keeps to the repertoire and answers what it lacks.

@@ -254,7 +254,8 @@ def alphabeta(
     out.say_clock(board)
     with StopSignals("Stopping: saving the results...\n") as signals:
         try:
-            result = _searched(store, board, depth or MOST_DEPTH, limits, signals, table_bytes=table_bytes)
+            plies = MOST_DEPTH if depth is None else depth
+            result = _searched(store, board, plies, limits, signals, table_bytes=table_bytes)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
                 out.print_answer(error.result, _result_parts(error.result))

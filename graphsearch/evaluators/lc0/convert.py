@@ -74,6 +74,8 @@ def read_network(
             f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
             " download it again"
         ) from None
+    except EvaluatorError:  # a ValueError too, of a file that cannot be read
+        raise
     except ValueError as error:
         raise EvaluatorError(
             f"{name} is damaged or of an unknown shape: {error}; download it again, or {ANOTHER}"

@@ -56,7 +56,6 @@ from .store import Store
 from .tables import games, studies
 from .tables.games import GameSource, MoveRow, PositionRow
 from .tables.rows import TABLES, insert, rows, shown, update_row, write_row
-from .tables.studies import Note, Study
 from .transposition_kernel import (
     BOUND_AT,
     BOUND_MASK,
@@ -313,10 +312,9 @@ def _unite(store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOu
     def translated(file: int) -> Iterator[_Row]:
         """Yields the rows of an input, without those that refer to a row that was left out."""
         one = inputs[file]
-        for number, row in _values(names, one.rows(table, order)):
-            numbers = {column: one.number(its, row[column]) for column, its in rule.refs.items()}
-            if None not in numbers.values():
-                yield _Row(row | numbers, 0, [(file, number)], is_new=True)
+        found = (translate(one, names, rule, row) for row in one.rows(table, order))
+        for number, row in _values(names, filter(None, found)):
+            yield _Row(row, 0, [(file, number)], is_new=True)
 
     def by_identity(row: _Row) -> tuple[tuple[bool, Any], ...]:
         return row.rank(rule.identity)
@@ -528,40 +526,34 @@ def unite_studies(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, in
 
 
 def _add_studies(store: Store, one: Input) -> int:
-    known = {studies.pgn_of(store.connection, study.id) for study in studies.all_studies(store.connection)}
-    written = 0
+    connection, written = store.connection, 0
+    known = {studies.pgn_of(connection, study.id) for study in studies.all_studies(connection)}
     for study in studies.all_studies(one.connection):
         text = studies.pgn_of(one.connection, study.id)
         if text not in known:
             known.add(text)
-            _copy(store.connection, study, text, one.connection)
+            keys = rows(
+                one.connection, "study_position", ("key",), "WHERE study = ? ORDER BY move", (study.id,)
+            )
+            name = studies.free_name(connection, study.name)
+            new = studies.add_study(connection, name, text, [key for (key,) in keys])
+            names = ("revision", "created", "changed")
+            update_row(connection, "study", new.id, {name: getattr(study, name) for name in names})
             written += 1
     return written
-
-
-def _copy(connection: sqlite3.Connection, study: Study, pgn: str, source: sqlite3.Connection) -> None:
-    keys = rows(source, "study_position", ("key",), "WHERE study = ? ORDER BY move", (study.id,))
-    name = studies.free_name(connection, study.name)
-    new = studies.add_study(connection, name, pgn, [key for (key,) in keys])
-    times = (study.revision, study.created, study.changed, new.id)
-    connection.execute("UPDATE study SET revision = ?, created = ?, changed = ? WHERE id = ?", times)
 
 
 def _unite_notes(store: Store, one: Input) -> int:
     written = 0
     for note in studies.all_notes(one.connection):
         known = studies.find_note(store.connection, note.key)
-        text = _joined(known, note)
+        text = note.text
+        if known and known.text not in text:
+            text = known.text if text in known.text else f"{known.text}\n\n{text}"
         if known is None or text != known.text:
             studies.put_note(store.connection, note.key, note.fen, text)
             written += 1
     return written
-
-
-def _joined(known: Note | None, new: Note) -> str:
-    if known is None or known.text in new.text:
-        return new.text
-    return known.text if new.text in known.text else f"{known.text}\n\n{new.text}"
 
 
 # ------------------------------------------------------------------ transposition entries

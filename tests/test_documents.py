@@ -15,16 +15,14 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
-from graphsearch.book.config import parse_config
 from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, EvaluatorSpec, check
 from graphsearch.search.params import OPTION_NAMES
 from tools.benchmarks.__main__ import parser_of
 from tools.benchmarks.harness import REGISTRY, find
-from tools.update_samples import PAGES, SAMPLES, TERMINAL, Block, in_a_process, masked, prepare, regenerated
+from tools.update_samples import PAGES, TERMINAL, Block, in_a_process, masked, prepare, regenerated
 from tools.update_samples import blocks as blocks_of
 
 from .conftest import ROOT, Cli
@@ -38,9 +36,6 @@ FOR_USERS = [
 ]
 MOST_LINES = 2640  # of all pages for users
 LONGEST_LINE = 120
-MOST_BYTES = 100_000  # of a picture
-USE = "pip install . && graphsearch analyze startpos --time 10 --store first.graph"
-INSTALL = "pip install -e '.[test]' && "
 
 
 def blocks(path: Path) -> list[Block]:
@@ -132,15 +127,6 @@ def test_a_page_runs_from_top_to_bottom_and_its_samples_are_what_the_program_pri
     )
 
 
-def test_the_readme_begins_with_the_two_commands_that_everything_else_is_built_on() -> None:
-    use, develop = [line for block in blocks(ROOT / "README.md") for line in block.commands][:2]
-    assert use == USE
-    assert develop.startswith(INSTALL)
-    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert steps.rstrip().endswith(develop.removeprefix(INSTALL))
-    assert "pip install -q -e '.[test,docs]'" in steps
-
-
 # ------------------------------------------------------------ what is not run exists
 @cache
 def commands() -> dict[str, Any]:
@@ -228,13 +214,6 @@ def test_every_evaluator_option_and_parameter_that_is_offered_is_accepted() -> N
             assert name.lower() in own or name == "NAME" or name[0].isupper(), f"{name_of(path)}: {name}"
 
 
-def test_the_books_of_the_documents_fit_into_one_file() -> None:
-    texts = [block.text for block in blocks(ROOT / "docs" / "books.md") if block.kind == "toml"]
-    books = [parse_config(text, SAMPLES, f"{k}.toml") for k, text in enumerate(texts)]
-    assert len({book.name for book in books}) == 3
-    assert len({book.evaluator for book in books}) == 1
-
-
 def test_extras_are_installed_in_one_way() -> None:
     """The package is on no registry: `graphsearch[...]` would install whatever stands there by that name."""
     sources = [
@@ -318,15 +297,6 @@ def test_the_site_lists_every_page() -> None:
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     outside = {page for page in tool("site_hooks").OUTSIDE.values() if page.endswith(".md")}
     assert listed == pages | outside
-
-
-@pytest.mark.parametrize("name", ["live", "tree"])
-def test_a_picture_is_small_and_whole(name: str) -> None:
-    path = ROOT / "docs" / "pictures" / f"{name}.svg"
-    assert path.stat().st_size < MOST_BYTES
-    text = "".join(ElementTree.parse(path).getroot().itertext()).replace("\xa0", " ")
-    assert "graphsearch" in text
-    assert f"docs/pictures/{name}.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------ what must be said

@@ -26,7 +26,7 @@ class MachineCode:
     """One kernel, compiled for one kind of arguments.
 
     Attributes:
-      code: an object file with the function `ENTRY`: arguments and results as words (`calls.py`).
+      code: an object file with the function `ENTRY`: arguments and results as words (`compiler.py`).
       results: the format of the results, for `struct`.
       is_tuple: whether the result is a tuple of them; else it is the only one, or None without one.
       outside: functions that the code calls and does not contain.

@@ -173,7 +173,7 @@ def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(building, "SAVE_SECONDS", 0.0)  # after every search
     with Fork(lambda _: built(path, config(max_ply=6), evaluator=Deadly(path))) as child:
         child.rest()
-    assert child.status == signal.SIGKILL
+    assert child.status == -signal.SIGKILL
     assert verify(path).ok
     assert searches_in(path)
     built(path, config(max_ply=6), 100)

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ FENS = (
     "4k3/8/8/8/8/8/4P3/4K3 w - - 90 1",
 )
 BATCH = PositionBatch.from_boards([chess.Board(fen) for fen in FENS])
+Made = Callable[..., UciEvaluator]
 
 
 @pytest.fixture(autouse=True)
@@ -52,33 +54,29 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def made() -> Iterator[list[Any]]:
-    """Evaluators to close after the test."""
-    evaluators: list[Any] = []
-    yield evaluators
-    for evaluator in evaluators:
-        evaluator.close()
+def made(tmp_path: Path) -> Iterator[Made]:
+    """Makes evaluators of a program, or of a fake engine with changes; they are closed after the test."""
+    with ExitStack() as stack:
 
+        def make(changes: str = "", program: object = None, **options: Any) -> UciEvaluator:
+            found = UciEvaluator(str(program or fake_engine(tmp_path, changes)), **options)
+            stack.callback(found.close)
+            return found
 
-def processes_of(evaluator: UciEvaluator) -> list[int]:
-    return [engine.process for engine in evaluator._engines]
+        yield make
 
 
 def answers(path: Path | str, **options: str) -> Evaluation:
     """Returns what an engine says about BATCH."""
-    evaluator = create(f"uci:{path}", options)
-    try:
+    with closing(create(f"uci:{path}", options)) as evaluator:
         return checked(BATCH, evaluator.evaluate(BATCH))
-    finally:
-        evaluator.close()
 
 
 CHESS960 = board_of("5k2/8/8/8/8/8/8/1R3K1R w HB - 0 1")
 
 
-def test_an_engine_without_chess960_is_not_asked_about_it(tmp_path: Path, made: list[Any]) -> None:
-    evaluator = UciEvaluator(str(fake_engine(tmp_path)))
-    made.append(evaluator)
+def test_an_engine_without_chess960_is_not_asked_about_it(made: Made) -> None:
+    evaluator = made()
     with pytest.raises(EvaluatorError, match=r"has no option UCI_Chess960.*1R3K1R w KQ - 0 1"):
         evaluator.evaluate(PositionBatch.from_boards([CHESS960]))
     found = evaluator.evaluate(PositionBatch.from_boards([]))
@@ -112,38 +110,47 @@ def same(a: Evaluation, b: Evaluation) -> None:
 
 
 # ----------------------------------------------------------------------- what is asked, what it means
-
-
-def test_v_is_the_score_of_one_line_and_p_the_softmax_of_all(tmp_path: Path) -> None:
-    path = fake_engine(tmp_path, 'OPTIONS += ["OwnBook type check default true"]')
-    same(answers(path), expected())
-    lines = sent(path)
-    assert lines.count("go nodes 1000") == len(FENS)
-    assert lines.count("go depth 6") == len(FENS) - 1  # a forced move needs no search
-    assert {"setoption name Hash value 16", "setoption name OwnBook value false"} <= set(lines)
+CHATTY = """
+time.sleep(0.7)
+quiet = info
+def info(board, k):
+    print("hello", "\\xff\\xfe", file=sys.stderr, flush=True)
+    say("info string score cp bananas")
+    say("")
+    say("info depth x score cp y")
+    say("info score")
+    say("Thinking...")
+    return quiet(board, k)
+"""
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "asked"),
     [
-        'OPTIONS[1] = "MultiPV type spin default 1 min 1 max 10"',
-        "all_lines = info\ndef info(board, k):\n    return all_lines(board, k)[:3]\n",
+        ('OPTIONS += ["OwnBook type check default true"]', "setoption name OwnBook value false"),
+        ('OPTIONS[1] = "MultiPV type spin default 1 min 1 max 10"', "go depth 5"),
+        ("all_lines = info\ndef info(board, k):\n    return all_lines(board, k)[:3]\n", "go depth 5"),
+        (CHATTY, "go depth 6"),
     ],
-    ids=["few lines", "moves left out"],
+    ids=["all", "few lines", "moves left out", "chatty"],
 )
-def test_moves_without_a_score_are_asked_about_after_each(tmp_path: Path, changes: str) -> None:
+def test_v_is_the_score_of_one_line_and_p_the_softmax_of_all(
+    tmp_path: Path, changes: str, asked: str
+) -> None:
     path = fake_engine(tmp_path, changes)
     same(answers(path), expected())
-    assert "go depth 5" in sent(path)
+    lines = sent(path)
+    assert {"setoption name Hash value 16", asked} <= set(lines)
+    assert lines.count("go nodes 1000") == len(FENS)
+    if asked != "go depth 5":  # of the moves that were left out
+        assert lines.count("go depth 6") == len(FENS) - 1  # a forced move needs no search
 
 
-def test_moves_that_end_the_game_need_no_engine(tmp_path: Path, made: list[Any]) -> None:
-    path = fake_engine(tmp_path, "del OPTIONS[1]")
+def test_moves_that_end_the_game_need_no_engine(made: Made) -> None:
     board = chess.Board("7k/5Q2/6K1/8/8/8/8/8 w - - 0 1")  # mates, and a stalemate
     batch = PositionBatch.from_boards([board])
-    made.append(UciEvaluator(str(path)))
     moves = [move.uci() for _, some in batch.boards() for move in some]
-    found = dict(zip(moves, made[0].evaluate(batch).priors, strict=True))
+    found = dict(zip(moves, made("del OPTIONS[1]").evaluate(batch).priors, strict=True))
     assert found["f7g7"] == max(found.values()) > 0.1
     assert len(found) == board.legal_moves.count()
 
@@ -213,15 +220,11 @@ def test_options_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None
         assert "\n" not in str(caught.value)
 
 
-def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
-    tmp_path: Path, made: list[Any]
-) -> None:
+def test_the_identity_covers_what_decides_the_answers_and_nothing_else(tmp_path: Path, made: Made) -> None:
     path = fake_engine(tmp_path)
 
     def text(program: object = path, **options: Any) -> str:
-        evaluator = UciEvaluator(str(program), **options)
-        made.append(evaluator)
-        return evaluator.identity.as_json()
+        return made(program=program, **options).identity.as_json()
 
     plain = text()
     (tmp_path / "link").symlink_to(path)
@@ -242,13 +245,14 @@ def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
     assert len({plain, *changed}) == 1 + len(changed)
     assert text(part="value", policy_depth=9, temperature=1) == text(part="value")
     assert text(part="policy", nodes=9) == text(part="policy")
-    assert made[0].identity.options["engine"] == "Fake 1.0"
-    assert made[0].identity.mapping == "cp-logistic-110-40, policy-lichess-cp"
-    assert made[0].identity.options["interpreter"] == f"{sys.executable} -S"
+    identity = made(program=path).identity
+    assert identity.options["engine"] == "Fake 1.0"
+    assert identity.mapping == "cp-logistic-110-40, policy-lichess-cp"
+    assert identity.options["interpreter"] == f"{sys.executable} -S"
 
 
 def test_a_network_that_an_engine_or_its_arguments_name_is_part_of_the_identity(
-    tmp_path: Path, made: list[Any]
+    tmp_path: Path, made: Made
 ) -> None:
     net = tmp_path / "a.nnue"
     net.write_bytes(b"one")
@@ -257,19 +261,15 @@ def test_a_network_that_an_engine_or_its_arguments_name_is_part_of_the_identity(
     for content in (b"one", b"two"):
         net.write_bytes(content)
         for program in (f"{path}", f"{path} --weights={net}"):
-            made.append(UciEvaluator(program))
-            seen.add(made[-1].identity.as_json())
+            seen.add(made(program=program).identity.as_json())
     assert len(seen) == 4
 
 
-def test_the_value_part_searches_no_moves_and_the_policy_part_no_value(
-    tmp_path: Path, made: list[Any]
-) -> None:
+def test_the_value_part_searches_no_moves_and_the_policy_part_no_value(tmp_path: Path, made: Made) -> None:
     value, policy = fake_engine(tmp_path / "value"), fake_engine(tmp_path / "policy")
-    made += [UciEvaluator(str(value), part="value"), UciEvaluator(str(policy), part="policy")]
     whole = expected()
-    of_value = checked(BATCH, made[0].evaluate(BATCH))
-    of_policy = checked(BATCH, made[1].evaluate(BATCH))
+    of_value = checked(BATCH, made(program=value, part="value").evaluate(BATCH))
+    of_policy = checked(BATCH, made(program=policy, part="policy").evaluate(BATCH))
     lengths = np.diff(BATCH.offsets)
     same(of_value, Evaluation(whole.wdl, np.repeat(1 / lengths, lengths).astype(np.float32)))
     np.testing.assert_allclose(of_policy.priors, whole.priors, atol=1e-6)
@@ -311,22 +311,6 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(UnknownEvaluatorError):
         create("uci:")
-
-
-def test_an_engine_may_be_slow_to_start_and_say_what_it_likes(tmp_path: Path) -> None:
-    changes = """
-time.sleep(0.7)
-quiet = info
-def info(board, k):
-    print("hello", "\\xff\\xfe", file=sys.stderr, flush=True)
-    say("info string score cp bananas")
-    say("")
-    say("info depth x score cp y")
-    say("info score")
-    say("Thinking...")
-    return quiet(board, k)
-"""
-    same(answers(fake_engine(tmp_path, changes)), expected())
 
 
 # ----------------------------------------------------------------------- engines that fail
@@ -385,14 +369,14 @@ def go(board, words, k):
     assert sent(path).count("uci") == 1 + int(workers)
 
 
-def test_an_engine_that_ends_between_two_batches_is_started_again(tmp_path: Path, made: list[Any]) -> None:
-    made.append(UciEvaluator(str(fake_engine(tmp_path))))
-    made[0].evaluate(BATCH)
-    (process,) = processes_of(made[0])
+def test_an_engine_that_ends_between_two_batches_is_started_again(made: Made) -> None:
+    evaluator = made()
+    evaluator.evaluate(BATCH)
+    process = evaluator._engines[0].process
     os.kill(process, signal.SIGKILL)
     time.sleep(0.2)
-    same(made[0].evaluate(BATCH), expected())
-    assert processes_of(made[0]) != [process]
+    same(evaluator.evaluate(BATCH), expected())
+    assert evaluator._engines[0].process != process
 
 
 @pytest.mark.parametrize(
@@ -425,42 +409,38 @@ def test_workers_share_a_batch_and_answers_keep_their_order(tmp_path: Path) -> N
 # ----------------------------------------------------------------------- the end of engines
 
 
-def await_end(*processes: int) -> None:
-    until(lambda: not any(map(is_alive, processes)))
-
-
 # minds neither quit nor the end of its input
 DEAF = "def main(plain=main):\n    plain()\n    while True:\n        time.sleep(1)\n"
 
 
-def test_close_ends_the_engines_even_those_that_do_not_listen(tmp_path: Path, made: list[Any]) -> None:
-    for changes in ("", DEAF):
-        made.append(UciEvaluator(str(fake_engine(tmp_path, changes))))
-        made[-1].evaluate(BATCH)
-        processes = processes_of(made[-1])
-        assert list(map(is_alive, processes)) == [True]
-        made[-1].close()
-        made[-1].close()
-        await_end(*processes)
-        with pytest.raises(EvaluatorError, match="closed"):
-            made[-1].evaluate(BATCH)
-
-
-def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: list[Any]) -> None:
-    made.append(UciEvaluator(str(fake_engine(tmp_path, HANG))))
-    (process,) = processes_of(made[0])
-    thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), made[0].close)
+@pytest.mark.parametrize("changes", ["", DEAF])
+def test_close_ends_the_engines_even_those_that_do_not_listen(changes: str, made: Made) -> None:
+    evaluator = made(changes)
+    evaluator.evaluate(BATCH)
+    process = evaluator._engines[0].process
+    assert is_alive(process)
+    evaluator.close()
+    evaluator.close()
+    until(lambda: not is_alive(process))
     with pytest.raises(EvaluatorError, match="closed"):
-        made[0].evaluate(BATCH)
+        evaluator.evaluate(BATCH)
+
+
+def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: Made) -> None:
+    evaluator = made(HANG)
+    process = evaluator._engines[0].process
+    thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), evaluator.close)
+    with pytest.raises(EvaluatorError, match="closed"):
+        evaluator.evaluate(BATCH)
     thread.join()
-    await_end(process)
+    until(lambda: not is_alive(process))
 
 
 def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:
     evaluator = UciEvaluator(str(fake_engine(tmp_path)))
-    (process,) = processes_of(evaluator)
+    process = evaluator._engines[0].process
     del evaluator
-    await_end(process)
+    until(lambda: not is_alive(process))
 
 
 HOLDER = """
@@ -488,13 +468,13 @@ def test_no_engine_survives_the_program(tmp_path: Path, kind: str, ending: str) 
             holder.kill()
         holder.wait(120)
         assert holder.stderr.read() == ""
-    await_end(process)
+    until(lambda: not is_alive(process))
 
 
 # ----------------------------------------------------------------------- searches
 
 
-def test_an_engine_that_fails_leaves_a_saved_search_that_goes_on(tmp_path: Path, made: list[Any]) -> None:
+def test_an_engine_that_fails_leaves_a_saved_search_that_goes_on(tmp_path: Path, made: Made) -> None:
     changes = """
 good = go
 def go(board, words, k):
@@ -504,11 +484,9 @@ def go(board, words, k):
         os._exit(9)
     good(board, words, k)
 """
-    path, file = fake_engine(tmp_path, changes), tmp_path / "a.graph"
-    params = SearchParams(minibatch_size=4)
-    made.append(UciEvaluator(str(path)))
+    file, evaluator, params = tmp_path / "a.graph", made(changes), SearchParams(minibatch_size=4)
     with (
-        Graph.open(file, evaluator=made[0]) as graph,
+        Graph.open(file, evaluator=evaluator) as graph,
         pytest.raises(EvaluatorError, match="ended with code 9"),
     ):
         analyze(graph, chess.Board(), Limits(visits=200), params)
@@ -517,7 +495,7 @@ def go(board, words, k):
     assert 8 <= node.visits <= 40
     assert verify(file).ok
     (tmp_path / "healed").touch()
-    with Graph.open(file, evaluator=made[0]) as graph:
+    with Graph.open(file, evaluator=evaluator) as graph:
         assert analyze(graph, chess.Board(), Limits(visits=20), params).visits >= node.visits + 20
     assert verify(file).ok
 
@@ -557,8 +535,7 @@ def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------- a real engine
 
 
-def test_stockfish_knows_mates_and_good_moves(made: list[Any]) -> None:
-    made.append(create(f"uci:{stockfish()}", {"workers": "2", "reproducible": "true"}))
+def test_stockfish_knows_mates_and_good_moves() -> None:
     expected: list[tuple[chess.Board, float, float, str]] = [  # Q between two numbers, and the best move
         (chess.Board("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1"), 0.999, 1, "a1a8"),
         (chess.Board("6k1/8/6K1/8/8/8/8/7R b - - 0 1"), -1, -0.99, "g8f8"),
@@ -567,8 +544,9 @@ def test_stockfish_knows_mates_and_good_moves(made: list[Any]) -> None:
         (CHESS960, 0.9, 1, ""),
     ]
     batch = PositionBatch.from_boards([board for board, *_ in expected])
-    found = checked(batch, made[0].evaluate(batch))
-    same(found, checked(batch, made[0].evaluate(batch)))
+    with closing(create(f"uci:{stockfish()}", {"workers": "2", "reproducible": "true"})) as evaluator:
+        found = checked(batch, evaluator.evaluate(batch))
+        same(found, checked(batch, evaluator.evaluate(batch)))
     for row, ((_, moves), (_, least, most, best)) in enumerate(zip(batch.boards(), expected, strict=True)):
         assert least <= found.wdl[row, 0] - found.wdl[row, 2] <= most
         priors = found.priors[slice(*batch.offsets[row : row + 2])]

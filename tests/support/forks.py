@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Self, TextIO, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -27,91 +27,57 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 class Fork:
-    """A child that does some work; what it says comes line by line, each in one piece.
+    """A child that does some work; what it says comes line by line.
 
     The context kills it if it has not ended.
     """
 
     def __init__(self, work: Callable[[Say], object]) -> None:
-        self._spawned: multiprocessing.process.BaseProcess | None = None
-        if not hasattr(os, "fork"):
-            self._spawn(work)
-            return
-        reading, writing = os.pipe()
-        self.process = os.fork()
-        if not self.process:
-            os.close(reading)
-            _work(work, writing)
-        os.close(writing)
-        self._lines: TextIO = os.fdopen(reading)
-
-    def _spawn(self, work: Callable[[Say], object]) -> None:
-        context = multiprocessing.get_context("spawn")
-        reader, writer = context.Pipe(duplex=False)
-        self._spawned = context.Process(target=_work_alone, args=(work, writer), daemon=True)
-        self._spawned.start()
+        context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
+        self._reader, writer = context.Pipe(duplex=False)
+        self._child = context.Process(target=_work, args=(work, writer))
+        self._child.start()
         writer.close()
-        self.process = self._spawned.pid or 0
-        self._lines = cast(TextIO, _Lines(reader))
+        self.process: int = self._child.pid
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._lines.closed:
+        if not self._reader.closed:
             self.kill()
 
     def line(self) -> str:
-        """Returns the next line, without its end; empty once there is none."""
-        return self._lines.readline().rstrip("\n")
+        """Returns the next line; empty once there is none."""
+        try:
+            return str(self._reader.recv())
+        except (EOFError, OSError):
+            return ""
 
     def kill(self) -> list[str]:
         """Kills it; returns the lines that were not read."""
-        if self._spawned is not None:
-            self._spawned.kill()
-        else:
-            os.kill(self.process, signal.SIGKILL)
+        self._child.kill()
         return self.rest()
 
     def rest(self) -> list[str]:
         """Waits for its end; returns the lines that were not read."""
-        with self._lines:
-            lines = self._lines.read().splitlines()
-        if self._spawned is not None:
-            self._spawned.join()
-            self.status = self._spawned.exitcode or 0
-            return lines
-        _, self.status = os.waitpid(self.process, 0)
+        with self._reader:
+            lines = list(iter(self.line, ""))
+        self._child.join()
+        self.status: int = self._child.exitcode
         return lines
 
 
-class _Lines:
-    """The lines of a new process, as a file has them."""
-
-    closed = False
-
-    def __init__(self, reader: Connection) -> None:
-        self._reader = reader
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._reader.close()
-        self.closed = True
-
-    def readline(self) -> str:
-        try:
-            return f"{self._reader.recv()}\n"
-        except (EOFError, OSError):
-            return ""
-
-    def read(self) -> str:
-        return "".join(iter(self.readline, ""))
-
-
-def _work_alone(work: Callable[[Say], object], writer: Connection) -> None:
-    work(lambda text: writer.send(str(text)))
+def _work(work: Callable[[Say], object], writer: Connection) -> None:
+    code = 1
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
+    try:
+        work(lambda text: writer.send(str(text)))
+        code = 0
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(code)
 
 
 class Command(Fork):
@@ -157,22 +123,7 @@ class Command(Fork):
             with stream:
                 stream.seek(0)
                 texts.append(stream.read())
-        return Outcome(os.waitstatus_to_exitcode(self.status), *texts)
-
-
-def _work(work: Callable[[Say], object], writing: int) -> None:
-    def say(text: object) -> None:
-        os.write(writing, f"{text}\n".encode())
-
-    code = 1
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
-    try:
-        work(say)
-        code = 0
-    except BaseException:
-        os.write(2, traceback.format_exc().encode())
-    finally:
-        os._exit(code)
+        return Outcome(self.status, *texts)
 
 
 @pytest.fixture

@@ -199,7 +199,7 @@ def _is_of_tag(text: str) -> bool:
     """Returns whether the first move or comment that `chess.pgn` reads stands in a line of tags."""
     for line in io.StringIO(text):
         if any(match[1] or match[0][0] == "{" for match in chess.pgn.MOVETEXT_REGEX.finditer(line)):
-            return line.lstrip(" \ufeff").startswith("[")
+            return line.replace("\ufeff", "").lstrip().startswith("[")
     return False
 
 

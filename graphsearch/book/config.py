@@ -224,12 +224,12 @@ class Leaf(Table):
         return params
 
 
-def located(folder: Path | None, name: str) -> Path:
+def located(folder: Path, name: str) -> Path:
     """Returns the absolute path of a file name relative to a folder; expands `~`."""
-    return (Path(folder or "") / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
+    return (folder / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
 
 
-def _found(folder: Path | None, name: str, kind: Literal["folder", "network"]) -> str:
+def _found(folder: Path, name: str, kind: Literal["folder", "network"]) -> str:
     """Returns the path of a file or folder that exists, as `located`."""
     path = located(folder, name)
     if not (path.is_dir() if kind == "folder" else path.is_file()):
@@ -237,7 +237,7 @@ def _found(folder: Path | None, name: str, kind: Literal["folder", "network"]) -
     return os.fspath(path)
 
 
-def _command(folder: Path | None, command: str) -> str:
+def _command(folder: Path, command: str) -> str:
     """Returns the command of an engine with the absolute path of its program."""
     from ..evaluators.uci.program import command_words, find_program
 
@@ -257,7 +257,7 @@ def _command(folder: Path | None, command: str) -> str:
 
 
 class EvaluatorTable(Table):
-    """`[evaluator]`: checked as far as possible without starting it; its files must exist."""
+    """`[evaluator]`: checked as far as possible without starting it; with a folder, its files must exist."""
 
     name: Text | None = None
     policy: Text | None = None
@@ -271,7 +271,7 @@ class EvaluatorTable(Table):
     def _locate(cls, name: str | None, info: ValidationInfo) -> str | None:
         """Returns the evaluator's name with the absolute path of its file or command."""
         kind, _, rest = (name or "").partition(":")
-        if not rest or kind not in ("lc0", "uci", "nnue"):
+        if info.context is None or not rest or kind not in ("lc0", "uci", "nnue"):
             return name
         if kind == "lc0" or rest.endswith(NNUE_SUFFIX):
             return f"{kind}:{_found(info.context, rest, 'network')}"
@@ -281,6 +281,8 @@ class EvaluatorTable(Table):
     @classmethod
     def _locate_folders(cls, text: str | None, info: ValidationInfo) -> str | None:
         """Returns the absolute paths of the folders of tablebases."""
+        if info.context is None:
+            return text
         parts = filter(None, (text or "").split(os.pathsep))
         return os.pathsep.join(_found(info.context, part, "folder") for part in parts)
 
@@ -370,7 +372,7 @@ class Forced(Ruling):
 
 
 class BookFile(Table):
-    """A whole BOOK.toml; the validation context is its folder."""
+    """A whole BOOK.toml; the validation context is its folder, or None, as of `parse_config`."""
 
     book: BookTable
     root: list[PositionTable] = Field(default_factory=list)
@@ -474,11 +476,12 @@ def read_config(path: str | os.PathLike[str]) -> BookConfig:
     return parse_config(text, file.parent, str(path))
 
 
-def parse_config(text: str, folder: Path, name: str) -> BookConfig:
+def parse_config(text: str, folder: Path | None, name: str) -> BookConfig:
     """Returns the book that a TOML text describes.
 
     Args:
-      folder: base of relative paths.
+      folder: base of relative paths. None: of a text from another machine; the names of files stay as they
+        are, and no file is looked for.
       name: of the file, for messages; its stem is the book's name unless the text names the book.
 
     Raises:
@@ -498,7 +501,7 @@ def stored_config(text: str, name: str) -> BookConfig:
       BookConfigError: if the text cannot be read: another version of this program wrote it.
     """
     data = {key: value for key, value in load_toml(text, name).items() if key not in ("root", "evaluator")}
-    return _Reader(name, text).config(data, Path())
+    return _Reader(name, text).config(data, None)
 
 
 def load_toml(text: str, name: str) -> dict[str, Any]:
@@ -530,7 +533,7 @@ class _Reader:
         self._faults: list[tuple[int, str]] = []
         self._notes: list[str] = []
 
-    def config(self, data: dict[str, Any], folder: Path) -> BookConfig:
+    def config(self, data: dict[str, Any], folder: Path | None) -> BookConfig:
         """Returns the configuration; raises BookConfigError with all faults, in the order of their lines."""
         try:
             file = BookFile.model_validate({"book": {}} | data, context=folder)

@@ -483,18 +483,23 @@ class BuildTask(Task):
     ram: Name | None = None
 
     def config(self, place: Place) -> BookConfig:
-        """Returns the book; raises BookConfigError if the text is wrong."""
-        return parse_config(self.text, place.folder, "BOOK.toml")
+        """Returns the book, which has an evaluator of the page; looks for no file that the text names.
 
-    def title(self, place: Place) -> str:
-        """Returns the book's name; the book may not name evaluators that the page lacks."""
-        config = self.config(place)
+        Raises:
+          BookConfigError: if the text is wrong.
+          InvalidParameterError: if it names another evaluator.
+        """
+        config = parse_config(self.text, None, "BOOK.toml")
         if config.evaluator != EvaluatorSpec() and config.evaluator not in place.evaluators.values():
             raise InvalidParameterError(
                 "a book built from the page must use an evaluator that the page offers; remove [evaluator]"
             )
+        return config
+
+    def title(self, place: Place) -> str:
+        """Returns the book's name."""
         place.ram(self.ram)
-        return f"build the book {config.name}"
+        return f"build the book {self.config(place).name}"
 
     def run(self, work: Work) -> dict[str, Any]:
         """Builds the book."""

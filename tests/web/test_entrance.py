@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import threading
@@ -229,9 +230,34 @@ def test_a_page_names_no_program_and_no_file_of_the_server(reader: Client) -> No
         assert "offers builtin" in reader.post("search", evaluator=evaluator).error
     book = '[book]\nname = "x"\nside = "white"\nmax_ply = 4\n[[root]]\n'
     assert "pgn" in reader.post("build", text=book + 'pgn = "/etc/passwd"\n').error
-    engine = book + 'moves = "e4"\n[evaluator]\nevaluator = "uci:/bin/true"\n'
-    assert reader.post("build", text=engine).status == 400
     assert reader.get("position", root="/etc/passwd").status == 400
+
+
+@pytest.mark.parametrize(
+    ("line", "there", "missing"),
+    [
+        ('name = "lc0:{}"', "file", "none"),
+        ('name = "nnue:{}"', "net.nnue", "none.nnue"),
+        ('name = "uci:{}"', "engine", "none"),
+        ('name = "uci:\'{} --quiet"', "engine", "none"),
+        ('policy = "{}:Maker"', "evaluator.py", "none.py"),
+        ('value = "lc0:{}"', "~", "~/none"),
+        ('syzygy = "{}"', "", "none"),
+    ],
+)
+def test_a_book_from_a_page_cannot_ask_whether_a_file_is_on_the_server(
+    reader: Client, tmp_path: Path, line: str, there: str, missing: str
+) -> None:
+    for name in ("file", "net.nnue", "engine", "evaluator.py"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    book = '[book]\nside = "white"\nmax_ply = 4\n[evaluator]\n'
+    for folder in (tmp_path, Path(os.path.relpath(tmp_path))):
+        for name in (there, missing):
+            path = name if name.startswith("~") else folder / name
+            answer = reader.post("build", text=f"{book}{line.format(path)}\n")
+            assert answer.status == 400
+            assert answer.error.endswith("an evaluator that the page offers; remove [evaluator]")
 
 
 def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(

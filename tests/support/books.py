@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
-import chess
-
-from graphsearch.book.rows import StoredBook
-from graphsearch.book.tree import BookTree
 from graphsearch.position.board import key_text
-from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.store import Store
-from graphsearch.store.tables.rows import tables_sql
 
 from .positions import after_line
 
@@ -37,27 +28,21 @@ class Handmade:
     roots: list[str] = field(default_factory=list)
     games: list[tuple[str, str, int]] = field(default_factory=list)
 
-    def put(self, line: str, state: str, value: float | None = None, **columns: object) -> str:
-        """Puts a position in by the moves that lead to it from the start; returns its key."""
-        return self.put_board(after_line(line), state, value, **columns)
-
-    def put_board(self, board: chess.Board, state: str, value: float | None = None, **columns: object) -> str:
+    def put(self, line: str, state: str, value: float | None = None, **columns: object) -> None:
+        """Puts a position in by the moves that lead to it from the start."""
+        board = after_line(line)
         key = key_text(board)
         empty = {"outside": None, "outside_move": None, "priority": None}
         row = {"key": key, "fen": board.fen(), "ply": board.ply(), "state": state, "value": value}
         self.rows[key] = row | empty | columns
-        return key
 
     def root(self, line: str = "") -> None:
         self.roots.append(key_text(after_line(line)))
 
     def link(self, line: str, san: str, p: float = 0.1, value: float | None = None) -> None:
         """Puts in a move of a position."""
-        self.link_board(after_line(line), san, p, value)
-
-    def link_board(self, board: chess.Board, san: str, p: float = 0.1, value: float | None = None) -> None:
-        move, after = board.parse_san(san), board.copy(stack=False)
-        after.push(move)
+        board = after_line(line)
+        move, after = board.parse_san(san), after_line(f"{line} {san}")
         row = {"key": key_text(board), "move": move.uci(), "san": board.san(move), "child": key_text(after)}
         self.moves.append(row | {"p": p, "value": value})
 
@@ -70,23 +55,10 @@ class Handmade:
         """Writes it into a graph file, which is made if it is not there."""
         identity = None if path.exists() else UNIFORM
         with Store.open(path, identity=identity, create=True) as store, store.transaction():
-            self.write_to(store.connection)
+            self._write(store.connection)
         return path
 
-    def shape(self) -> BookTree:
-        """Returns the book as it is read, without a file."""
-        connection = sqlite3.connect(":memory:")
-        connection.executescript(tables_sql())
-        self.write_to(connection)
-        store = SimpleNamespace(
-            path=Path("here"),
-            connection=connection,
-            reading=lambda: nullcontext(connection),
-            format_version=FORMAT_VERSION,
-        )
-        return StoredBook(cast(Store, store), self.name, whole=False).tree
-
-    def write_to(self, connection: sqlite3.Connection) -> None:
+    def _write(self, connection: sqlite3.Connection) -> None:
         execute, many = connection.execute, connection.executemany
         config = self.config or CONFIG.format(side=self.side)
         book = execute(

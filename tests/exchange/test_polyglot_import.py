@@ -19,7 +19,7 @@ from graphsearch.exchange.polyglot import legal_move, written_move
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
-from ..conftest import Cli, sql
+from ..conftest import Cli, shared_data, sql
 from ..support.positions import after_line, random_games
 
 ENTRY = struct.Struct(">QHHI")
@@ -105,6 +105,23 @@ def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known
         (5, "e2e4", "e4", chess.STARTING_FEN),
         (9, "e2e4", None, None),
     ]
+
+
+def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are looked for along the moves of the book only: everything else takes a minute."""
+    monkeypatch.setattr("graphsearch.exchange.polyglot.Finder._look_around", lambda *_: None)
+    source = path.with_name("book.bin")
+    source.write_bytes(shared_data("data/performance.bin").read_bytes()[: 5000 * ENTRY.size])
+    [report] = import_files("polyglot", path, [GivenFile(str(source))])
+    assert (report.taken, report.problems) == (source.stat().st_size // ENTRY.size, [])
+    found = sql(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
+    for fen, move, san, key in sql(path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"):
+        board = chess.Board(fen)
+        assert f"{chess.polyglot.zobrist_hash(board):016x}" == key
+        assert board.parse_san(san) == chess.Move.from_uci(move)
+    with chess.polyglot.open_reader(source) as reader:
+        read = [(f"{e.key:016x}", e.raw_move, e.weight, e.learn) for e in reader]
+    assert found == read
 
 
 def test_positions_are_found_over_a_move_that_the_book_leaves_out(path: Path) -> None:

@@ -114,6 +114,17 @@ def test_moves_keys_and_verdicts_are_those_of_python_chess_in_random_games() -> 
         assert kind == terminal_kind(board), board.fen()
 
 
+def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
+    with shared_data("data/8moves_v3_first8000.pgn").open() as file:
+        for _ in range(20 if POSITIONS < 100_000 else 2000):
+            game = chess.pgn.read_game(file)
+            assert game is not None
+            board = game.board()
+            for move in game.mainline_moves():
+                board.push(move)
+            check_position(board)
+
+
 @pytest.mark.parametrize(("fen", "counts"), PERFT)
 def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
     words = pack(board_of(fen)).reshape(1, -1)

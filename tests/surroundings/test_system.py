@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path, PureWindowsPath
 
 import psutil
@@ -31,67 +31,44 @@ GB = 1 << 30
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    def forget() -> None:
-        system.memory_bytes.cache_clear()
-        system._quota.cache_clear()
-
-    forget()
+    for cached in (system.memory_bytes, system._quota):
+        cached.cache_clear()
     yield
-    forget()
+    for cached in (system.memory_bytes, system._quota):
+        cached.cache_clear()
 
 
-def limited(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, groups: str, limits: Mapping[str, str]
-) -> tuple[int, int]:
-    """Returns cores and memory in a container with these control groups and files of limits."""
-    monkeypatch.setattr(system, "GROUPS", folder / "groups")
-    monkeypatch.setattr(system, "LIMITS", folder / "limits")
+MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+LARGEST = str((1 << 63) - 4096)
+QUOTA = {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}
+ABOVE = {"outer/box/cpu.max": "max 100000", "outer/cpu.max": "250000 100000", "memory.max": str(GB)}
+CONTAINERS = {  # control groups, files of limits; cores and memory
+    "none": ("", {}, 64, MACHINE),
+    "nonsense": ("nonsense\n:\n", {"memory.max": "1"}, 64, MACHINE),
+    "no limit": (TWO, {"cpu.max": "max 100000", "memory.max": "max"}, 64, MACHINE),
+    "no quota": (ONE, QUOTA | {"cpu/cpu.cfs_quota_us": "-1"}, 64, MACHINE),
+    "the largest": (ONE, {"memory/memory.limit_in_bytes": LARGEST}, 64, MACHINE),
+    "zeros": (TWO, {"cpu.max": "0 0", "memory.max": "0"}, 64, MACHINE),
+    "the least of all groups above": (TWO, ABOVE | {"outer/box/memory.max": str(2 * GB)}, 3, GB),
+    "unseen groups": (ONE, QUOTA | {"memory/memory.limit_in_bytes": str(GB)}, 1, GB),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_container_has_the_least_limit_that_its_groups_give(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    groups, limits, cores, memory = CONTAINERS[name]
+    monkeypatch.setattr(system, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(system, "LIMITS", tmp_path / "limits")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
-    (folder / "groups").write_text(groups)
+    (tmp_path / "groups").write_text(groups)
     for place, text in limits.items():
-        path = folder / "limits" / place
+        path = tmp_path / "limits" / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    return system.cores(), system.memory_bytes()
-
-
-def test_no_limit_is_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    largest = str((1 << 63) - 4096)
-    for k, (groups, limits) in enumerate(
-        [
-            ("", {}),
-            ("nonsense\n:\n", {"memory.max": "1"}),
-            (TWO, {"cpu.max": "max 100000", "memory.max": "max"}),
-            (ONE, {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}),
-            (ONE, {"memory/memory.limit_in_bytes": largest}),
-            (TWO, {"cpu.max": "0 0", "memory.max": "0"}),
-        ]
-    ):
-        system.memory_bytes.cache_clear()
-        system._quota.cache_clear()
-        (tmp_path / str(k)).mkdir()
-        assert limited(monkeypatch, tmp_path / str(k), groups, limits) == (64, physical)
-
-
-def test_the_least_limit_of_all_groups_above_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    limits = {
-        "outer/box/cpu.max": "max 100000",
-        "outer/cpu.max": "250000 100000",
-        "outer/box/memory.max": str(2 * GB),
-        "memory.max": str(GB),
-    }
-    assert limited(monkeypatch, tmp_path, TWO, limits) == (3, GB)
-    assert default_budget() == int(0.8 * GB)
-
-
-def test_unseen_groups_leave_a_container_its_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    limits = {
-        "cpu/cpu.cfs_quota_us": "50000",
-        "cpu/cpu.cfs_period_us": "100000",
-        "memory/memory.limit_in_bytes": str(GB),
-    }
-    assert limited(monkeypatch, tmp_path, ONE, limits) == (1, GB)
+    assert (system.cores(), system.memory_bytes()) == (cores, memory)
+    assert default_budget() == int(0.8 * memory)
 
 
 # ------------------------------------------------------------------ the forms for other systems

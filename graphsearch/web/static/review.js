@@ -25,7 +25,11 @@ export const reviewView = {
       last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); if (marks) markBoard(found); }, (error) => toast(error.message));
     };
     const list = () => drawJobs(jobs, fetchIt);
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(), jobs, shown);
+    let isReadOnly = false;
+    const form = () => {
+      isReadOnly = Boolean(state.file?.read_only);
+      put(host, isReadOnly ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(), jobs, shown);
+    };
     const show = () => {
       form();
       list();
@@ -37,7 +41,7 @@ export const reviewView = {
       const ended = reviews().find((job) => job.state === "done");
       if (ended && ended.number > newest) { newest = ended.number; fetchIt(newest, { marks: true }); }
     };
-    return { show, on: { queue, facts: show, position: () => shown.querySelector(".curve")?.mark() } };
+    return { show, on: { queue, facts() { if (Boolean(state.file.read_only) !== isReadOnly) show(); }, position: () => shown.querySelector(".curve")?.mark() } };
   },
 };
 

@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -208,7 +208,6 @@ _ADVICE = {  # words of an error of SQLite -> what to do
         "the file is damaged: continue from a copy of it, or rescue it with `graphsearch store salvage`",
     ),
     "interrupted": "a statement took longer than the size of the file explains; continue from a copy of it",
-    "prohibited": "one of its tables is a view: it is no graph file; choose another one",
     "locked": "another program holds it, close that one first",
     **dict.fromkeys(
         ("readonly", "unable to open"),
@@ -268,44 +267,29 @@ class BoundedConnection(sqlite3.Connection):
 
     path: Path
     is_bounded = True
-    is_guarded = has_refused = False  # whether the authorizer of `keep_out` is there, and has refused
     _left = 0  # statements until the file is measured again
     _pulses = LEAST_STEPS // PULSE
 
     def remove_limits(self) -> None:
-        """Removes the step limit and the authorizer, so that two threads may use the connection at once.
+        """Removes the step limit, so that two threads may use the connection at once.
 
-        With them, two threads would deadlock: SQLite holds its lock while it calls a handler, which needs
-        Python's lock, and Python holds its lock while it sets a handler, which needs SQLite's. Check the
-        schema first.
+        With it, two threads would deadlock: SQLite holds its lock while it calls a handler, which needs
+        Python's lock, and Python holds its lock while it sets a handler, which needs SQLite's.
         """
         self.is_bounded = False
         self.set_progress_handler(None, 0)
-        self.set_authorizer(None)
-
-    def set_authorizer(self, *args: Any) -> None:  # noqa: D102
-        self.is_guarded = False
-        super().set_authorizer(*args)
 
     def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        return self._run(super().execute, *args)
+        self._restart_count()
+        return super().execute(*args)
 
     def executemany(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        return self._run(super().executemany, *args)
+        self._restart_count()
+        return super().executemany(*args)
 
     def executescript(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        return self._run(super().executescript, *args)
-
-    def _run(self, method: Callable[..., sqlite3.Cursor], *args: Any) -> sqlite3.Cursor:
-        """Runs a method; raises KeyboardInterrupt if SQLite took Ctrl-C inside `keep_out` for a refusal."""
         self._restart_count()
-        try:
-            return method(*args)
-        except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", None)
-            if self.is_guarded and code == sqlite3.SQLITE_AUTH and not self.has_refused:
-                raise KeyboardInterrupt from error
-            raise
+        return super().executescript(*args)
 
     def _restart_count(self) -> None:
         """Restarts the count of steps.
@@ -335,9 +319,9 @@ def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
     """Returns a connection to a database from an untrusted source.
 
     The schema cannot call a harmful function or virtual table, and SQLite checks the cells of each page that
-    it reads. A view in place of a table is not read. A statement takes no more steps than the size of the
-    file explains. From Python 3.12 on, which offers that mode, SQL cannot write the schema or shadow tables;
-    before, this program's own statements do not, and `query.sql` passes no others.
+    it reads. A statement takes no more steps than the size of the file explains. From Python 3.12 on, which
+    offers that mode, SQL cannot write the schema or shadow tables; before, this program's own statements do
+    not, and `query.sql` passes no others.
 
     Args:
       path: the file. query: how SQLite opens it, as in a URI.
@@ -355,21 +339,7 @@ def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
     connection.execute("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 12):
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-    keep_out(connection, ())
     return connection
-
-
-def keep_out(connection: BoundedConnection, impostors: Container[str | None]) -> None:
-    """Makes SQLite refuse to read the given tables, and views that have the name of a graph file's table."""
-
-    def authorize(action: int, first: str | None, _: str | None, __: str | None, within: str | None) -> int:
-        if within in TABLES or (action == sqlite3.SQLITE_READ and first in impostors):
-            connection.has_refused = True
-            return sqlite3.SQLITE_DENY
-        return sqlite3.SQLITE_OK
-
-    connection.set_authorizer(authorize)
-    connection.is_guarded = True
 
 
 # ------------------------------------------------------------------ the format
@@ -397,6 +367,12 @@ def check_format(version: int, path: Path) -> None:
             f"{path} has format {version}, this version of graphsearch reads format {FORMAT_VERSION};"
             " use the version that wrote it, or another file"
         )
+
+
+def impostors(connection: sqlite3.Connection) -> set[str]:
+    """Returns the names of tables of a graph file that a file gives to views or virtual tables."""
+    others = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('view', 'virtual')"
+    return TABLES.keys() & {name for (name,) in connection.execute(others)}
 
 
 _TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
@@ -576,7 +552,7 @@ def _first_run_in(path: Path, query: str) -> tuple[object, ...]:
     """Returns the constant columns of the first run of a file, () if it has none, or _UNREADABLE."""
     try:
         with closing(connect(path, query)) as connection:
-            return _first_run(connection)
+            return _first_run(connection) if "run" not in impostors(connection) else _UNREADABLE
     except sqlite3.Error:
         return _UNREADABLE  # opening the file reports the error
 

@@ -23,7 +23,7 @@ from ..base.errors import CorruptRecordError, StoreError, StoreTargetError
 from . import entries, provenance
 from .backup import new_file
 from .block import decode_stored, is_dictionary, joined, unsound
-from .file import check_format, check_is_file, connect, keep_out, log_bytes, real_path
+from .file import check_format, check_is_file, connect, impostors, log_bytes, real_path
 from .index import bloom_of, checksum_of
 from .provenance import EvaluatorIdentity
 from .record import RecordBatch, keys_of, sort_keys, take
@@ -104,6 +104,8 @@ def salvage(
         raise StoreTargetError(f"{target} is the damaged file itself; name another one")
     report = SalvageReport()
     with closing(open_damaged(source)) as damaged:
+        for name in sorted(impostors(damaged)):
+            report.lose(name)
         evaluators, bound = _evaluators(damaged, source, identity, report)
         with (
             new_file(target, force=force) as part,
@@ -134,18 +136,16 @@ def open_damaged(path: Path) -> sqlite3.Connection:
     mode = "mode=ro" if log_bytes(path) else "mode=ro&immutable=1"
     connection = connect(path, mode)
     try:
-        connection.execute("PRAGMA query_only = 1")
         if sys.version_info >= (3, 12):
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
         connection.execute("PRAGMA writable_schema = 1")  # else SQLite refuses a truncated file
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        names = connection.execute(
-            "SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_schema"
-        ).fetchall()
-        impostors = {name for name, is_table in names if not is_table}
-        keep_out(connection, impostors)
-        if not {"chunk", "block", "evaluator"} <= {name for name, _ in names} - impostors:
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        if not {"chunk", "block", "evaluator"} <= names - impostors(connection):
             raise StoreError(f"{path} is not a graph file: it has none of its tables")
+        for name in impostors(connection):  # an empty table hides it
+            connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(TABLES[name].columns)})")
+        connection.execute("PRAGMA query_only = 1")
         check_format(version, path)
     except sqlite3.Error as error:
         connection.close()

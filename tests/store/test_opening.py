@@ -20,7 +20,6 @@ from graphsearch.store.file import FORMAT_VERSION
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.tables.rows import TABLES
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
@@ -190,22 +189,3 @@ def test_a_damaged_name_in_the_schema_is_one_clear_error(path: Path) -> None:
     for read_only in (True, False):
         with pytest.raises(StoreError, match="the names of its tables are damaged"):
             Store.open(path, read_only=read_only)
-
-
-class Interrupted(dict[str, object]):
-    """Tables at which Ctrl-C comes while SQLite asks whether a name is one of them."""
-
-    def __contains__(self, name: object) -> bool:
-        raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("read_only", [True, False])
-def test_ctrl_c_while_sqlite_asks_what_may_be_read_is_no_damage(
-    path: Path, read_only: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(path, RECORDS)
-    monkeypatch.setattr("graphsearch.store.file.TABLES", Interrupted(TABLES))
-    with pytest.raises(KeyboardInterrupt):
-        Store.open(path, read_only=read_only)
-    monkeypatch.undo()
-    assert verify(path).ok

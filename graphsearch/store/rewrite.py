@@ -116,8 +116,7 @@ def rewrite(
             merging.finish_step(connection, catalog, step, records)
             provenance.add_nodes(connection, len(records) - len(places))
             if change:
-                dropped = len(records) < len(places)
-                store.records_changed((stored if dropped else records).words, None if dropped else records)
+                store.records_changed(stored.words)
         store.shorten_log()
         advance(before - _left(store))
         if (low := step.pivot) is None:

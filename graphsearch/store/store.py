@@ -268,8 +268,7 @@ class Store:
                 write_segment(connection, self.catalog, fitting)
             provenance.add_nodes(connection, fresh)
             self._load()
-            for part in fitting:
-                self._top.touch(keys_of(part.words), part)
+            self._top.touch(keys_of(np.concatenate([part.words for part in fitting])))
 
     def _fitting(self, batch: RecordBatch) -> tuple[RecordBatch, int]:
         """Returns the records that fit the format, and the number of others that have no version here."""
@@ -284,14 +283,13 @@ class Store:
             self._lost[key] = f"{fen_of(unpack(words))} has {reason}"
         return take(batch, np.delete(np.arange(len(batch)), [i for i, _ in bad])), unknown
 
-    def records_changed(self, words: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
+    def records_changed(self, words: NDArray[np.uint64] | None) -> None:
         """Marks records as changed or deleted; the open transaction updates the plain tables before it ends.
 
         Args:
           words: `[R, 10]` packed positions; None: any record may have changed.
-          batch: their present records, if none was deleted.
         """
-        self._top.touch(None if words is None else keys_of(words), batch)
+        self._top.touch(None if words is None else keys_of(words))
 
     def left_out_error(self) -> StoreError | None:
         """Returns an error that names the records not written since the last call; None if there are none."""

@@ -12,6 +12,7 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import compress
 from typing import Any, NamedTuple
 
 import chess
@@ -19,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import CorruptRecordError, InvalidPositionError
-from ...position.board import key_of_text, key_text_of_words, legal_moves, pack
+from ...position.board import key_of_text, key_text, legal_moves
 from ...position.notation import board_from_fen
 from ...position.values import draw_beside, wdl_from_q
 from ..ranking import edge_of, node_mean, ranking, resets_of
-from ..record import NodeRecord, RecordBatch, identities
+from ..record import NodeRecord
 from .rows import TABLES, fault_of_row, write_row
 
 Row = dict[str, Any]
@@ -45,7 +46,7 @@ class Listed:
     """The data of a position's rows that does not depend on its record; rendering it is most of the work.
 
     Attributes:
-      board: the position. words: the same, packed. key: of the rows.
+      board: the position. key: of the rows.
     """
 
     def __init__(self, fen: str) -> None:
@@ -55,8 +56,7 @@ class Listed:
           InvalidPositionError: if the FEN is invalid.
         """
         self.board = board_from_fen(fen)
-        self.words = pack(self.board)
-        self.key, self._fen = key_text_of_words(self.words), fen
+        self.key, self._fen = key_text(self.board), fen
         self._moves: list[chess.Move] = []
         self._names: dict[str, str] = {}
 
@@ -123,34 +123,23 @@ class TopTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._listed: dict[str, int] | None = None  # keys of the listed positions, as text and as numbers
-        self._touched: dict[str, tuple[RecordBatch, int] | None] = {}  # key -> its record, if in memory
+        self._touched = set[str]()  # keys
 
-    def touch(self, keys: NDArray[np.uint64] | None, batch: RecordBatch | None = None) -> None:
-        """Marks records as changed, so that `follow` renders their rows.
-
-        Args:
-          keys: of the records; None: any record may have changed.
-          batch: the present records, if the caller has them: then `follow` need not read them.
-        """
-        if self._listed is None or keys is None:
-            names = self._keys(TABLES["top_position"].columns["key"].fits("key"))
-            self._listed = {name: key_of_text(name) for name in names}
+    def touch(self, keys: NDArray[np.uint64] | None) -> None:
+        """Marks the records of keys as changed, so that `follow` renders their rows; None: any record."""
+        names = self._keys(TABLES["top_position"].columns["key"].fits("key"))
         if keys is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
-            self._touched.update(dict.fromkeys(self._listed))
-        elif self._listed:
-            places = {key: i for i, key in enumerate(keys.tolist())}
-            for name, key in self._listed.items():
-                if key in places:
-                    self._touched[name] = (batch, places[key]) if batch is not None else None
+            self._touched.update(names)
+        elif names:
+            held = np.isin(np.array([key_of_text(name) for name in names], np.uint64), keys)
+            self._touched.update(compress(names, held))
 
     def follow(self, read: Read) -> None:
         """Renders the rows of touched positions; deletes those of a position without a record."""
         for key in sorted(self._touched):
-            stored, place = self._stored(key), self._touched[key]
-            record = place[0].record(place[1]) if place else None
-            found = _rendered(stored.position, read, record) if stored else None
+            stored = self._stored(key)
+            found = _rendered(stored.position, read) if stored else None
             if found is None:
                 self._remove(key)
             elif found != stored:
@@ -159,7 +148,6 @@ class TopTables:
 
     def forget(self) -> None:
         """Drops all marks, after the transaction was rolled back."""
-        self._listed = None
         self._touched.clear()
 
     def write(self, found: Iterable[Shown]) -> None:
@@ -168,8 +156,7 @@ class TopTables:
             key = shown.position["key"]
             if shown != self._stored(key):
                 self._write(shown)
-            self._touched.pop(key, None)
-        self._listed = None
+            self._touched.discard(key)
 
     def faults(self, read: Read) -> Iterator[str]:
         """Yields a line for each position with rows that disagree with its record, except invalid rows."""
@@ -215,19 +202,11 @@ class TopTables:
             write_row(self._connection, "top_edge", row)
 
 
-def _rendered(row: Row, read: Read, record: NodeRecord | None = None) -> Shown | None:
-    """Returns the rows of a position rendered from its record, None if it has no readable record.
-
-    Args:
-      row: of `top_position`.
-      record: one with the position's key; it is the position's unless another position has the same key.
-    """
+def _rendered(row: Row, read: Read) -> Shown | None:
+    """Returns the rows of the position of a row of `top_position`, None if it has no readable record."""
     try:
         one = listed(str(row["fen"]))
-        if record is not None:
-            its, other = identities(np.array([one.words, record.words], np.uint64))
-            record = record if (its == other).all() else None
-        record = record or read(one.board)
+        record = read(one.board)
         if record is None:
             return None
         found = one.rows(record)

@@ -147,7 +147,7 @@ def sql(
     with opened(real, heap_bytes) as connection, closing(_Work(real, timeout)) as work:
         work.add_functions(connection)
         connection.set_authorizer(_authorize)
-        connection.is_bounded = False  # only the clock limits it
+        connection.pulses = None  # only the clock limits it
         connection.set_progress_handler(work.is_over, PULSE)  # KeyboardInterrupt is raised there
         with work.errors():
             cursor = connection.execute(statement)

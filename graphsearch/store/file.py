@@ -162,8 +162,7 @@ ON_NETWORK = (
 BUSY_SECONDS = 10.0
 PULSE = 1 << 20  # steps of SQLite's virtual machine between two checks of the limit: some 10 ms
 LEAST_STEPS = 300_000_000  # that any statement may take: some seconds
-STEPS_PER_BYTE = 300  # of the file; a join takes some 100 steps for a row of 20 bytes or more
-MEASURE_EVERY = 1024  # statements between two measurements of the file's size
+STEPS_PER_BYTE = 300  # of the opened file; a join takes some 100 steps for a row of 20 bytes or more
 MOST_NOTE = 4096  # bytes of the note in a lock file
 _SQLITE = ("-wal", "-shm", "-journal")
 
@@ -265,18 +264,15 @@ def remove_side_files(path: Path, *, lock: bool = False) -> None:
 class BoundedConnection(sqlite3.Connection):
     """A connection that interrupts a statement after more steps than the size of its file explains."""
 
-    path: Path
-    is_bounded = True
-    _left = 0  # statements until the file is measured again
-    _pulses = LEAST_STEPS // PULSE
+    pulses: int | None = None  # that a statement may take; None: any number
 
-    def remove_limits(self) -> None:
+    def remove_limit(self) -> None:
         """Removes the step limit, so that two threads may use the connection at once.
 
         With it, two threads would deadlock: SQLite holds its lock while it calls a handler, which needs
         Python's lock, and Python holds its lock while it sets a handler, which needs SQLite's.
         """
-        self.is_bounded = False
+        self.pulses = None
         self.set_progress_handler(None, 0)
 
     def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
@@ -296,14 +292,8 @@ class BoundedConnection(sqlite3.Connection):
 
         The counter is not a Python function: a signal that arrived inside one would be lost.
         """
-        if not self.is_bounded:
-            return
-        if not self._left:
-            self._left = MEASURE_EVERY
-            with suppress(OSError):  # if the file is gone, its last size counts
-                self._pulses = (LEAST_STEPS + STEPS_PER_BYTE * file_bytes(self.path)) // PULSE
-        self._left -= 1
-        self.set_progress_handler(chain(repeat(0, self._pulses), repeat(1)).__next__, PULSE)
+        if self.pulses is not None:
+            self.set_progress_handler(chain(repeat(0, self.pulses), repeat(1)).__next__, PULSE)
 
 
 def uri_of(path: Path, query: str) -> str:
@@ -334,7 +324,10 @@ def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
         check_same_thread=False,
         factory=BoundedConnection,
     )
-    connection.path = path
+    size = 0
+    with suppress(OSError):  # a file that will be made
+        size = file_bytes(path)
+    connection.pulses = (LEAST_STEPS + STEPS_PER_BYTE * size) // PULSE
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 12):
@@ -445,7 +438,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
         execute("PRAGMA temp_store = MEMORY")  # the rollback data of one statement: some MB at most
         for table in ("segment", "chunk"):
             _mend_sequence(connection, table)
-        connection.remove_limits()  # the writer's thread and the search's both use it
+        connection.remove_limit()  # the writer's thread and the search's both use it
         return connection
 
 
@@ -533,7 +526,7 @@ def check_log(path: Path, *, is_ours: bool) -> None:
     """
     if not log_bytes(path) or (not is_ours and is_held(path)):
         return
-    alone = _first_run_without_log(path)
+    alone = _first_run_in(path, "mode=ro&immutable=1")
     if alone not in ((), _UNREADABLE) and _first_run_in(path, "mode=ro") not in (alone, _UNREADABLE):
         raise StoreError(
             f"{log_of(path)} is the write-ahead log of another file, such as one that {path.name} has"
@@ -542,10 +535,6 @@ def check_log(path: Path, *, is_ours: bool) -> None:
 
 
 _UNREADABLE = ("unreadable",)
-
-
-def _first_run_without_log(path: Path) -> tuple[object, ...]:
-    return _first_run_in(path, "mode=ro&immutable=1")
 
 
 def _first_run_in(path: Path, query: str) -> tuple[object, ...]:
@@ -653,7 +642,7 @@ class Place:
     def _look_into(self, found: os.stat_result) -> None:
         """Notes that another program has written into the file if it is still ours."""
         for _ in range(TRIES):
-            run = _first_run_without_log(self._path)
+            run = _first_run_in(self._path, "mode=ro&immutable=1")
             if run != _UNREADABLE:
                 break
             time.sleep(TRY_SECONDS)

@@ -85,7 +85,7 @@ def test_a_statement_takes_no_unexplained_steps(tmp_path: Path, monkeypatch: pyt
     counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 100000)"
     for _ in range(6):  # each statement begins anew
         assert file.execute(counted).fetchone() == (100_000,)
-    file.remove_limits()  # as for a writer
+    file.remove_limit()  # as for a writer
     assert file.execute(counted.replace("100000", "600000")).fetchone() == (600_000,)
     file.close()
 

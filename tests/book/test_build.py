@@ -26,8 +26,8 @@ from graphsearch.store.tables.books import book_named
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
-from ..support.counting import CountingEvaluator
 from ..support.forks import Fork, needs_fork
+from ..support.reference import HashEvaluator
 
 SMALL = Leaf(evaluations=20, params={"MinibatchSize": "1"})  # as many evaluations as the limit says
 WIDE = Window(own_cp=20, own_moves=2, reply_cp=30, reply_p=0.08, reply_moves=3)
@@ -64,7 +64,7 @@ def tree_of_file(path: Path, found: BookConfig, name: str = "b") -> BookTree:
 
 
 def built(path: Path, found: BookConfig, evaluations: int | None = None, **more: Any) -> BuildReport:
-    evaluator = more.pop("evaluator", None) or CountingEvaluator()
+    evaluator = more.pop("evaluator", None) or HashEvaluator()
     return build(path, found, settings=BuildSettings(evaluations=evaluations), evaluator=evaluator, **more)
 
 
@@ -72,7 +72,7 @@ def built(path: Path, found: BookConfig, evaluations: int | None = None, **more:
 @pytest.mark.parametrize("policy", ["dropout", "cost"])
 def test_stopped_and_resumed_it_is_the_same_book_paid_once(tmp_path: Path, policy: Any) -> None:
     found = config(max_ply=4, expansion=Expansion(policy=policy))
-    one, many = CountingEvaluator(), CountingEvaluator()
+    one, many = HashEvaluator(), HashEvaluator()
     whole = built(tmp_path / "one.graph", found, 160, evaluator=one)
     parts = [built(tmp_path / "many.graph", found, n, evaluator=many) for n in (20, 60, 80)]
     assert contents(tmp_path / "one.graph") == contents(tmp_path / "many.graph")
@@ -84,14 +84,14 @@ def test_stopped_and_resumed_it_is_the_same_book_paid_once(tmp_path: Path, polic
 
 
 def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
-    path, evaluator = tmp_path / "a.graph", CountingEvaluator()
+    path, evaluator = tmp_path / "a.graph", HashEvaluator()
     first = built(path, config(), 100, evaluator=evaluator)
     assert (first.ended, first.evaluations, first.searched) == ("evaluations", 100, 5)
     tree = tree_of_file(path, config())
     short = BuildSettings(seconds=0.01)
     assert build(path, config(max_ply=9), settings=short, evaluator=evaluator).ended == "time"
     with pytest.raises(EvaluatorMismatchError):
-        built(path, config(), 30, evaluator=CountingEvaluator("other"))
+        built(path, config(), 30, evaluator=HashEvaluator("other"))
     report = built(path, config(), evaluator=evaluator)
     assert (report.ended, report.leaves) == ("complete", 0)
     assert evaluator.paid_once
@@ -147,7 +147,7 @@ def test_the_status_names_the_best_move_of_the_build_where_two_are_equally_good(
 
 
 # ------------------------------------------------------------------ interruptions
-class Deadly(CountingEvaluator):
+class Deadly(HashEvaluator):
     """Kills its process after more than 70 positions, as soon as a search has been saved."""
 
     def __init__(self, path: Path) -> None:
@@ -182,10 +182,10 @@ def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None:
-    stop, evaluator = threading.Event(), CountingEvaluator()
+    stop, evaluator = threading.Event(), HashEvaluator()
     found = config(leaf=Leaf(evaluations=150, params={"MinibatchSize": "8"}))
 
-    class Stopping(CountingEvaluator):
+    class Stopping(HashEvaluator):
         def evaluate(self, batch: PositionBatch) -> Evaluation:
             if len(self.asked) > 200:
                 stop.set()
@@ -201,7 +201,7 @@ def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None
 
 
 def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path) -> None:
-    first, second = CountingEvaluator(fail_after=100), CountingEvaluator()
+    first, second = HashEvaluator(fail_after=100), HashEvaluator()
     with pytest.raises(EvaluatorError, match="out of order"):
         built(tmp_path / "a.graph", config(), evaluator=first)
     built(tmp_path / "a.graph", config(), 100, evaluator=second)

@@ -30,9 +30,9 @@ from graphsearch.store.store import Store
 
 from ..conftest import sql
 from ..support.books import small_book
-from ..support.counting import CountingEvaluator
 from ..support.forks import Fork, Say, needs_fork
 from ..support.positions import after_line
+from ..support.reference import HashEvaluator
 from .test_build import built, config, tree_of_file
 
 START = NewItem(chess.STARTING_FEN, (), "here")
@@ -240,6 +240,6 @@ def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
 
     settings = BuildSettings(seconds=250.0, forever=True)
     report = build(
-        path, config(max_ply=1), settings=settings, evaluator=CountingEvaluator(), stop=stop, on_progress=show
+        path, config(max_ply=1), settings=settings, evaluator=HashEvaluator(), stop=stop, on_progress=show
     )
     assert (report.ended, report.searched) == ("stop", 1)

@@ -21,9 +21,9 @@ from graphsearch.store.tables import history
 from tests.conftest import Cli, sql
 from tests.graph.sweeps.test_reevaluate import stopped
 from tests.query.handmade import LINES, graph_file
-from tests.support.counting import CountingEvaluator
 from tests.support.forks import Command
 from tests.support.pools import until
+from tests.support.reference import HashEvaluator
 
 
 def test_backup_works_beside_a_writer_and_overwrites_none(
@@ -69,7 +69,7 @@ def test_ctrl_c_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pyt
 @pytest.fixture
 def unfinished(small_graph: Path) -> Path:
     """A file on its way to the evaluator `other`."""
-    stopped(small_graph, CountingEvaluator("other"), 50)
+    stopped(small_graph, HashEvaluator("other"), 50)
     return small_graph
 
 

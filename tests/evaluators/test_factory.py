@@ -13,10 +13,9 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, analyze
+from graphsearch import Graph
 from graphsearch.base.errors import (
     EvaluatorError,
-    EvaluatorMismatchError,
     InvalidParameterError,
     UnknownEvaluatorError,
 )
@@ -131,6 +130,8 @@ def test_priors_come_from_one_and_values_from_the_other(options: tuple[tuple[str
         with closing(create(EvaluatorSpec(policy=policy, value=value, options=options))) as made:
             assert isinstance(made, PooledEvaluator if options else CombinedEvaluator)
             assert made.identity == create(EvaluatorSpec(policy=policy, value=value)).identity
+            assert made.identity.options["policy.kind"] == policy
+            assert made.identity.options["value.kind"] == value
             answer = made.evaluate(BATCH)
         np.testing.assert_array_equal(answer.wdl, known[value].wdl)
         np.testing.assert_array_equal(answer.priors, known[policy].priors)
@@ -186,21 +187,6 @@ BOTH = {"policy": "uniform", "value": "builtin"}
 def test_what_does_not_fit_two_parts_is_refused(given: dict[str, str], options: str, told: str) -> None:
     with pytest.raises(InvalidParameterError, match=told):
         create(EvaluatorSpec(**given, options=tuple((name, "2") for name in options.split())))
-
-
-def test_the_identity_names_both_parts(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    spec = EvaluatorSpec(policy="uniform", value="builtin")
-    with Graph.open(path, evaluator=spec) as graph:
-        analyze(graph, chess.Board(), Limits(visits=30))
-    identity = create(spec).identity
-    assert identity.options["policy.kind"] == "uniform"
-    assert identity.options["value.kind"] == "builtin"
-    with pytest.raises(EvaluatorMismatchError):
-        Graph.open(path, evaluator="builtin")
-    with pytest.raises(EvaluatorMismatchError):
-        Graph.open(path, evaluator=EvaluatorSpec(policy="builtin", value="uniform"))
-    Graph.open(path, evaluator=spec).close()
 
 
 class Meeting(Evaluator):
@@ -269,6 +255,7 @@ def test_the_command_line_combines_and_says_what_is_wrong(cli: Any, tmp_path: Pa
     search = ("analyze", "startpos", "--visits", "20", "--store", path)
     cli(*search, *both).ends(0, "--policy uniform --value builtin")
     cli(*search).ends(0, "is searched with its own evaluator")
+    cli(*search, "--policy", "builtin", "--value", "uniform").ends(1, "evaluator")
     cli("evaluate", "startpos", *both).ends(0)
     for wrong in ((*both, "--evaluator", "builtin"), ("--evaluator-option", "x"), ("--policy", "nothing")):
         cli("evaluate", "startpos", *wrong).ends(2)

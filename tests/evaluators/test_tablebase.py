@@ -7,11 +7,11 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import chess
 import chess.syzygy
-import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
@@ -23,6 +23,7 @@ from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.params import GATHERERS
 from tests.conftest import Cli, shared_data
+from tests.support.mates import placed
 from tests.support.table import TableEntry, TableEvaluator
 
 EQUAL = TableEntry((0.3, 0.4, 0.3), {})
@@ -40,21 +41,6 @@ def tables(folder: Path) -> Iterator[Syzygy]:
     opened.close()
 
 
-def positions(seed: int, count: int, men: str, clock: int = 0) -> list[chess.Board]:
-    """Legal positions of some men (`KQk`), placed at random, not over."""
-    random = np.random.default_rng(seed)
-    found: list[chess.Board] = []
-    while len(found) < count:
-        board = chess.Board(None)
-        for square, man in zip(random.permutation(64), men, strict=False):
-            board.set_piece_at(int(square), chess.Piece.from_symbol(man))
-        board.turn = bool(random.integers(2))
-        board.halfmove_clock = clock
-        if board.is_valid() and any(board.legal_moves) and not board.is_insufficient_material():
-            found.append(board)
-    return found
-
-
 def records_of(graph: Graph) -> list[Any]:
     """Returns every record of a graph's file."""
     assert graph.store
@@ -64,8 +50,8 @@ def records_of(graph: Graph) -> list[Any]:
 def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy, folder: Path) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
-    kinds = ("KPk", "KPkp", "KBNk", "KQk", "KRk", "KRkr", "KQkp")
-    boards = [board for men in kinds for board in positions(1, 12, men)]
+    chance, kinds = Random(1), ("KPvK", "KPvKP", "KBNvK", "KQvK", "KRvK", "KRvKR", "KQvKP")
+    boards = [placed(chance, men) for men in kinds for _ in range(12)]
     batch = PositionBatch.from_boards(boards)
     answer = checked(batch, evaluator.evaluate(batch))
     assert not inner.asked
@@ -138,7 +124,7 @@ def test_a_win_is_known_as_long_as_it_comes_before_the_50_move_rule(
 def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
-    known, running = positions(2, 1, "KPk")[0], chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 90 1")
+    known, running = placed(Random(2), "KPvK"), chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 90 1")
     castling = chess.Board("4k3/8/8/8/8/8/8/4K2R w K - 0 1")
     boards = [chess.Board(), known, running, castling]
     batch = PositionBatch.from_boards(boards)
@@ -203,8 +189,9 @@ def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_
 
 
 def test_safe_moves_keep_the_result(tables: Syzygy) -> None:
-    for men in ("KQk", "KPk", "KPkp", "KRkr"):
-        for board in positions(7, 4, men):
+    chance = Random(7)
+    for men in ("KQvK", "KPvK", "KPvKP", "KRvKR"):
+        for board in [placed(chance, men) for _ in range(4)]:
             safe, result = tables.safe_moves(board), tables.result(board)
             assert safe is not None
             assert result is not None
@@ -220,22 +207,18 @@ def test_safe_moves_keep_the_result(tables: Syzygy) -> None:
 def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy, folder: Path) -> None:
     """Played out by both sides: every win is won within the 50-move rule, every draw is held."""
     with chess.syzygy.open_tablebase(str(folder)) as oracle:
-        for men in ("KRk", "KPk", "KPkp"):
-            for board in positions(5, 1, men):
-                wdl, game = oracle.probe_wdl(board), board.copy()
-                while not game.is_game_over(claim_draw=False) and len(game.move_stack) < 250:
-                    moves = tables.best_moves(game)
-                    if moves is None:
-                        break
-                    assert all(move in game.legal_moves for move in moves)
-                    game.push(moves[0])
-                    if game.is_fifty_moves():
-                        break
-                outcome = game.outcome(claim_draw=True)
-                if abs(wdl) == 2 and outcome is not None:
-                    assert outcome.winner == (board.turn if wdl == 2 else not board.turn), board.fen()
-                elif outcome is not None:
-                    assert outcome.winner is None
+        for men in ("KRvK", "KPvK", "KPvKP"):
+            board = placed(Random(8), men)
+            wdl, game = oracle.probe_wdl(board), board.copy()
+            while (
+                not game.is_game_over() and not game.is_fifty_moves() and (moves := tables.best_moves(game))
+            ):
+                assert all(move in game.legal_moves for move in moves)
+                game.push(moves[0])
+            outcome = game.outcome(claim_draw=True)
+            if outcome is not None:
+                wins = {2: board.turn, -2: not board.turn}
+                assert outcome.winner == wins.get(wdl), board.fen()
 
 
 def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -> None:
@@ -247,7 +230,7 @@ def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -
     evaluator = create(EvaluatorSpec(syzygy=str(tmp_path)))
     assert isinstance(evaluator, TablebaseEvaluator)
     with pytest.raises(EvaluatorError, match=r"a Syzygy table in .* cannot be read"):
-        evaluator.evaluate(PositionBatch.from_boards(positions(1, 1, "KQk")))
+        evaluator.evaluate(PositionBatch.from_boards([placed(Random(1), "KQvK")]))
     evaluator.close()
 
 

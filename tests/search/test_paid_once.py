@@ -25,9 +25,9 @@ from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 
 from ..graph.sweeps.test_reevaluate import assert_same
-from ..support.counting import CountingEvaluator
 from ..support.forks import Fork, Say
 from ..support.graphs import searched
+from ..support.reference import HashEvaluator
 
 KILLS = 30 if os.environ.get("GRAPHSEARCH_FULL") else 3
 
@@ -36,7 +36,7 @@ KILLS = 30 if os.environ.get("GRAPHSEARCH_FULL") else 3
 
 
 def test_a_search_with_little_memory_pays_once(tmp_path: Path) -> None:
-    evaluator = CountingEvaluator()
+    evaluator = HashEvaluator()
     for _ in range(2):
         with Graph.open(tmp_path / "a.graph", evaluator=evaluator, ram_bytes=8_000_000) as graph:
             for _ in range(3):
@@ -45,16 +45,16 @@ def test_a_search_with_little_memory_pays_once(tmp_path: Path) -> None:
     assert evaluator.paid_once
 
 
-class Failing(CountingEvaluator):
+class Failing(HashEvaluator):
     """One that fails at every third batch, before it has done any work."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls = 0
+        self.begun = 0
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        self.calls += 1
-        if self.calls % 3 == 0:
+        self.begun += 1
+        if self.begun % 3 == 0:
             raise EvaluatorError("it fails at every third batch")
         return super().evaluate(batch)
 
@@ -76,7 +76,7 @@ def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Pat
 def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
     """Works slowly enough to be caught; notes what it asks about, and says how much that is."""
 
-    class Slow(CountingEvaluator):
+    class Slow(HashEvaluator):
         def evaluate(self, batch: PositionBatch) -> Evaluation:
             time.sleep(0.01)
             found = super().evaluate(batch)
@@ -136,7 +136,7 @@ def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, work: st
     assert saved
     if work == "reevaluate":  # it ends like one that was not killed
         for each in (whole, path):
-            reevaluate(each, CountingEvaluator("other"))
+            reevaluate(each, HashEvaluator("other"))
         assert_same(path, whole)
         assert verify(path).problems == []
 
@@ -150,5 +150,5 @@ def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(
             with store.rearranging():
                 merging.start(store.connection, store.catalog.segments)
             assert store.merge_step(), "it is in the middle of a merge"
-        with Graph.open(path, evaluator=CountingEvaluator()) as graph:
+        with Graph.open(path, evaluator=HashEvaluator()) as graph:
             assert graph.pager.complete

@@ -14,9 +14,9 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.search.params import GATHERERS
 
-from ..support.counting import CountingEvaluator
 from ..support.graphs import check_invariants, numbers_below
 from ..support.positions import KIWIPETE
+from ..support.reference import HashEvaluator
 
 BOARD = chess.Board(KIWIPETE)
 SLICES: list[dict[str, Any]] = [  # limits of the sessions, again and again
@@ -37,7 +37,7 @@ def searching(batch: int, **others: Any) -> SearchParams:
 
 
 def made(name: str) -> str | Evaluator:
-    return CountingEvaluator() if name == "hash" else name
+    return HashEvaluator() if name == "hash" else name
 
 
 def whole(evaluator: str | Evaluator, params: SearchParams, visits: int) -> tuple[Records, int]:
@@ -78,7 +78,7 @@ def test_many_sessions_over_a_file_are_one_search(
 ) -> None:
     evaluator, params = made(name), searching(batch, overlap=overlap, gather=gather)
     assert_one_search(in_sessions(tmp_path / "a.graph", evaluator, params, VISITS[batch]), name, params)
-    if isinstance(evaluator, CountingEvaluator):
+    if isinstance(evaluator, HashEvaluator):
         assert evaluator.paid_once
 
 
@@ -86,11 +86,11 @@ def test_records_that_must_be_read_change_nothing(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
     params, path = searching(16, overlap=0), tmp_path / "a.graph"
     assert_one_search(
-        in_sessions(path, CountingEvaluator(), params, VISITS[16], ram_bytes=8_000_000), "hash", params
+        in_sessions(path, HashEvaluator(), params, VISITS[16], ram_bytes=8_000_000), "hash", params
     )
 
 
-class Stopping(CountingEvaluator):
+class Stopping(HashEvaluator):
     """Sets an event in one of its calls, as a signal would."""
 
     def __init__(self, call: int) -> None:
@@ -118,7 +118,7 @@ def test_an_interrupt_at_any_wave_changes_nothing(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ waves that overlap
 @pytest.mark.parametrize("gather", GATHERERS)
 def test_sessions_whose_waves_overlap_pay_for_no_position_twice(tmp_path: Path, gather: str) -> None:
-    evaluator, params, path = CountingEvaluator(), searching(16, gather=gather), tmp_path / "a.graph"
+    evaluator, params, path = HashEvaluator(), searching(16, gather=gather), tmp_path / "a.graph"
     in_sessions(path, evaluator, params, VISITS[16])
     assert evaluator.paid_once
     with Graph.open(path, evaluator=evaluator) as graph:
@@ -137,7 +137,7 @@ def test_a_stop_completes_the_wave_in_flight_and_leaves_nothing_else(tmp_path: P
 
 
 def test_a_limit_of_evaluations_is_reached_by_the_last_wave_of_an_overlapping_search() -> None:
-    evaluator = CountingEvaluator()
+    evaluator = HashEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
         result = analyze(graph, BOARD, Limits(evaluations=100), searching(16))
     assert 100 <= result.evaluations == len(evaluator.asked) < 132

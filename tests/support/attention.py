@@ -81,9 +81,8 @@ class Definition:
         rows = self.active(self.dense(w, "ip_emb", rows))
         if dense:
             rows = norm(rows, w, "ip_emb_ln", 1e-3)
-        if "ip_mult_gate" in w:
-            width = rows.shape[2]
-            rows = rows * w["ip_mult_gate"].reshape(width, 64).T + w["ip_add_gate"].reshape(width, 64).T
+        width = rows.shape[2]
+        rows = rows * w["ip_mult_gate"].reshape(width, 64).T + w["ip_add_gate"].reshape(width, 64).T
         alpha = (2 * len(w["encoder"])) ** -0.25
         if dense:
             rows = norm(rows + alpha * self.feed(w["ip_emb_ffn"], rows, self.ffn), w, "ip_emb_ffn_ln", 1e-3)
@@ -169,11 +168,18 @@ def reached() -> Floats:
     """Returns `[64, 64]`: 1 where a queen or a knight gets from a square to another, -1 on the diagonal."""
     found = -np.eye(64)
     for square in chess.SQUARES:
-        for kind in (chess.QUEEN, chess.KNIGHT):
-            board = chess.Board(None)
-            board.set_piece_at(square, chess.Piece(kind, chess.WHITE))
-            found[square, list(board.attacks(square))] = 1
+        found[square, targets(square)] = 1
     return found
+
+
+def targets(square: chess.Square) -> list[chess.Square]:
+    """Returns the squares that a queen or a knight gets to on an empty board."""
+    board = chess.Board(None)
+    found = chess.SquareSet()
+    for kind in (chess.QUEEN, chess.KNIGHT):
+        board.set_piece_at(square, chess.Piece(kind, chess.WHITE))
+        found |= board.attacks(square)
+    return list(found)
 
 
 # ------------------------------------------------------------------ definitions of layers, planes and moves
@@ -207,12 +213,7 @@ def policy_texts() -> list[str]:
     """Returns the 1858 moves of a policy, such as `a1b1` and `a7a8q`."""
     texts = []
     for square in chess.SQUARES:
-        reached: set[int] = set()
-        for kind in (chess.QUEEN, chess.KNIGHT):
-            board = chess.Board(None)
-            board.set_piece_at(square, chess.Piece(kind, chess.WHITE))
-            reached |= set(board.attacks(square))
-        texts += [chess.square_name(square) + chess.square_name(to) for to in sorted(reached)]
+        texts += [chess.square_name(square) + chess.square_name(to) for to in targets(square)]
     for a in "abcdefgh":
         for b in "abcdefgh":
             if abs(ord(a) - ord(b)) <= 1:

@@ -7,45 +7,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import chess
-import numpy as np
 
 from graphsearch import Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluator
-from graphsearch.graph.arena import Arena
-from graphsearch.graph.arena_kernel import find_position
 from graphsearch.graph.graph import Graph
-from graphsearch.jit.compiler import JIT_OFF, Call
-from graphsearch.position.board import (
-    CLOCK_SHIFT,
-    FREE_CLOCK,
-    MAX_CLOCK,
-    META,
-    POSITION_WORDS,
-    Words,
-    board_of,
-    clock_of_words,
-    fen_of,
-    key_of,
-    pack,
-    unpack,
-)
-from graphsearch.query.steps import positions_after
+from graphsearch.position.board import FREE_CLOCK, board_of, fen_of
 from graphsearch.store.ranking import node_mean
-from graphsearch.store.record import Edge, NodeRecord, RecordBatch
+from graphsearch.store.record import NodeRecord, RecordBatch
 from tests.store.records import faults_of
-from tests.support.positions import legal_moves
+from tests.support.positions import key_of, legal_moves, terminal_kind
 
-from .positions import listed_all
 from .reference import HashEvaluator
 
 ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
 MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
 
 Records = dict[int, tuple[chess.Board, NodeRecord]]
-Child = tuple[int, int, Words]  # place of the edge, key, position
 
 
 def searched(path: Path, fen: str = chess.STARTING_FEN, *lines: str, visits: int = 150) -> Path:
@@ -91,85 +70,27 @@ def read(graph: Graph, board: chess.Board) -> NodeRecord:
 
 def records_below(graph: Graph, root: chess.Board) -> Records:
     """Returns every record that can be reached over visited edges, with a Board, by key."""
-    return {key: (unpack(known.words), known.record) for key, known in _below(graph, root).items()}
+    found: Records = {}
+    level = {key_of(root): root.copy(stack=False)}
+    while level:
+        below: dict[int, chess.Board] = {}
+        for key, board in level.items():
+            record = graph.pager.read(board)
+            if record is not None:
+                found[key] = board, record
+                below |= {key_of(child): child for _, child in visited_children(board, record)}
+        level = {key: board for key, board in below.items() if key not in found}
+    return found
 
 
 def numbers_below(graph: Graph, root: chess.Board) -> dict[int, NodeRecord]:
     """Returns the same records by key, as if their runs were unknown: for graphs made in other runs."""
-    return {key: replace(known.record, run=0) for key, known in _below(graph, root).items()}
-
-
-class Known(NamedTuple):
-    """A record below a root; the kernels list its moves and make its children, a ply of positions at once."""
-
-    words: Words
-    record: NodeRecord
-    kind: int
-    move_count: int
-    children: list[Child]
-
-
-def _below(graph: Graph, root: chess.Board) -> dict[int, Known]:
-    found: dict[int, Known] = {}
-    rows = {key_of(root): pack(root)}
-    asked = set(rows)
-    while rows:
-        words = np.array(list(rows.values()))
-        moves, offsets, kinds = listed_all(words)
-        records = _read_all(graph, words)
-        steps = [(i, k) for i, r in enumerate(records) if r for k, edge in enumerate(r.edges) if edge.n]
-        orders = [record.order if record and record.edges else [] for record in records]
-        codes = [int(moves[offsets[i] + orders[i][k]]) for i, k in steps]
-        after, keys = positions_after(words, [i for i, _ in steps], codes)
-        children: list[list[Child]] = [[] for _ in records]
-        for (i, k), key, child in zip(steps, keys.tolist(), after, strict=True):
-            children[i].append((k, key, child))
-        counts = np.diff(offsets).tolist()
-        for i, (key, record) in enumerate(zip(rows, records, strict=True)):
-            if record is not None:
-                found[key] = Known(words[i], record, int(kinds[i]), counts[i], children[i])
-        rows = {key: child for key, child in zip(keys.tolist(), after, strict=True) if key not in asked}
-        asked |= rows.keys()
-    return found
-
-
-def _read_all(graph: Graph, words: Words) -> list[NodeRecord | None]:
-    """Returns the records of packed positions; those in memory are copied in one piece."""
-    arena = graph.arena
-    slots = np.array(list(_slots(arena, words)), np.uint32)
-    there = np.nonzero(slots)[0]
-    own = words[there]  # with the clocks that they were evaluated with
-    at = slots[there].astype(np.int64) + 2
-    clocks = np.asarray(arena.arrays.records)[at] >> np.uint64(32) & np.uint64(MAX_CLOCK)
-    own[:, META] = own[:, META] & ~np.uint64(MAX_CLOCK << CLOCK_SHIFT) | clocks << np.uint64(CLOCK_SHIFT)
-    copies = dict(zip(there.tolist(), records_of(arena.copy_out(slots[there], own)), strict=True))
-    missing = np.nonzero(slots == 0)[0]
-    reader = graph.pager._reader  # which passes over damaged blocks, as a search does
-    if len(missing) and reader and not graph.pager.complete:
-        in_file, batch = reader.find(words[missing])
-        copies |= zip(missing[in_file].tolist(), records_of(batch), strict=True)
-    return [copies.get(i) for i in range(len(words))]
-
-
-def _slots(arena: Arena, words: Words) -> Iterator[int]:
-    """Yields the slot of each position, 0 for one that is not in memory; binds the kernel once."""
-    row = np.zeros(POSITION_WORDS, np.uint64)
-    find = Call(find_position, arena.tables, arena.arrays, row)
-    for row[:] in words:
-        find()
-        yield find._results[0] if not JIT_OFF else find_position(arena.tables, arena.arrays, row)
+    return {key: replace(record, run=0) for key, (_, record) in records_below(graph, root).items()}
 
 
 def records_of(batch: RecordBatch) -> Iterator[NodeRecord]:
     """Yields all records of a batch."""
-    edges = list(map(Edge, batch.n.tolist(), batch.r.tolist(), batch.q.tolist(), batch.edge_d.tolist()))
-    codes, moves, visited = batch.codes.tobytes(), batch.code_offsets.tolist(), batch.edge_offsets.tolist()
-    columns = (batch.words, batch.v, batch.d, batch.evaluator, batch.flags, batch.run)
-    for i, (words, v, d, evaluator, flags, run) in enumerate(
-        zip(*(column.tolist() for column in columns), strict=True)
-    ):
-        its_codes, its_edges = codes[moves[i] : moves[i + 1]], tuple(edges[visited[i] : visited[i + 1]])
-        yield NodeRecord(tuple(words), v, d, evaluator, flags, its_codes, its_edges, run)
+    return map(batch.record, range(len(batch)))
 
 
 def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, chess.Board]]:
@@ -186,26 +107,25 @@ def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, 
 
 def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> Records:
     """Asserts invariants 1 to 3 of the design on every record below a root; returns the records."""
-    below = _below(graph, root)
-    for known in below.values():
-        record = known.record
-        assert faults_of(record) == [], fen_of(unpack(known.words))
-        assert record.terminal == known.kind, fen_of(unpack(known.words))
-        assert len(record.codes) == (0 if record.terminal else known.move_count)
+    below = records_below(graph, root)
+    for board, record in below.values():
+        assert faults_of(record) == [], fen_of(board)
+        assert record.terminal == terminal_kind(board), fen_of(board)
+        assert len(record.codes) == (0 if record.terminal else len(legal_moves(board)))
         q, d = node_mean(record)
         assert -1 <= q <= 1
         assert 0 <= d <= 1
         if not lost:
-            check_support(below, known)
-    return {key: (unpack(known.words), known.record) for key, known in below.items()}
+            check_support(below, board, record)
+    return below
 
 
-def check_support(found: dict[int, Known], known: Known) -> None:
+def check_support(found: Records, board: chess.Board, record: NodeRecord) -> None:
     """Asserts that every child has the visits that its edge counts: N >= n - r."""
-    for k, key, words in known.children:
-        edge = known.record.edges[k]
-        if edge.n == edge.r or clock_of_words(words) > FREE_CLOCK:
+    for k, child in visited_children(board, record):
+        edge = record.edges[k]
+        if edge.n == edge.r or child.halfmove_clock > FREE_CLOCK:
             continue  # at such a clock the visits may be those of a path with another one, under another key
-        assert key in found, fen_of(unpack(words))
-        child = found[key].record
-        assert child.visits >= edge.n - edge.r or child.proof, fen_of(unpack(words))
+        assert key_of(child) in found, fen_of(child)
+        _, below = found[key_of(child)]
+        assert below.visits >= edge.n - edge.r or below.proof, fen_of(child)

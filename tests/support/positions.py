@@ -38,19 +38,10 @@ def listed(
     words: NDArray[np.uint64], room: NDArray[np.uint16] | None = None
 ) -> tuple[NDArray[np.uint16], int]:
     """Returns the legal moves that the kernels list of a position, and its terminal kind."""
-    moves, offsets, kinds = listed_all(words, room)
+    moves = np.zeros(MAX_LEGAL_MOVES, np.uint16) if room is None else room
+    offsets, kinds = np.zeros(2, np.int64), np.zeros(1, np.uint8)
+    list_all(load_tables(), words, offsets, moves, kinds)
     return moves[: offsets[1]], int(kinds[0])
-
-
-def listed_all(
-    words: NDArray[np.uint64], room: NDArray[np.uint16] | None = None
-) -> tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.uint8]]:
-    """Returns the same of many positions: the moves of all, where those of each begin, and the kinds."""
-    count = words.size // POSITION_WORDS
-    moves = np.zeros(MAX_LEGAL_MOVES * count, np.uint16) if room is None else room
-    offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
-    list_all(load_tables(), words.reshape(-1), offsets, moves, kinds)
-    return moves, offsets, kinds
 
 
 def after(words: NDArray[np.uint64], move: int) -> NDArray[np.uint64]:
@@ -102,6 +93,16 @@ def after_line(line: str, fen: str = chess.STARTING_FEN) -> chess.Board:
     for san in line.split():
         board.push_san(san)
     return board
+
+
+def after_each_move(board: chess.Board) -> list[chess.Board]:
+    """Returns the positions after each legal move, in canonical order, without their games."""
+    found = []
+    for move in positions.legal_moves(board):
+        child = board.copy(stack=False)
+        child.push(move)
+        found.append(child)
+    return found
 
 
 def played(fen: str, moves: list[str]) -> chess.Board:

@@ -20,6 +20,7 @@ BODIES = {"residual": 4, "attention": 6, "both": 6}
 MULTIHEAD = 7
 POLICY_KINDS = {"classical": 1, "convolution": 2, "attention": 3}
 EMBEDDINGS = {"none": 0, "map": 1, "dense": 2}
+DENSE, CHANNELS = 3, 2  # what a dense embedding adds to a square, what smolgen takes of one
 ACTIVATIONS = ("default", "mish", "relu", "none", "tanh", "sigmoid", "selu", "swish", "relu_2")
 
 
@@ -29,12 +30,10 @@ class Shape:
     """What a network looks like; the defaults are tiny.
 
     Attributes:
-      seed: of the weights.
       body: a key of BODIES. blocks: of a residual tower. encoders: of attention.
       width: filters, and numbers of a square. inner: of attention. feed: of feed-forward layers.
-      heads: of attention. smolgen: its numbers for each head, 0: none. channels: what it takes of a square.
-      embedding: a key of EMBEDDINGS. dense: what a dense one adds to each square. gates: of the input.
-      policy: a key of POLICY_KINDS. policy_encoders: of an attention policy.
+      heads: of attention. smolgen: its numbers for each head, 0: none.
+      embedding: a key of EMBEDDINGS. policy: a key of POLICY_KINDS. policy_encoders: of an attention policy.
       several: whether there are four policy heads and three value heads, and one more of each by name.
       wdl: whether the value is WDL, else Q. moves_left: whether there is a moves-left head.
       input: the number of an input format.
@@ -52,10 +51,7 @@ class Shape:
     feed: int = 24
     heads: int = 2
     smolgen: int = 0
-    channels: int = 2
     embedding: str = "map"
-    dense: int = 3
-    gates: bool = True
     policy: str = "attention"
     policy_encoders: int = 0
     several: bool = False
@@ -108,6 +104,10 @@ class RandomNetwork:
     def _dense(self, name: str, inputs: int, outputs: int) -> dict[str, Floats]:
         return {f"{name}_w": self._layer(outputs, inputs), f"{name}_b": self._layer(outputs)}
 
+    def _feed(self) -> dict[str, Floats]:
+        width, feed = self.shape.width, self.shape.feed
+        return self._dense("dense1", width, feed) | self._dense("dense2", feed, width)
+
     def _norm(self, name: str, width: int) -> dict[str, Floats]:
         return {f"{name}_gammas": self._near_one(width), f"{name}_betas": self._layer(width)}
 
@@ -136,24 +136,18 @@ class RandomNetwork:
         shape = self.shape
         width, alone = shape.width, shape.body == "attention"
         out: dict[str, Any] = {}
-        inputs = shape.width
-        if alone:
-            inputs = 112 + (shape.dense if shape.embedding == "dense" else 64)
-        if alone and shape.embedding == "dense":
-            out |= self._dense("ip_emb_preproc", 64 * 12, 64 * shape.dense)
+        dense = shape.embedding == "dense"
+        inputs = 112 + (DENSE if dense else 64) if alone else width
+        if alone and dense:
+            out |= self._dense("ip_emb_preproc", 64 * 12, 64 * DENSE)
         out |= self._dense("ip_emb", inputs, width)
         out["ip_emb_w"] *= 4  # planes are mostly zeros
         if alone:
             out["ip_emb_w"][:, 109] *= 1 / 128
-        if shape.embedding == "dense":
-            out |= self._norm("ip_emb_ln", width)
-        if shape.gates:
-            out |= {"ip_mult_gate": self._near_one(width * 64), "ip_add_gate": self._layer(width * 64)}
-        if shape.embedding == "dense":
-            out["ip_emb_ffn"] = self._dense("dense1", width, shape.feed) | self._dense(
-                "dense2", shape.feed, width
-            )
-            out |= self._norm("ip_emb_ffn_ln", width)
+        out |= {"ip_mult_gate": self._near_one(width * 64), "ip_add_gate": self._layer(width * 64)}
+        if dense:
+            out |= self._norm("ip_emb_ln", width) | self._norm("ip_emb_ffn_ln", width)
+            out["ip_emb_ffn"] = self._feed()
         out["encoder"] = [self._encoder(width) for _ in range(shape.encoders)]
         out["headcount"] = shape.heads
         if shape.smolgen:
@@ -168,12 +162,11 @@ class RandomNetwork:
         attention |= self._dense("dense", shape.inner, width)
         if shape.smolgen:
             hidden = 2 * shape.smolgen
-            smolgen = {"compress": self._layer(shape.channels, width)}
-            smolgen |= self._dense("dense1", 64 * shape.channels, hidden) | self._norm("ln1", hidden)
+            smolgen = {"compress": self._layer(CHANNELS, width)}
+            smolgen |= self._dense("dense1", 64 * CHANNELS, hidden) | self._norm("ln1", hidden)
             smolgen |= self._dense("dense2", hidden, shape.smolgen * shape.heads)
             attention["smolgen"] = smolgen | self._norm("ln2", shape.smolgen * shape.heads)
-        feed = self._dense("dense1", width, shape.feed) | self._dense("dense2", shape.feed, width)
-        return {"mha": attention, "ffn": feed} | self._norm("ln1", width) | self._norm("ln2", width)
+        return {"mha": attention, "ffn": self._feed()} | self._norm("ln1", width) | self._norm("ln2", width)
 
     # -------------------------------------------------------------- heads
     def _policy(self, *, embedding: bool = True) -> dict[str, Any]:
@@ -201,15 +194,9 @@ class RandomNetwork:
         return out | self._dense("ip2_val", 8, outputs or (3 if shape.wdl else 1))
 
     def _policy_heads(self) -> dict[str, Any]:
-        heads = {
-            name: self._policy(embedding=name == "soft")
-            for name in ("vanilla", "optimistic_st", "soft", "opponent")
-        }
-        shared = (
-            self._dense("ip_pol", self.shape.width, self.shape.width)
-            if self.shape.policy == "attention"
-            else {}
-        )
+        names = ("vanilla", "optimistic_st", "soft", "opponent")
+        heads = {name: self._policy(embedding=name == "soft") for name in names}
+        shared = self._dense("ip_pol", self.shape.width, self.shape.width)
         return {**shared, **heads, "policy_head_map": [{"key": "mine", "value": self._policy()}]}
 
     def _value_heads(self) -> dict[str, Any]:
@@ -258,7 +245,6 @@ def tower(seed: int = 0, **changes: Any) -> RandomNetwork:
     return RandomNetwork(Shape(seed=seed, **usual | changes))
 
 
-# ------------------------------------------------------------------ lc0's network files, byte by byte
 # ------------------------------------------------------------------ lc0's net.proto: field -> number, message
 def _fields(words: str, **messages: Any) -> dict[str, Any]:
     """Returns the fields of a message by name: numbers from 1 on, `-` for one that nobody writes.
@@ -338,17 +324,17 @@ def real(key: int, value: float) -> bytes:
     return varint(key << 3 | 5) + struct.pack("<f", value)
 
 
-def layer(values: Floats, encoding: int | None = None) -> bytes:
+def layer(values: Floats, encoding: int) -> bytes:
     """Returns a `Layer` message; LINEAR16 does not say so, as in the files that lc0 has written for years."""
     flat = values.reshape(-1)
-    if encoding == 2:
-        return data(3, flat.astype("<f2").tobytes()) + number(4, 2)
+    if encoding == 1:
+        low, high = float(flat.min()), float(flat.max())
+        return real(1, low) + real(2, high) + data(3, _steps(flat).astype("<u2").tobytes())
     if encoding == 3:
-        return data(3, (flat.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()) + number(4, 3)
-    if encoding == 4:
-        return data(3, flat.astype("<f4").tobytes()) + number(4, 4)
-    low, high = float(flat.min()), float(flat.max())
-    return real(1, low) + real(2, high) + data(3, _steps(flat).astype("<u2").tobytes())
+        halves = (flat.astype("<f4").view("<u4") >> 16).astype("<u2")
+    else:
+        halves = flat.astype({2: "<f2", 4: "<f4"}[encoding])
+    return data(3, halves.tobytes()) + number(4, encoding)
 
 
 def _steps(values: Floats) -> Floats:
@@ -357,7 +343,7 @@ def _steps(values: Floats) -> Floats:
     return np.asarray(np.round((values - low) / ((high - low) or 1.0) * 65535))
 
 
-def message(fields: Mapping[str, Any], known: Mapping[str, Any], encoding: int | None) -> bytes:
+def message(fields: Mapping[str, Any], known: Mapping[str, Any], encoding: int) -> bytes:
     """Returns a message: arrays are layers, dicts are messages, lists are repeated ones."""
     out = []
     for name, value in fields.items():
@@ -372,17 +358,15 @@ def message(fields: Mapping[str, Any], known: Mapping[str, Any], encoding: int |
     return b"".join(out)
 
 
-def rounded(values: Floats, encoding: int | None) -> Floats:
+def rounded(values: Floats, encoding: int) -> Floats:
     """Returns numbers as an encoding keeps them."""
-    if encoding == 2:
-        return values.astype(np.float16).astype(np.float64)
+    if encoding == 1:
+        low, high = values.min(), values.max()
+        return np.asarray(low + _steps(values) / 65535 * (high - low))
     if encoding == 3:
         upper_half = values.astype("<f4").view("<u4") & np.uint32(0xFFFF0000)
         return upper_half.view("<f4").astype(np.float64)
-    if encoding == 4:
-        return values.astype(np.float32).astype(np.float64)
-    low, high = values.min(), values.max()
-    return np.asarray(low + _steps(values) / 65535 * (high - low))
+    return values.astype({2: np.float16, 4: np.float32}[encoding]).astype(np.float64)
 
 
 def net(form: bytes, content: bytes, *, version: tuple[int, int, int] = (0, 21, 0)) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import chess
@@ -39,19 +40,44 @@ from tests.support.positions import epd_of, key_of, legal_moves, mate_in_one, te
 
 
 class HashEvaluator(Evaluator):
-    """Arbitrary but fixed answers: V, D and priors from a hash of the position."""
+    """Arbitrary but fixed answers for each name: V, D and priors from a hash of the position.
+
+    Attributes:
+      asked: EPD of every position, as often as it was asked about.
+      fail_after: positions after which it fails, None for never.
+      log: a file that gets them too, for a process that is killed.
+    """
 
     identity = EvaluatorIdentity("hash")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "hash", *, fail_after: int | None = None, log: Path | None = None) -> None:
+        self.name = name
+        if name != "hash":
+            self.identity = EvaluatorIdentity(name)
+        self.fail_after = fail_after
+        self.log = log
         self.asked: list[str] = []
         self.calls = 0
 
+    @property
+    def paid_once(self) -> bool:
+        """Whether it was asked about some positions, and about none of them twice."""
+        return 0 < len(self.asked) == len(set(self.asked))
+
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         self.calls += 1
-        answers = list(hashed_answers("hash", batch))
-        self.asked += [answer.epd for answer in answers]
-        return evaluation_of(answers)
+        answers = []
+        for answer in _hashed_answers(self.name, batch):
+            if self.fail_after is not None and len(self.asked) >= self.fail_after:
+                raise RuntimeError("out of order")
+            self.asked.append(answer.epd)
+            answers.append(answer)
+        if self.log:
+            with self.log.open("a") as file:
+                file.writelines(f"{answer.epd}\n" for answer in answers)
+        wdl = [answer.wdl for answer in answers]
+        priors = list(chain.from_iterable(answer.priors for answer in answers))
+        return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
 
 
 class Answer(NamedTuple):
@@ -62,8 +88,7 @@ class Answer(NamedTuple):
     priors: list[float]
 
 
-def hashed_answers(name: str, batch: PositionBatch) -> Iterator[Answer]:
-    """Yields arbitrary but fixed answers to a batch, others for each name."""
+def _hashed_answers(name: str, batch: PositionBatch) -> Iterator[Answer]:
     for words, (begin, end) in zip(batch.words, pairwise(batch.offsets.tolist()), strict=True):
         yield _hashed_answer(name, words.tobytes(), batch.moves[begin:end].tobytes())
 
@@ -81,13 +106,6 @@ def _hashed_answer(name: str, words: bytes, codes: bytes) -> Answer:
     raw, weights = [1 + byte for byte in digest[:3]], [(1 + digest[3 + place]) ** 2 for place in places]
     whole, total = sum(raw), sum(weights)
     return Answer(epd, [x / whole for x in raw], [w / total for w in weights])
-
-
-def evaluation_of(answers: Sequence[Answer]) -> Evaluation:
-    """Returns answers as those of an evaluator."""
-    wdl = [answer.wdl for answer in answers]
-    priors = list(chain.from_iterable(answer.priors for answer in answers))
-    return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
 
 
 @dataclass

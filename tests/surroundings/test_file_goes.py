@@ -67,9 +67,8 @@ def nodes_in(path: Path) -> int:
 def test_what_a_search_found_is_saved_elsewhere_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: Callable[[Path], None]
 ) -> None:
-    folder = tmp_path / "folder"
+    folder, here = tmp_path / "folder", tmp_path / "here"
     folder.mkdir()
-    here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     path = folder / "a.graph"
@@ -203,9 +202,16 @@ def leftovers(tmp_path: Path) -> Path:
     return kept
 
 
-def beside(graph: Path, leftovers: Path, *ends: str) -> None:
-    for end in ends:
-        shutil.copy(leftovers / f"other.graph{end}", f"{graph}{end}")
+@pytest.mark.parametrize("garbage", [False, True])
+def test_shared_memory_of_another_file_and_garbage_as_a_log_are_made_anew(
+    cli: Cli, small_graph: Path, leftovers: Path, garbage: bool
+) -> None:
+    shutil.copy(leftovers / "other.graph-shm", f"{small_graph}-shm")
+    if garbage:
+        Path(f"{small_graph}-wal").write_bytes(random.Random(1).randbytes(100_000))
+    assert cli("show", "startpos", "--store", small_graph, "--json").json["visits"] == 300
+    cli("analyze", "startpos", "--visits", 10, "--store", small_graph).ends(0)
+    cli("store", "verify", small_graph).ends(0)
 
 
 def check_tells(cli: Cli, path: Path) -> None:
@@ -223,20 +229,9 @@ def check_tells(cli: Cli, path: Path) -> None:
         assert "internal error" not in outcome.err
 
 
-def test_the_log_of_a_killed_process_is_taken_in(leftovers: Path) -> None:
-    with Store.open(leftovers / "other.graph", read_only=True) as store:
-        assert store.node_count > 50
-        assert store.read(chess.Board(ENDING)) is not None
-
-
-def test_shared_memory_of_another_file_is_made_anew(cli: Cli, small_graph: Path, leftovers: Path) -> None:
-    beside(small_graph, leftovers, "-shm")
-    assert cli("show", "startpos", "--store", small_graph, "--json").json["visits"] == 300
-    assert cli("store", "verify", small_graph).code == 0
-
-
 def test_a_log_of_another_file_is_told(cli: Cli, small_graph: Path, leftovers: Path) -> None:
-    beside(small_graph, leftovers, "-wal", "-shm")
+    for end in ("-wal", "-shm"):
+        shutil.copy(leftovers / f"other.graph{end}", f"{small_graph}{end}")
     for command in (
         ("show", "startpos", "--store", small_graph),
         ("analyze", "startpos", "--visits", 20, "--store", small_graph),
@@ -265,11 +260,3 @@ def test_a_torn_or_scribbled_log_loses_commits_only(leftovers: Path, cli: Cli, s
     if seed % 3:
         (leftovers / "other.graph-shm").unlink()
     check_tells(cli, path)
-
-
-def test_garbage_as_a_log_is_no_log(cli: Cli, small_graph: Path) -> None:
-    Path(f"{small_graph}-wal").write_bytes(random.Random(1).randbytes(100_000))
-    Path(f"{small_graph}-shm").write_bytes(random.Random(2).randbytes(32_768))
-    assert cli("show", "startpos", "--store", small_graph, "--json").json["visits"] == 300
-    assert cli("analyze", "startpos", "--visits", 10, "--store", small_graph).code == 0
-    assert cli("store", "verify", small_graph).code == 0

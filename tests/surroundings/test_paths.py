@@ -48,8 +48,7 @@ def test_any_name_is_a_name(cli: Cli, tmp_path: Path, name: str) -> None:
 
 def test_a_name_that_is_not_utf8_is_a_name(cli: Cli, tmp_path: Path) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9\xc3\xa9.graph")
-    made = cli("analyze", "startpos", "--visits", 9, "--json", "--store", path).ends(0, "holds 9 nodes")
-    assert made.json["store"] == path
+    cli("analyze", "startpos", "--visits", 9, "--store", path).ends(0, "holds 9 nodes")
     command = [sys.executable, "-m", "graphsearch", "store", "verify", path]
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True)
@@ -97,10 +96,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, small_graph
     if os.geteuid() == 0:
         pytest.skip("root may write anywhere")
     small_graph.parent.chmod(0o500)
+    other = small_graph.with_name("b.graph")
     try:
-        made = finish(
-            start("analyze", "startpos", "--visits", 5, "--store", small_graph.with_name("b.graph"))
-        )
+        made = finish(start("analyze", "startpos", "--visits", 5, "--store", other))
         read = finish(start("show", "startpos", "--store", small_graph))
     finally:
         small_graph.parent.chmod(0o700)

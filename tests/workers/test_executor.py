@@ -86,14 +86,6 @@ def power(k: int) -> Callable[[], int]:
     return partial(pow, 2, k)
 
 
-def test_results_arrive_from_no_more_workers_than_allowed() -> None:
-    stage = Stage()
-    with closing(Workers(2, stage)) as workers:
-        futures = [workers.submit(power(k)) for k in range(9)]
-        assert [result(future) for future in futures] == [2**k for k in range(9)]
-        assert len(stage.all) <= 2
-
-
 @pytest.mark.parametrize(
     ("script", "told"),
     [
@@ -111,14 +103,6 @@ def test_workers_that_never_start_fail_all_that_waits(script: list[str], told: s
 def test_a_worker_that_starts_late_holds_no_call() -> None:
     with closing(Workers(2, Stage("ok", "wait"))) as workers:
         assert [result(workers.submit(power(k))) for k in range(3)] == [1, 2, 4]
-
-
-def test_a_call_that_ends_three_workers_fails_and_others_go_on() -> None:
-    with closing(Workers(1, Stage(*["ok end"] * 5))) as workers:
-        futures = [workers.submit(power(k), name="a power") for k in range(2)]
-        with pytest.raises(EvaluatorError, match="3 workers in a row ended over a power: bang"):
-            _ = [result(future) for future in futures]
-        assert sorted(str(future.exception(60))[:1] for future in futures) == ["3", "N"]
 
 
 def test_a_call_that_is_cancelled_before_a_worker_is_idle_never_runs() -> None:

@@ -28,8 +28,8 @@ from graphsearch.store.info import info
 from graphsearch.store.verify import verify
 
 from ...conftest import Cli
-from ...support.counting import CountingEvaluator
 from ...support.forks import Command, needs_fork
+from ...support.reference import HashEvaluator
 
 VISITS = 12
 LIMITS = ("evaluations", "seconds")
@@ -66,7 +66,7 @@ class Reviewer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = folder / "a.graph"
-        self.evaluator = CountingEvaluator()
+        self.evaluator = HashEvaluator()
         self.games: list[GameReview] = []
         self.pgn = io.BytesIO()
 

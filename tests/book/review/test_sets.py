@@ -15,7 +15,7 @@ from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.search.params import Limits
 
-from ...support.counting import CountingEvaluator
+from ...support.reference import HashEvaluator
 
 SET = """# mates and others
 6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - bm Rd8#; id "mate";
@@ -32,7 +32,7 @@ class Searcher:
 
     def __init__(self, folder: Path) -> None:
         self.store, self.output = folder / "a.graph", folder / "out.epd"
-        self.evaluator = CountingEvaluator()
+        self.evaluator = HashEvaluator()
         self.rows: list[SetRow] = []
 
     def __call__(self, limits: Limits, *, stop: threading.Event | None = None, at: int | None = None) -> int:

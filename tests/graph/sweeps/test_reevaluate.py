@@ -35,7 +35,6 @@ from graphsearch.store.verify import verify
 from tests.store.records import faults_of
 
 from ...store.records import random_records
-from ...support.counting import CountingEvaluator
 from ...support.graphs import check_invariants, searched
 from ...support.reference import HashEvaluator, Node, ReferenceSearch
 from .test_refresh import Records, records_of, refreshed_slowly, staleness
@@ -55,7 +54,7 @@ def old(tmp_path: Path) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same file, given over to the evaluator `other`; it is only read."""
     path = searched(tmp_path_factory.mktemp("whole") / "whole.graph", *OLD, visits=40)
-    reevaluate(path, CountingEvaluator("other"))
+    reevaluate(path, HashEvaluator("other"))
     return path
 
 
@@ -128,7 +127,7 @@ def stopped(path: Path, evaluator: Evaluator, after: int) -> int:
 
 # ------------------------------------------------------------------ what a file holds afterwards
 def test_every_record_has_v_and_p_of_the_new_evaluator_and_its_visits_by_move(cyclic: Path) -> None:
-    before, evaluator = records_of(cyclic), CountingEvaluator("other")
+    before, evaluator = records_of(cyclic), HashEvaluator("other")
     report = reevaluate(cyclic, evaluator)
     after = records_of(cyclic)
     assert_given_to(evaluator, before, after)
@@ -149,7 +148,7 @@ def test_every_q_follows_from_the_new_v(given: Path) -> None:
 
 @pytest.mark.parametrize("gather", ["flow", "classic", "budget"])
 def test_edges_without_visits_among_those_with_some_serve_every_gatherer(given: Path, gather: str) -> None:
-    evaluator = CountingEvaluator("other")
+    evaluator = HashEvaluator("other")
     holes = [r for _, r in records_of(given).values() if any(edge.n == 0 for edge in r.edges)]
     assert len(holes) > 10, "the new order leaves moves without visits among the visited ones"
     with Graph.open(given, evaluator=evaluator) as graph:
@@ -164,7 +163,7 @@ def test_edges_without_visits_among_those_with_some_serve_every_gatherer(given: 
 
 
 def test_a_search_afterwards_makes_the_visits_of_plain_puct(given: Path) -> None:
-    evaluator = CountingEvaluator("other")
+    evaluator = HashEvaluator("other")
     reference = ReferenceSearch(evaluator, SearchParams(minibatch_size=1))
     for key, (board, record) in records_of(given).items():
         reference.nodes[key] = node_of(board, record)
@@ -223,7 +222,7 @@ def assert_same(path: Path, other: Path) -> None:
 
 @pytest.mark.parametrize("stage", [SWEEPING, WRITING])
 def test_a_stop_while_it_settles_is_gone_on_from(old: Path, whole: Path, stage: str) -> None:
-    stopping, evaluator = Stopping(stage=stage), CountingEvaluator("other")
+    stopping, evaluator = Stopping(stage=stage), HashEvaluator("other")
     assert not reevaluate(old, evaluator, stop=stopping.stop, on_progress=stopping).finished
     assert reevaluate(old, evaluator).evaluated_now == 0
     assert_same(old, whole)
@@ -231,7 +230,7 @@ def test_a_stop_while_it_settles_is_gone_on_from(old: Path, whole: Path, stage: 
 
 def test_another_evaluator_may_take_over_and_what_is_its_own_stays(old: Path) -> None:
     before = records_of(old)
-    evaluator, third = CountingEvaluator("other"), CountingEvaluator("third")
+    evaluator, third = HashEvaluator("other"), HashEvaluator("third")
     stopped(old, evaluator, 100)
     stopped(old, third, 30)
     report = reevaluate(old, evaluator)
@@ -239,11 +238,11 @@ def test_another_evaluator_may_take_over_and_what_is_its_own_stays(old: Path) ->
     asked = len(evaluator.asked)
     assert asked > len(set(evaluator.asked)), "what the third one has changed is asked for again"
     assert asked <= report.records + len(third.asked)
-    assert_given_to(CountingEvaluator("other"), before, records_of(old))
+    assert_given_to(HashEvaluator("other"), before, records_of(old))
 
 
 def test_an_evaluator_that_fails_leaves_what_it_answered(old: Path) -> None:
-    evaluator = CountingEvaluator("other", fail_after=90)
+    evaluator = HashEvaluator("other", fail_after=90)
     with pytest.raises(EvaluatorError, match="out of order"):
         reevaluate(old, evaluator)
     with Store.open(old, read_only=True) as store:
@@ -267,7 +266,7 @@ def test_a_record_says_who_and_which_run_its_values_come_from(whole: Path) -> No
 
 
 def test_what_is_salvaged_of_an_unfinished_file_is_unfinished(old: Path) -> None:
-    evaluator = CountingEvaluator("other")
+    evaluator = HashEvaluator("other")
     stopped(old, evaluator, 60)
     new = old.with_name("new.graph")
     salvage(old, new)
@@ -279,7 +278,7 @@ def test_what_is_salvaged_of_an_unfinished_file_is_unfinished(old: Path) -> None
 
 
 def test_a_file_that_lost_its_mark_is_told_by_its_records(old: Path) -> None:
-    evaluator = CountingEvaluator("other")
+    evaluator = HashEvaluator("other")
     done = stopped(old, evaluator, 60)
     with Store.open(old, resume=True) as store:
         store.mark_unfinished(None)
@@ -291,9 +290,9 @@ def test_a_file_that_lost_its_mark_is_told_by_its_records(old: Path) -> None:
 
 # ------------------------------------------------------------------ the mark
 def test_an_unfinished_file_is_refused_in_one_clear_line(old: Path) -> None:
-    evaluator, stopping = CountingEvaluator("other"), Stopping(50)
+    evaluator, stopping = HashEvaluator("other"), Stopping(50)
     commands: list[Callable[[Path], object]] = [
-        lambda path: Graph.open(path, evaluator=CountingEvaluator("other")),
+        lambda path: Graph.open(path, evaluator=HashEvaluator("other")),
         lambda path: Graph.open(path, evaluator=HashEvaluator()),
         refresh,
         compact,
@@ -313,7 +312,7 @@ def test_an_unfinished_file_is_refused_in_one_clear_line(old: Path) -> None:
 
 
 def test_too_little_memory_is_said_before_anything_is_paid(old: Path) -> None:
-    evaluator = CountingEvaluator("other")
+    evaluator = HashEvaluator("other")
     with pytest.raises(CapacityError, match="allow more"):
         reevaluate(old, evaluator, ram_bytes=100)
     assert evaluator.asked == []

@@ -93,15 +93,3 @@ def sparse_position(rng: random.Random, men: int) -> chess.Board:
             board.halfmove_clock = rng.randrange(100)
         if board.is_valid() and not board.is_game_over():
             return board
-
-
-def played_position(rng: random.Random, plies: int) -> chess.Board:
-    """Returns the position after so many random moves, the game not over; without its game."""
-    while True:
-        board = chess.Board()
-        for _ in range(plies):
-            if board.is_game_over():
-                break
-            board.push(rng.choice(list(board.legal_moves)))
-        if not board.is_game_over():
-            return board.copy(stack=False)

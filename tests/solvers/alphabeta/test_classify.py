@@ -6,14 +6,11 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.position.values import MATE
 from graphsearch.solvers import nodetypes
@@ -31,15 +28,12 @@ from graphsearch.solvers.nodetypes import (
     Classification,
     Words,
     classify,
-    classify_file,
     minimal,
     minimal_of,
     walk,
 )
-from graphsearch.store import entries as store_entries
-from graphsearch.store.store import Store
 from graphsearch.store.transposition import TYPES, Entry, EntryTable, encoded
-from tests.support.positions import after_line
+from tests.support.positions import after_each_move, after_line
 
 Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut
 
@@ -76,12 +70,13 @@ SMALL: list[Put] = [
 ]
 
 
-def classified(puts: list[Put]) -> Classification:
-    return classify(chess.Board(), walk(chess.Board(), *entries_of(table_of(puts))), len(puts))
+@pytest.fixture
+def found() -> Classification:
+    """What is said of the small tree."""
+    return classify(chess.Board(), walk(chess.Board(), *entries_of(table_of(SMALL))), len(SMALL))
 
 
-def test_a_small_tree_put_by_hand() -> None:
-    found = classified(SMALL)
+def test_a_small_tree_put_by_hand(found: Classification) -> None:
     assert (found.nodes, found.entries) == (12, 12)
     assert found.actual == {"pv": 3, "cut": 5, "all": 3, "unknown": 1}
     assert [ply.nodes for ply in found.plies] == [
@@ -99,8 +94,7 @@ def test_a_small_tree_put_by_hand() -> None:
     assert found.plies[4].uniform == minimal(found.branching, 4)
 
 
-def test_expected_types_of_the_small_tree_by_both_rule_sets() -> None:
-    found = classified(SMALL)
+def test_expected_types_of_the_small_tree_by_both_rule_sets(found: Classification) -> None:
     garms = found.agreement["garms"].matrix
     # expected PV: the start, e4, e4 e5, and found so. Expected Cut: e4 d5, d4, d4 d5 c4, Qxd5, and found so;
     # a3: found All. 1.a3 e5: the only stored reply is the first child of a Cut node, so All: found Cut
@@ -136,9 +130,7 @@ def positions(start: chess.Board, plies: int, rng: random.Random) -> list[chess.
     for _ in range(plies):
         below = []
         for board in level:
-            for move in board.legal_moves:
-                after = board.copy(stack=False)
-                after.push(move)
+            for after in after_each_move(board):
                 if rng.random() < 0.4 and key_of(after) not in found:
                     found[key_of(after)] = after
                     below.append(after)
@@ -184,10 +176,7 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
 
 
 def plain_children(board: chess.Board) -> Iterator[tuple[chess.Move, chess.Board]]:
-    for move in legal_moves(board):
-        after = board.copy(stack=False)
-        after.push(move)
-        yield move, after
+    return zip(legal_moves(board), after_each_move(board), strict=True)
 
 
 def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> int:
@@ -221,27 +210,6 @@ def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str, monkeypatch
     assert (int(nodes.proven.sum()), len(nodes)) == (proofs, len(plain))
     for kind, bound in ((1, "exact"), (2, "lower"), (3, "upper"), (0, "")):
         assert (nodes.actual == kind).sum() == sum(entries[key].bound == bound for key in plain)
-
-
-# ------------------------------------------------------------------ files
-@pytest.fixture
-def entries_file(tmp_path: Path) -> Path:
-    """A graph file with a small search and the entries of the small tree."""
-    path = tmp_path / "entries.graph"
-    with Graph.open(path) as graph:
-        analyze(graph, chess.Board(), Limits(visits=40), SearchParams())
-    write_entries(path, BuiltinEvaluator().identity.digest)
-    return path
-
-
-def write_entries(path: Path, evaluation: str) -> None:
-    keys, data = table_of(SMALL).take_dirty()
-    with Store.open(path) as store, store.transaction():
-        store_entries.append(store, keys, data, evaluation)
-
-
-def test_a_file_is_classified_as_its_entries_are(entries_file: Path) -> None:
-    assert classify_file(entries_file, chess.Board()).as_dict() == classified(SMALL).as_dict()
 
 
 # ------------------------------------------------------------------ node types in theory

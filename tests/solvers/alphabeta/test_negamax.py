@@ -22,8 +22,9 @@ from graphsearch.position.values import FAR, MATE
 from graphsearch.solvers.alphabeta.search import AlphaBeta
 from graphsearch.store.transposition import Entry, EntryTable
 from tests.support.nnue_kernel import exchanged
+from tests.support.positions import after_each_move, random_games
 
-from .plain import negamax, played_position, sparse_position
+from .plain import negamax, sparse_position
 
 SIZE = 1 << 20
 
@@ -32,17 +33,15 @@ def positions(count: int, seed: int, men: tuple[int, ...] = (3, 4, 4, 5, 5, 6, 7
     """Returns random positions, most of few men: plain negamax looks at every line."""
     rng = random.Random(seed)
     out = [sparse_position(rng, rng.choice(men)) for _ in range(count - count // 40)]
-    return out + [played_position(rng, rng.randint(0, 20)) for _ in range(count // 40)]
+    return out + [board.copy(stack=False) for board in random_games(seed, count // 40, 21)]
 
 
 def below(board: chess.Board, plies: int) -> Iterator[chess.Board]:
     """Yields a position and all that moves lead to, without their games."""
     yield board.copy(stack=False)
     if plies:
-        for move in list(board.legal_moves):
-            board.push(move)
-            yield from below(board, plies - 1)
-            board.pop()
+        for after in after_each_move(board):
+            yield from below(after, plies - 1)
 
 
 @pytest.fixture

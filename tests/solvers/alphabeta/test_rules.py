@@ -80,9 +80,9 @@ def test_a_hundred_plies_without_mate_are_a_draw(engine: AlphaBeta) -> None:
         result = deepened(engine, board, plies)
         assert result.value == 0
         assert result.counts.path_draws > 0
-    # two plies more would be enough to mate, one is not
-    assert deepened(engine, chess.Board("7k/8/8/8/8/8/1R6/R5K1 w - - 97 80"), 4).value == MATE - 3
-    assert deepened(engine, chess.Board("7k/8/8/8/8/8/1R6/R5K1 w - - 98 80"), 4).value == 0
+    for clock, value in ((97, MATE - 3), (98, 0)):  # the mate is the hundredth ply, or one too late
+        board = chess.Board(f"7k/8/8/8/8/8/1R6/R5K1 w - - {clock} 80")
+        assert deepened(engine, board, 4).value == value
 
 
 def test_a_mate_in_an_entry_counts_only_where_the_clock_leaves_time_for_it(engine: AlphaBeta) -> None:
@@ -154,15 +154,11 @@ def test_what_is_known_without_a_game_ends_no_node_that_its_past_may_reach(
 
 # ------------------------------------------------------------------ counts, types, ending early
 ITALIAN = "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 5"
-SIZE = 1 << 22
 
 
-def new_engine() -> AlphaBeta:
-    return AlphaBeta(EntryTable(SIZE))
-
-
-def test_the_principal_variation_is_legal_as_long_as_the_depth_and_ends_in_its_value() -> None:
-    engine = new_engine()
+def test_the_principal_variation_is_legal_and_ends_in_its_value(
+    engine: AlphaBeta,
+) -> None:
     for depth in range(1, 6):
         board = chess.Board(ITALIAN)
         result = engine.search(board, depth)
@@ -175,8 +171,7 @@ def test_the_principal_variation_is_legal_as_long_as_the_depth_and_ends_in_its_v
             assert engine.search(board, 0).value == result.value
 
 
-def test_every_position_is_counted_once_for_what_it_is() -> None:
-    engine = new_engine()
+def test_every_position_is_counted_once_for_what_it_is(engine: AlphaBeta) -> None:
     for depth in range(6):
         k = engine.search(chess.Board(ITALIAN), depth).counts
         assert k.nodes == k.interior + k.leaves + k.quiescence
@@ -186,20 +181,19 @@ def test_every_position_is_counted_once_for_what_it_is() -> None:
         assert k.cached <= k.leaves
 
 
-def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
-    engine = new_engine()
+def test_a_node_limit_ends_a_search_with_what_is_finished(engine: AlphaBeta) -> None:
     result = engine.search(chess.Board(ITALIAN), 12, node_limit=50_000)
     assert not result.complete
     assert 50_000 <= result.counts.nodes < 50_000 + 1000
     whole = engine.search(chess.Board(ITALIAN), 4)
     assert whole.complete
-    assert whole.value == new_engine().search(chess.Board(ITALIAN), 4).value
+    assert whole.value == AlphaBeta(EntryTable(1 << 20)).search(chess.Board(ITALIAN), 4).value
 
 
 def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.solvers.alphabeta.search.SLICE_NODES", 20_000)
     seen: list[int] = []
-    result = new_engine().search(
+    result = AlphaBeta(EntryTable(1 << 20)).search(
         chess.Board(), 60, stop=lambda: len(seen) == 3, on_slice=lambda counts: seen.append(counts.nodes)
     )
     assert not result.complete
@@ -212,7 +206,7 @@ def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
     board = chess.Board("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1")  # Qf7 stalemates
     with Graph.open(None) as graph:
         analyze(graph, board, Limits(visits=200), SearchParams())
-        engine = AlphaBeta(EntryTable(SIZE), graph.arena)
+        engine = AlphaBeta(EntryTable(1 << 20), graph.arena)
         assert engine.search(board, 2).counts.proofs > 0
 
 

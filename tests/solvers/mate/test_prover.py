@@ -55,6 +55,7 @@ def assert_line_mates(result: MateResult) -> None:
     ("fen", "mate", "first"),
     [
         ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", 1, "d1d8"),
+        ("7k/8/6K1/8/8/8/8/R7 w - - 100 90", 1, "a1a8"),  # before a draw is claimed
         ("4R3/8/8/8/8/5k1P/7P/4K2R w K - 0 1", 1, "e1g1"),  # nothing but castling mates
         ("4R3/8/8/8/8/5k1P/7P/3K3R w H - 0 1", 1, "d1h1"),
         ("8/1P4Q1/k7/1R3K2/3N4/8/8/3q4 w - - 0 1", 1, "b7b8n"),  # nothing but a knight mates
@@ -102,21 +103,12 @@ def test_a_mate_on_the_hundredth_ply_wins_and_a_later_one_does_not(clock: int, m
         assert_line_mates(result)
 
 
-def test_a_mate_on_the_board_ends_the_game_before_a_draw_is_claimed() -> None:
-    result = mate_of("7k/8/6K1/8/8/8/8/R7 w - - 100 90")
-    assert (result.mate, result.shortest, result.stop_reason) == (1, True, "proven")
-    assert_line_mates(result)
-
-
 def test_the_side_to_move_may_play_on_at_a_hundred_plies_and_mate_behind_a_capture() -> None:
     board = chess.Board("2rr2k1/5ppp/8/8/8/8/3R1PPP/3R2K1 w - - 100 90")
     search = MateSearch(board, table_bytes=SMALL)
     result = search.run(moves=2)
     assert (result.mate, result.pv[0].uci(), result.stop_reason) == (2, "d2d8", "proven")
     assert check_mate(board, 2, search.attack)
-    board.halfmove_clock = 150  # the game is over
-    assert mate_of(board.fen()).stop_reason == "finished"
-    assert mate_of("7k/8/6K1/8/8/8/8/R7 w - - 150 90").mate is None
 
 
 def test_at_a_hundred_plies_nobody_is_mated_who_may_claim_a_draw() -> None:
@@ -268,7 +260,6 @@ def test_plain_python_proves_as_compiled_code_does() -> None:
 
 
 # ------------------------------------------------------------------ claims
-MORPHY = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 
 
 def by_trying(board: chess.Board, plies: int) -> chess.Move | None:
@@ -282,26 +273,27 @@ def by_trying(board: chess.Board, plies: int) -> chess.Move | None:
     return None
 
 
-def test_a_sound_claim_stands_with_its_longest_defence() -> None:
-    found = check_mate(chess.Board(MORPHY), 2, by_trying)
-    assert found.plies == len(found.line) == 3
-    assert found.line[0].uci() == "a1a6"
-    assert found.positions > 10
-    assert found.as_dict() == {"plies": 3, "positions": found.positions}
-
-
-def test_a_mate_on_the_board_is_a_claim_too() -> None:
-    assert check_mate(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"), 0, by_trying).plies == 0
-    with pytest.raises(MateRefutedError, match="no mate on the board"):
-        check_mate(chess.Board(), 0, by_trying)
+@pytest.mark.parametrize(
+    ("board", "moves", "plies"),
+    [
+        (chess.Board(KEY_TO_TWO), 2, 3),
+        (after_line("Ra6", KEY_TO_TWO), -1, 2),
+        (chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"), 0, 0),
+    ],
+)
+def test_a_sound_claim_stands_with_its_longest_defence(board: chess.Board, moves: int, plies: int) -> None:
+    found = check_mate(board, moves, by_trying)
+    assert found.plies == len(found.line) == plies
+    assert found.as_dict() == {"plies": plies, "positions": found.positions}
 
 
 @pytest.mark.parametrize(
     ("fen", "moves", "move", "reason"),
     [
-        (MORPHY, 1, "a1a6", "lasts longer"),
-        (MORPHY, 2, "a1a5", "attacker has no move|lasts longer"),
-        (MORPHY, 2, "a1a8", "attacker has no move"),
+        (chess.STARTING_FEN, 0, "e2e4", "no mate on the board"),
+        (KEY_TO_TWO, 1, "a1a6", "lasts longer"),
+        (KEY_TO_TWO, 2, "a1a5", "attacker has no move|lasts longer"),
+        (KEY_TO_TWO, 2, "a1a8", "attacker has no move"),
         ("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1", 1, "f1f7", "stalemate"),
         ("7k/8/5K2/8/8/8/8/6RR w - - 99 90", 1, "g1g8", "50 moves|lasts longer"),
         ("6bk/8/5K2/8/8/8/8/B7 w - - 0 1", 3, "f6f7", "lasts longer|dead|attacker"),
@@ -319,6 +311,6 @@ def test_a_wrong_claim_is_refuted_with_its_line(fen: str, moves: int, move: str,
 
 
 def test_a_third_repetition_on_the_way_refutes() -> None:
-    board = after_line("Ra6 Bh2 Ra1 Bb8 Ra6 Bh2 Ra1 Bb8", MORPHY)
+    board = after_line("Ra6 Bh2 Ra1 Bb8 Ra6 Bh2 Ra1 Bb8", KEY_TO_TWO)
     with pytest.raises(MateRefutedError, match="third time"):
         check_mate(board, 2, by_trying)

@@ -428,8 +428,9 @@ def test_bishop_and_knight_need_the_bishops_corner() -> None:
 
 
 def test_other_positions_have_no_score() -> None:
-    for men in ("K5NN", "K6B", "K4P1R", "K4r1Q", "K7"):
-        assert score_of(pack(chess.Board(f"8/8/8/4k3/8/8/8/{men} w - - 0 1"))) == 0, men
+    assert score_of(pack(chess.Board())) == 0
+    for men in ("8/8/8/K5NN", "8/8/8/K6B", "8/8/P7/K6R", "4r3/8/8/K6Q", "8/8/8/K7"):
+        assert score_of(pack(chess.Board(f"8/8/8/4k3/{men} w - - 0 1"))) == 0, men
 
 
 @pytest.mark.parametrize("men", ["R", "Q"])

@@ -158,8 +158,11 @@ def test_checkpoints_of_other_programs_are_no_damage(tmp_path: Path) -> None:
 
 
 def test_without_place_for_a_copy_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.store.file._new_names", lambda path: iter([tmp_path / "no" / "a.graph"]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("graphsearch.store.file.count", lambda _: iter(["/no/folder/"]))
     path = tmp_path / "a.graph"
+    path.with_name("a.rescued.graph").touch()
     with pytest.raises(UnsavedError, match="unable to open"), Graph.open(path) as graph:
         analyze_and(graph, lambda: delete(path))
 

@@ -45,7 +45,6 @@ def relative(path: Path) -> str:
 
 
 def room_of(path: Path) -> str:
-    """Returns the room that a module stands in."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return "cli" if parts[0] == "cli" else parts[1]
 
@@ -100,7 +99,6 @@ def imported_names(path: Path) -> tuple[tuple[str, ...], ...]:
 
 @cache
 def imported_files(path: Path) -> frozenset[Path]:
-    """Returns the modules of the project that a module imports."""
     return frozenset(
         file
         for parts in imported_names(path)

@@ -47,7 +47,6 @@ def name_of(path: Path) -> str:
 
 
 def tool(name: str) -> ModuleType:
-    """Returns tools/NAME.py as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

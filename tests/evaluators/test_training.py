@@ -33,7 +33,6 @@ needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Returns the name of a made-up network that teaches."""
     path = tmp_path_factory.mktemp("network") / "a.nnue"
     path.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
     return f"nnue:{path}"
@@ -91,12 +90,10 @@ def static_labels(weights: Any, words: Any) -> list[int]:
 
 
 def views(features: Any) -> list[list[int]]:
-    """Returns the features of each view, sorted."""
     return [sorted(view[view < FEATURES].tolist()) for member in features for view in member]
 
 
 def expected_views(words: Any) -> list[list[int]]:
-    """Returns the same of some positions, by python-chess."""
     from tests.evaluators.test_networks import features
 
     boards = [unpack([*position[:9].tolist(), 0]) for position in words]
@@ -180,7 +177,6 @@ def answers() -> dict[str, Any]:
 
 
 def padded(features: list[int]) -> list[int]:
-    """Returns the features of a view with the fillers that stand for none."""
     return [*features, *range(FEATURES + len(features), FEATURES + 64)]
 
 

@@ -67,7 +67,6 @@ def made(tmp_path: Path) -> Iterator[Made]:
 
 
 def answers(path: Path | str, **options: str) -> Evaluation:
-    """Returns what an engine says about BATCH."""
     with closing(create(f"uci:{path}", options)) as evaluator:
         return checked(BATCH, evaluator.evaluate(BATCH))
 

@@ -10,7 +10,6 @@ FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 
 
 def check_arena(arena: Arena) -> None:
-    """Asserts that records, blocks, free pieces, lists and table of an arena agree with each other."""
     records = _check_records(arena)
     assert len(records) == arena.node_count
     _check_table(arena, records)

@@ -200,7 +200,6 @@ def softmax(x: Floats) -> Floats:
 
 
 def planes_shown(shown: Any) -> NDArray[np.float32]:
-    """Returns the planes that lc0's bindings show a network."""
     masks = np.array([shown.mask(i) for i in range(112)], "<u8")
     values = np.array([shown.val(i) for i in range(112)], np.float32)
     bits = np.unpackbits(masks.view(np.uint8), bitorder="little").reshape(112, 8, 8)

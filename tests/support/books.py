@@ -40,7 +40,6 @@ class Handmade:
         self.roots.append(key_text(after_line(line)))
 
     def link(self, line: str, san: str, p: float = 0.1, value: float | None = None) -> None:
-        """Puts in a move of a position."""
         board = after_line(line)
         move, after = board.parse_san(san), after_line(f"{line} {san}")
         row = {"key": key_text(board), "move": move.uci(), "san": board.san(move), "child": key_text(after)}
@@ -52,7 +51,6 @@ class Handmade:
         self.games.append((key_text(board), board.parse_san(san).uci(), number))
 
     def write(self, path: Path) -> Path:
-        """Writes it into a graph file, which is made if it is not there."""
         identity = None if path.exists() else UNIFORM
         with Store.open(path, identity=identity, create=True) as store, store.transaction():
             self._write(store.connection)

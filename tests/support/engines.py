@@ -111,7 +111,6 @@ def sent(path: Path) -> list[str]:
 
 
 def cp_of(board: chess.Board) -> int:
-    """Returns a fake engine's score of a position."""
     return zlib.crc32(board.board_fen().encode()) % 401 - 200
 
 

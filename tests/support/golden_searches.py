@@ -37,7 +37,6 @@ CASES: list[tuple[str, str, int, dict[str, Any]]] = [  # position, evaluator, vi
 
 
 def run_case(fen: str, name: str, visits: int, fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns what is on record of one search."""
     evaluator = HashEvaluator() if name == "hash" else name
     with Graph.open(None, evaluator=evaluator) as graph:
         result = analyze(graph, chess.Board(fen), Limits(visits=visits), SearchParams(**fields))
@@ -57,7 +56,6 @@ def run_case(fen: str, name: str, visits: int, fields: dict[str, Any]) -> dict[s
 
 
 def run_all() -> list[dict[str, Any]]:
-    """Returns all searches on record, run now."""
     return [run_case(*case) for case in CASES]
 
 

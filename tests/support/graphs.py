@@ -38,7 +38,6 @@ def searched(path: Path, fen: str = chess.STARTING_FEN, *lines: str, visits: int
 
 @cache
 def _content(fen: str, lines: tuple[str, ...], visits: int) -> bytes:
-    """Returns the file of such a search, made once."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "searched.graph"
         _search(path, fen, lines, visits)
@@ -62,7 +61,6 @@ def in_memory(fen: str, visits: int, evaluator: str | Evaluator | None = None) -
 
 
 def read(graph: Graph, board: chess.Board) -> NodeRecord:
-    """Returns the record of a known position."""
     record = graph.read(board)
     assert record is not None, board.fen()
     return record
@@ -89,7 +87,6 @@ def numbers_below(graph: Graph, root: chess.Board) -> dict[int, NodeRecord]:
 
 
 def records_of(batch: RecordBatch) -> Iterator[NodeRecord]:
-    """Yields all records of a batch."""
     return map(batch.record, range(len(batch)))
 
 

@@ -11,7 +11,6 @@ _CHECK = re.compile(r" CHECK \(.*\)(?=,?$)|,\n  CHECK \(.*\)(?=,?$)", re.MULTILI
 
 
 def loosened(sql: str) -> str:
-    """Returns the SQL of a table without STRICT and CHECK."""
     return _CHECK.sub("", sql.replace(" STRICT, WITHOUT", " WITHOUT").replace(" STRICT", ""))
 
 

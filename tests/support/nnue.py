@@ -18,7 +18,6 @@ SIZES = ((16, None), (32, 32), (1, 32))  # of the layers of a stack: outputs, in
 
 
 def leb128(numbers: Iterable[int]) -> bytes:
-    """Returns signed numbers in LEB128."""
     out = bytearray()
     for number in numbers:
         while not -64 <= number < 64:
@@ -67,7 +66,6 @@ class MadeUp:
         return cls(architecture, bias, rows, material, stacks)
 
     def file(self, *, packed: bool) -> bytes:
-        """Returns the file."""
         form = self.architecture
         text = b"made up"
         out = [

@@ -49,7 +49,6 @@ def scores(
 # ------------------------------------------------------------------ static exchange, as Python calls it
 @kernel
 def _exchange(T: Any, words: Any, move: Any, gains: Any) -> Any:
-    """Returns what a move wins on its target square."""
     return exchange(ptr(T, 0), ptr(words, 0), move, ptr(gains, 0))
 
 

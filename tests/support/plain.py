@@ -28,5 +28,4 @@ def in_plain_python(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """Returns a value as it comes back from JSON."""
     return json.loads(json.dumps(value))

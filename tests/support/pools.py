@@ -56,8 +56,6 @@ class Oracle:
 
 
 class LoggedEvaluator(Evaluator):
-    """What `Oracle` makes."""
-
     notes = ("a note",)
 
     def __init__(self, oracle: Oracle) -> None:
@@ -138,7 +136,6 @@ def games(count: int) -> list[chess.Board]:
 
 
 def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Waits until something holds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came"
@@ -172,7 +169,6 @@ def is_alive(process: int) -> bool:
 
 
 def children(process: int) -> list[int]:
-    """Returns the processes that a process has started and that run."""
     try:
         return [child.pid for child in psutil.Process(process).children() if is_alive(child.pid)]
     except psutil.NoSuchProcess:

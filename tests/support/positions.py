@@ -37,7 +37,6 @@ POSITIONS = {
 def listed(
     words: NDArray[np.uint64], room: NDArray[np.uint16] | None = None
 ) -> tuple[NDArray[np.uint16], int]:
-    """Returns the legal moves that the kernels list of a position, and its terminal kind."""
     moves = np.zeros(MAX_LEGAL_MOVES, np.uint16) if room is None else room
     offsets, kinds = np.zeros(2, np.int64), np.zeros(1, np.uint8)
     list_all(load_tables(), words, offsets, moves, kinds)
@@ -45,7 +44,6 @@ def listed(
 
 
 def after(words: NDArray[np.uint64], move: int) -> NDArray[np.uint64]:
-    """Returns the position that the kernels make of a move."""
     child = np.zeros(POSITION_WORDS, np.uint64)
     moves = np.array([move], np.uint16)
     make_steps(load_tables(), words, np.zeros(1, np.int64), moves, child, np.zeros(1, np.uint64))
@@ -138,7 +136,6 @@ def _remembered(function: Callable[[chess.Board], _T]) -> Callable[[chess.Board]
 
 @_remembered
 def epd_of(board: chess.Board) -> str:
-    """Returns the EPD of a position."""
     return board.epd()
 
 
@@ -154,7 +151,6 @@ def key_of(board: chess.Board) -> int:
 
 @_remembered
 def legal_moves(board: chess.Board) -> tuple[chess.Move, ...]:
-    """Returns the legal moves in canonical order."""
     return tuple(positions.legal_moves(board))
 
 

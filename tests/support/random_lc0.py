@@ -70,7 +70,6 @@ class RandomNetwork:
     """A network of a shape: `weights` by lc0's names, as float64 that are exactly what the file holds."""
 
     def __init__(self, shape: Shape) -> None:
-        """Makes the weights."""
         self.shape = shape
         self._chance = np.random.default_rng(shape.seed)
         self.weights: dict[str, Any] = {}
@@ -206,7 +205,6 @@ class RandomNetwork:
     # -------------------------------------------------------------- the file
     @property
     def content(self) -> bytes:
-        """The `Weights` message, as a field of `Net`."""
         return data(10, message(self.weights, WEIGHTS, self.shape.encoding))
 
     def format(self, **changes: int) -> bytes:
@@ -230,12 +228,10 @@ class RandomNetwork:
 
     @property
     def message(self) -> bytes:
-        """The `Net` message."""
         return net(self.format(), self.content, version=(0, 30, 0))
 
     @property
     def file(self) -> bytes:
-        """The `.pb.gz`."""
         return gzip.compress(self.message, 1, mtime=0)
 
 
@@ -297,7 +293,6 @@ MAGIC = 0x1C0
 
 # ------------------------------------------------------------------ protocol buffers
 def varint(value: int) -> bytes:
-    """Returns a number in groups of seven bits, the lowest first."""
     out = b""
     while value > 127:
         out, value = out + bytes([value & 127 | 128]), value >> 7
@@ -305,22 +300,18 @@ def varint(value: int) -> bytes:
 
 
 def number(key: int, value: int) -> bytes:
-    """Returns a field that is a number."""
     return varint(key << 3) + varint(value)
 
 
 def data(key: int, value: bytes) -> bytes:
-    """Returns a field of bytes, or of a message."""
     return varint(key << 3 | 2) + varint(len(value)) + value
 
 
 def word(key: int, value: int) -> bytes:
-    """Returns a field of 32 bits."""
     return varint(key << 3 | 5) + struct.pack("<I", value)
 
 
 def real(key: int, value: float) -> bytes:
-    """Returns a field that is a 32-bit float."""
     return varint(key << 3 | 5) + struct.pack("<f", value)
 
 
@@ -344,7 +335,6 @@ def _steps(values: Floats) -> Floats:
 
 
 def message(fields: Mapping[str, Any], known: Mapping[str, Any], encoding: int) -> bytes:
-    """Returns a message: arrays are layers, dicts are messages, lists are repeated ones."""
     out = []
     for name, value in fields.items():
         key, inner = known[name]
@@ -370,6 +360,5 @@ def rounded(values: Floats, encoding: int) -> Floats:
 
 
 def net(form: bytes, content: bytes, *, version: tuple[int, int, int] = (0, 21, 0)) -> bytes:
-    """Returns a `Net` message."""
     versions = b"".join(number(i, part) for i, part in enumerate(version, 1))
     return word(1, MAGIC) + data(2, b"free") + data(3, versions) + data(4, form) + content

@@ -81,8 +81,6 @@ class HashEvaluator(Evaluator):
 
 
 class Answer(NamedTuple):
-    """What is said of a position."""
-
     epd: str
     wdl: list[float]
     priors: list[float]

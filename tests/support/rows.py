@@ -28,7 +28,6 @@ HOSTILE = (
 
 
 def example(column: Column) -> object:
-    """Returns a value that a column may hold."""
     return next(value for value in _GOOD if holds(column, value))
 
 

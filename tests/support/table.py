@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import chess
 import numpy as np
 
 from graphsearch.base.errors import EvaluatorError
@@ -14,8 +13,7 @@ from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.provenance import EvaluatorIdentity
 
 
-@dataclass(frozen=True, slots=True)
-class TableEntry:
+class TableEntry(NamedTuple):
     """The answer to one position: WDL for the side to move, and P by move (UCI).
 
     Moves left out share the rest.
@@ -32,15 +30,10 @@ class TableEvaluator(Evaluator):
     """
 
     def __init__(self, entries: Mapping[str, TableEntry], default: TableEntry | None = None) -> None:
-        self._entries = dict(entries)
+        self._entries = entries
         self._default = default
         self.asked: list[str] = []
-        text = repr(
-            (
-                sorted((epd, entry.wdl, sorted(entry.priors.items())) for epd, entry in entries.items()),
-                default,
-            )
-        )
+        text = repr((sorted(entries.items()), default))
         self.identity = EvaluatorIdentity("table", hashlib.sha256(text.encode()).hexdigest())
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
@@ -51,22 +44,12 @@ class TableEvaluator(Evaluator):
         """
         wdl, priors = [], []
         for board, moves in batch.boards():
-            entry = self._entry(board)
+            self.asked.append(board.epd())
+            entry = self._entries.get(board.epd(), self._default)
+            if entry is None:
+                raise EvaluatorError(f"the table has no entry for {board.epd()}")
             wdl.append(entry.wdl)
-            priors += _priors(entry, moves)
+            named = [entry.priors.get(move.uci()) for move in moves]
+            rest = max(0.0, 1.0 - sum(p for p in named if p is not None))
+            priors += [rest / named.count(None) if p is None else p for p in named]
         return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
-
-    def _entry(self, board: chess.Board) -> TableEntry:
-        epd = board.epd()
-        self.asked.append(epd)
-        entry = self._entries.get(epd, self._default)
-        if entry is None:
-            raise EvaluatorError(f"the table has no entry for {epd}")
-        return entry
-
-
-def _priors(entry: TableEntry, moves: list[chess.Move]) -> list[float]:
-    named = {move.uci(): entry.priors.get(move.uci()) for move in moves}
-    rest = max(0.0, 1.0 - sum(p for p in named.values() if p is not None))
-    unnamed = sum(p is None for p in named.values())
-    return [rest / unnamed if p is None else p for p in named.values()]

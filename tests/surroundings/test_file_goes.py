@@ -84,7 +84,6 @@ def test_what_a_search_found_is_saved_elsewhere_and_that_is_said(
 
 
 def analyze_and(graph: Graph, act: Callable[[], object]) -> int:
-    """Searches, and does something when the search has begun."""
     pending: list[Callable[[], object]] = [act]
 
     def show(now: Progress) -> None:

@@ -39,7 +39,6 @@ Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, 
 
 
 def entries_of(table: EntryTable) -> tuple[Words, Words]:
-    """Returns the keys and data of the entries of a table in memory."""
     there = table.arrays.keys != 0
     return table.arrays.keys[there], table.arrays.data[there]
 
@@ -236,7 +235,6 @@ def test_a_row_of_the_published_table(depth: int) -> None:
 
 
 def counted(branchings: list[int], root: str) -> tuple[int, int, int]:
-    """Returns the leaves of a minimal tree by type, from its definition."""
     now = {"pv": 0, "cut": 0, "all": 0} | {root: 1}
     for moves in branchings:
         cut = (moves - 1) * now["pv"] + moves * now["all"]

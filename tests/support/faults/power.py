@@ -68,7 +68,6 @@ class Disk:
         self.marks: list[str] = []
 
     def follow(self, calls: Iterable[Entry]) -> None:
-        """Takes calls in."""
         for call in calls:
             self._follow(call)
 
@@ -119,7 +118,6 @@ class Disk:
         return {name: self._left(self._files[number], rng) for name, number in names.items()}
 
     def whole(self) -> dict[str, bytes]:
-        """Returns files as programs see them now."""
         return {name: _done(self._files[i].kept, self._files[i].since) for name, i in self._now.items()}
 
     @staticmethod

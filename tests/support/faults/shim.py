@@ -28,7 +28,6 @@ def why_not() -> str:
 
 
 def build(folder: Path) -> Path:
-    """Returns the library, compiled anew."""
     library = folder / "shim.so"
     command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl", "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -38,7 +37,6 @@ def build(folder: Path) -> Path:
 
 
 def environment(library: Path) -> dict[str, str]:
-    """Returns the environment of a process that has the library loaded."""
     return {**os.environ, "LD_PRELOAD": str(library)}
 
 
@@ -87,7 +85,6 @@ class Shim:
             raise OSError(f"cannot write {path}")
 
     def mark(self, text: str) -> None:
-        """Puts a mark into the journal."""
         self._library.shim_mark(text.encode())
 
     @property

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from graphsearch.base.errors import EvaluatorError
-from graphsearch.evaluators.pool import site_of
 from graphsearch.workers import executor
 from graphsearch.workers.executor import WorkerLostError, Workers
 from graphsearch.workers.process import Child, Handlers, Pipe
@@ -38,8 +37,6 @@ class Puppet:
     def __init__(self, script: Iterable[str]) -> None:
         self.script = iter(script)
         self.killed = threading.Event()
-        self.stops = 0
-        self.ended = False
 
     def run(self, call: Callable[[], Any], seconds: float = inf) -> Any:
         what = next(self.script, "ok")
@@ -52,10 +49,10 @@ class Puppet:
         raise WorkerLostError("bang")
 
     def stop(self) -> None:
-        self.stops += 1
+        pass
 
     def end(self) -> None:
-        self.ended = True
+        pass
 
     def kill(self) -> None:
         self.killed.set()
@@ -126,36 +123,6 @@ def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyP
     with closing(Workers(1, stage)) as workers, told:
         result(workers.submit(power(3)))
     assert stage.all[0].killed.is_set()
-
-
-def test_at_the_end_idle_workers_end_in_order_and_calls_under_way_fail() -> None:
-    stage = Stage("ok wait", "ok wait")
-    workers = Workers(2, stage)
-    busy = workers.submit(power(3))
-    until(lambda: busy.running() and workers._ready == 2)
-    workers.stop()
-    assert [puppet.stops for puppet in stage.all] == [1, 1]
-    workers.close()
-    for future in (busy, workers.submit(power(3))):
-        with pytest.raises(EvaluatorError, match="closed"):
-            result(future)
-    assert sorted((puppet.ended, puppet.killed.is_set()) for puppet in stage.all) == [
-        (False, True),
-        (True, False),
-    ]
-
-
-class Unpicklable:
-    def __reduce__(self) -> Any:
-        raise ZeroDivisionError
-
-
-def test_a_process_runs_calls_and_survives_what_cannot_be_sent() -> None:
-    with closing(Workers(1, site_of(None, 1))) as workers:
-        for call in (partial(pow, Unpicklable(), 3), Unpicklable):
-            with pytest.raises(EvaluatorError, match="ZeroDivisionError"):
-                result(workers.submit(call))
-        assert result(workers.submit(power(3))) == 8
 
 
 # ---------------------------------------------------------- one process

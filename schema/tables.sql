@@ -1,4 +1,4 @@
--- The tables of a graph file of format 3. schema/store.md describes them, schema/segment.md the contents of segment,
+-- The tables of a graph file of format 4. schema/store.md describes them, schema/segment.md the contents of segment,
 -- chunk and block, schema/entries.md those of entry_piece.
 
 CREATE TABLE store_info (

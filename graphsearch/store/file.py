@@ -149,7 +149,7 @@ class WriteLock:
 
 # ------------------------------------------------------------------ constants
 APPLICATION_ID = 0x47724772  # "GrGr", big-endian, at offset 68 of the file
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 PAGE_BYTES = 16384
 WAL_KEPT_BYTES = 64 << 20  # SQLite truncates a longer log to this after a checkpoint
 CACHE_KIB = 8 << 10

@@ -91,6 +91,6 @@ def seeds(folder: Path) -> list[bytes]:
         path = folder / "seed.graph"
         fill(path)
         whole = repaged(path)
-        golden = (GOLDEN / "format3.graph").read_bytes()
+        golden = (GOLDEN / "format4.graph").read_bytes()
         _made.extend([packed(whole), with_log(path), packed(golden)])
     return _made

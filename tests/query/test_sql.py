@@ -163,7 +163,7 @@ def test_it_reads_beside_a_search_and_from_a_read_only_folder(small_graph: Path,
         assert asked(small_graph, "SELECT count(*) FROM run")[1] == [(2,)]
     folder = tmp_path / "fixed"
     folder.mkdir()
-    copy = Path(shutil.copy(GOLDEN / "format3.graph", folder / "a.graph"))
+    copy = Path(shutil.copy(GOLDEN / "format4.graph", folder / "a.graph"))
     copy.chmod(0o444)
     folder.chmod(0o555)
     try:

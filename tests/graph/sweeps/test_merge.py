@@ -366,7 +366,7 @@ def test_of_two_transposition_entries_the_deeper_one_counts() -> None:
 
 def test_the_golden_file_is_merged(tmp_path: Path) -> None:
     one, new = tmp_path / "1.graph", tmp_path / "new.graph"
-    shutil.copy(ROOT / "tests/golden/format3.graph", one)
+    shutil.copy(ROOT / "tests/golden/format4.graph", one)
     report = merge([one, one], new=new, ram_bytes=0)
     assert all("book_history" in line for line in report.problems)  # its rows name a book that is not listed
     before, found = held(one), held(new)

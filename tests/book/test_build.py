@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,21 @@ from graphsearch.base.errors import EvaluatorError, EvaluatorMismatchError
 from graphsearch.book import build as building
 from graphsearch.book import rows
 from graphsearch.book.build import BuildReport, build
-from graphsearch.book.config import BookConfig, BuildSettings, Expansion, Leaf, Root, Window
+from graphsearch.book.config import BookConfig, BuildSettings, Expansion, Leaf, Root, Window, parse_config
+from graphsearch.book.growth import Growth, known_moves
 from graphsearch.book.status import status
-from graphsearch.book.tree import BookTree
+from graphsearch.book.tree import OPEN, BookTree
+from graphsearch.book.why import why
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_text
 from graphsearch.store.store import Store
+from graphsearch.store.tables import games
 from graphsearch.store.tables.books import book_named
 from graphsearch.store.verify import verify
 
-from ..conftest import sql
+from ..conftest import Cli, sql
 from ..support.forks import Fork, needs_fork
+from ..support.positions import after_line
 from ..support.reference import HashEvaluator
 
 SMALL = Leaf(evaluations=20, params={"MinibatchSize": "1"})  # as many evaluations as the limit says
@@ -87,7 +92,6 @@ def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
     path, evaluator = tmp_path / "a.graph", HashEvaluator()
     first = built(path, config(), 100, evaluator=evaluator)
     assert (first.ended, first.evaluations, first.searched) == ("evaluations", 100, 5)
-    tree = tree_of_file(path, config())
     short = BuildSettings(seconds=0.01)
     assert build(path, config(max_ply=9), settings=short, evaluator=evaluator).ended == "time"
     with pytest.raises(EvaluatorMismatchError):
@@ -238,3 +242,107 @@ def test_workers_that_are_stopped_leave_a_book_that_can_be_resumed(tmp_path: Pat
     assert report.ended == "stop"
     assert 2 <= report.searched < build(path, found).searched + report.searched
     assert verify(path).ok
+
+
+# ------------------------------------------------------------------ changing one's mind
+def test_forced_and_excluded_moves_count_in_the_next_build_that_is_not_stopped(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    built(path, config(windows=(Window(),), max_ply=2))
+    best = next(iter(tree_of_file(path, config()).positions[key_text(board)].moves))
+    forced, excluded = {key_text(board): ("a2a3",)}, {key_text(board): (best,)}
+    found = config(text="two", windows=(Window(),), max_ply=2, forced=forced, excluded=excluded)
+    stop = threading.Event()
+    stop.set()
+    built(path, found, stop=stop)  # it ends while it checks what the book has
+    assert best in tree_of_file(path, found).positions[key_text(board)].moves
+    built(path, found)
+    moves = tree_of_file(path, found).positions[key_text(board)].moves
+    assert best not in moves
+    assert moves["a2a3"].rule == "forced"
+    assert any(move.rule == "best" for move in moves.values())
+
+
+def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    found = config(side="black", windows=(Window(reply_games=5),), max_ply=2)
+    built(path, found)
+    assert "a2a4" not in tree_of_file(path, found).positions[key_text(board)].moves
+    with Store.open(path) as store, store.transaction():
+        source = games.begin_source(store, "pgn", "x.pgn", "00", {})
+        games.add_games(
+            store, [(key_text(board), board.fen(), 0)], [(key_text(board), "a2a4", "a4", 3, 1, 1, 0, 0)]
+        )
+        games.update_source(store, source, taken=5, skipped=0, finished=True)
+    built(path, found)
+    assert tree_of_file(path, found).positions[key_text(board)].moves["a2a4"].rule == "reply_games"
+
+
+# ------------------------------------------------------------------ what the windows say holds at the end
+def admitted_but_missing(path: Path, found: BookConfig) -> list[str]:
+    """Returns moves that the configuration admits by what the book knows, and that the book has not."""
+    tree = tree_of_file(path, found)
+    missing = []
+    with Store.open(path, read_only=True) as store:
+        growth = Growth(found, tree, 1, store.read, lambda _: {})
+        for position in tree.positions.values():
+            board = chess.Board(position.fen)
+            record = store.read(board)
+            if position.state != OPEN or record is None or record.visits != position.n:
+                continue  # found more out for other positions since: decided when it is searched again
+            for verdict in growth.verdicts(position, board, known_moves(board, record)):
+                if verdict.rule and verdict.candidate.move not in position.moves:
+                    missing.append(f"{position.fen} {verdict.candidate.move}: {verdict.reason}")
+    return missing
+
+
+LAST_PAWN = Root(chess.Board("8/8/8/8/8/k7/p7/K7 b - - 0 1"), "root 1")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        # known positions have other values than the edges to them: moves that are added change places
+        config(side="both", roots=(LAST_PAWN,), windows=(Window(own_cp=30, own_moves=3),), max_ply=12),
+        config(windows=(Window(reply_p=0.02, reply_moves=2),), max_ply=6),  # a likely reply comes in
+    ],
+)
+def test_so_many_of_the_best_moves_are_taken_in_as_the_window_says(tmp_path: Path, found: BookConfig) -> None:
+    built(tmp_path / "a.graph", found, 160)
+    assert admitted_but_missing(tmp_path / "a.graph", found) == []
+
+
+def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
+    first = config(windows=(Window(own_cp=15, own_moves=None, reply_moves=2),), max_ply=4, side="both")
+    built(tmp_path / "a.graph", first, 60)
+    tree = tree_of_file(tmp_path / "a.graph", first)
+    excluded = {key: (one.outside_move,) for key, one in tree.positions.items() if one.outside_move}
+    found = replace(first, excluded=excluded)
+    built(tmp_path / "b.graph", found, 160)
+    assert admitted_but_missing(tmp_path / "b.graph", found) == []
+
+
+def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    text = '[book]\nname = "b"\nside = "white"\nmax_ply = 1\n[leaf]\nevaluations = 20\n'
+    found = replace(parse_config(text, tmp_path, "b"), leaf=SMALL)
+    built(path, found)
+    with Store.open(path) as store, store.transaction():
+        wider = text + "[[window]]\nown_cp = 9999\nown_moves = 'all'\n"
+        store.connection.execute("UPDATE book SET config = ?", (wider,))
+    verdicts = why(path, board).verdicts
+    moves = tree_of_file(path, found).positions[key_text(board)].moves
+    assert {v.candidate.move for v in verdicts if v.rule} == set(moves)
+    assert any(v.reason.startswith("not added yet; now loses") for v in verdicts)
+
+
+def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "a.graph"
+    two = (Root(chess.Board(), "root 1"), Root(after_line("a4"), "root 2"))
+    first = built(path, config(roots=two, max_ply=2))
+    fewer = built(path, config(text="two", max_ply=2))
+    assert fewer.positions < first.positions
+    status = cli("book", "status", "--store", path, "--json").json["books"][0]
+    assert status["apart"] == first.positions - fewer.positions
+    assert status["leaf"] == 0
+    again = built(path, config(text="three", roots=two, max_ply=2))
+    assert (again.positions, again.searched) == (first.positions, 0)

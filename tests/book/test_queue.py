@@ -1,4 +1,4 @@
-"""The queue of a book: changed by anybody at any time, whoever else writes the file."""
+"""The queue of a book, changed by anybody at any time; and what a book needs next: leaves and gaps."""
 
 from __future__ import annotations
 
@@ -10,22 +10,14 @@ from pathlib import Path
 import chess
 import pytest
 
+from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import InvalidParameterError, StoreLockedError
 from graphsearch.book import build as building
-from graphsearch.book import queue
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings
-from graphsearch.book.queue import (
-    NewItem,
-    add,
-    drop,
-    drop_all,
-    from_lines,
-    items,
-    set_state,
-    waiting,
-)
-from graphsearch.position.board import key_text
+from graphsearch.book.queue import NewItem, add, drop, drop_all, from_lines, items, set_state, waiting
+from graphsearch.book.todo import TodoRow, todo
+from graphsearch.position.board import key_text, legal_moves
 from graphsearch.store.store import Store
 
 from ..conftest import sql
@@ -49,24 +41,8 @@ def test_what_waits_is_not_added_twice_for_the_same_book(graph: Path) -> None:
     assert add(graph, [LINE], book="white").ids == (3,)
     with Store.open(graph) as store:
         assert set_state(store.connection, 1, "done")
+        assert not set_state(store.connection, 1, "refused")  # it waits no more
     assert add(graph, [LINE]).ids == (4,)  # it was done: it may be wanted again
-
-
-def test_a_builder_sees_what_is_for_it_or_for_any_book(graph: Path) -> None:
-    add(graph, [START])
-    add(graph, [START], book="black")
-    add(graph, [LINE], book="white")
-    with Store.open(graph) as store:
-        assert [item.id for item in waiting(store, "white")] == [1, 3]
-        with store.transaction():
-            assert set_state(store.connection, 1, "refused", "no such position")
-        assert not set_state(store.connection, 1, "done")  # it waits no more
-        assert not set_state(store.connection, 99, "done")
-        assert set_state(store.connection, 3, "done", "3 positions")
-        assert waiting(store, "white") == []
-    states = {item.id: (item.state, item.note) for item in items(graph)}
-    assert states == {1: ("refused", "no such position"), 2: ("waiting", None), 3: ("done", "3 positions")}
-    assert all(item.changed for item in items(graph, state="done"))
 
 
 def test_only_what_waits_is_dropped(graph: Path) -> None:
@@ -118,8 +94,6 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> N
 
 
 # -------------------------------------------------------------------- entries
-
-
 def test_every_line_of_a_text_is_a_position_a_line_or_a_problem() -> None:
     text = [
         "\ufeff# a comment",
@@ -145,10 +119,8 @@ def test_every_line_of_a_text_is_a_position_a_line_or_a_problem() -> None:
 
 
 # ------------------------------------------------------------------ while a book is built
-
-
 def states(path: Path) -> dict[int, tuple[str, str | None]]:
-    return {item.id: (item.state, item.note) for item in queue.items(path)}
+    return {item.id: (item.state, item.note) for item in items(path)}
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +139,7 @@ def path(begun: Path, tmp_path: Path) -> Path:
 
 def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
     line = ("a2a4", "h7h5", "b2b4")
-    queue.add(path, [NewItem(chess.STARTING_FEN, line, "a test")])
+    add(path, [NewItem(chess.STARTING_FEN, line, "a test")])
     built(path, config(max_ply=8), 60)
     assert states(path) == {1: ("done", "3 positions searched")}
     tree = tree_of_file(path, config())
@@ -182,13 +154,13 @@ def test_a_position_outside_the_book_becomes_a_root_and_a_known_one_is_searched_
     path: Path,
 ) -> None:
     board = after_line("a4 a5 h4")
-    queue.add(path, [NewItem(board.fen())])
+    add(path, [NewItem(board.fen())])
     built(path, config(max_ply=8), 20)
     assert states(path) == {1: ("done", "1 position searched")}
     known = key_text(chess.Board())
     searches = tree_of_file(path, config()).positions[known].searches
-    queue.add(path, [NewItem(chess.STARTING_FEN, ("e2e4",))], book="other")
-    queue.add(path, [NewItem(chess.STARTING_FEN)])
+    add(path, [NewItem(chess.STARTING_FEN, ("e2e4",))], book="other")
+    add(path, [NewItem(chess.STARTING_FEN)])
     again = built(path, config(max_ply=8), 20)
     assert states(path)[2][0] == "waiting"
     assert states(path)[3] == ("done", "1 position searched")
@@ -199,7 +171,7 @@ def test_a_position_outside_the_book_becomes_a_root_and_a_known_one_is_searched_
 
 def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     late = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 40")
-    queue.add(
+    add(
         path,
         [
             NewItem(chess.STARTING_FEN, ("e2e4",)),
@@ -234,7 +206,7 @@ def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
 
     def show(now: object) -> None:
         if not added:
-            added.append(queue.add(path, [NewItem(chess.STARTING_FEN)]))
+            added.append(add(path, [NewItem(chess.STARTING_FEN)]))
         elif states(path)[1][0] == "done":
             stop.set()
 
@@ -243,3 +215,84 @@ def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
         path, config(max_ply=1), settings=settings, evaluator=HashEvaluator(), stop=stop, on_progress=show
     )
     assert (report.ended, report.searched) == ("stop", 1)
+
+
+# --------------------------------------------------------------------- leaves
+def test_leaves_come_in_the_order_of_their_priority_with_their_line(graph: Path) -> None:
+    found = todo(graph, "white")
+    assert [row.line for row in found.rows] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
+    assert [row.as_dict()["priority"] for row in found.rows] == [1.5, 3.0, None]
+    first = found.rows[0].as_dict()
+    assert (first["position"], first["moves"]) == (after_line("e4 c5").fen(), ["e2e4", "c7c5"])
+    assert (first["root"], first["ply"]) == (chess.STARTING_FEN, 2)
+    assert len(todo(graph, "white", top=2).rows) == 2
+    assert [entry.fen for entry in found.items()] == [row.position for row in found.rows]
+
+
+def test_leaves_that_no_line_leads_to_any_more_are_not_listed(graph: Path) -> None:
+    before = [row.line for row in todo(graph, "white", "leaves").rows]
+    with Store.open(graph) as store, store.transaction():
+        gone = store.connection.execute("DELETE FROM book_move WHERE san = 'd4'").rowcount
+    assert gone == 1
+    after = [row.line for row in todo(graph, "white", "leaves").rows]
+    assert after == [line for line in before if not line.startswith("1. d4")] != before
+
+
+# ----------------------------------------------------------------------- gaps
+def gaps(path: Path, **options: float) -> list[TodoRow]:
+    found = todo(path, "white", "gaps", top=int(options.pop("top", 0)), **options)  # type: ignore[arg-type]
+    return [row for row in found.rows if row.reach is not None]
+
+
+def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "w.graph"
+    with Graph.open(path) as graph:
+        for line in ("", "e4", "d4"):
+            analyze(graph, after_line(line), Limits(visits=20))
+    small_book().write(path)
+    found = gaps(path, min_p=0.04)
+    replies = [row for row in found if row.move]
+    assert replies
+    with Store.open(path, read_only=True) as store:
+        for line in ("e4", "d4"):
+            board = after_line(line)
+            record = store.read(board)
+            assert record is not None
+            likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= 0.04}
+            in_book = {"e4": {"e7e5", "c7c5"}, "d4": {"d7d5"}}[line]
+            assert {row.move for row in replies if row.position == board.fen()} == likely - in_book
+    for row in replies:
+        assert row.p is not None
+        assert row.reach == pytest.approx(row.p)  # White's own moves count 1
+    reaches = [row.reach or 0.0 for row in found]
+    assert reaches == sorted(reaches, reverse=True)
+    assert gaps(path, min_p=0.04, top=5) == found[:5]
+
+
+def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: Path) -> None:
+    book = small_book()
+    book.played("e4", "c6", 25)
+    book.played("e4", "e5", 70)
+    book.played("e4", "a6", 5)
+    path = book.write(tmp_path / "a.graph")
+    first = [row for row in gaps(path) if row.position == after_line("e4").fen()]
+    assert [(row.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
+    waiting = {row.line: row.reach for row in gaps(path) if row.move is None}
+    assert waiting["1. e4 e5"] == 0.7
+    assert waiting["1. e4 c5"] == 0.0
+    assert {row.line for row in gaps(path, min_games=5)} >= {"1. e4 c6", "1. e4 a6"}
+
+
+def test_what_the_author_left_out_is_no_gap(tmp_path: Path) -> None:
+    book = small_book()
+    book.played("e4", "c6", 100)
+    book.played("d4", "Nf6", 100)
+    book.config = (
+        '[book]\nside = "white"\nmax_ply = 24\n[[exclude]]\nmoves = "1. e4"\nplay = ["c6"]\n'
+        '[[force]]\nmoves = "1. d4"\nplay = ["d5"]\nonly = true\n'
+    )
+    path = book.write(tmp_path / "a.graph")
+    assert all(row.move is None for row in gaps(path))
+    book.name, book.config = "other", '[book]\nside = "white"\nmax_ply = 2\n'
+    book.write(path)
+    assert all(row.move is None for row in todo(path, "other", "gaps").rows)

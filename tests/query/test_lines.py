@@ -1,4 +1,4 @@
-"""Moves, lines, trees and values on small graphs whose answers are worked out by hand."""
+"""Moves, lines, trees, values, neighbours and routes on small graphs, with answers worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.base.errors import (
-    InvalidPositionError,
-    UnknownPositionError,
-)
+from graphsearch.base.errors import CorruptRecordError, InvalidPositionError, UnknownPositionError
+from graphsearch.book.build import build
+from graphsearch.book.config import BuildSettings, parse_config
+from graphsearch.position.board import key_text
 from graphsearch.query.games import games
 from graphsearch.query.line import tree_values, values
+from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood
 from graphsearch.query.parents import parents
 from graphsearch.query.position import moves
 from graphsearch.query.pv import pv
+from graphsearch.query.routes import Way, routes
+from graphsearch.query.source import opened
 from graphsearch.query.tree import tree
+from graphsearch.store.store import Store
 
+from ..conftest import sql
+from ..store.records import batch_of
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
-from .handmade import LINES, graph_file
+from .handmade import LINES, graph_file, node
 
 START = chess.Board()
 
@@ -148,24 +154,13 @@ def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
 
 
 # ------------------------------------------------------------------ what all of them share
-QUESTIONS = {
-    "moves": moves,
-    "pv": pv,
-    "tree": tree,
-    "games": games,
-    "values": values,
-    "parents": parents,
-}
-
-
 def test_all_of_them_answer_while_a_search_writes(tmp_path: Path) -> None:
     path = tmp_path / "busy.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         for visits in (60, 120):
             analyze(graph, START, Limits(visits=visits), SearchParams(minibatch_size=8))
-            for name, ask in QUESTIONS.items():
-                board = after_line("e4") if name == "values" else START
-                assert ask(path, board).as_dict(), name  # type: ignore[operator]
+            for ask in (moves, pv, tree, games, values, parents):
+                assert ask(path, after_line("e4")).as_dict(), ask  # type: ignore[operator]
 
 
 # ------------------------------------------------------------------ the values of a tree
@@ -185,3 +180,129 @@ def test_the_values_of_a_tree_are_those_of_its_lines(small_graph: Path) -> None:
     assert found[0] is not None
     assert found[0].n > 0
     assert found[-1] is None
+
+
+# ------------------------------------------------------------------ the positions around one
+def keys_of(found: Neighbourhood) -> set[str]:
+    return {node.key for node in found.nodes}
+
+
+def key(line: str) -> str:
+    return key_text(after_line(line))
+
+
+def edges(found: Neighbourhood) -> set[tuple[str, str, str]]:
+    keys = [node.key for node in found.nodes]
+    return {(keys[edge.parent], edge.step.san, keys[edge.child]) for edge in found.edges}
+
+
+def test_a_transposition_is_one_node_with_all_its_ways_in(file: Path) -> None:
+    found = neighbourhood(file, START)
+    lines = ["", "e4", "e4 e5", "e4 e5 Nf3", "e4 e5 Nf3 Nc6", "d4", "Nf3", "Nf3 e5"]
+    assert keys_of(found) == {key(line) for line in lines}
+    assert found.nodes[0].key == key("")
+    assert edges(found) == {
+        (key(""), "e4", key("e4")),
+        (key(""), "d4", key("d4")),
+        (key(""), "Nf3", key("Nf3")),
+        (key("e4"), "e5", key("e4 e5")),
+        (key("Nf3"), "e5", key("Nf3 e5")),
+        (key("e4 e5"), "Nf3", key("e4 e5 Nf3")),
+        (key("Nf3 e5"), "e4", key("e4 e5 Nf3")),
+        (key("e4 e5 Nf3"), "Nc6", key("e4 e5 Nf3 Nc6")),
+    }
+    assert found.hidden == 2, "1... c5 and 1... d5 lead to positions that are not stored"
+
+
+def test_depth_and_visits_are_kept_to(file: Path) -> None:
+    assert keys_of(neighbourhood(file, START, depth=1)) == {key(line) for line in ("", "e4", "d4", "Nf3")}
+    assert keys_of(neighbourhood(file, START, min_visits=30)) == {
+        key(line) for line in ("", "e4", "d4", "e4 e5", "e4 e5 Nf3", "e4 e5 Nf3 Nc6")
+    }
+    assert keys_of(neighbourhood(file, after_line("e4 e5"), depth=1)) == {key("e4 e5"), key("e4 e5 Nf3")}
+
+
+def test_a_shorter_way_counts_although_a_longer_one_is_wider(tmp_path: Path) -> None:
+    lines = {
+        "": {"Nf3": (90, 0.0), "e4": (10, 0.0)},
+        "Nf3": {"Nf6": (80, 0.0)},
+        "Nf3 Nf6": {"Ng1": (70, 0.0)},
+        "Nf3 Nf6 Ng1": {"Ng8": (60, 0.0)},
+        "e4": {"e5": (9, 0.0)},
+        "e4 e5": {"d4": (8, 0.0)},
+        "e4 e5 d4": None,
+    }
+    found = neighbourhood(graph_file(tmp_path / "a.graph", lines), START, depth=3)
+    assert key("e4 e5 d4") in keys_of(found)
+    assert [edge.step.san for edge in found.edges if edge.child == 0] == ["Ng8"], "it leads back to the root"
+
+
+# ------------------------------------------------------------------ routes to the positions of a list
+def way(file: Path, line: str) -> Way | None:
+    fen = after_line(line).fen()
+    return routes(file, [fen]).get(fen)
+
+
+@pytest.mark.parametrize("walked", [10**6, 0])  # 0: lines are moves taken back
+@pytest.mark.parametrize("other_root", [False, True])  # which the first root reaches
+def test_a_stored_position_has_the_line_of_most_visits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walked: int, *, other_root: bool
+) -> None:
+    monkeypatch.setattr("graphsearch.query.routes.WALKED", walked)
+    file = graph_file(tmp_path / "hand.graph", LINES)
+    if other_root:
+        with Store.open(file) as store:
+            store.record_root(key("e4 e5"), after_line("e4 e5").fen(), 40)
+    found = way(file, "Nf3 e5 e4 Nc6")
+    assert found is not None
+    assert (found.start, found.line) == (None, ("e4", "e5", "Nf3", "Nc6"))
+    assert str(found.opening) == "C44 King's Knight Opening: Normal Variation"
+
+
+def test_lines_begin_at_the_roots_of_books_too(tmp_path: Path) -> None:
+    file = tmp_path / "book.graph"
+    settings = '[book]\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "1. a3 h6"\n[leaf]\nevaluations = 20\n'
+    build(file, parse_config(settings, tmp_path, "w.toml"), settings=BuildSettings(evaluations=60))
+    found = way(file, "a3 h6 e4")
+    assert found is not None
+    assert (found.start, found.line) == (after_line("a3 h6").fen(), ("e4",))
+
+
+def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
+    named, unnamed = after_line("e4 c5").fen(), "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
+    for root, there, back in ((named, "Nf3 Nf6", "Ng1 Ng8"), (unnamed, "Kd3 Kd6", "Ke3 Ke6")):
+        moves = [*there.split(), *back.split()]
+        lines = {" ".join(moves[:k]): {moves[k]: (9, 0.1)} for k in range(4)}
+        file = graph_file(tmp_path / f"{moves[0]}.graph", lines, fen=root)
+        found = routes(file, [root])[root]
+        assert (found.start, found.line) == ((None, ("e4", "c5")) if root == named else (root, ()))
+
+
+# ------------------------------------------------------------------ records read ahead
+BOARDS = [after_line(line) for line in (*LINES, "h4 a5")]
+BY_KEY = {key_text(board): board for board in BOARDS}
+
+
+@pytest.fixture
+def ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of which a query reads few records ahead, too."""
+    monkeypatch.setattr("graphsearch.query.source.LEAST_AHEAD", 1)
+    return graph_file(tmp_path / "hand.graph", LINES)
+
+
+def test_nothing_is_read_ahead_from_a_state_after_that_of_the_query(ahead: Path) -> None:
+    with opened(ahead) as source:
+        before = [source.read(board) for board in BOARDS]
+    with opened(ahead) as source:
+        with Store.open(ahead) as store:
+            store.append(batch_of([node(board, v=0.5) for board in BOARDS]), fresh=1)
+        source.read_ahead(BY_KEY)
+        assert [source.read(board) for board in BOARDS] == before
+
+
+def test_a_damaged_record_is_an_error_when_it_is_read_and_not_ahead(ahead: Path) -> None:
+    sql(ahead, "UPDATE block SET data = x'00'")
+    with opened(ahead) as source:
+        source.read_ahead(BY_KEY)
+        with pytest.raises(CorruptRecordError):
+            source.read(BOARDS[0])

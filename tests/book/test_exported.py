@@ -45,15 +45,6 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def moves_of(target: Path) -> dict[int, list[tuple[int, int]]]:
-    """Returns the raw moves and weights of a .bin, by key."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    with chess.polyglot.open_reader(target) as reader:
-        for entry in reader:
-            found.setdefault(entry.key, []).append((entry.raw_move, entry.weight))
-    return found
-
-
 def walked(path: Path, board: chess.Board, keeps_all: bool) -> list[tuple[chess.Board, set[str]]]:
     """Returns own positions below a board with the moves of the book there, as `book why` says."""
     found, waiting = [], [board]
@@ -88,12 +79,8 @@ def test_a_book_in_polyglot_has_the_moves_that_its_rules_admit(book: Path, tmp_p
         assert exported(whole, board) == moves
     own = {chess.polyglot.zobrist_hash(board) for board, _ in admitted}
     before = {chess.polyglot.zobrist_hash(after_line(line)) for line in ("", "d4 Nf6")}
-    assert moves_of(target).keys() == own | before
+    with chess.polyglot.open_reader(target) as reader:
+        assert {entry.key for entry in reader} == own | before
     assert report.left_out["moves_not_admitted"] > 0
-    assert [exported(target, after_line(line)) for line in ("", "d4", "d4 Nf6")] == [
-        {"d2d4"},
-        set(),
-        {"c2c4"},
-    ]
-    assert list(moves_of(target)) == sorted(moves_of(target))
-    assert {len(moves) for moves in moves_of(target).values()} == {1}, "one move for each own position"
+    assert exported(target, chess.Board()) == {"d2d4"}
+    assert exported(target, after_line("d4 Nf6")) == {"c2c4"}

@@ -11,7 +11,7 @@ import pytest
 
 from graphsearch.book.config import BookConfig, Expansion, Root, Window
 from graphsearch.book.decide import Candidate, Verdict, decide
-from graphsearch.book.tree import END, LEAF, OPEN, BookLine, BookMove, BookTree, Position
+from graphsearch.book.tree import LEAF, OPEN, BookLine, BookMove, BookTree, Position
 from graphsearch.position.board import key_text
 from graphsearch.position.values import CP_FACTOR, CP_SLOPE
 
@@ -43,13 +43,6 @@ def tree_of(
     return tree
 
 
-def end(tree: BookTree, name: str, value: float) -> None:
-    """Makes a position an end of known value."""
-    position = tree.positions[name]
-    position.state, position.value = END, value
-    tree.update([name, *position.parents])
-
-
 def next_line(tree: BookTree) -> BookLine:
     found = tree.next_line()
     assert found is not None
@@ -63,12 +56,11 @@ PLAIN = Expansion(policy="dropout", alpha=1.0)
 #     u| \v|w
 #      d   e        ply 2: e has two ways to it
 PLIES = {"a": 0, "b": 1, "c": 1, "d": 2, "e": 2}
-EDGES = {"a": [("x", "b"), ("y", "c")], "b": [("u", "d"), ("v", "e")], "c": [("w", "e")]}
-
-
-def edges_of(**q: float) -> dict[str, list[Edge]]:
-    """Returns the edges above with the values of their moves."""
-    return {name: [(move, child, {"q": q[move]}) for move, child in moves] for name, moves in EDGES.items()}
+EDGES = {
+    "a": [("x", "b", {"q": 0.0}), ("y", "c", {"q": 0.0})],
+    "b": [("u", "d", {"q": 0.1}), ("v", "e", {"q": 0.3})],
+    "c": [("w", "e", {"q": -0.2})],
+}
 
 
 def cp(*numbers: float) -> list[float]:
@@ -77,7 +69,7 @@ def cp(*numbers: float) -> list[float]:
 
 # ------------------------------------------------------------------ values
 def test_a_move_outside_the_book_keeps_the_value_up_or_down() -> None:
-    tree = tree_of(PLAIN, PLIES, edges_of(x=0.0, y=0.0, u=0.1, v=0.3, w=-0.2))
+    tree = tree_of(PLAIN, PLIES, EDGES)
     tree.positions["b"].outside = 0.8  # the refutation of x, which is not in the book
     tree.update(["b"])
     assert tree.positions["b"].value == 0.8

@@ -153,6 +153,3 @@ def test_a_year_of_runs_stays_small_with_its_changes(tmp_path: Path, monkeypatch
             assert set(changes[f"{root:016x}"]) <= kept
             recent = sum(row.run > 182 for row in rows)
             assert recent > len(rows) / 2, "old times keep fewer rows"
-
-
-# ------------------------------------------------------------------ the command

@@ -160,7 +160,7 @@ def test_all_of_them_answer_while_a_search_writes(tmp_path: Path) -> None:
         for visits in (60, 120):
             analyze(graph, START, Limits(visits=visits), SearchParams(minibatch_size=8))
             for ask in (moves, pv, tree, games, values, parents):
-                assert ask(path, after_line("e4")).as_dict(), ask  # type: ignore[operator]
+                assert ask(path, after_line("e4")).as_dict(), ask
 
 
 # ------------------------------------------------------------------ the values of a tree

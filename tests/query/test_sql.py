@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,10 @@ from graphsearch.query.games import games
 from graphsearch.query.sql import plain_tables, sql
 from tests.conftest import ROOT
 
+from ..support.books import small_book
 from ..support.forks import Fork, Say, needs_fork
 from ..support.positions import after_line
 
-GOLDEN = ROOT / "tests" / "golden"
-POSITION_VIEWS = (
-    "runs", "position_moves", "game_moves", "games_against_search", "book_edges", "book_open_leaves",
-)  # fmt: skip
-VIEWS = (*POSITION_VIEWS, "played_games")
 ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) "
 START_KEY = f"{key_of(chess.Board()):016x}"
 
@@ -54,22 +51,8 @@ def file(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "INSERT INTO game (source, number, place, bytes, white, result, moves)"
             " VALUES (1, 1, 0, 9, 1, '1-0', x'12')"
         )
-        db.execute("INSERT INTO book VALUES (1, 'mine', 'white', '', '', '')")
-        for key, fen, ply, state in (
-            (START_KEY, chess.STARTING_FEN, 0, "open"),
-            (e4_key, after_e4.fen(), 1, "leaf"),
-        ):
-            db.execute(
-                "INSERT INTO book_position (book, key, fen, ply, state, n, value, priority, book_run)"
-                " VALUES (1, ?, ?, ?, ?, 7, 0.25, 1.5, 1)",
-                (key, fen, ply, state),
-            )
-        db.execute(
-            "INSERT INTO book_move VALUES (1, ?, 'e2e4', 'e4', ?, 'own_cp', 0.4, 9, 0.2, 0.2, 0, 11, 0, 1)",
-            (START_KEY, e4_key),
-        )
     db.close()
-    return path
+    return small_book().write(path)
 
 
 def asked(
@@ -163,7 +146,7 @@ def test_it_reads_beside_a_search_and_from_a_read_only_folder(small_graph: Path,
         assert asked(small_graph, "SELECT count(*) FROM run")[1] == [(2,)]
     folder = tmp_path / "fixed"
     folder.mkdir()
-    copy = Path(shutil.copy(GOLDEN / "format4.graph", folder / "a.graph"))
+    copy = Path(shutil.copy(ROOT / "tests" / "golden" / "format4.graph", folder / "a.graph"))
     copy.chmod(0o444)
     folder.chmod(0o555)
     try:
@@ -174,20 +157,22 @@ def test_it_reads_beside_a_search_and_from_a_read_only_folder(small_graph: Path,
 
 
 # ------------------------------------------------------------------ views
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(
+    "view",
+    [
+        *("runs", "position_moves", "game_moves", "games_against_search", "book_edges"),
+        *("book_open_leaves", "played_games"),
+    ],
+)
 def test_every_view_has_rows_for_a_tool_without_functions(file: Path, view: str) -> None:
-    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
-    try:
-        cursor = connection.execute(f"SELECT * FROM {view}")
-        names = [column[0] for column in cursor.description]
-        rows = cursor.fetchall()
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        rows = connection.execute(f"SELECT * FROM {view}").fetchall()
     assert rows
-    assert ("fen" in names) == (view in POSITION_VIEWS)
-    assert len(set(names)) == len(names)
-    for row in rows if "fen" in names else ():
-        assert chess.Board(dict(zip(names, row, strict=True))["fen"]).is_valid()
+    assert len(set(rows[0].keys())) == len(rows[0].keys())
+    assert ("fen" in rows[0].keys()) == (view != "played_games")  # noqa: SIM118
+    for row in rows if view != "played_games" else ():
+        assert chess.Board(row["fen"]).is_valid()
 
 
 # ------------------------------------------------------------------ games

@@ -57,7 +57,6 @@ SETUP = (
     "1... Kd7 2. O-O Kc6 1/2-1/2\n"
 )
 SHUFFLE = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. Nf3 Nf6 6. e4 e5 *\n"
-BROKEN = '[White "X"]\n\n1. e4 e5 2. Ke3 *\n'
 
 
 class Reviewer:

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial, partialmethod
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +27,7 @@ from tests.support.places import ROOT as ROOT
 
 SHARED = ROOT.parent / "shared"
 LONGEST_PROCESS_S = 240
+T = TypeVar("T")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -129,6 +130,12 @@ def sql(path: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
 
 
 MAIN = "import sys; from graphsearch.cli import main; sys.exit(main())"
+
+
+def present(value: T | None) -> T:
+    """Returns a value that a test needs; fails if there is none."""
+    assert value is not None
+    return value
 
 
 def start(*args: object, before: str = "", **options: Any) -> subprocess.Popen[str]:

@@ -29,7 +29,7 @@ from graphsearch.store.tables import games
 from graphsearch.store.tables.books import book_named
 from graphsearch.store.verify import verify
 
-from ..conftest import Cli, sql
+from ..conftest import Cli, present, sql
 from ..support.forks import Fork, needs_fork
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
@@ -131,9 +131,7 @@ def test_every_move_leads_where_it_says_and_values_are_those_of_the_rule(
         for p in searched:
             values = [v for v in tree.values(p).values() if v is not None]
             assert p.value == max([*values, *([] if p.outside is None else [p.outside])])
-            record = store.read(chess.Board(p.fen))
-            assert record is not None
-            assert record.visits >= p.n
+            assert present(store.read(chess.Board(p.fen))).visits >= p.n
 
 
 def test_the_status_names_the_best_move_of_the_build_where_two_are_equally_good(tmp_path: Path) -> None:
@@ -223,9 +221,7 @@ def test_workers_build_a_book_whose_moves_and_values_follow_from_their_records(t
     assert report.searched == len(searched) > 3
     with Store.open(path, read_only=True) as store:
         for position in searched:
-            record = store.read(chess.Board(position.fen))
-            assert record is not None
-            assert record.visits >= position.n > 1
+            assert present(store.read(chess.Board(position.fen))).visits >= position.n > 1
     assert verify(path).ok
     again = build(path, found, settings=BuildSettings(workers=2))
     assert (again.searched, again.evaluations) == (0, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from pathlib import Path
 
@@ -15,13 +14,13 @@ from graphsearch.base.errors import InvalidParameterError, StoreLockedError
 from graphsearch.book import build as building
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings
-from graphsearch.book.queue import NewItem, add, drop, drop_all, from_lines, items, set_state, waiting
+from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
 from graphsearch.book.todo import TodoRow, todo
 from graphsearch.position.board import key_text, legal_moves
 from graphsearch.store.store import Store
 
-from ..conftest import sql
-from ..support.books import small_book
+from ..conftest import present, sql
+from ..query.handmade import BOOK_CONFIG, book_file
 from ..support.forks import Fork, Say, needs_fork
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
@@ -33,7 +32,7 @@ LINE = NewItem(chess.STARTING_FEN, ("e2e4", "e7e5"), "there")
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
-    return small_book().write(tmp_path / "a.graph")
+    return book_file(tmp_path / "a.graph")
 
 
 def test_what_waits_is_not_added_twice_for_the_same_book(graph: Path) -> None:
@@ -93,48 +92,16 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> N
         assert [item.id for item in waiting(store, "any")] == [1, 2]
 
 
-# -------------------------------------------------------------------- entries
-def test_every_line_of_a_text_is_a_position_a_line_or_a_problem() -> None:
-    text = [
-        "\ufeff# a comment",
-        "",
-        "startpos",
-        "1. e4 e5",
-        "4k3/8/8/8/8/8/4P3/4K3 w - - bm e4;",
-        "position startpos moves e2e4",
-        "position fen 4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 moves e2e4 e8e7",
-        "e4 e9",
-        "8/8 w - -",
-    ]
-    found = list(from_lines(text, "a.epd"))
-    assert [given.item.moves for given in found if given.item] == [
-        (),
-        ("e2e4", "e7e5"),
-        (),
-        ("e2e4",),
-        ("e2e4", "e8e7"),
-    ]
-    assert [given.item.origin for given in found if given.item][:2] == ["line 3", "line 4"]
-    assert [given.problem.split(":")[0] for given in found if not given.item] == ["line 8", "line 9"]
-
-
 # ------------------------------------------------------------------ while a book is built
 def states(path: Path) -> dict[int, tuple[str, str | None]]:
     return {item.id: (item.state, item.note) for item in items(path)}
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A book that was begun."""
-    found = tmp_path_factory.mktemp("begun") / "a.graph"
-    assert built(found, config(max_ply=8), 100).searched == 5
-    return found
-
-
 @pytest.fixture
-def path(begun: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copy(begun, tmp_path / "a.graph"))
+def path(tmp_path: Path) -> Path:
+    """A book that was begun."""
+    assert built(tmp_path / "a.graph", config(max_ply=8), 100).searched == 5
+    return tmp_path / "a.graph"
 
 
 def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
@@ -249,32 +216,26 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None
     with Graph.open(path) as graph:
         for line in ("", "e4", "d4"):
             analyze(graph, after_line(line), Limits(visits=20))
-    small_book().write(path)
+    book_file(path)
     found = gaps(path, min_p=0.04)
     replies = [row for row in found if row.move]
     assert replies
     with Store.open(path, read_only=True) as store:
         for line in ("e4", "d4"):
             board = after_line(line)
-            record = store.read(board)
-            assert record is not None
+            record = present(store.read(board))
             likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= 0.04}
             in_book = {"e4": {"e7e5", "c7c5"}, "d4": {"d7d5"}}[line]
             assert {row.move for row in replies if row.position == board.fen()} == likely - in_book
     for row in replies:
-        assert row.p is not None
-        assert row.reach == pytest.approx(row.p)  # White's own moves count 1
+        assert row.reach == pytest.approx(present(row.p))  # White's own moves count 1
     reaches = [row.reach or 0.0 for row in found]
     assert reaches == sorted(reaches, reverse=True)
     assert gaps(path, min_p=0.04, top=5) == found[:5]
 
 
 def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: Path) -> None:
-    book = small_book()
-    book.played("e4", "c6", 25)
-    book.played("e4", "e5", 70)
-    book.played("e4", "a6", 5)
-    path = book.write(tmp_path / "a.graph")
+    path = book_file(tmp_path / "a.graph", e4_c6=25, e4_e5=70, e4_a6=5)
     first = [row for row in gaps(path) if row.position == after_line("e4").fen()]
     assert [(row.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
     waiting = {row.line: row.reach for row in gaps(path) if row.move is None}
@@ -283,16 +244,14 @@ def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: 
     assert {row.line for row in gaps(path, min_games=5)} >= {"1. e4 c6", "1. e4 a6"}
 
 
+LEFT_OUT = (
+    '[[exclude]]\nmoves = "1. e4"\nplay = ["c6"]\n[[force]]\nmoves = "1. d4"\nplay = ["d5"]\nonly = true\n'
+)
+
+
 def test_what_the_author_left_out_is_no_gap(tmp_path: Path) -> None:
-    book = small_book()
-    book.played("e4", "c6", 100)
-    book.played("d4", "Nf6", 100)
-    book.config = (
-        '[book]\nside = "white"\nmax_ply = 24\n[[exclude]]\nmoves = "1. e4"\nplay = ["c6"]\n'
-        '[[force]]\nmoves = "1. d4"\nplay = ["d5"]\nonly = true\n'
-    )
-    path = book.write(tmp_path / "a.graph")
+    path = tmp_path / "a.graph"
+    book_file(path, BOOK_CONFIG + LEFT_OUT, e4_c6=100, d4_Nf6=100)
     assert all(row.move is None for row in gaps(path))
-    book.name, book.config = "other", '[book]\nside = "white"\nmax_ply = 2\n'
-    book.write(path)
+    book_file(path, BOOK_CONFIG.replace("24", "2"), "other")
     assert all(row.move is None for row in todo(path, "other", "gaps").rows)

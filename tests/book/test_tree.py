@@ -11,9 +11,11 @@ import pytest
 
 from graphsearch.book.config import BookConfig, Expansion, Root, Window
 from graphsearch.book.decide import Candidate, Verdict, decide
-from graphsearch.book.tree import LEAF, OPEN, BookLine, BookMove, BookTree, Position
+from graphsearch.book.tree import LEAF, OPEN, BookMove, BookTree, Position
 from graphsearch.position.board import key_text
 from graphsearch.position.values import CP_FACTOR, CP_SLOPE
+
+from ..conftest import present
 
 Edge = tuple[str, str] | tuple[str, str, dict[str, Any]]  # move, child, fields of the move
 
@@ -41,12 +43,6 @@ def tree_of(
             tree.link(tree.positions[name], book_move(move, child, **dict(*fields)))
     tree.update(tree.positions)
     return tree
-
-
-def next_line(tree: BookTree) -> BookLine:
-    found = tree.next_line()
-    assert found is not None
-    return found
 
 
 PLAIN = Expansion(policy="dropout", alpha=1.0)
@@ -103,8 +99,7 @@ def test_dropout_takes_the_leaf_of_least_plies_and_losses() -> None:
     # b is searched: its leaf e costs 1 + 1; c costs 1 + .1 alpha, d costs 1 + .6 alpha
     for alpha, expected in ((0.5, "c"), (5.0, "c"), (20.0, "e")):
         tree = tree_of(Expansion(policy="dropout", alpha=alpha), plies, edges)
-        way = next_line(tree)
-        assert way.keys[-1] == expected
+        assert present(tree.next_line()).keys[-1] == expected
         costs = tree.costs()
         assert costs["e"] == pytest.approx(2.0)
         assert costs["c"] == pytest.approx(1 + 0.1 * alpha)
@@ -126,8 +121,7 @@ def test_cost_adds_loss_unlikeliness_and_breadth() -> None:
     assert costs["b"] == pytest.approx(to_b)
     assert costs["d"] == pytest.approx(to_b + 1.0 + 0.7 * -math.log(0.9))
     assert costs["c"] == pytest.approx(1.0 + 3.0 * 0.2 + 0.7 * -math.log(0.2) + 0.25)
-    way = next_line(tree)
-    assert way.keys[-1] == min("cd", key=lambda name: costs[name])
+    assert present(tree.next_line()).keys[-1] == min("cd", key=lambda name: costs[name])
 
 
 # ------------------------------------------------------------------ what windows admit

@@ -16,8 +16,7 @@ from graphsearch.book.build import build
 from graphsearch.book.config import parse_config
 from graphsearch.store.store import Store
 from tests.conftest import Cli, sql
-from tests.query.handmade import LINES, graph_file
-from tests.support.books import small_book
+from tests.query.handmade import LINES, book_file, graph_file
 from tests.support.forks import Command
 from tests.support.pools import until
 
@@ -90,7 +89,7 @@ GAMES = '[White "A"]\n\n1. e4 e5 *\n\n[White "B"]\n\n1. d4 d5 2. c4 *\n\n[White 
 
 @pytest.fixture
 def white(tmp_path: Path) -> Path:
-    return small_book().write(tmp_path / "white.graph")
+    return book_file(tmp_path / "white.graph")
 
 
 def test_what_is_added_is_listed_and_dropped(cli: Cli, white: Path) -> None:
@@ -122,10 +121,14 @@ def test_games_are_added_and_broken_ones_reported(cli: Cli, white: Path, tmp_pat
 
 
 def test_lines_come_from_stdin(cli: Cli, white: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = "1. e4 e5\n# no\nstartpos moves d2d4 d7d5\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1\nnonsense\n"
+    fen = "4k3/8/8/8/8/8/4P3/4K3 w - -"
+    lines = f"\ufeff# no\n1. e4 e5\nposition fen {fen} 0 1 moves e2e4 e8e7\n{fen} bm e4;\nnonsense\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     done = cli("book", "queue", "-", "--store", white).ends(1, "line 5: move 1 of the list, 'nonsense'")
     assert done.out == "Added 3 items to the queue: 1 to 3\n"
+    added = cli("book", "queue", "--store", white, "--json").json["items"]
+    assert [item["moves"] for item in added] == [["e2e4", "e7e5"], ["e2e4", "e8e7"], []]
+    assert [item["origin"] for item in added] == ["line 2", "line 3", "line 4"]
 
 
 # ------------------------------------------------------------------ studies and notes

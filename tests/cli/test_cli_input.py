@@ -26,8 +26,7 @@ from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.jit.places import COMPILING
 from graphsearch.position.pgn import cut_games
 from tests.conftest import Cli, Outcome, finish, sql, start
-from tests.query.handmade import LINES, graph_file
-from tests.support.books import small_book
+from tests.query.handmade import LINES, book_file, graph_file
 from tests.support.forks import Command
 
 BARE_KINGS = "4k3/8/8/8/8/8/8/4K3 w - - 0 1"
@@ -598,7 +597,7 @@ def wrong_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wrong_folder = tmp_path_factory.mktemp("wrong")
     for name in ("hand.graph", "bare.graph"):
         graph_file(wrong_folder / name, LINES)
-    small_book().write(wrong_folder / "hand.graph")
+    book_file(wrong_folder / "hand.graph")
     main = importlib.import_module("graphsearch.cli").main
     assert (
         main(["repertoire", "add", str(wrong_folder / "hand.graph"), "1. e4 e5 2. Nf3", "--side", "white"])

@@ -25,7 +25,8 @@ from graphsearch.query.tree import tree
 from graphsearch.store.ranking import node_mean
 from graphsearch.store.store import Store
 
-from ..conftest import Cli
+from ..conftest import Cli, present
+from ..support.positions import after_line
 from ..support.reference import HashEvaluator
 
 BOARD = chess.Board()
@@ -34,9 +35,7 @@ VISITS = 200  # of all moves, and of each move apart
 
 
 def view_of(path: Path, board: chess.Board = BOARD) -> NodeView:
-    found = show(path, board)
-    assert found is not None
-    return found
+    return present(show(path, board))
 
 
 def row(node: NodeView, move: chess.Move) -> MoveView:
@@ -44,8 +43,8 @@ def row(node: NodeView, move: chess.Move) -> MoveView:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, chess.Move]:
-    """Returns a file, the same after a search of some moves only, and the one of them that is better."""
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Returns a file, and the same after a search of some moves only, of which BETTER is the best."""
     folder = tmp_path_factory.mktemp("apart")
     before, after = folder / "before.graph", folder / "after.graph"
     with Graph.open(before, evaluator=HashEvaluator()) as graph:
@@ -56,62 +55,52 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, chess.M
             analyze(graph, BOARD, Limits(visits=VISITS), searchmoves=[move])
     first = view_of(before).moves[0]
     assert (first.q or 0.0) < (row(view_of(after), BETTER).q or 0.0)
-    return before, after, BETTER
+    return before, after
 
 
-def test_show_takes_visits_and_value_from_the_position_behind_the_move(
-    files: tuple[Path, Path, chess.Move],
-) -> None:
-    before, after, better = files
-    child = BOARD.copy(stack=False)
-    child.push(better)
+def test_show_takes_visits_and_value_from_the_position_behind_the_move(files: tuple[Path, Path]) -> None:
+    before, after = files
     with Store.open(after, read_only=True) as store:
-        behind, record = store.read(child), store.read(BOARD)
-    assert behind is not None
-    assert record is not None
+        behind, record = present(store.read(after_line("Na3"))), present(store.read(BOARD))
     old, new = view_of(before), view_of(after)
-    shown = row(new, better)
+    shown = row(new, BETTER)
     assert (shown.n, shown.apart) == (behind.visits, True)
-    assert shown.n > VISITS > row(old, better).n
+    assert shown.n > VISITS > row(old, BETTER).n
     assert shown.q == pytest.approx(negate(node_mean(behind)[0]), abs=1e-6)
-    assert new.moves[0].move == better
+    assert new.moves[0].move == BETTER
     assert (new.visits, new.q) == (record.visits, node_mean(record)[0])
     assert new.visits == old.visits
     assert not row(new, old.moves[0].move).apart
 
 
-def test_every_view_follows_the_better_move(files: tuple[Path, Path, chess.Move], tmp_path: Path) -> None:
-    before, after, better = files
-    old, uci = view_of(before).moves[0].move, better.uci()
+def test_every_view_follows_the_better_move(files: tuple[Path, Path], tmp_path: Path) -> None:
+    before, after = files
+    old, uci = view_of(before).moves[0].move, BETTER.uci()
     (line,) = pv(after, BOARD).lines
     step = line.plies[0].step
     assert (step.move.uci(), step.edge.apart) == (uci, True)
     branch = tree(after, BOARD).root.branches[0]
     assert (branch.move, branch.apart) == (uci, True)
-    assert moves(after, BOARD).moves[0].view.move == better
-    looked = position(after, BOARD).moves
-    assert looked is not None
-    assert looked.node.moves[0].move == better
+    assert moves(after, BOARD).moves[0].view.move == BETTER
+    assert present(position(after, BOARD).moves).node.moves[0].move == BETTER
     assert history(after, BOARD).points[-1].best_move == uci
     game = BOARD.copy()
     game.push(old)
     point = values(after, game).points[0]
     assert point.best == uci
-    assert point.loss is not None
-    assert point.loss > 0
+    assert present(point.loss) > 0
     target = tmp_path / "out.pgn"
     export("pgn", after, target)
     with target.open() as text:
-        read = chess.pgn.read_game(text)
-    assert read is not None
-    assert read.variations[0].move == better
+        read = present(chess.pgn.read_game(text))
+    assert read.variations[0].move == BETTER
     book = tmp_path / "out.bin"
     export("polyglot", after, book)
     with chess.polyglot.open_reader(book) as entries:
         heaviest = max(entries.find_all(BOARD), key=lambda entry: entry.weight)
     assert heaviest.weight == row(view_of(after), heaviest.move).n
     (hit,) = [one for one in find(after, Filters(min_n=VISITS)) if one.position == fen_of(BOARD)]
-    assert hit.worth.best_san == BOARD.san(better)
+    assert hit.worth.best_san == BOARD.san(BETTER)
     changed = diff(before, after)
     (change,) = [one for one in changed.changes if one.position == fen_of(BOARD)]
     assert (change.old.best_move, change.new.best_move) == (old.uci(), uci)
@@ -123,8 +112,7 @@ def test_a_worse_move_shows_its_visits_and_does_not_lead(tmp_path: Path) -> None
         result = analyze(graph, BOARD, Limits(visits=VISITS))
         worst = min((one for one in result.node.moves if one.n > 1), key=lambda one: one.q or 0.0)
         analyze(graph, BOARD, Limits(visits=5 * VISITS), searchmoves=[worst.move])
-        found = show(graph, BOARD)  # in memory as in the file, whose values are brought up to date
-    assert found is not None
+        found = present(show(graph, BOARD))  # in memory as in the file, whose values are brought up to date
     assert [move.n for move in found.moves] == [move.n for move in view_of(path).moves]
     shown = row(view_of(path), worst.move)
     assert shown.apart

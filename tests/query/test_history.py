@@ -22,6 +22,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import RootValues
 
+from ..conftest import present
 from ..support.positions import after_line
 
 SMALL = SearchParams(minibatch_size=1)
@@ -30,21 +31,18 @@ SMALL = SearchParams(minibatch_size=1)
 def test_every_run_leaves_what_its_root_was_worth_at_its_end(small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)
-        record = graph.read(chess.Board())
-    assert record is not None
+        record = present(graph.read(chess.Board()))
     found = history(small_graph).by_run  # a first search that compiles saves amid it too
     assert [(point.run, point.kind, point.evaluator) for point in found] == [
         (1, "search", 1),
         (2, "search", 1),
     ]
     last = found[-1]
-    best = best_move(record, chess.Board())
-    assert best is not None
+    best = present(best_move(record, chess.Board()))
     assert (last.n, last.q, last.draw) == (record.visits, *node_mean(record))
     assert last.win == pytest.approx((1 - node_mean(record)[1] + last.q) / 2)
     assert (last.best_move, last.best_san) == (best.uci(), chess.Board().san(best))
-    assert last.depth is not None
-    assert last.depth > 0
+    assert present(last.depth) > 0
     assert found[0].n == record.visits - 50
 
 
@@ -52,8 +50,7 @@ def test_draws_by_the_game_before_are_not_in_it(small_graph: Path) -> None:
     board = after_line("Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1")
     with Graph.open(small_graph) as graph:
         result = analyze(graph, board, Limits(visits=100), SMALL, searchmoves=[board.parse_san("Ng8")])
-        record = graph.read(board)
-    assert record is not None
+        record = present(graph.read(board))
     point, refreshed = history(small_graph, board).by_run
     assert (point.kind, refreshed.kind) == ("search", "refresh")
     assert point.q == node_mean(record)[0]
@@ -65,8 +62,7 @@ def test_the_line_is_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
 ) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)
-        values = graph.root_values(chess.Board())
-        assert values is not None
+        values = present(graph.root_values(chess.Board()))
         other = replace(values, n=values.n + 1, best_move="a2a3", pv="a2a3 e7e5 a3a5")
         for root in (other, replace(values, n=values.n + 2)):
             graph.call(lambda store, root=root: table.write(store, 2, root))  # type: ignore[misc]

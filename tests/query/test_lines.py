@@ -23,7 +23,7 @@ from graphsearch.query.source import opened
 from graphsearch.query.tree import tree
 from graphsearch.store.store import Store
 
-from ..conftest import sql
+from ..conftest import present, sql
 from ..store.records import batch_of
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
@@ -116,12 +116,8 @@ def test_values_are_white_s_and_losses_those_of_the_mover(file: Path) -> None:
     assert (first.n, first.san, first.best_san) == (111, "Nf3", "e4")
     assert second.q == pytest.approx(-19 * 0.1 / 20), "0.1 for Black"
     assert second.loss == pytest.approx(0.0)
-    shown = show(file, START)
-    assert shown is not None
-    of_move = {move.san: move.q for move in shown.moves}
+    of_move = {move.san: present(move.q) for move in present(show(file, START)).moves if move.n}
     e4, nf3 = of_move["e4"], of_move["Nf3"]  # which is not minus the Q of the position behind it
-    assert e4 is not None
-    assert nf3 is not None
     assert nf3 != pytest.approx(-(19 * 0.1) / 20)
     assert first.played_q == pytest.approx(nf3)
     assert first.loss == pytest.approx(e4 - nf3)
@@ -177,8 +173,7 @@ def test_the_values_of_a_tree_are_those_of_its_lines(small_graph: Path) -> None:
         expected += [None if q is None else 1 if q > 0 else -1 if q < 0 else 0 for q in played]
     found = tree_values(small_graph, chess.Board(), moves).values
     assert [one and (one.cp > 0) - (one.cp < 0) for one in found] == expected
-    assert found[0] is not None
-    assert found[0].n > 0
+    assert present(found[0]).n > 0
     assert found[-1] is None
 
 
@@ -238,9 +233,9 @@ def test_a_shorter_way_counts_although_a_longer_one_is_wider(tmp_path: Path) -> 
 
 
 # ------------------------------------------------------------------ routes to the positions of a list
-def way(file: Path, line: str) -> Way | None:
+def way(file: Path, line: str) -> Way:
     fen = after_line(line).fen()
-    return routes(file, [fen]).get(fen)
+    return routes(file, [fen])[fen]
 
 
 @pytest.mark.parametrize("walked", [10**6, 0])  # 0: lines are moves taken back
@@ -254,7 +249,6 @@ def test_a_stored_position_has_the_line_of_most_visits(
         with Store.open(file) as store:
             store.record_root(key("e4 e5"), after_line("e4 e5").fen(), 40)
     found = way(file, "Nf3 e5 e4 Nc6")
-    assert found is not None
     assert (found.start, found.line) == (None, ("e4", "e5", "Nf3", "Nc6"))
     assert str(found.opening) == "C44 King's Knight Opening: Normal Variation"
 
@@ -264,7 +258,6 @@ def test_lines_begin_at_the_roots_of_books_too(tmp_path: Path) -> None:
     settings = '[book]\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "1. a3 h6"\n[leaf]\nevaluations = 20\n'
     build(file, parse_config(settings, tmp_path, "w.toml"), settings=BuildSettings(evaluations=60))
     found = way(file, "a3 h6 e4")
-    assert found is not None
     assert (found.start, found.line) == (after_line("a3 h6").fen(), ("e4",))
 
 

@@ -19,9 +19,10 @@ from graphsearch.query.games import games
 from graphsearch.query.sql import plain_tables, sql
 from tests.conftest import ROOT
 
-from ..support.books import small_book
+from ..conftest import present
 from ..support.forks import Fork, Say, needs_fork
 from ..support.positions import after_line
+from .handmade import book_file
 
 ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) "
 START_KEY = f"{key_of(chess.Board()):016x}"
@@ -52,7 +53,7 @@ def file(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             " VALUES (1, 1, 0, 9, 1, '1-0', x'12')"
         )
     db.close()
-    return small_book().write(path)
+    return book_file(path)
 
 
 def asked(
@@ -81,9 +82,7 @@ def test_tables_and_views_can_be_selected_from(file: Path) -> None:
 
 def test_a_record_is_the_json_that_show_prints(file: Path) -> None:
     text = asked(file, f"SELECT record('{chess.STARTING_FEN}')")[1][0][0]
-    node = show(file, chess.Board())
-    assert node is not None
-    shown = node.as_dict()
+    shown = present(show(file, chess.Board())).as_dict()
     for move in shown["moves"]:
         move["pv"] = move["pv"][:1]
     data = json.loads(text)
@@ -181,15 +180,12 @@ def test_games_are_counted_beside_the_search(file: Path) -> None:
     assert (found.results.games, found.results.white, found.results.variations) == (14, 6, 4)
     assert found.score == pytest.approx((6 + 1.5) / 11)
     e4 = found.moves[0]
-    node = show(file, chess.Board())
-    assert node is not None
-    edge = next(move for move in node.moves if move.san == "e4")
+    edge = next(move for move in present(show(file, chess.Board())).moves if move.san == "e4")
     assert (e4.san, e4.results.games) == ("e4", 11)
     assert e4.white_percent == pytest.approx(50)
     assert e4.score == pytest.approx(0.65)
     assert (e4.n, e4.q) == (edge.n, edge.q)
-    assert edge.q is not None
-    assert e4.difference == pytest.approx(0.3 - edge.q)
+    assert e4.difference == pytest.approx(0.3 - present(edge.q))
     assert [row.san for row in found.moves[:3]] == ["e4", "h4", "d4"]
     assert found.moves[1].score is None, "no result is known"
     black = games(file, after_line("e4")).moves[0]

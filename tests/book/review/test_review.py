@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
+import operator
 import os
-import shutil
 import signal
 import threading
 from pathlib import Path
@@ -27,12 +27,11 @@ from graphsearch.search.params import Limits
 from graphsearch.store.info import info
 from graphsearch.store.verify import verify
 
-from ...conftest import Cli
+from ...conftest import Cli, present
 from ...support.forks import Command, needs_fork
 from ...support.reference import HashEvaluator
 
 VISITS = 12
-LIMITS = ("evaluations", "seconds")
 NOTED = """[Event "T\u00f6rn \\"A\\" <b>"]
 [Date "2024.05.17"]
 [White "Anders\u00e9n, Adolf"]
@@ -72,8 +71,7 @@ class Reviewer:
     def __call__(self, text: str, *, visits: int = VISITS, **more: Any) -> ReviewReport:
         self.games, self.pgn = [], io.BytesIO()
         options = {name: more.pop(name) for name in ("stop", "on_progress") if name in more}
-        limits = Limits(visits=visits, **{name: more.pop(name) for name in LIMITS if name in more})
-        settings = ReviewSettings(limits=limits, **{"pgn": self.pgn, **more})
+        settings = ReviewSettings(limits=Limits(visits=visits), **{"pgn": self.pgn, **more})
         return review(
             self.store,
             GivenFile("games.pgn", io.BytesIO(text.encode())),
@@ -91,50 +89,31 @@ class Reviewer:
         return found
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reviewer, ReviewReport]:
-    """The review of two games; its file is only copied."""
-    found = Reviewer(tmp_path_factory.mktemp("first"))
-    return found, found(GAMES)
-
-
 @pytest.fixture
 def reviewer(tmp_path: Path) -> Reviewer:
     return Reviewer(tmp_path)
 
 
-@pytest.fixture
-def again(first: tuple[Reviewer, ReviewReport], tmp_path: Path) -> Reviewer:
-    """Reviews in a copy of that file."""
-    shutil.copy(first[0].store, tmp_path / "a.graph")
-    return Reviewer(tmp_path)
-
-
 # ------------------------------------------------------------------ what is searched
-def test_every_position_has_its_visits_and_none_is_evaluated_twice(
-    first: tuple[Reviewer, ReviewReport],
-) -> None:
-    reviewer, report = first
+def test_every_position_has_its_visits_and_none_is_evaluated_twice(reviewer: Reviewer) -> None:
+    report = reviewer(GAMES)
     assert (report.reviewed, report.skipped, report.known) == (2, 0, 4)  # mate; start, e4, e5
     asked = reviewer.evaluator.asked
     assert len(asked) == len(set(asked)) == report.evaluations
     for game in reviewer.games:
         for move in game.moves:
-            node = show(reviewer.store, chess.Board(move.position))
-            assert node is not None
+            node = present(show(reviewer.store, chess.Board(move.position)))
             assert node.visits >= VISITS or node.bounds[0] == node.bounds[1]
 
 
 # ------------------------------------------------------------------ what is said of moves
-def q_of(path: Path, board: chess.Board) -> tuple[float, float]:
-    """Returns Q and the chance of a draw for the side to move, by the rules or the file."""
+def q_of(path: Path, board: chess.Board) -> float:
+    """Returns Q for the side to move, by the rules or the file."""
     if board.is_checkmate():
-        return -1.0, 0.0
+        return -1.0
     if board.is_stalemate() or board.is_insufficient_material() or board.is_repetition(3):
-        return 0.0, 1.0
-    node = show(path, board)
-    assert node is not None
-    return node.q, node.wdl.draw
+        return 0.0
+    return present(show(path, board)).q
 
 
 def expected_losses(path: Path, game: GameReview) -> list[tuple[float, int]]:
@@ -142,30 +121,23 @@ def expected_losses(path: Path, game: GameReview) -> list[tuple[float, int]]:
     board, found = chess.Board(game.start), []
     for move in game.moves:
         played = chess.Move.from_uci(move.move)
-        node = show(path, board)
-        assert node is not None
-        best = node.moves[0]
+        best = present(show(path, board)).moves[0]
         behind = board.copy()
         behind.push(best.move)
         record = show(path, behind)
-        if record is not None and record.visits >= best.n:
-            q = -record.q
-        else:
-            assert best.q is not None
-            q = best.q
+        q = -record.q if record and record.visits >= best.n else present(best.q)
         board.push(played)
-        mine, _ = q_of(path, board)
+        mine = q_of(path, board)
         loss = 0.0 if played == best.move else max(0.0, q + mine)
         cut = [max(-1000, min(1000, cp)) for cp in (cp_of(q), cp_of(-mine))]
         found.append((loss, max(0, cut[0] - cut[1]) if loss else 0))
     return found
 
 
-def test_losses_marks_and_accuracies_are_those_of_the_formulas(again: Reviewer) -> None:
-    text = "1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0\n"
-    again(text)
-    (game,) = again.games
-    losses = expected_losses(again.store, game)
+def test_losses_marks_and_accuracies_are_those_of_the_formulas(reviewer: Reviewer) -> None:
+    reviewer("1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0\n")
+    (game,) = reviewer.games
+    losses = expected_losses(reviewer.store, game)
     assert [(move.loss, move.loss_cp) for move in game.moves] == losses
     for move, (loss, _) in zip(game.moves, losses, strict=True):
         mark = "??" if loss >= 0.3 else "?" if loss >= 0.2 else "?!" if loss >= 0.1 else ""
@@ -173,16 +145,12 @@ def test_losses_marks_and_accuracies_are_those_of_the_formulas(again: Reviewer) 
     assert any(move.glyph == "??" for move in game.moves)
     shares = weights([win_percent(q) for q in (game.value.q, *(move.value.q for move in game.moves))])
     for white in (True, False):
-        mine = [
-            (move_accuracy(loss), w)
-            for k, ((loss, _), w) in enumerate(zip(losses, shares, strict=True))
-            if k % 2 != white
-        ]
-        mean = sum(a * w for a, w in mine) / sum(w for _, w in mine)
-        harmonic = len(mine) / sum(1 / max(1.0, a) for a, _ in mine)
-        figures = game.of(white)
+        figures, first = game.of(white), 0 if white else 1
+        own, w = losses[first::2], shares[first::2]
+        a = [move_accuracy(loss) for loss, _ in own]
+        mean = sum(map(operator.mul, a, w)) / sum(w)
+        harmonic = len(a) / sum(1 / max(1.0, each) for each in a)
         assert figures.accuracy == pytest.approx((mean + harmonic) / 2)
-        own = [loss for k, loss in enumerate(losses) if k % 2 != white]
         assert figures.mean_loss == pytest.approx(sum(50 * loss for loss, _ in own) / len(own))
         assert figures.mean_loss_cp == pytest.approx(sum(cp for _, cp in own) / len(own))
 
@@ -193,8 +161,7 @@ def test_values_are_those_of_the_positions_after_the_moves_seen_by_white(reviewe
     board = chess.Board(game.start)
     for move in game.moves:
         board.push_uci(move.move)
-        node = show(reviewer.store, board)
-        assert node is not None
+        node = present(show(reviewer.store, board))
         assert move.value.q == pytest.approx(node.q if board.turn else -node.q)
     assert [move.white for move in game.moves] == [False, True, False]
     assert {move.phase for move in game.moves} == {"endgame"}
@@ -216,12 +183,11 @@ def test_a_third_repetition_is_worth_a_draw_and_a_way_to_one_too(reviewer: Revie
 
 
 # ------------------------------------------------------------------ what is written
-def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(again: Reviewer) -> None:
-    again(NOTED)
-    (game,) = again.written()
-    assert [move.uci() for move in game.mainline_moves()] == [move.move for move in again.games[0].moves]
-    source = chess.pgn.read_game(io.StringIO(NOTED))
-    assert source is not None
+def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(reviewer: Reviewer) -> None:
+    reviewer(NOTED)
+    (game,) = reviewer.written()
+    assert [move.uci() for move in game.mainline_moves()] == [move.move for move in reviewer.games[0].moves]
+    source = present(chess.pgn.read_game(io.StringIO(NOTED)))
     assert {name: game.headers[name] for name in source.headers if name != "Annotator"} == {
         name: value for name, value in source.headers.items() if name != "Annotator"
     }
@@ -235,7 +201,7 @@ def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(again: Re
     sicilian = game.variations[0].variations[1]
     assert (sicilian.comment.split()[0], len(sicilian.variations)) == ("Sicilian", 2)
     assert game.end().eval() is None  # a mate on the board
-    for node, move in zip(game.mainline(), again.games[0].moves, strict=True):
+    for node, move in zip(game.mainline(), reviewer.games[0].moves, strict=True):
         said = node.eval()
         if said is not None and move.value.mate is None:
             assert said.white().score() == move.value.cp

@@ -25,6 +25,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables.books import books
 from graphsearch.store.verify import verify
 
+from ...conftest import present
 from ...query.handmade import LINES, graph_file
 from ...support.positions import after_line
 
@@ -132,8 +133,7 @@ def test_a_losing_and_an_unsearched_own_move_are_weak_spots(graph: Path) -> None
 def test_a_repertoire_goes_out_as_pgn_and_comes_in_again(graph: Path, tmp_path: Path) -> None:
     added(graph, "e4 e5 Nf3 Nc6 Bb5", "Nf3 e5 e4", "e4 c5 Nf3", "e4 c5 d4")
     text = pgn_of_repertoire(graph, "white")
-    game = chess.pgn.read_game(io.StringIO(text))
-    assert game is not None
+    game = present(chess.pgn.read_game(io.StringIO(text)))
     assert not game.errors
     assert game.board() == chess.Board()
     assert text.count("transposes to 1. e4 e5 2. Nf3") == 1

@@ -43,7 +43,7 @@ from graphsearch.store.tables import studies
 from graphsearch.store.tables.studies import EDITED
 from graphsearch.store.verify import verify
 
-from ...conftest import shared_data, sql
+from ...conftest import present, shared_data, sql
 from ...support.positions import after_line
 
 PGN = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 {good} e5 (1... c5 $14 2. Nf3) 2. Nf3 Nc6 *\n'
@@ -193,9 +193,7 @@ def test_what_another_program_has_changed_is_not_overwritten(small_graph: Path) 
         connection.execute("UPDATE note SET text = 'mine'")
     with pytest.raises(ChangedMeanwhileError, match="note"):
         turn_edit(small_graph, "undo")
-    found = note_on(small_graph, BOARD).note
-    assert found is not None
-    assert found.text == "mine"
+    assert present(note_on(small_graph, BOARD).note).text == "mine"
 
 
 def test_a_damaged_log_is_refused(small_graph: Path) -> None:
@@ -268,8 +266,7 @@ def read(text: str) -> list[StudyGame]:
 
 def judged(text: str) -> str:
     """Returns what python-chess writes of what it reads."""
-    game = chess.pgn.read_game(io.StringIO(text))
-    assert game is not None
+    game = present(chess.pgn.read_game(io.StringIO(text)))
     assert game.errors == []
     return game.accept(chess.pgn.StringExporter()) + "\n"
 

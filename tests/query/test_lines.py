@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, analyze, show
+from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze, frame, show
 from graphsearch.base.errors import CorruptRecordError, InvalidPositionError, UnknownPositionError
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, parse_config
@@ -157,6 +159,23 @@ def test_all_of_them_answer_while_a_search_writes(tmp_path: Path) -> None:
             analyze(graph, START, Limits(visits=visits), SearchParams(minibatch_size=8))
             for ask in (moves, pv, tree, games, values, parents):
                 assert ask(path, after_line("e4")).as_dict(), ask
+
+
+def result(path: Path, board: chess.Board) -> SearchResult:
+    with Graph.open(path) as graph:
+        return analyze(graph, board, Limits(visits=200))
+
+
+@pytest.mark.parametrize("ask", [result, show, tree])
+def test_in_a_notebook_an_answer_is_a_short_line_a_board_with_a_table_and_a_frame(
+    small_graph: Path, ask: Callable[[Path, chess.Board], Any]
+) -> None:
+    found = ask(small_graph, START)
+    assert len(repr(found)) < 200
+    shown = found._repr_html_()
+    assert "<svg" in shown
+    assert shown.count("<tr>") > 5
+    assert len(frame(found)) >= 20
 
 
 # ------------------------------------------------------------------ the values of a tree

@@ -158,15 +158,9 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     assert "cannot be read" in (found[4][1] or "")
 
 
-@pytest.fixture
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a build look at the queue, and say what it does, twenty times a second."""
+def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(building, "SHOW_SECONDS", 0.05)
-
-
-@pytest.mark.usefixtures("looks_often")
-def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
     path, stop = tmp_path / "a.graph", threading.Event()
     built(path, config(max_ply=1))
     added: list[object] = []

@@ -24,7 +24,6 @@ from ..conftest import ROOT
 
 HEAD = '[book]\nside = "white"\nmax_ply = 24\n'
 HERE = Path("/nowhere")
-KEYS = {name: tuple(table.model_fields) for name, table in TABLES.items()}
 
 
 def parsed(text: str, folder: Path = HERE) -> BookConfig:
@@ -140,7 +139,6 @@ WRONG = [
         "policy: Input should be 'dropout' or 'cost', not 'droput'; did you mean 'dropout'?",
     ),
     ("[[window]]\nplies = [12, 3]", 5, "the first ply must not be behind the last one, as in [12, 3]"),
-    ('[[force]]\nmoves = "e4"', 4, "[[force]] play: Field required"),
     (
         '[[force]]\nplay = [\n"e4",\n"Ke2"]',
         5,
@@ -240,33 +238,27 @@ def test_a_dotted_key_has_few_parts(text: str) -> None:
     assert faults(f"{HEAD}{text}\n") == ["book.toml:4: a dotted key of more than 8 parts"]
 
 
-def test_a_text_of_many_tables_is_too_large(tmp_path: Path) -> None:
-    text = "".join(f"[a{k}]\n" for k in range(150_000))
-    assert "more than 1 MiB" in faults(text)[0]
-    (tmp_path / "a.toml").write_text(text)
-    with pytest.raises(BookConfigError, match="more than 1 MiB"):
-        read_config(tmp_path / "a.toml")
+def test_a_text_of_many_tables_is_too_large() -> None:
+    assert "more than 1 MiB" in faults("".join(f"[a{k}]\n" for k in range(150_000)))[0]
 
 
 # ------------------------------------------------------------ documentation
 def test_every_key_and_its_default_is_documented() -> None:
     text = (ROOT / "docs" / "books.md").read_text(encoding="utf-8")
-    for section, keys in KEYS.items():
+    for section, table in TABLES.items():
         part = text.partition(f"### `[{section}]`")[2] or text.partition(f"### `[[{section}]]`")[2]
         part = part.partition("\n### ")[0]
         assert part, section
-        for key in keys:
+        for key in table.model_fields:
             assert f"| `{key}`" in part, f"{section}.{key}"
     for name in ("alpha", "per_ply", "per_loss", "per_log_p", "per_move"):
         assert f"| `{name}` | {getattr(Expansion(), name):g} |" in text
 
 
-def examples(name: str) -> list[str]:
-    return re.findall(r"^```toml[^\n]*\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S)
-
-
 def test_the_documented_examples_are_books(tmp_path: Path) -> None:
-    found = [text for text in examples("docs/books.md") if "[book]" in text]
+    page = (ROOT / "docs" / "books.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```toml[^\n]*\n(.*?)^```", page, re.M | re.S)
+    found = [text for text in examples if "[book]" in text]
     assert len(found) == 3
     books = [parse_config(text, tmp_path, f"book{i}.toml") for i, text in enumerate(found)]
     assert [book.side for book in books] == ["white", "black", "both"]

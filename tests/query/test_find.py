@@ -130,22 +130,6 @@ def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(tmp_p
 
 
 # ------------------------------------------------------------------ moves taken back
-SPECIAL = (  # position, move: each kind of move, with what it takes along
-    ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "e1g1"),
-    ("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1", "e8c8"),
-    ("rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3", "e5f6"),
-    ("4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1", "e8e7"),
-    ("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a7b8n"),
-    ("4k3/8/8/8/8/8/1p6/N3K3 b - - 0 1", "b2a1r"),
-    ("4k3/8/8/8/8/8/4P3/4K3 w - - 70 160", "e2e4"),
-    ("4k3/8/8/8/8/8/4P3/4K3 w - - 75 160", "e1d1"),
-    ("4k3/8/8/8/8/8/4P3/4K3 w - - 83 160", "e1d1"),
-    ("5k2/8/8/8/8/8/8/1R3K1R w HB - 0 1", "f1b1"),
-    ("1r3kr1/8/8/8/8/8/8/R3K3 b Qgb - 0 1", "f8g8"),
-    ("1r3kr1/8/8/8/8/8/8/RR2K3 w Bgb - 0 1", "b1b8"),
-)
-
-
 def place_of(board: chess.Board) -> tuple[int, ...]:
     """Returns what tells positions apart."""
     return tuple(identities(pack(board).reshape(1, -1))[0].tolist())
@@ -156,7 +140,23 @@ def is_among(before: chess.Board, move: chess.Move, found: list[tuple[chess.Boar
     return any(its == move and place_of(board) == place for board, its in found)
 
 
-@pytest.mark.parametrize(("fen", "uci"), SPECIAL)
+@pytest.mark.parametrize(
+    ("fen", "uci"),
+    [  # each kind of move, with what it takes along
+        ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "e1g1"),
+        ("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1", "e8c8"),
+        ("rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3", "e5f6"),
+        ("4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1", "e8e7"),
+        ("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a7b8n"),
+        ("4k3/8/8/8/8/8/1p6/N3K3 b - - 0 1", "b2a1r"),
+        ("4k3/8/8/8/8/8/4P3/4K3 w - - 70 160", "e2e4"),
+        ("4k3/8/8/8/8/8/4P3/4K3 w - - 75 160", "e1d1"),
+        ("4k3/8/8/8/8/8/4P3/4K3 w - - 83 160", "e1d1"),
+        ("5k2/8/8/8/8/8/8/1R3K1R w HB - 0 1", "f1b1"),
+        ("1r3kr1/8/8/8/8/8/8/R3K3 b Qgb - 0 1", "f8g8"),
+        ("1r3kr1/8/8/8/8/8/8/RR2K3 w Bgb - 0 1", "b1b8"),
+    ],
+)
 def test_every_kind_of_move_can_be_taken_back(fen: str, uci: str) -> None:
     before, move = board_of(fen), chess.Move.from_uci(uci)
     assert before.is_legal(move)

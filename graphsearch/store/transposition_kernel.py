@@ -85,8 +85,7 @@ BUCKET = 4  # places that a position's entry may take
 UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
 
 # counters
-STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
-ENTRY_COUNTERS = 8
+STORED, DIRTY_ENTRIES, GENERATION, ENTRY_COUNTERS = range(4)
 
 
 class EntryArrays(Bundle):
@@ -94,8 +93,7 @@ class EntryArrays(Bundle):
 
     Attributes:
       keys: uint64[S], S a power of two; 0: no entry. data: uint64[S]. ages: uint8[S].
-      counters: int64[ENTRY_COUNTERS]: entries | not in the file | replaced | replaced before they were in the
-        file | lookups that met another position of the same key | number of the current search, 1..127.
+      counters: int64[ENTRY_COUNTERS]: entries | not in the file | number of the current search, 1..127.
     """
 
     keys: Items[uint64]
@@ -182,10 +180,8 @@ def find_entry(E: EntryArrays, key: uint64, check: uint64) -> int64:
     """Returns the place of a position's entry, -1 if there is none."""
     at = bucket_of(E, key)
     for i in range(at, at + BUCKET):
-        if E.keys[i] == key:
-            if check_in(E.data[i]) == (U(check) & U(CHECK_MASK)):
-                return int64(i)
-            E.counters[CLASHED] += 1
+        if E.keys[i] == key and check_in(E.data[i]) == (U(check) & U(CHECK_MASK)):
+            return int64(i)
     return int64(-1)
 
 
@@ -220,11 +216,7 @@ def put_entry(E: EntryArrays, at: int64, key: uint64, data: uint64, dirty: bool)
     counters = E.counters
     if E.keys[at] == ZERO:
         counters[STORED] += 1
-    elif E.keys[at] != key:
-        counters[REPLACED] += 1
-        if E.ages[at] & uint8(UNSAVED):
-            counters[LOST] += 1
-    if E.keys[at] != ZERO and E.ages[at] & uint8(UNSAVED):
+    elif E.ages[at] & uint8(UNSAVED):
         counters[DIRTY_ENTRIES] -= 1
     E.keys[at] = key
     E.data[at] = data

@@ -336,25 +336,9 @@ def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
 
 
 # ------------------------------------------------------------------ the format
-def format_of(connection: sqlite3.Connection, path: Path) -> int:
-    """Returns the format number of an open file, which is FORMAT_VERSION.
-
-    Raises:
-      StoreError: if it is the database of another program.
-      SchemaVersionError: if it has another format number.
-    """
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    if application != APPLICATION_ID and not connection.execute("PRAGMA page_count").fetchone()[0]:
-        raise StoreError(f"{path} is an empty file, not a graph; choose another file")
-    if application != APPLICATION_ID:
-        raise StoreError(f"{path} is an SQLite file but not a graph of graphsearch; choose another file")
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    check_format(version, path)
-    return version
-
-
-def check_format(version: int, path: Path) -> None:
-    """Raises SchemaVersionError for a number other than FORMAT_VERSION."""
+def check_format(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises SchemaVersionError if the format number of an open file is another than FORMAT_VERSION."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != FORMAT_VERSION:
         raise SchemaVersionError(
             f"{path} has format {version}, this version of graphsearch reads format {FORMAT_VERSION};"
@@ -387,15 +371,21 @@ def check_schema(connection: sqlite3.Connection, path: Path, *, writing: bool = 
 
 
 def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) -> list[str]:
-    """Returns a line for each fault of a file's tables, and one for its triggers if `writing`."""
-    format_of(connection, path)
+    """Returns a line for each fault of a file's tables, and one for its triggers if `writing`.
+
+    Raises:
+      StoreError: if it is the database of another program.
+      SchemaVersionError: if it has another format number.
+    """
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise StoreError(f"{path} is an SQLite file but not a graph of graphsearch; choose another file")
+    check_format(connection, path)
     found = []
     triggers = [str(name) for (name,) in connection.execute(_TRIGGERS)]
     if triggers and writing:
         found.append(f"it has triggers ({', '.join(triggers)}), which no graph file has")
-    shapes: dict[
-        str, dict[str, tuple[str, int]]
-    ] = {}  # column -> declared type, place in the key from 1, or 0
+    # of each column its declared type, and its place in the key from 1, or 0
+    shapes: dict[str, dict[str, tuple[str, int]]] = {}
     for table, column, kind, place, hidden in connection.execute(_COLUMNS):
         shapes.setdefault(table, {})[column] = (kind if not hidden else "hidden", place)
     for name, table in TABLES.items():

@@ -139,14 +139,13 @@ def open_damaged(path: Path) -> sqlite3.Connection:
         if sys.version_info >= (3, 12):
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
         connection.execute("PRAGMA writable_schema = 1")  # else SQLite refuses a truncated file
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
         if not {"chunk", "block", "evaluator"} <= names - impostors(connection):
             raise StoreError(f"{path} is not a graph file: it has none of its tables")
         for name in impostors(connection):  # an empty table hides it
             connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(TABLES[name].columns)})")
         connection.execute("PRAGMA query_only = 1")
-        check_format(version, path)
+        check_format(connection, path)
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(

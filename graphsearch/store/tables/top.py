@@ -166,8 +166,8 @@ class TopTables:
         )
         for key in self._keys(" AND ".join(valid)):
             stored = self._stored(key)
-            if stored and (fault := _fault(stored, read)):
-                yield f"table top_position, row key {key}: {fault}; {_MENDS}"
+            if stored and not _agree(stored, _rendered(stored.position, read)):
+                yield f"table top_position, row key {key}: it, or its moves, differ from its record; {_MENDS}"
         alone = f"SELECT DISTINCT key FROM top_edge WHERE {_ALONE}"  # noqa: S608 (a constant)
         for (key,) in self._connection.execute(alone).fetchall():
             yield f"table top_edge, row key {key}: the table top_position has no such position; {_MENDS}"
@@ -215,29 +215,16 @@ def _rendered(row: Row, read: Read) -> Shown | None:
     return found if found.position["key"] == row["key"] else None
 
 
-def _fault(stored: Shown, read: Read) -> str:
-    """Returns the first difference between the rows of a position and its record, empty if there is none."""
-    found = _rendered(stored.position, read)
-    if found is None:
-        return "the file has no record of its position"
-    if fault := _difference(stored.position, found.position):
-        return fault
-    listed, visited = stored.moves, found.moves
-    if listed.keys() != visited.keys():
-        move = min(listed.keys() ^ visited.keys())
-        return f"top_edge {'lacks' if move in visited else 'has'} {move}, against its record"
-    differences = ((move, _difference(row, visited[move])) for move, row in listed.items())
-    return next((f"{move} in top_edge: {fault}" for move, fault in differences if fault), "")
+def _agree(stored: Shown, found: Shown | None) -> bool:
+    """Returns whether the rows of a position are those of its record; None: it has none."""
+    if found is None or stored.moves.keys() != found.moves.keys():
+        return False
+    pairs = [(row, found.moves[move]) for move, row in stored.moves.items()]
+    pairs.append((stored.position, found.position))
+    return all(_is_same(row[name], value) for row, its in pairs for name, value in its.items())
 
 
-def _difference(row: Row, its: Row) -> str:
-    """Returns the first difference between a row and the one from its record, empty if there is none."""
-    for name, value in its.items():
-        here = row[name]
-        if isinstance(value, float) and isinstance(here, float):
-            same = math.isclose(here, value, rel_tol=0.0, abs_tol=TOLERANCE)
-        else:
-            same = here == value
-        if not same:
-            return f"{name} is {here}, its record says {value}"
-    return ""
+def _is_same(here: object, value: object) -> bool:
+    if isinstance(here, float) and isinstance(value, float):
+        return math.isclose(here, value, rel_tol=0.0, abs_tol=TOLERANCE)
+    return here == value

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import chess
 import chess.polyglot
 import numpy as np
 
 from ..base.deadline import check_time
-from ..base.errors import UnknownPositionError, UnsoundRecordError
+from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
 from ..position.board import (
     board_of,
     check,
@@ -30,9 +30,6 @@ from ..store.segment import passed_over
 from ..store.store import Store
 from ..store.tables.books import book_roots
 from .steps import keys_after
-
-if TYPE_CHECKING:
-    from ..store.reading import Reader as BatchReader
 
 LEAST_AHEAD = 32  # positions that are worth a batch: it begins by loading kernels, for some 50 ms
 
@@ -87,22 +84,19 @@ class RecordSource(Records):
         self._apart = ApartMoves.of(store)
         super().__init__(store.path, self._apart.reader(self._sound))
         self.store = store
-        self._reader: BatchReader | None = None
 
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
         """Reads the records of positions that a query needs soon, in one batch and in kernels.
 
-        A record takes 0.1 ms then, and 1 ms alone. What is not found is left to `read`: every record of a
-        damaged file, and of one that has changed since the query began.
+        A record takes 0.1 ms then, and 1 ms alone. What is not found, and the damage, is left to `read`.
         """
         check_time()
         asked = [(key, board) for key, board in boards.items() if key not in self._known]
         if len(asked) < LEAST_AHEAD:
             return
-        if self._reader is None:
-            self._reader = self.store.reader(threads=1)
-        have, records = self._reader.find(np.array([pack_checked(board) for _, board in asked]))
-        if self._reader.problems or not self._reader.is_at(self.store.catalog.segments):
+        try:
+            have, records = self.store.find(np.array([pack_checked(board) for _, board in asked]))
+        except CorruptRecordError:
             return
         for i, place in enumerate(np.flatnonzero(have).tolist()):
             key, board = asked[place]

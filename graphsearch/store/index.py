@@ -31,7 +31,7 @@ class Sizes:
       waste_from: records; a smaller file is not merged only because it holds superseded versions.
       step_blocks: blocks moved by one step of a merge, which fills one chunk: 50 MB and a tenth of a second.
       scan_blocks: blocks of all segments together that a scan reads at once: some 16,000 records.
-      piece_blocks: blocks that a lookup decodes at once: some 3 MB of records.
+      piece_blocks: blocks that a thread decodes at once for a lookup: some 1.5 MB of records.
       vacuum_pages: pages freed in one transaction: 16 MiB, which some of the file's last pages fill.
     """
 
@@ -41,7 +41,7 @@ class Sizes:
     waste_from: int = 16_384
     step_blocks: int = 1024
     scan_blocks: int = 512
-    piece_blocks: int = 512
+    piece_blocks: int = 256
     vacuum_pages: int = 1024
 
 
@@ -224,11 +224,6 @@ class Index:
         owner = int(self.owners(np.array([block]))[0])
         chunk = self.chunks[owner]
         return chunk_name(self.path, chunk, block + int(self.filter.shifts[owner]) - chunk.first_block)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays and filters."""
-        return sum(int(array.nbytes) for array in self.filter.arrays()) + int(self.filter.sizes.sum())
 
 
 def _offsets(lengths: Sequence[int]) -> Places:

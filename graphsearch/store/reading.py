@@ -24,20 +24,19 @@ from ..position.board_kernel import ROOM
 from .block import SLOTS, Unpacker, extract_stored, fault_message, unsound
 from .block_kernel import PADDING
 from .file import data_version, open_reader, sql_errors
-from .index import SIZES, Catalog, Index, Segment, Sizes
+from .index import SIZES, Catalog, Index, Sizes
 from .index_kernel import FilterArrays, find_blocks, no_filter
 from .ordered_work import shared_out
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
-from .record import NodeRecord, RecordBatch, board_tables, owned, take
+from .record import RecordBatch, board_tables, owned, take
 from .segment import fetch
 from .tables.rows import MAX_BLOCK_BYTES
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
 ALL = 1 << 62  # indexes: a reader keeps those of all chunks
-LEAST_PIECE = 64  # blocks, half a millisecond of work
+THREADS = 2  # that search the blocks of a batch, the caller's included
 MANY = 512  # blocks that are worth more threads
-PIECES_EACH = 2  # per thread, so that all threads end together
 INDEX_ATTEMPTS = 3  # to read index and records of one state while another connection commits
 _BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
 
@@ -78,9 +77,8 @@ def find(
     left: Places = np.arange(len(words))
     while len(left):
         asked, blocks, done = _candidates(index, flat, left, segments)
-        size = min(most, max(LEAST_PIECE, -(-len(blocks) // (PIECES_EACH * threads))))
         several = threads if len(blocks) >= MANY else 1
-        pieces = _fetched(connection, index, asked, blocks, size)
+        pieces = _fetched(connection, index, asked, blocks, most)
         for found in shared_out(pieces, lambda piece: _searched(index, flat, *piece), several):
             is_settled[found.hits] = is_settled[found.misses] = True
             yield found
@@ -158,21 +156,6 @@ def newest(found: Sequence[Found], count: int) -> tuple[NDArray[np.bool_], Recor
     return have, take(RecordBatch.concat([one.records for one in found]), np.argsort(places, kind="stable"))
 
 
-def read_one(connection: sqlite3.Connection, index: Index, words: NDArray[np.uint64]) -> NodeRecord | None:
-    """Returns the newest record of one packed position, `[1, 10]`, or None.
-
-    Raises:
-      CorruptRecordError: if a block that may hold it is damaged.
-      UnsoundRecordError: if its record is unsound.
-    """
-    for found in find(connection, index, words, LEAST_PIECE):
-        if found.damage:
-            raise found.damage[0]
-        if len(found.hits):
-            return found.records.record(0)
-    return None
-
-
 # ------------------------------------------------------------------ a reader with its own connection
 class Reader:
     """Finds the newest records of positions in a file. Use it from one thread at a time, and close it.
@@ -182,11 +165,8 @@ class Reader:
       problems: one line for each damage found and skipped, without duplicates, at most 100.
     """
 
-    _kernels_may_read = True
-    _kernel_reader: KernelReader | None = None
-
-    def __init__(self, path: Path, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
-        self._path, self._threads = path, threads
+    def __init__(self, path: Path, *, sizes: Sizes = SIZES) -> None:
+        self._path = path
         self._owner = os.getpid()
         self.closed = False
         self._version: int | None = None
@@ -194,6 +174,9 @@ class Reader:
         self.problems: list[str] = []
         self._connection = open_reader(path)
         self._catalog = Catalog(self._connection, path, sizes, kept=ALL)
+        self._kernel_reader: KernelReader | None = None
+        with suppress(sqlite3.Error):
+            self._kernel_reader = KernelReader(library, path) if (library := libsqlite()) else None
 
     def close(self) -> None:
         """Closes the connection. A second call does nothing."""
@@ -212,7 +195,8 @@ class Reader:
     @property
     def ram_bytes(self) -> int:
         """Bytes of the index and filters; the keys of blocks are there twice."""
-        return self._index.nbytes + int(self._index.filter.keys.nbytes)
+        arrays = self._index.filter
+        return sum(int(one.nbytes) for one in [*arrays.arrays(), arrays.keys]) + int(arrays.sizes.sum())
 
     def filter(self) -> FilterArrays:
         """Returns the filter of the last committed state, for `index_kernel.may_be_stored`.
@@ -229,14 +213,8 @@ class Reader:
         Raises:
           StoreError: if the file cannot be read.
         """
-        usable = self._kernels_may_read and not self.closed and self._owner == os.getpid()
-        if usable and self._kernel_reader is None:
-            library = libsqlite()
-            with suppress(sqlite3.Error):
-                self._kernel_reader = KernelReader(library, self._path) if library else None
-            self._kernels_may_read = self._kernel_reader is not None
         reader = self._kernel_reader
-        if not usable or reader is None:
+        if reader is None or self.closed or self._owner != os.getpid():
             yield None
             return
         try:
@@ -254,11 +232,6 @@ class Reader:
         with self._state():
             return self._index
 
-    def is_at(self, segments: Sequence[Segment]) -> bool:
-        """Returns whether the last batch was read from the state of the file that has these segments."""
-        chunks = (chunk for segment in segments for chunk in segment.chunks if chunk.gone < chunk.blocks)
-        return self._index.chunks == tuple(chunks)
-
     def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, `[K]`, and the newest records of these, in order.
 
@@ -275,7 +248,7 @@ class Reader:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         with self._state():
             most = self._catalog.sizes.piece_blocks
-            found = list(find(self._connection, self._index, words, most, self._threads))
+            found = list(find(self._connection, self._index, words, most, THREADS))
         for one in found:
             for error in one.damage:
                 self._note(error)

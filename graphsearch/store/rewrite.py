@@ -26,9 +26,10 @@ from . import entries, merging, provenance
 from .block import sound_places
 from .block_kernel import BLOCK
 from .file import file_bytes, sql_errors
+from .index import OnCorrupt
 from .ranking import visits_of
 from .record import RecordBatch, keys_of, take
-from .segment import OnCorrupt, passed_over
+from .segment import passed_over
 from .store import Store
 
 STEP_SECONDS = 3.0  # a killed process loses at most these

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from ..base.errors import CorruptRecordError
 from .block import EncodedChunk, decode_stored, encode_chunk, joined, padded, sound_places
 from .block_kernel import BLOCK
-from .index import SIZES, Catalog, Chunk, ChunkIndex, Segment, bloom_of, chunk_name, signed
+from .index import SIZES, Catalog, Chunk, ChunkIndex, OnCorrupt, Segment, bloom_of, chunk_name, signed
 from .ordered_work import one_ahead
 from .record import RecordBatch, keys_of, newest_in_order, sort_keys, take
 from .tables.rows import MAX_BLOCK_BYTES
@@ -25,7 +26,6 @@ CHUNK_BLOCKS = SIZES.chunk_blocks  # most blocks of a chunk in a sound file
 
 U64s = NDArray[np.uint64]
 Places = NDArray[np.int64]
-OnCorrupt = Callable[[CorruptRecordError], object]
 
 MAX_NOTES = 20  # logged by one process; `store verify` lists all damage
 
@@ -295,7 +295,11 @@ def write_segment(connection: sqlite3.Connection, catalog: Catalog, batches: Seq
     age = max((segment.age for segment in catalog.segments), default=0) + 1
     segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
     assert segment is not None
-    dictionary = dictionary_for(catalog, sum(map(len, batches)))
+    chunks = catalog.segments[0].chunks if catalog.segments else []
+    dictionary = b""
+    if chunks and sum(map(len, batches)) < FEW_RECORDS:
+        with suppress(CorruptRecordError):
+            dictionary = catalog.index(chunks[-1]).dictionary
     write_chunks(connection, catalog, segment, map(in_order, batches), dictionary=dictionary)
 
 
@@ -303,15 +307,6 @@ def in_order(batch: RecordBatch) -> RecordBatch:
     """Returns the records of a batch in segment order, the last one of each position."""
     words = batch.words[::-1]
     return take(batch, len(batch) - 1 - newest_in_order(words, sort_keys(words)))
-
-
-def dictionary_for(catalog: Catalog, records: int) -> bytes:
-    """Returns the dictionaries for a new segment: those of the newest one if it is small, else none."""
-    chunks = catalog.segments[0].chunks if catalog.segments and records < FEW_RECORDS else []
-    try:
-        return catalog.index(chunks[-1]).dictionary if chunks else b""
-    except CorruptRecordError:
-        return b""
 
 
 def write_chunks(

@@ -32,15 +32,14 @@ from .file import (
     real_path,
     sql_errors,
 )
-from .index import KEPT, KEPT_WRITING, SIZES, Catalog, Sizes
+from .index import KEPT, KEPT_WRITING, SIZES, Catalog, OnCorrupt, Sizes
 from .index_kernel import find_stored
 from .ordered_work import in_order, thread_count
 from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinished
-from .reading import Reader, read_one
+from .reading import Reader, find, newest
 from .record import NodeRecord, RecordBatch, keys_of, owned, sort_keys, take
 from .record_kernel import MAX_EVALUATOR, MAX_RUN
 from .segment import (
-    OnCorrupt,
     Portion,
     choose_pivot,
     cursors_from,
@@ -276,8 +275,7 @@ class Store:
         for i, reason in bad:
             words = batch.words[i]
             with suppress(CorruptRecordError):
-                row = words.reshape(1, -1)
-                unknown += read_one(self.connection, self.catalog.around(sort_keys(row)), row) is None
+                unknown += not self.find(words.reshape(1, -1))[0][0]
             key = key_text_of_words(words)
             self._left_out.add(key)
             self._lost[key] = f"{fen_of(unpack(words))} has {reason}"
@@ -309,9 +307,24 @@ class Store:
           UnsoundRecordError: if its record is unsound.
         """
         check_time()
+        _, found = self.find(pack(board).reshape(1, -1))
+        return found.record(0) if len(found) else None
+
+    def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
+        """Returns which packed positions, `[K, 10]`, have a record, and the newest ones of these, in order.
+
+        Raises:
+          CorruptRecordError: if a block that may hold one is damaged.
+          UnsoundRecordError: if a record is unsound.
+        """
         with self.reading() as connection, self.snapshot():
-            words = pack(board).reshape(1, -1)
-            return read_one(connection, self.catalog.around(sort_keys(words)), words)
+            index = self.catalog.around(sort_keys(words))
+            found = []
+            for one in find(connection, index, words, self.catalog.sizes.piece_blocks):
+                if one.damage:
+                    raise one.damage[0]
+                found.append(one)
+            return newest(found, len(words))
 
     def may_hold(self, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Returns which positions the file may hold, `[K]`, by filters alone; about 0.5 % false positives.
@@ -396,14 +409,13 @@ class Store:
             yield portion
             start = portion.following
 
-    def reader(self, *, threads: int = 2) -> Reader:
+    def reader(self) -> Reader:
         """Returns a reader of batches with its own connection, for another thread than the writer's.
 
-        It sees committed data only. Closing the store closes it, too. `threads`: most threads that work on a
-        large batch, the caller's included.
+        It sees committed data only. Closing the store closes it, too.
         """
         self._check_open()
-        reader = Reader(self.path, threads, sizes=self.catalog.sizes)
+        reader = Reader(self.path, sizes=self.catalog.sizes)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 

@@ -55,23 +55,12 @@ def float32(x: float) -> float:
     return float(np.float32(x))
 
 
-def random_board(rng: random.Random, plies: int = 60) -> chess.Board:
-    """Returns a position of a random game."""
-    board = board_of(rng.choice(STARTS))
-    for _ in range(rng.randrange(plies)):
-        moves = list(board.legal_moves)
-        if not moves:
-            break
-        board.push(rng.choice(moves))
-    return _with_clock(board, rng)
-
-
 def _with_clock(board: chess.Board, rng: random.Random) -> chess.Board:
     board.halfmove_clock = min(board.halfmove_clock + rng.choice((0, 0, 0, 70, 120)), 255)
     return board
 
 
-def _boards(rng: random.Random, plies: int = 60) -> Iterator[chess.Board]:
+def boards(rng: random.Random, plies: int = 60) -> Iterator[chess.Board]:
     """Yields positions of random games without end, several of a game; kernels play, which costs little."""
     starts = [pack(board_of(fen)) for fen in STARTS]
     while True:
@@ -138,7 +127,7 @@ def _first(seed: int, count: int) -> list[NodeRecord]:
 def _sequence(seed: int) -> tuple[dict[tuple[int, ...], NodeRecord], Iterator[NodeRecord]]:
     """Returns the records of a seed that were made so far, by identity, and those that follow."""
     rng = random.Random(seed)
-    return {}, (record_of(board, rng) for board in _boards(rng))
+    return {}, (record_of(board, rng) for board in boards(rng))
 
 
 def random_records(seed: int, count: int) -> list[NodeRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -13,22 +14,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError, UnfitRecordError
+from graphsearch.position.board import board_of, pack
 from graphsearch.store import block
 from graphsearch.store.block import Dictionaries, encode_chunk
-from graphsearch.store.record import NodeRecord, RecordBatch
+from graphsearch.store.record import UNPROVEN, Edge, NodeRecord, RecordBatch
+from graphsearch.store.record_kernel import MAX_RUN
 
 from ..support.positions import after_line
 from .records import (
+    FENS,
     BlockFault,
     batch_of,
+    boards,
     decode_chunk,
     extracted,
     plain_blocks,
     random_records,
+    record_of,
     records_of,
 )
 from .sealing import blocks_of, opened, parts_of, seal, with_checksum
-from .strategies import node_records
 from .test_formats import GOLDEN, example
 
 
@@ -69,9 +74,6 @@ def test_the_worked_example_decodes_to_the_documented_record() -> None:
 
 def example_record() -> NodeRecord:
     """Returns the record of the worked example: after 1. e4 and one visit of 1... c5."""
-    from graphsearch.position.board import pack
-    from graphsearch.store.record import UNPROVEN, Edge
-
     words = tuple(int(word) for word in pack(after_line("e4")))
     edges = (Edge(1, 0, 0.25, 300),)
     return NodeRecord(words, -0.125, 250, 1, UNPROVEN, bytes([20] * 19 + [40]), edges, run=300)
@@ -99,6 +101,40 @@ def test_what_is_no_dictionary_is_refused(data: bytes) -> None:
 def same(a: RecordBatch, b: RecordBatch) -> bool:
     """Returns whether two batches are equal to the bit."""
     return all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in RecordBatch.names_)
+
+
+@st.composite
+def node_records(draw: st.DrawFn) -> NodeRecord:
+    """Sound records, their extremes included."""
+    rng = random.Random(draw(st.integers(0, 1 << 32)))
+    board = board_of(draw(st.sampled_from(FENS))) if draw(st.booleans()) else next(boards(rng))
+    record = record_of(board, rng)
+    count = draw(st.integers(0, min(len(record.codes), 5)))
+    edges = tuple(draw(edge_values()) for _ in range(count))
+    v, d = draw(values())
+    return replace(
+        record, v=v, d=d, evaluator=draw(st.integers(0, 255)), run=draw(runs()), edges=edges or record.edges
+    )
+
+
+def runs() -> st.SearchStrategy[int]:
+    """Numbers of runs, of which some come often."""
+    return st.integers(0, 2) | st.integers(0, MAX_RUN) | st.sampled_from((127, 128, 16_383, 16_384, MAX_RUN))
+
+
+@st.composite
+def values(draw: st.DrawFn) -> tuple[float, int]:
+    """Values in [-1, 1] as float32, with draws that fit."""
+    v = draw(st.floats(-1.0, 1.0, width=32))
+    return v, draw(st.integers(0, int(1000 * (1 - abs(v)))))
+
+
+@st.composite
+def edge_values(draw: st.DrawFn) -> Edge:
+    """Visited edges, counts up to the largest u32."""
+    n = draw(st.integers(1, (1 << 32) - 1) | st.integers(1, 3))
+    r = draw(st.just(0) | st.integers(0, n))
+    return Edge(n, r, *((0.0, 0) if n == r else draw(values())))
 
 
 @settings(max_examples=10)

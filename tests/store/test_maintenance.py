@@ -15,7 +15,6 @@ from graphsearch.base.errors import InvalidParameterError, StoreError, StoreLock
 from graphsearch.position.board import fen_of, unpack
 from graphsearch.store.backup import backup
 from graphsearch.store.file import file_bytes
-from graphsearch.store.index import Sizes
 from graphsearch.store.record import NodeRecord, keys_of
 from graphsearch.store.rewrite import Progress, compact
 from graphsearch.store.store import Store
@@ -24,7 +23,7 @@ from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.forks import Fork, Say, needs_fork
-from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held, sized
+from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held
 
 RECORDS = Records(71, 600)
 
@@ -97,22 +96,6 @@ def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
         compact(path)
         assert path.with_name(path.name + "-wal").stat().st_size == 0
         assert contents(reader) == newest()
-
-
-@pytest.mark.parametrize("stop", [1, 5])
-def test_compacting_may_stop_at_any_step(path: Path, stop: int) -> None:
-    calls = iter(range(1, 100))
-
-    def stopping(now: Progress) -> None:
-        assert 0 <= now.done <= now.total
-        if next(calls) == stop:
-            raise Stop
-
-    with pytest.raises(Stop):
-        sized(Sizes(step_blocks=3, vacuum_pages=1), compact, path, stopping)
-    assert verify(path).problems == []
-    compact(path)
-    assert held(path) == newest()
 
 
 def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from graphsearch.position.board import key_of, unpack
-from graphsearch.store import index
 from graphsearch.store.index import Sizes, bloom_of
 from graphsearch.store.index_kernel import find_held
 from graphsearch.store.record import keys_of, sort_keys
@@ -69,18 +68,3 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
         assert sum(found[400:]) < 40
         assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays.arrays())
         assert (len(arrays.segments) - 1, len(arrays.blooms)) == (runs, len(arrays.firsts))
-
-
-def test_a_catalog_keeps_the_indexes_of_the_chunks_used_last(tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph", random_records(71, 400), sizes=Sizes(chunk_blocks=2))
-    with Store.open(path, read_only=True) as store:
-        chunks = store.catalog.segments[0].chunks
-        few = index.Catalog(store.connection, path, kept=3)
-        found = [few.index(chunk) for chunk in chunks]
-        assert [few.index(chunk) is one for chunk, one in zip(chunks, found, strict=True)][:2] == [
-            False,
-            False,
-        ]
-        assert few.index(chunks[-1]) is few.index(chunks[-1])
-        assert len(chunks) > 5
-        assert list(few._indexes) == [chunk.id for chunk in chunks[-3:]]

@@ -57,21 +57,21 @@ def test_a_value_of_one_is_first_unless_the_most_visited_move_is_almost_won(edge
     assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == best
 
 
-def test_a_position_whose_visits_all_went_to_a_proven_move_has_no_leader() -> None:
+@pytest.mark.parametrize(
+    ("edges", "drawn", "best"),
+    [
+        ({"e4": (12000, 0.0), "d4": (0, 0.0)}, 0, "e2e4"),  # all visits went to a proven move
+        ({"a3": (6000, -0.5), "e4": (5000, 0.0), "d4": (10, 1.0)}, 1, "d2d4"),  # a value of one
+    ],
+)
+def test_a_proven_draw_comes_before_what_is_worse_only(edges: Edges, drawn: int, best: str) -> None:
     board = chess.Board()
-    record = node(board, {"e4": (12000, 0.0), "d4": (0, 0.0)})
-    record = replace(record, edges=(replace(record.edges[0], d=DRAWN), record.edges[1]))
-    assert best_move(record, board) == chess.Move.from_uci("e2e4")
-    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == "e2e4"
-
-
-def test_a_value_of_one_comes_before_a_proven_draw() -> None:
-    board = chess.Board()
-    record = node(board, {"a3": (6000, -0.5), "e4": (5000, 0.0), "d4": (10, 1.0)})
-    a3, e4, d4 = record.edges
-    record = replace(record, edges=(a3, replace(e4, d=DRAWN), d4))
-    assert best_move(record, board) == chess.Move.from_uci("d2d4")
-    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == "d2d4"
+    record = node(board, edges)
+    known = list(record.edges)
+    known[drawn] = replace(known[drawn], d=DRAWN)
+    record = replace(record, edges=tuple(known))
+    assert best_move(record, board) == chess.Move.from_uci(best)
+    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == best
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from graphsearch.store.verify import verify
 from .records import IDENTITY, Records, batch_of, changed, contents, identity, lookup, words_of
 
 RECORDS = Records(71, 120)
-SMALL = Sizes(fan_out=3, step_blocks=1, waste_from=150)
+SMALL = Sizes(fan_out=3, step_blocks=1, waste_from=150, chunk_blocks=2, scan_blocks=3)
 
 
 class StoreMachine(RuleBasedStateMachine):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -15,9 +14,9 @@ from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.position.board import pack, unpack
 from graphsearch.store import merging
 from graphsearch.store.file import file_bytes
-from graphsearch.store.index import SIZES, Sizes
+from graphsearch.store.index import Sizes
 from graphsearch.store.info import info
-from graphsearch.store.record import NodeRecord, RecordBatch
+from graphsearch.store.record import RecordBatch
 from graphsearch.store.rewrite import tidy
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -26,31 +25,15 @@ from .records import (
     Records,
     batch_of,
     by_identity,
-    changed,
     contents,
     filled,
     held,
     lookup,
     new_store,
     random_records,
-    words_of,
 )
 
 RECORDS = Records(71, 300)
-
-
-@pytest.mark.parametrize("sizes", [SIZES, Sizes(chunk_blocks=2, scan_blocks=3)], ids=["default", "small"])
-def test_what_is_appended_is_scanned_read_and_looked_up(path: Path, sizes: Sizes) -> None:
-    filled(path, RECORDS, runs=3, sizes=sizes)
-    with Store.open(path, read_only=True, sizes=sizes) as store:
-        assert contents(store) == by_identity(RECORDS)
-        assert store.node_count == len(RECORDS)
-        assert [store.read(unpack(record.words)) for record in RECORDS] == list(RECORDS)
-        found, batch = lookup(store, words_of(RECORDS))
-        assert found.all()
-        assert [batch.record(i) for i in range(len(batch))] == list(RECORDS)
-        assert sizes == SIZES or max(map(len, store.scan())) <= 32 * 5, "batches are bounded"
-    assert verify(path).problems == []
 
 
 def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
@@ -75,32 +58,6 @@ def test_a_key_clash_is_not_served(path: Path) -> None:
     words[0, 9] = one.words[9]
     with Store.open(path) as store:
         assert not lookup(store, words)[0][0]
-
-
-def test_merging_keeps_every_newest_version_and_drops_the_others(path: Path) -> None:
-    rng = random.Random(0)
-    expected: dict[tuple[int, ...], NodeRecord] = {}
-    with new_store(path) as store:
-        for run in range(SIZES.fan_out):
-            part = [changed(record, rng) for record in rng.choices(RECORDS, k=150)]  # some come twice
-            fresh = len(by_identity(part).keys() - expected.keys())
-            expected |= by_identity(part)
-            store.append(batch_of(part), fresh=fresh)
-            assert contents(store) == expected
-            assert not store.merge_step(merging.Rules(blocks=2)) or run == SIZES.fan_out - 1
-    steps, more = 1, True
-    while more:
-        with Store.open(path) as store:  # a merge goes on after closing
-            more = store.merge_step(merging.Rules(blocks=2))
-            assert contents(store) == expected
-            some = next(iter(expected.values()))
-            assert store.read(unpack(some.words)) == some
-        steps += 1
-    assert verify(path).problems == []
-    assert steps > 5, "the merge was done in bounded steps"
-    with Store.open(path) as store:
-        assert store.catalog.records == len(expected) == store.node_count
-        assert len(store.catalog.segments) == 1
 
 
 def test_a_writer_that_reads_nothing_merges_later(path: Path) -> None:
@@ -154,10 +111,6 @@ def test_a_flush_is_all_or_nothing(path: Path) -> None:
 
 def test_a_batch_that_is_refused_or_empty_changes_nothing(path: Path) -> None:
     with new_store(path) as store:
-        good = batch_of(RECORDS[:40])
-        bad = good.replace(d=good.d + np.uint16(1001))
-        store.append(bad, fresh=40)
-        assert "and 39 more" in str(store.left_out_error())
         with pytest.raises(CapacityError, match="1048577 records"):
             store.append(RecordBatch.empty((1 << 20) + 1, 0, 0), fresh=0)
         store.append(RecordBatch.empty(0, 0, 0), fresh=0)

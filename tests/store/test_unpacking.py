@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from threading import Barrier
 
 import numpy as np
 import pytest
@@ -22,7 +20,6 @@ from graphsearch.store.block import (
     Unpacker,
     encode_chunk,
     is_dictionary,
-    own_unpacker,
     padded,
     trained,
 )
@@ -179,25 +176,3 @@ def test_what_stands_behind_a_frame_is_never_content(behind: bytes) -> None:
     codes, columns = frame_of(b"codes"), frame_of(b"columns")
     for block in (block_of((1, 5, 1), codes + behind, columns), block_of((1, 5, 1), codes, columns + behind)):
         assert not unpacked(UNPACKER, b"", block)
-
-
-# ------------------------------------------------------------------ threads
-def test_threads_unpack_at_once_each_with_its_own_context() -> None:
-    dictionary, blocks, plain = chunk()
-    threads = 4
-    together = Barrier(threads)
-
-    def unpack_often(_: int) -> tuple[int, bool]:
-        unpacker = own_unpacker()
-        together.wait()
-        sound = all(
-            unpacked(unpacker, dictionary, block) == its
-            for _ in range(15)
-            for block, its in zip(blocks, plain, strict=True)
-        )
-        return unpacker.workshop.context, sound
-
-    with ThreadPoolExecutor(threads) as pool:
-        results = list(pool.map(unpack_often, range(threads)))
-    assert all(sound for _, sound in results)
-    assert len({context for context, _ in results}) == threads

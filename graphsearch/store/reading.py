@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,20 @@ FileArrays = tuple[FilterArrays, ReaderArrays]
 
 
 # ------------------------------------------------------------------ positions in one state of a file
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
+    """The result of looking for positions.
+
+    Attributes:
+      have: `[K]` which have a sound record. records: their newest records, in order.
+      damage: the error of each damaged block that may hold one, and of each unsound record.
+    """
+
+    have: NDArray[np.bool_]
+    records: RecordBatch
+    damage: list[CorruptRecordError]
+
+
+class _Piece(NamedTuple):
     """The result of searching some blocks.
 
     Attributes:
@@ -63,8 +75,8 @@ class Found:
 
 def find(
     connection: sqlite3.Connection, index: Index, words: NDArray[np.uint64], most: int, threads: int = 1
-) -> Iterator[Found]:
-    """Yields the newest records of some positions, in any order; compares whole positions, not only keys.
+) -> Found:
+    """Returns the newest records of some positions; compares whole positions, not only keys.
 
     Args:
       connection: in the state of the file that the index belongs to.
@@ -75,15 +87,21 @@ def find(
     segments = np.zeros(len(words), np.int64)  # where to look next
     is_settled = np.zeros(len(words), bool)
     left: Places = np.arange(len(words))
+    found: list[_Piece] = []
     while len(left):
         asked, blocks, done = _candidates(index, flat, left, segments)
         several = threads if len(blocks) >= MANY else 1
         pieces = _fetched(connection, index, asked, blocks, most)
-        for found in shared_out(pieces, lambda piece: _searched(index, flat, *piece), several):
-            is_settled[found.hits] = is_settled[found.misses] = True
-            yield found
+        for one in shared_out(pieces, lambda piece: _searched(index, flat, *piece), several):
+            is_settled[one.hits] = is_settled[one.misses] = True
+            found.append(one)
         wanted = ~is_settled & (segments < len(index.filter.segments) - 1)
         left = left[wanted[left] | (np.arange(len(left)) >= done)]
+    places = np.concatenate([*(one.hits for one in found), np.zeros(0, np.int64)])
+    have = np.zeros(len(words), bool)
+    have[places] = True
+    records = take(RecordBatch.concat([one.records for one in found]), np.argsort(places, kind="stable"))
+    return Found(have, records, [error for one in found for error in one.damage])
 
 
 def _candidates(
@@ -123,7 +141,7 @@ def _searched(
     blocks: Places,
     data: NDArray[np.uint8],
     ends: Places,
-) -> Found:
+) -> _Piece:
     """Returns the result of searching fetched blocks; runs on any thread.
 
     Args:
@@ -145,15 +163,7 @@ def _searched(
             lost.append(found[i : i + 1])
         good = np.setdiff1d(np.arange(len(found)), [i for i, _ in bad])
         records, found = take(records, good), found[good]
-    return Found(records, found, np.concatenate([*lost, np.zeros(0, np.int64)]), damage)
-
-
-def newest(found: Sequence[Found], count: int) -> tuple[NDArray[np.bool_], RecordBatch]:
-    """Returns which of `count` positions have a record, and their records in order."""
-    places = np.concatenate([*(one.hits for one in found), np.zeros(0, np.int64)])
-    have = np.zeros(count, bool)
-    have[places] = True
-    return have, take(RecordBatch.concat([one.records for one in found]), np.argsort(places, kind="stable"))
+    return _Piece(records, found, np.concatenate([*lost, np.zeros(0, np.int64)]), damage)
 
 
 # ------------------------------------------------------------------ a reader with its own connection
@@ -248,11 +258,10 @@ class Reader:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         with self._state():
             most = self._catalog.sizes.piece_blocks
-            found = list(find(self._connection, self._index, words, most, THREADS))
-        for one in found:
-            for error in one.damage:
-                self._note(error)
-        return newest(found, len(words))
+            found = find(self._connection, self._index, words, most, THREADS)
+        for error in found.damage:
+            self._note(error)
+        return found.have, found.records
 
     def _note(self, error: CorruptRecordError) -> None:
         line = str(error)

@@ -36,7 +36,7 @@ from .index import KEPT, KEPT_WRITING, SIZES, Catalog, OnCorrupt, Sizes
 from .index_kernel import find_stored
 from .ordered_work import in_order, thread_count
 from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinished
-from .reading import Reader, find, newest
+from .reading import Reader, find
 from .record import NodeRecord, RecordBatch, keys_of, owned, sort_keys, take
 from .record_kernel import MAX_EVALUATOR, MAX_RUN
 from .segment import (
@@ -319,12 +319,10 @@ class Store:
         """
         with self.reading() as connection, self.snapshot():
             index = self.catalog.around(sort_keys(words))
-            found = []
-            for one in find(connection, index, words, self.catalog.sizes.piece_blocks):
-                if one.damage:
-                    raise one.damage[0]
-                found.append(one)
-            return newest(found, len(words))
+            found = find(connection, index, words, self.catalog.sizes.piece_blocks)
+            if found.damage:
+                raise found.damage[0]
+            return found.have, found.records
 
     def may_hold(self, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Returns which positions the file may hold, `[K]`, by filters alone; about 0.5 % false positives.

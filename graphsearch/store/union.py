@@ -47,7 +47,7 @@ from ..base.errors import CorruptRecordError, StoreError, UnfinishedError, Unsou
 from ..position.board import fen_of, unpack
 from . import entries, provenance
 from .file import sql_errors
-from .reading import find, newest
+from .reading import find
 from .record import RecordBatch, sort_keys
 from .record_kernel import MAX_RUN
 from .rewrite import rewrite
@@ -740,9 +740,9 @@ def add_records(store: Store, batch: RecordBatch) -> None:
     """
     words, counts = batch.words, RecordCounts()
     index = store.catalog.around(sort_keys(words))
-    found = list(find(store.connection, index, words, store.catalog.sizes.piece_blocks))
-    for error in (error for one in found for error in one.damage):
+    found = find(store.connection, index, words, store.catalog.sizes.piece_blocks)
+    for error in found.damage:
         if not isinstance(error, UnsoundRecordError):
             raise error
-    united = counts.unite(newest(found, len(batch))[1], batch, store.evaluator_number)
+    united = counts.unite(found.records, batch, store.evaluator_number)
     store.append(united, fresh=counts.fresh)

@@ -17,17 +17,14 @@ Weights = dict[str, Any]
 ACTIVATIONS: dict[str, Any] = {
     "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
     "relu": lambda x: np.maximum(x, 0),
-    "none": lambda x: x,
-    "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1)),
-    "swish": lambda x: x / (1 + np.exp(-x)),
-    "relu_2": lambda x: np.maximum(x, 0) ** 2,
 }
 
 
 class Definition:
-    """The answers of a network; `policy_head` and `value_head` are names of its messages, "" for its own."""
+    """The answers of a network whose layers all have its usual activation.
+
+    `policy_head` and `value_head` are names of its messages, "" for its own.
+    """
 
     def __init__(self, network: RandomNetwork, *, policy_head: str = "", value_head: str = "") -> None:
         self.shape, self.w = network.shape, network.weights
@@ -36,9 +33,6 @@ class Definition:
         self.value = self.w["value_heads"][value_head] if value_head else self.w
         self.attention = self.shape.body != "residual"
         self.active = ACTIVATIONS[self.shape.activation]
-        named = {"default": self.shape.activation}
-        self.ffn = ACTIVATIONS[named.get(self.shape.ffn_activation, self.shape.ffn_activation)]
-        self.smolgen = ACTIVATIONS[named.get(self.shape.smolgen_activation, self.shape.smolgen_activation)]
 
     def answer(self, planes: Floats) -> tuple[Floats, Floats]:
         """Returns logits `[B, 1858]`, and WDL `[B, 3]` or Q `[B, 1]`."""
@@ -85,14 +79,12 @@ class Definition:
         rows = rows * w["ip_mult_gate"].reshape(width, 64).T + w["ip_add_gate"].reshape(width, 64).T
         alpha = (2 * len(w["encoder"])) ** -0.25
         if dense:
-            rows = norm(rows + alpha * self.feed(w["ip_emb_ffn"], rows, self.ffn), w, "ip_emb_ffn_ln", 1e-3)
+            rows = norm(rows + alpha * self.feed(w["ip_emb_ffn"], rows), w, "ip_emb_ffn_ln", 1e-3)
         for encoder in w["encoder"]:
-            rows = self.encoder(encoder, rows, w["headcount"], alpha, 1e-3 if dense else 1e-6, self.ffn)
+            rows = self.encoder(encoder, rows, w["headcount"], alpha, 1e-3 if dense else 1e-6)
         return rows
 
-    def encoder(
-        self, encoder: Weights, rows: Floats, heads: int, alpha: float, epsilon: float, ffn: Any
-    ) -> Floats:
+    def encoder(self, encoder: Weights, rows: Floats, heads: int, alpha: float, epsilon: float) -> Floats:
         attention = encoder["mha"]
         parts = [self.dense(attention, part, rows) for part in "qkv"]
         q, k, v = (np.stack(np.split(part, heads, axis=2), axis=1) for part in parts)  # [B, heads, 64, depth]
@@ -102,17 +94,17 @@ class Definition:
         taken = np.einsum("bhij,bhjd->bhid", softmax(scores), v)
         taken = np.concatenate([taken[:, head] for head in range(heads)], axis=2)
         rows = norm(rows + alpha * self.dense(attention, "dense", taken), encoder, "ln1", epsilon)
-        return norm(rows + alpha * self.feed(encoder["ffn"], rows, ffn), encoder, "ln2", epsilon)
+        return norm(rows + alpha * self.feed(encoder["ffn"], rows), encoder, "ln2", epsilon)
 
     def generated(self, smolgen: Weights, rows: Floats, heads: int) -> Floats:
         flow = (rows @ smolgen["compress"].T).reshape(len(rows), -1)
         for i in "12":
-            flow = norm(self.smolgen(self.dense(smolgen, f"dense{i}", flow)), smolgen, f"ln{i}", 1e-3)
+            flow = norm(self.active(self.dense(smolgen, f"dense{i}", flow)), smolgen, f"ln{i}", 1e-3)
         by_head = np.stack(np.split(flow, heads, axis=1), axis=1)
         return np.asarray((by_head @ self.w["smolgen_w"].T).reshape(len(rows), heads, 64, 64))
 
-    def feed(self, feed: Weights, rows: Floats, activation: Any) -> Floats:
-        return self.dense(feed, "dense2", activation(self.dense(feed, "dense1", rows)))
+    def feed(self, feed: Weights, rows: Floats) -> Floats:
+        return self.dense(feed, "dense2", self.active(self.dense(feed, "dense1", rows)))
 
     @staticmethod
     def dense(parent: Weights, name: str, rows: Floats) -> Floats:
@@ -120,11 +112,9 @@ class Definition:
 
     def logits(self, rows: Floats) -> Floats:
         head = self.policy
-        active = self.active if self.attention else ACTIVATIONS["selu"]
-        ffn = self.ffn if self.attention else ACTIVATIONS["selu"]
-        rows = active(self.dense(head, "ip_pol", rows))
+        rows = self.active(self.dense(head, "ip_pol", rows))
         for encoder in head.get("pol_encoder", []):
-            rows = self.encoder(encoder, rows, head["pol_headcount"], 1.0, 1e-6, ffn)
+            rows = self.encoder(encoder, rows, head["pol_headcount"], 1.0, 1e-6)
         query, key = self.dense(head, "ip2_pol", rows), self.dense(head, "ip3_pol", rows)
         pairs = np.einsum("bid,bjd->bij", query, key) / np.sqrt(query.shape[2])
         pieces = key @ head["ip4_pol_w"].T  # of to-squares: queen, rook, bishop, any

@@ -13,11 +13,10 @@ import chess
 from graphsearch import Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.graph.graph import Graph
-from graphsearch.position.board import FREE_CLOCK, board_of, fen_of
+from graphsearch.position.board import FREE_CLOCK, board_of, fen_of, key_of, legal_moves, terminal_kind
 from graphsearch.store.ranking import node_mean
 from graphsearch.store.record import NodeRecord, RecordBatch
 from tests.store.records import faults_of
-from tests.support.positions import key_of, legal_moves, terminal_kind
 
 from .reference import HashEvaluator
 

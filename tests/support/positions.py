@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
 
 import chess
-import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.position import board as positions
-from graphsearch.position.board import POSITION_WORDS, chess960_start, pack
+from graphsearch.position.board import POSITION_WORDS, chess960_start, legal_moves, pack
 from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, list_all, make_steps
 from graphsearch.position.tables import load_tables
 
@@ -96,7 +92,7 @@ def after_line(line: str, fen: str = chess.STARTING_FEN) -> chess.Board:
 def after_each_move(board: chess.Board) -> list[chess.Board]:
     """Returns the positions after each legal move, in canonical order, without their games."""
     found = []
-    for move in positions.legal_moves(board):
+    for move in legal_moves(board):
         child = board.copy(stack=False)
         child.push(move)
         found.append(child)
@@ -111,63 +107,12 @@ def played(fen: str, moves: list[str]) -> chess.Board:
     return board
 
 
-# ------------------------------------------------------------------ answers of python-chess, kept
-MOST = 1 << 14  # positions that are remembered
-
-_T = TypeVar("_T")
-
-
-def _remembered(function: Callable[[chess.Board], _T]) -> Callable[[chess.Board], _T]:
-    """Returns a function that is called once for each position, whatever its clock."""
-    known: dict[object, _T] = {}
-
-    def remembering(board: chess.Board) -> _T:
-        men = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
-        state = (board.turn, board.castling_rights, board.ep_square, board.chess960)
-        key = (men, board.occupied_co[chess.WHITE], state)
-        if key not in known:
-            if len(known) == MOST:
-                known.clear()
-            known[key] = function(board)
-        return known[key]
-
-    return remembering
-
-
-@_remembered
-def epd_of(board: chess.Board) -> str:
-    return board.epd()
-
-
-@_remembered
-def _hash_of(board: chess.Board) -> int:
-    return chess.polyglot.zobrist_hash(board)
-
-
-def key_of(board: chess.Board) -> int:
-    """Returns the key of a position, as `graphsearch.position.board.key_of` does."""
-    return _hash_of(board) ^ positions.clock_term(min(board.halfmove_clock, positions.MAX_CLOCK))
-
-
-@_remembered
-def legal_moves(board: chess.Board) -> tuple[chess.Move, ...]:
-    return tuple(positions.legal_moves(board))
-
-
-@_remembered
-def terminal_kind(board: chess.Board) -> int:
-    """Returns how a game ends in a position, whatever the path there; NOT_TERMINAL if it goes on."""
-    return positions.terminal_kind(board)
-
-
-@_remembered
 def mate_in_one(board: chess.Board) -> int | None:
     """Returns the place of the first legal move that mates."""
-    return next((i for i, move in enumerate(legal_moves(board)) if _mates(board, move)), None)
-
-
-def _mates(board: chess.Board, move: chess.Move) -> bool:
-    board.push(move)
-    mated = board.is_checkmate()
-    board.pop()
-    return mated
+    for place, move in enumerate(legal_moves(board)):
+        board.push(move)
+        mated = board.is_checkmate()
+        board.pop()
+        if mated:
+            return place
+    return None

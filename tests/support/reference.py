@@ -22,7 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, STALEMATE, unpack
+from graphsearch.position.board import (
+    CLOCK_DRAW,
+    DEAD,
+    NOT_TERMINAL,
+    STALEMATE,
+    key_of,
+    legal_moves,
+    terminal_kind,
+    unpack,
+)
 from graphsearch.search.params import SearchParams
 from graphsearch.store.bounds_kernel import (
     DRAWN,
@@ -36,7 +45,7 @@ from graphsearch.store.bounds_kernel import (
 )
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.record import prior_code, prior_order
-from tests.support.positions import epd_of, key_of, legal_moves, mate_in_one, terminal_kind
+from tests.support.positions import mate_in_one
 
 
 class HashEvaluator(Evaluator):
@@ -210,7 +219,7 @@ class ReferenceSearch:
         seen: set[str] = set()
         end: Node | None = None
         while True:
-            epd, key = epd_of(board), key_of(board)
+            epd, key = board.epd(), key_of(board)
             if path and (epd in seen or self._drawn(board)):
                 break
             seen.add(epd)

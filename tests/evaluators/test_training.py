@@ -9,24 +9,41 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import chess
 import numpy as np
 import pytest
 
+from graphsearch.evaluators.builtin.evaluation_kernel import MOST_FEATURES
 from graphsearch.evaluators.builtin.evaluator import read_networks
 from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES
 from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.nnue.evaluation_kernel import area_words
 from graphsearch.evaluators.nnue.file import ARCHITECTURES
+from graphsearch.evaluators.nnue.layout import WIDTH
 from graphsearch.evaluators.protocol import PositionBatch
-from graphsearch.position.board import unpack
+from graphsearch.evaluators.quiescence_kernel import STACK_WORDS
+from graphsearch.jit.pointers import ptr
+from graphsearch.position.board import encode_move, pack, unpack
 from graphsearch.position.tables import load_tables
+from tests.evaluators import test_networks as plain
 from tests.support.nnue import MadeUp
+from tests.support.nnue_kernel import scores
 from tests.support.plain import in_plain_python
-
-if TYPE_CHECKING:  # it imports the compiler, and every process of tests reads this file
-    from tools.training.dealing import Dealer
+from tools.training import games_kernel
+from tools.training.__main__ import main
+from tools.training.dealing import Dealer, sharpened, starts, with_starts
+from tools.training.games_kernel import (
+    LABEL,
+    LEAST_MEMBERS,
+    MOST_MEMBERS,
+    MOST_SCORE,
+    SIGN,
+    LessonArrays,
+    describe_moves,
+)
+from tools.training.networks import State, rounded, unrounded
 
 needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 
@@ -40,19 +57,14 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def dealer(teacher: str) -> Dealer:
     """Returns a dealer of two games, whose lessons are the games' own positions."""
-    from tools.training import dealing, games_kernel
-
     vars(games_kernel)["ENDED_DECIDED"] = vars(games_kernel)["ENDED_FEW"] = 0.0
     evaluator: Any = create(teacher)
-    return dealing.Dealer(evaluator.weights, dealing.starts(2, 7, ()), 2, 1.0)
+    return Dealer(evaluator.weights, starts(2, 7, ()), 2, 1.0)
 
 
 # ------------------------------------------------------------------ deals
 def dealt(teacher: str) -> dict[str, Any]:
     """Returns what tests ask of dealt groups and lessons."""
-    from tools.training import games_kernel
-    from tools.training.games_kernel import LABEL, SIGN
-
     vars(games_kernel)["OFF"] = 0.0
     some = dealer(teacher)
     groups, lessons = some.deal(1)
@@ -77,12 +89,6 @@ def dealt(teacher: str) -> dict[str, Any]:
 
 def static_labels(weights: Any, words: Any) -> list[int]:
     """Returns what a network says of positions without a search, in 1/361 of a pawn."""
-    from graphsearch.evaluators.nnue.evaluation_kernel import area_words
-    from graphsearch.evaluators.nnue.layout import WIDTH
-    from graphsearch.evaluators.quiescence_kernel import STACK_WORDS
-    from tests.support.nnue_kernel import scores
-    from tools.training.games_kernel import MOST_SCORE
-
     scratch = np.zeros(STACK_WORDS + area_words(int(weights[WIDTH])), np.uint64)
     window, out = np.zeros(2, np.int64), np.zeros(len(words), np.int64)
     scores(load_tables(), weights, words.reshape(-1).copy(), window, out, scratch)
@@ -94,15 +100,11 @@ def views(features: Any) -> list[list[int]]:
 
 
 def expected_views(words: Any) -> list[list[int]]:
-    from tests.evaluators.test_networks import features
-
     boards = [unpack([*position[:9].tolist(), 0]) for position in words]
-    return [sorted(features(board, side)) for board in boards for side in (board.turn, not board.turn)]
+    return [sorted(plain.features(board, side)) for board in boards for side in (board.turn, not board.turn)]
 
 
 def test_members_of_groups_are_quiet_and_lessons_have_the_priors_of_the_teacher(teacher: str) -> None:
-    from tools.training.games_kernel import LEAST_MEMBERS, MOST_MEMBERS
-
     found = in_plain_python(dealt, teacher)
     assert all(LEAST_MEMBERS <= size <= MOST_MEMBERS for size in found["sizes"])
     assert found["in order"]
@@ -115,8 +117,6 @@ def test_members_of_groups_are_quiet_and_lessons_have_the_priors_of_the_teacher(
 
 
 def test_games_begin_from_legal_positions_of_all_kinds(tmp_path: Path) -> None:
-    from tools.training.dealing import starts, with_starts
-
     found = starts(60, 2, [[chess.Move.from_uci("e2e4")]])
     boards = [unpack(words.tolist()) for words in found.words]
     assert all(board.is_valid() and any(board.legal_moves) for board in boards)
@@ -130,9 +130,6 @@ def test_games_begin_from_legal_positions_of_all_kinds(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ networks
 def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) -> None:
-    from tools.training.__main__ import main
-    from tools.training.networks import State, rounded
-
     state, file, again = (tmp_path / name for name in ("state.npz", "networks.bin", "again.bin"))
     made = State.new((64, 64), seed=3).networks
     networks = rounded(made["value"], made["policy"], {"stages": [{"name": "value"}]})
@@ -150,10 +147,7 @@ def answers() -> dict[str, Any]:
     """Returns scores and logits of positions by JAX, and those by NumPy."""
     import jax.numpy as jnp
 
-    from tests.evaluators import test_networks as plain
-    from tools.training import games_kernel as kernel
     from tools.training import learning
-    from tools.training.networks import unrounded
 
     networks = unrounded(plain.NETWORKS)
     boards = plain.boards_of_games()[:8]
@@ -166,7 +160,7 @@ def answers() -> dict[str, Any]:
         logits = dict(list(plain.expected_logits(board).items())[:5])
         active = learning.hidden(networks["policy"].rows, networks["policy"].bias, own[None])
         for move, logit in logits.items():
-            described = describe(kernel, board, move)
+            described = describe(board, move)
             found.append(float(learning.logits(networks["policy"], active, *described)[0, 0]))
             expected.append(logit)
     wanted = [plain.expected_value(board) for board in boards]
@@ -180,17 +174,11 @@ def padded(features: list[int]) -> list[int]:
     return [*features, *range(FEATURES + len(features), FEATURES + 64)]
 
 
-def describe(kernel: Any, board: chess.Board, move: chess.Move) -> list[Any]:
+def describe(board: chess.Board, move: chess.Move) -> list[Any]:
     """Returns the place, the goal and the class of a move, `[1, 1]` each."""
-    from graphsearch.evaluators.builtin.evaluation_kernel import MOST_FEATURES
-    from graphsearch.jit.pointers import ptr
-    from graphsearch.position.board import encode_move, pack
-
     words, moves = np.array(pack(board), np.uint64), np.array([encode_move(move)], np.uint16)
     out = [np.zeros(1, np.uint16) for _ in range(3)]
-    kernel.describe_moves(
-        ptr(load_tables(), 0), ptr(words, 0), moves, np.zeros(MOST_FEATURES, np.int64), *out
-    )
+    describe_moves(ptr(load_tables(), 0), ptr(words, 0), moves, np.zeros(MOST_FEATURES, np.int64), *out)
     return [array[None] for array in out]
 
 
@@ -203,9 +191,6 @@ def test_jax_computes_what_the_arrays_say() -> None:
 def learned(teacher: str, state: str) -> list[list[float]]:
     """Teaches both networks by a few steps; returns the losses before and after of what they learn."""
     from tools.training import distil, learning
-    from tools.training.dealing import sharpened
-    from tools.training.games_kernel import LessonArrays
-    from tools.training.networks import State
 
     vars(distil).update(LEAST=2, BATCH={"value": 2, "policy": 2}, AT_ONCE={"value": 4, "policy": 4})
     vars(distil).update(ROOM={"value": 2, "policy": 2}, TIMES={"value": 1e9, "policy": 1e9})
@@ -230,8 +215,6 @@ def learned(teacher: str, state: str) -> list[list[float]]:
 
 @needs_jax
 def test_both_networks_learn_and_can_be_packed(teacher: str, tmp_path: Path) -> None:
-    from tools.training.__main__ import main
-
     state, out = tmp_path / "state.npz", tmp_path / "networks.bin"
     for before, after in in_plain_python(learned, teacher, str(state)):
         assert after < 0.9 * before
@@ -240,8 +223,6 @@ def test_both_networks_learn_and_can_be_packed(teacher: str, tmp_path: Path) -> 
 
 
 def test_an_evaluator_is_judged_by_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tools.training.__main__ import main
-
     boards = [chess.Board(), chess.Board("4k3/8/8/8/8/8/3PP3/4K3 w - - 0 1")]
     with (path := tmp_path / "reference.jsonl").open("w", encoding="utf-8") as file:
         for number, board in enumerate(boards):

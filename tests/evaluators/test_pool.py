@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -39,7 +40,6 @@ from ..support.pools import (
     searched,
     until,
 )
-from ..support.ray_clusters import shut_down
 from ..support.reference import HashEvaluator
 
 BATCH = PositionBatch.from_boards(games(200))
@@ -322,7 +322,10 @@ def nodes() -> Iterator[Any]:
         )
         found.add_node(**NODE)
         yield found
-        shut_down(found)
+        found.shutdown()
+        with warnings.catch_warnings():  # Python would warn of processes that Ray does not wait for
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 @pytest.fixture

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from graphsearch.workers import process as workers
-
 if TYPE_CHECKING:
     from ..conftest import Outcome
 
@@ -124,14 +122,3 @@ class Command(Fork):
                 stream.seek(0)
                 texts.append(stream.read())
         return Outcome(self.status, *texts)
-
-
-@pytest.fixture
-def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forks worker processes from the tests' process, which has imported and loaded what they need.
-
-    Like a worker, a fork keeps open what its parent has open: where one must notice that its parent ends,
-    it is started as the program starts it.
-    """
-    if hasattr(os, "fork"):
-        monkeypatch.setattr(workers, "get_context", lambda _: multiprocessing.get_context("fork"))

@@ -18,7 +18,6 @@ from graphsearch.workers.executor import WorkerLostError, Workers
 from graphsearch.workers.process import Child, Handlers, Pipe
 
 from ..conftest import ROOT
-from ..support.forks import forked_workers as forked_workers
 from ..support.pools import is_alive, until
 
 
@@ -134,9 +133,7 @@ def echo(pipe: Pipe) -> None:
 
 
 @pytest.mark.parametrize("ending", ["leave", "kill"])
-def test_a_child_is_heard_and_answered_until_it_ends(ending: str, request: pytest.FixtureRequest) -> None:
-    if ending == "kill":
-        request.getfixturevalue("forked_workers")
+def test_a_child_is_heard_and_answered_until_it_ends(ending: str) -> None:
     heard: list[object] = []
     ends: list[str] = []
 

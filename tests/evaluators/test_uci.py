@@ -31,7 +31,7 @@ from graphsearch.evaluators.uci.scores import Score, cp_wdl, policy_q
 from graphsearch.position.board import board_of
 from graphsearch.store.verify import verify
 
-from ..conftest import Cli, finish, start
+from ..conftest import finish, start
 from ..support.engines import cp_of, fake_engine, sent, stockfish
 from ..support.pools import in_the_middle, is_alive, until
 
@@ -497,22 +497,6 @@ def go(board, words, k):
     with Graph.open(file, evaluator=evaluator) as graph:
         assert analyze(graph, chess.Board(), Limits(visits=20), params).visits >= node.visits + 20
     assert verify(file).ok
-
-
-def test_the_command_line_passes_options_to_the_engine_and_the_rest_to_the_search(
-    tmp_path: Path, cli: Cli
-) -> None:
-    path = fake_engine(tmp_path)
-    common = ["--evaluator", f"uci:{path}", "--evaluator-option", "style=solid"]
-    common += ["--evaluator-option", "Nodes=7"]
-    wdl = cli("evaluate", "startpos", *common, "--json").json["wdl"]
-    assert wdl == pytest.approx(cp_wdl(cp_of(chess.Board())), abs=1e-6)
-    assert "go nodes 7" in sent(path)
-    params = ("--param", "CPuct=2", "--param", "MinibatchSize=4")
-    assert cli("analyze", "startpos", "--visits", 8, *common, *params, "--json").json["new_visits"] == 8
-    wrong = cli("evaluate", "startpos", "--evaluator", f"uci:{path}", "--evaluator-option", "Contempt=1")
-    assert "Book Lines" in wrong.ends(2).err.replace("\n", " ")
-    cli("evaluate", "startpos", "--evaluator", "uci:no-such-engine").ends(2)
 
 
 def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:

@@ -181,15 +181,6 @@ def test_every_position_is_counted_once_for_what_it_is(engine: AlphaBeta) -> Non
         assert k.cached <= k.leaves
 
 
-def test_a_node_limit_ends_a_search_with_what_is_finished(engine: AlphaBeta) -> None:
-    result = engine.search(chess.Board(ITALIAN), 12, node_limit=50_000)
-    assert not result.complete
-    assert 50_000 <= result.counts.nodes < 50_000 + 1000
-    whole = engine.search(chess.Board(ITALIAN), 4)
-    assert whole.complete
-    assert whole.value == AlphaBeta(EntryTable(1 << 20)).search(chess.Board(ITALIAN), 4).value
-
-
 def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.solvers.alphabeta.search.SLICE_NODES", 20_000)
     seen: list[int] = []

@@ -112,10 +112,7 @@ def state_of(board: chess.Board) -> dict[str, Any]:
     """Returns the board: the line to a position, its legal moves, check, and the end of the game."""
     king = board.king(board.turn)
     return {
-        "root": fen_of(board.root()),
         "line": list(_line(board)),
-        "turn": "w" if board.turn else "b",
-        "ply": board.ply(),
         "check": chess.square_name(king) if king is not None and board.is_check() else None,
         "over": _over(board),
         "legal": [{"move": move.uci(), "san": board.san(move)} for move in board.legal_moves],
@@ -125,12 +122,7 @@ def state_of(board: chess.Board) -> dict[str, Any]:
 def _line(board: chess.Board) -> Iterator[dict[str, Any]]:
     walk = board.root()
     for move in board.move_stack:
-        yield {
-            "move": move.uci(),
-            "san": walk.san(move),
-            "number": walk.fullmove_number,
-            "turn": "w" if walk.turn else "b",
-        }
+        yield {"move": move.uci(), "san": walk.san(move), "turn": "w" if walk.turn else "b"}
         walk.push(move)
 
 
@@ -251,7 +243,7 @@ Quality = Annotated[float, Field(ge=-1, le=1)]
 
 # ---------------------------------------------------------------- requests
 class BookWanted(Wanted):
-    """A book, or all."""
+    """A book; none: the graph."""
 
     book: Name | None = None
 
@@ -284,13 +276,6 @@ class NoveltiesWanted(GivenPosition, BookWanted):
     move_visits: Count = _RULES.move_visits
     loss: Ply = _RULES.loss
     top: PlayedRows = 20
-
-
-class PlayersWanted(Wanted):
-    """Players by name."""
-
-    name: Name = ""
-    top: PlayedRows = 50
 
 
 class PrepareWanted(BookWanted):
@@ -360,12 +345,10 @@ def _file(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
     }
 
 
-def _books(served: ServedFile, wanted: BookWanted) -> dict[str, Any]:
+def _books(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
     try:
-        found = status(served.path, wanted.book)
+        found = status(served.path)
     except GraphSearchError as error:
-        if wanted.book:
-            raise
         return {"books": [], "note": str(error)}
     with Store.open(served.path, read_only=True) as store:
         texts = {row.name: row.config for row in books(store)}
@@ -373,18 +356,15 @@ def _books(served: ServedFile, wanted: BookWanted) -> dict[str, Any]:
 
 
 def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
+    pieces = read_pieces(wanted.pieces) if wanted.pieces else ()
+    filters = Filters(pieces=pieces, **wanted.model_dump(exclude={"limit", "pieces"}))
     rows, complete = [], True
     try:
-        for found in find(served.path, _filters(wanted), limit=wanted.limit, on_progress=_look_at_clock):
+        for found in find(served.path, filters, limit=wanted.limit, on_progress=_look_at_clock):
             rows.append(found.as_row())
     except StatementLimitError:
         complete = False
-    return {"positions": _with_ways(served, rows), "complete": complete, "limit": wanted.limit}
-
-
-def _filters(wanted: FindWanted) -> Filters:
-    pieces = read_pieces(wanted.pieces) if wanted.pieces else ()
-    return Filters(pieces=pieces, **wanted.model_dump(exclude={"limit", "pieces"}))
+    return {"positions": _with_ways(served, rows), "complete": complete}
 
 
 def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:
@@ -451,10 +431,10 @@ ROUTES = [
     get("/api/history", GivenPosition, lambda served, it: history(served.path, it.board())),
     post("/api/read", Text, _read, writes=False),
     get("/api/file", Nothing, _file),
-    get("/api/books", BookWanted, _books),
+    get("/api/books", Nothing, _books),
     get("/api/why", WhyWanted, lambda served, it: why(served.path, it.board(), it.book)),
     get("/api/novelties", NoveltiesWanted, _novelties),
-    get("/api/players", PlayersWanted, lambda served, it: players(served.path, it.name, top=it.top)),
+    get("/api/players", Nothing, lambda served, _: players(served.path, top=50)),
     get("/api/prepare", PrepareWanted, _prepare),
     get("/api/find", FindWanted, _find),
     get("/api/game-list", GameListWanted, _list),

@@ -33,19 +33,14 @@ function unreachable(error) {
 
 const queryOf = (given) => new URLSearchParams(Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== ""));
 
-export async function ask(path, given = {}, signal = undefined) {
-  const patience = AbortSignal.timeout(PATIENCE_MS);
-  return answered(await fetch(`/api/${path}?${queryOf(given)}`, { signal: signal ? AbortSignal.any([signal, patience]) : patience }).catch(unreachable));
-}
+const request = async (path, options) => answered(await fetch(`/api/${path}`, options).catch(unreachable));
 
-export async function send(path, body = {}) {
-  const response = await fetch(`/api/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal: AbortSignal.timeout(PATIENCE_MS) })
-    .catch(unreachable);
-  return answered(response);
-}
+// `signal` ends the question
+export const ask = (path, given = {}, ...signal) => request(`${path}?${queryOf(given)}`, { signal: AbortSignal.any([AbortSignal.timeout(PATIENCE_MS), ...signal]) });
+export const send = (path, body = {}) => request(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal: AbortSignal.timeout(PATIENCE_MS) });
 
 // a file goes as it is, and may take its time
-export const upload = async (path, given, file) => answered(await fetch(`/api/${path}?${queryOf({ name: file.name, ...given })}`, { method: "POST", body: file }).catch(unreachable));
+export const upload = (path, given, file) => request(`${path}?${queryOf({ name: file.name, ...given })}`, { method: "POST", body: file });
 
 const AGAIN_MS = 3000;
 

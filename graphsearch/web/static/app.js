@@ -20,10 +20,6 @@ const LEAST_SHARE = 0.04; // of the visits that a move needs for an arrow
 const board = new Board($("board"), { onMove: play, onEarly: (from, to) => whenKnown(() => board.tryMove(from, to)) });
 
 // ------------------------------------------------------------ board and line
-function lastMove() {
-  return state.at ? state.line[state.at - 1] : null;
-}
-
 function arrows() {
   const found = node();
   if (!found) return [];
@@ -40,7 +36,7 @@ function showBoard() {
   const { look } = state;
   board.show({
     fen: look.position, men: menOf(look.position), legal: look.legal.map((each) => each.move),
-    last: lastMove(), check: look.check, arrows: arrows(),
+    last: state.line[state.at - 1], check: look.check, arrows: arrows(),
   });
 }
 
@@ -48,17 +44,12 @@ function showBoard() {
 function showAhead({ root, line, at }) {
   const men = line.slice(0, at).reduce(after, menOf(root));
   const isWhite = (turnOf(root) === "w") === (at % 2 === 0);
-  board.show({ men, last: at ? line[at - 1] : null, legal: null, turn: isWhite ? "w" : "b" });
+  board.show({ men, last: line[at - 1], legal: null, turn: isWhite ? "w" : "b" });
   showButtons(at, line.length);
 }
 
 function showButtons(at, length) {
   for (const [id, off] of [["first", !at], ["back", !at], ["forward", at === length], ["last", at === length]]) $(id).disabled = off;
-}
-
-function showLine() {
-  showButtons(state.at, state.line.length);
-  showGame();
 }
 
 // the game that was opened, also where the line leaves it
@@ -94,15 +85,10 @@ function showGauge() {
   $("gauge").setAttribute("role", "img");
 }
 
-
 function showNote() {
-  const { look } = state;
-  const parts = [];
-  if (node()) {
-    parts.push(`${count(node().visits)} visits; scores in pawns, White's view.`);
-    if (look.node?.evaluator) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
-  }
-  $("position-note").textContent = parts.filter(Boolean).join(" ");
+  const { evaluator, run } = state.look?.node || {};
+  const source = evaluator ? ` V and P: ${evaluator.description}${run ? `, run ${run.number}` : ""}.` : "";
+  $("position-note").textContent = node() ? `${count(node().visits)} visits; scores in pawns, White's view.${source}` : "";
 }
 
 function showProblem() {
@@ -112,7 +98,8 @@ function showProblem() {
 function showPosition() {
   showProblem();
   showBoard();
-  showLine();
+  showButtons(state.at, state.line.length);
+  showGame();
   showGauge();
   showNote();
   $("opening").textContent = state.look.opening || "";
@@ -208,34 +195,6 @@ function boardKeys() {
 
 boardKeys();
 
-// ------------------------------------------------------------ the keys: what each does, once for the page and for the list of keys
-// `act`: a name of app.js; `shown`: how the list has the keys
-const KEYS = [
-  { shown: "← →", about: "one move back, forward" }, { keys: ["ArrowLeft"], act: "back" }, { keys: ["ArrowRight"], act: "forward" },
-  { shown: "Home End", about: "first, last position" }, { keys: ["Home"], act: "first" }, { keys: ["End"], act: "last" },
-  { shown: "↑ ↓", about: "the variation before, behind" }, { keys: ["ArrowUp"], act: "before" }, { keys: ["ArrowDown"], act: "behind" },
-  { shown: "Nf3, e4, 0-0 …", about: "a move, as soon as it can be no other" },
-  { keys: [" "], shown: "space", about: "play the best move", act: "best" },
-  { keys: ["s", "S"], shown: "s", about: "search, where the board goes; stop", act: "follow" },
-  { shown: "+ −", about: "more, fewer lines" }, { keys: ["+", "="], act: "more" }, { keys: ["-"], act: "fewer" },
-  { shown: "m M", about: "next mistake, the one before" }, { keys: ["m"], act: "mistake" }, { keys: ["M"], act: "mistakeBefore" },
-  { keys: ["w", "W"], shown: "w", about: "write a comment", act: "comment" },
-  { keys: ["t", "T"], shown: "t", about: "turn the board", act: "flip" },
-  { shown: "Ctrl-Z Ctrl-Y", about: "undo, redo" },
-  { shown: "Ctrl-V", about: "open what was copied: moves, a FEN, a PGN" },
-  { keys: ["Escape"], shown: "Esc", about: "close, and wipe away what is drawn", act: "escape" },
-  { shown: "right button", about: "draw an arrow or a circle; other colours with Shift, Ctrl, Alt" },
-  { shown: "Tab, arrows, Enter", about: "move on the board by keys" },
-  { keys: ["?"], shown: "?", about: "this list", act: "keys" },
-];
-
-function toggleKeys(dialog) {
-  if (dialog.open) { dialog.close(); return; }
-  const rows = KEYS.filter(({ shown }) => shown).flatMap(({ shown, about }) => [h("dt", {}, h("kbd", { text: shown })), h("dd", { text: about })]);
-  put(dialog, h("h2", { id: "keys-title", text: "Keys" }), h("dl", { class: "keys" }, rows), h("button", { type: "button", text: "Close", onclick: () => dialog.close() }));
-  dialog.showModal();
-}
-
 // ------------------------------------------------------------ what a hand does
 // behind a move that is awaited, a second click is a slip, and so is a key that is held
 function playBest({ type, repeat }) {
@@ -245,14 +204,12 @@ function playBest({ type, repeat }) {
   }, { once: type === "click" || repeat });
 }
 
-const flip = () => {
+function flip() {
   board.flip();
   showGauge();
   remember("flipped", board.flipped ? "yes" : "");
-};
+}
 if (recall("flipped")) board.flip();
-const HANDS = { first: () => go(0), back: () => step(-1), forward: () => step(1), last: toEnd, best: playBest, flip };
-for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", act);
 
 // what is drawn, taken up or shown above goes away
 function escape() {
@@ -264,16 +221,17 @@ function escape() {
   return false; // the browser closes its own menus by this key
 }
 
-Object.assign(HANDS, {
-  before: () => desk.turn(-1), behind: () => desk.turn(1), mistake: () => desk.mistake(1), mistakeBefore: () => desk.mistake(-1),
-  comment: () => { turnOn("tools", "editing", true); desk.comment(); }, follow: toggleFollow, more: () => best.more(), fewer: () => best.fewer(), keys: () => toggleKeys($("keys")), escape,
-});
-const ACTS = new Map(KEYS.flatMap(({ keys = [], act }) => keys.map((key) => [key, HANDS[act]])));
+const ACTS = { // by key; the page lists them
+  ArrowLeft: () => step(-1), ArrowRight: () => step(1), Home: () => go(0), End: toEnd, ArrowUp: () => desk.turn(-1), ArrowDown: () => desk.turn(1),
+  " ": playBest, s: toggleFollow, "+": () => best.more(), "=": () => best.more(), "-": () => best.fewer(), m: () => desk.mistake(1), M: () => desk.mistake(-1),
+  w: () => { turnOn("tools", "editing", true); desk.comment(); }, t: flip, Escape: escape, "?": () => $("keys").showModal(),
+};
+for (const [id, key] of Object.entries({ first: "Home", back: "ArrowLeft", forward: "ArrowRight", last: "End", best: " ", flip: "t" })) $(id).addEventListener("click", ACTS[key]);
 const TYPED = /^[a-hKQRBNO0]$/; // begins a move
 document.addEventListener("keydown", (event) => {
   if (turnsBack(event)) return;
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const act = ACTS.get(event.key);
+  const act = ACTS[event.key] || ACTS[event.key.toLowerCase()];
   if ((!act && !TYPED.test(event.key)) || isTaken(event.target, event.key)) return;
   if (!act) { $("san").value = ""; $("san").focus(); return; } // where the letter goes
   holdKey(event.repeat);
@@ -381,7 +339,9 @@ function showOutside(outside) {
 }
 
 async function loadFile() {
-  state.file = await ask("file");
+  const found = await ask("file").catch((error) => tell("error", error));
+  if (!found) return;
+  state.file = found;
   const { info } = state.file;
   $("file-name").textContent = state.file.name;
   $("file-facts").textContent = `${count(info.nodes)} nodes, ${bytes(info.file_bytes)}${state.file.read_only ? ", read-only" : ""}`;
@@ -392,8 +352,8 @@ const desk = notation();
 exchange();
 const best = lines($("answer"), $("lines"));
 strip($("strip"));
+state.fileKnown = loadFile();
 views($("views"), $("tabs"), $("panel"));
-loadFile();
 followAddress();
 
 // counters of a server that does not answer would stand for ever

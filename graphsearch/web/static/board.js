@@ -87,9 +87,7 @@ export class Board {
   }
 
   squareAt(event) {
-    const box = this.svg.getBoundingClientRect();
-    const file = Math.floor((8 * (event.clientX - box.left)) / box.width);
-    const rank = Math.floor((8 * (event.clientY - box.top)) / box.height);
+    const [file, rank] = this.pointAt(event).map((x) => Math.floor(x / UNIT));
     if (file < 0 || file > 7 || rank < 0 || rank > 7) return null;
     return this.flipped ? FILES[7 - file] + (rank + 1) : FILES[file] + (8 - rank);
   }
@@ -179,12 +177,6 @@ export class Board {
   }
 
   // ------------------------------------------------------------ what a person draws
-  toggleDrawn(from, to, kind) {
-    const name = from === to ? from : from + to;
-    if (this.drawn.get(name) === kind) this.drawn.delete(name); else this.drawn.set(name, kind);
-    this.drawDrawn();
-  }
-
   // arrows and circles of a comment: [%cal Gd2d4,Re4e5] [%csl Yd4]
   drawComment(comment) {
     const kinds = { G: "first", R: "second", B: "third", Y: "fourth" };
@@ -217,7 +209,10 @@ export class Board {
       if (up.button !== 2) return;
       document.removeEventListener("pointerup", end);
       const to = this.squareAt(up);
-      if (to) this.toggleDrawn(from, to, kind);
+      if (!to) return;
+      const name = from === to ? from : from + to;
+      if (this.drawn.get(name) === kind) this.drawn.delete(name); else this.drawn.set(name, kind);
+      this.drawDrawn();
     };
     document.addEventListener("pointerup", end);
   }

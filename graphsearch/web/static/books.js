@@ -39,16 +39,16 @@ export const booksView = {
   },
 };
 
-const linkTo = (fen) => link(fen, () => open({ root: fen, line: [] }));
+export const linkTo = (fen) => link(fen, () => open({ root: fen, line: [] }));
 
 // a row about a position: the moves to it and its opening, where they are known, else the FEN
-function wayTo(row) {
+export function wayTo(row) {
   if (!row.way) return linkTo(row.position);
   const { start, line, opening } = row.way;
   return link(line.length ? said(start, line) : "start", () => open({ root: start || START, line }), [opening, row.position].filter(Boolean).join("\n"));
 }
 
-const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";
+export const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";
 
 function book(found, area) {
   const edit = () => { given.text = area.value = found.config; area.scrollIntoView({ block: "center" }); area.focus(); };
@@ -70,5 +70,3 @@ function builder(area) {
   return h("form", { class: "builder", onsubmit: build }, h("h2", { text: "Build a book, or go on building one" }), h("label", { for: "book-text", text: "BOOK.toml" }), area,
     h("div", { class: "row" }, fields("book", given, [["seconds", "Seconds"], ["evaluations", "Evaluations"]]), h("button", { class: "primary", text: "Build" })));
 }
-
-export { ecoOf, linkTo, wayTo };

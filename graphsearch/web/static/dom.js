@@ -47,25 +47,22 @@ export function steady(host, draw) {
 const GAP = 2;
 const EDGE = 8; // from the sides of the window
 
-// a menu beside a button; the browser closes it by Escape and by a click elsewhere
-export function showMenu(menu, button) {
+// a menu of [text, act] beside a button; the browser closes it by Escape and by a click elsewhere, the arrow keys go through the items
+export function showMenu(menu, button, list) {
+  const items = list.map(([text, act]) => h("button", { type: "button", role: "menuitem", text, onclick: () => { menu.hidePopover(); act(); } }));
+  put(menu, items);
+  menu.onkeydown = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
+  };
   const box = button.getBoundingClientRect();
   menu.showPopover();
   const below = box.bottom + menu.offsetHeight + EDGE < window.innerHeight;
   menu.style.left = `${Math.max(EDGE, Math.min(window.innerWidth - menu.offsetWidth - EDGE, box.right - menu.offsetWidth))}px`;
   menu.style.top = `${below ? box.bottom + GAP : Math.max(EDGE, box.top - menu.offsetHeight - GAP)}px`;
-  menu.firstChild?.focus();
-}
-
-// the arrow keys go through the items; Escape returns to the button
-export function keysOf(menu) {
-  menu.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const items = [...menu.children];
-    items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
-  });
+  items[0]?.focus();
 }
 
 // asks for a text, or whether something large is to be done: resolves to the text or true, null if not
@@ -96,8 +93,8 @@ export const form = (run, ...parts) => h("form", { class: "inline", onsubmit: (e
 // a button that leads somewhere
 export const link = (text, onclick, title = null) => h("button", { type: "button", class: "link", text, title, onclick });
 
-// what could not be read of a game
-export const leftOut = ({ left_out: parts }) => `Left out: ${parts.slice(0, 3).join("; ")}${parts.length > 3 ? ` and ${parts.length - 3} more` : ""}`;
+// what is drawn and leads somewhere, by pointer or Enter
+export const visited = (visit) => ({ onclick: visit, onkeydown: (event) => { if (event.key === "Enter") visit(); } });
 
 // gives the browser a file to keep
 export function download(blob, name) {
@@ -165,12 +162,12 @@ export function score({ cp, mate }) {
 // values of the side to move of a position, as White sees them
 export const forWhite = ({ q, cp, mate }, fen) => ({ q: whites(q, fen), cp: whites(cp, fen), mate: whites(mate, fen) });
 
-// the same as a coloured score
-export function chip(values, fen) {
-  const { q, ...worth } = forWhite(values, fen);
+// values of White as a coloured score, and those of the side to move
+export function whiteChip({ q, ...worth }) {
   return q === null || q === undefined ? h("span", { class: "muted", text: "–" })
     : Object.assign(h("span", { class: `chip ${tint(q)}`, title: `Q ${signed(q)}`, text: score(worth) }), { numeric: true });
 }
+export const chip = (values, fen) => whiteChip(forWhite(values, fen));
 
 // what a move loses, in pawns
 export const pawns = (cp) => (cp === null || cp === undefined ? "" : (cp / 100).toFixed(2));
@@ -189,7 +186,7 @@ export function tint(q) {
   return `q${level < 0 ? "m" : "p"}${Math.abs(level)}`;
 }
 
-// rows of cells under headings; columns of numbers stand on the right; `mark(tr, k)` gets each row
+// rows of cells under headings, which are texts or elements; columns of numbers stand on the right; `mark(tr, k)` gets each row
 export function table(columns, rows, { caption = "", empty = "Nothing yet.", kind = "", mark = () => {} } = {}) {
   if (!rows.length) return h("p", { class: "note", text: empty });
   const kinds = columns.map((_, k) => (rows.every((row) => isNumeric(row[k])) ? "number" : null));
@@ -198,13 +195,14 @@ export function table(columns, rows, { caption = "", empty = "Nothing yet.", kin
     mark(tr, k);
     return tr;
   });
-  return h("div", { class: `scroll ${kind}`, tabindex: "0", role: "region", "aria-label": caption }, h("table", { class: "data" }, caption && h("caption", { text: caption }),
-    h("thead", {}, h("tr", {}, columns.map((name, k) => h("th", { scope: "col", class: kinds[k], text: name })))), h("tbody", {}, body)));
+  const heads = columns.map((name, k) => (name instanceof Node ? name : h("th", { scope: "col", class: kinds[k], text: name })));
+  return h("div", { class: `scroll ${kind}`, tabindex: "0", role: "region", "aria-label": caption },
+    h("table", { class: "data" }, caption && h("caption", { text: caption }), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body)));
 }
 
 const isNumeric = (cell) => !cell || typeof cell === "number" || cell.numeric || /^[+−]?[\d.,]+%?$/.test(cell);
 const plain = (cell) => String(typeof cell !== "number" ? cell ?? "" : Number.isInteger(cell) ? whole.format(cell) : cell.toFixed(3));
 
-// a heading that sorts; `order` is { by, down }, `first` whether the greatest comes first
-export const sortButton = (key, title, order, onclick) => h("button", { type: "button", "data-focus": `sort ${key}`, text: title + (order.by === key ? (order.down ? " ▾" : " ▴") : ""), onclick });
-export const sortedBy = (key, order) => (order.by !== key ? null : order.down ? "descending" : "ascending");
+// a heading that sorts; `order` is { by, down }
+export const sortHead = (key, title, order, onclick, attributes = {}) => h("th", { scope: "col", "aria-sort": order.by !== key ? null : order.down ? "descending" : "ascending", ...attributes },
+  h("button", { type: "button", "data-focus": `sort ${key}`, text: title + (order.by === key ? (order.down ? " ▾" : " ▴") : ""), onclick }));

@@ -1,7 +1,7 @@
 // FEN, PGN and links in and out.
 
 import { send } from "./api.js";
-import { h, leftOut, put } from "./dom.js";
+import { h, link, put } from "./dom.js";
 import { openDraft, savePgn } from "./notation.js";
 import { addressOf, open, state, toast } from "./state.js";
 
@@ -40,16 +40,11 @@ async function read(text) {
 async function openGame(game, text) {
   const { root, line, headers } = game;
   if (!/[{(;$!?]/.test(text)) { open({ root, line, headers: Object.keys(headers).length ? headers : null }); return; }
-  const whole = await send("read-tree", { text, number: game.number });
-  openDraft(whole, Infinity);
-  if (whole.left_out.length) toast(leftOut(whole));
+  openDraft(await send("read-tree", { text, number: game.number }), Infinity);
 }
 
 function gamesList(found, text) {
-  const rows = found.games.map((game) => h("li", {}, h("button", {
-    type: "button", class: "link", onclick: () => openGame(game, text),
-    text: `${game.headers.White || "?"} – ${game.headers.Black || "?"} ${game.headers.Result || ""} (${game.line.length} plies)`,
-  })));
+  const rows = found.games.map((game) => h("li", {}, link(`${game.headers.White || "?"} – ${game.headers.Black || "?"} ${game.headers.Result || ""} (${game.line.length} plies)`, () => openGame(game, text))));
   return h("div", {}, h("p", { class: "note", text: `${found.games.length}${found.more ? " first" : ""} games:` }), h("ol", { class: "games scroll" }, rows));
 }
 

@@ -1,7 +1,7 @@
 // The search that goes where the board goes, and the moves that searches may take.
 
 import { send } from "./api.js";
-import { h, keysOf, put, showMenu } from "./dom.js";
+import { h, showMenu } from "./dom.js";
 import { rowItems } from "./repertoire_row.js";
 import { here, on, state, tell, toast, whenKnown } from "./state.js";
 
@@ -77,15 +77,13 @@ export const toggleFollow = () => { if (isFollowing()) followNot(); else follow(
 
 // ------------------------------------------------------------ what a row of the moves offers
 export function movesMenu(host, play) {
-  const item = (text, act) => h("button", { type: "button", role: "menuitem", text, onclick: () => { host.hidePopover(); act(); } });
-  keysOf(host);
   return (button, move, san) => {
     const others = [...leftOut()].filter((each) => each !== move);
-    put(host,
-      item(`Search here: after ${san}`, () => { goesThere = play(move); }),
-      item(isLeftOut(move) ? "Take this move again" : "Exclude this move", () => leaveOut(isLeftOut(move) ? others : [...others, move])),
-      item("Only this move", () => leaveOut(state.look.legal.map((each) => each.move).filter((each) => each !== move))),
-      ...rowItems(move).map(([text, act]) => item(text, act)));
-    showMenu(host, button);
+    showMenu(host, button, [
+      [`Search here: after ${san}`, () => { goesThere = play(move); }],
+      [isLeftOut(move) ? "Take this move again" : "Exclude this move", () => leaveOut(isLeftOut(move) ? others : [...others, move])],
+      ["Only this move", () => leaveOut(state.look.legal.map((each) => each.move).filter((each) => each !== move))],
+      ...rowItems(move),
+    ]);
   };
 }

@@ -1,9 +1,9 @@
 // The imported games as a list: filters, order, pages; a click opens one in the notation, with all its comments.
 
 import { ask, latest } from "./api.js";
-import { count, fields, form, h, leftOut, put, sortButton, sortedBy } from "./dom.js";
+import { count, fields, form, h, put, sortHead, table } from "./dom.js";
 import { openDraft } from "./notation.js";
-import { here, state, toast } from "./state.js";
+import { here, state } from "./state.js";
 
 const PAGE = 50;
 const MOST_PGN = 1000; // games of a download
@@ -52,29 +52,22 @@ function draw(host, found, { given, show }) {
   put(host, h("div", { class: "row" }, h("span", { class: "note", text: `${count(found.total)} of ${count(found.all_games)} games${found.games.length ? `, ${count(first)} to ${count(end)}` : ""}` }),
     page("Back", Math.max(0, found.first - PAGE), !found.first), page("Next", found.first + PAGE, end >= found.total),
     found.total > 0 && h("a", { class: "button", href: `/api/game-list-pgn?${pgn}`, text: found.total > MOST_PGN ? `PGN of the first ${count(MOST_PGN)}` : "PGN" })),
-  found.games.length > 0 && h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Games" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Imported games" }),
-    h("thead", {}, h("tr", {}, COLUMNS.map((column) => heading(column, show)))), h("tbody", {}, found.games.map(rowOf)))));
+  found.games.length > 0 && table(COLUMNS.map((column) => heading(column, show)), found.games.map(rowOf), { caption: "Imported games", mark(tr, k) { tr.className = "game"; tr.addEventListener("click", () => openGame(found.games[k])); } }));
 }
 
 function heading([key, title, down], show) {
-  if (!key) return h("th", { scope: "col", text: title });
-  const turn = () => { Object.assign(kept, { by: key, down: kept.by === key ? !kept.down : down }); show(); };
-  return h("th", { scope: "col", "aria-sort": sortedBy(key, kept) }, sortButton(key, title, kept, turn));
+  if (!key) return title;
+  return sortHead(key, title, kept, () => { Object.assign(kept, { by: key, down: kept.by === key ? !kept.down : down }); show(); });
 }
 
-function rowOf(game) {
-  const text = (value) => h("td", { text: value ?? "" });
-  const number = (value) => h("td", { class: "number", text: value ?? "" });
-  const name = `${game.white || "?"} – ${game.black || "?"}`;
-  return h("tr", { class: "game", onclick: () => openGame(game) }, text(game.date),
-    h("td", {}, h("button", { type: "button", class: "link", "aria-label": `Open ${name}`, text: game.white || "?" })), number(game.white_elo), text(game.black || "?"), number(game.black_elo),
-    text(game.result), text(game.eco), h("td", { class: "wide", text: (game.opening || "").slice(4) }), number(Math.ceil(game.plies / 2)), text(game.event), h("td", { title: game.file, text: `${game.source}:${game.number}` }));
-}
+const rowOf = (game) => [
+  h("span", { text: game.date ?? "" }), h("button", { type: "button", class: "link", "aria-label": `Open ${game.white || "?"} – ${game.black || "?"}`, text: game.white || "?" }), game.white_elo, game.black || "?", game.black_elo,
+  game.result, game.eco, h("span", { class: "wide", text: (game.opening || "").slice(4) }), Math.ceil(game.plies / 2), game.event, h("span", { title: game.file, text: `${game.source}:${game.number}` }),
+];
 
 // opens a game at the position on the board, if that was asked for
 async function openGame(game) {
   const { source, number } = game;
   const whole = await ask("game", { source, number, ...here() });
   openDraft(whole, game.ply ?? (state.at ? whole.ply : 0));
-  if (whole.left_out.length) toast(leftOut(whole));
 }

@@ -2,7 +2,7 @@
 
 import { ask, latest } from "./api.js";
 import { key } from "./values.js";
-import { chip, count, h, link, percent, put, s, signed, table, tint } from "./dom.js";
+import { chip, count, h, link, percent, put, s, signed, table, tint, visited } from "./dom.js";
 import { menOf } from "./chess.js";
 import { layered } from "./layers.js";
 import { here, open, played, state, tell } from "./state.js";
@@ -20,8 +20,8 @@ export const graphView = {
     const show = () => {
       const n = state.look?.node?.visits || 1;
       const asked = { ...here(), depth: kept.depth, min_visits: Math.max(1, Math.round(n * SHARES[kept.share - 1])), most: kept.most };
-      const base = { root: state.root, line: played(), position: state.look?.position };
-      last(ask("neighbourhood", asked), (found) => draw(picture, arranged(found), base), (error) => put(picture, h("p", { class: "note", text: error.message })));
+      const base = { root: state.root, line: played() };
+      last(ask("neighbourhood", asked), (found) => draw(picture, found, base), (error) => put(picture, h("p", { class: "note", text: error.message })));
     };
     const waysIn = waysView(ways);
     put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show)),
@@ -39,83 +39,57 @@ function slider(name, label, min, max, act, say = String) {
 }
 
 // ------------------------------------------------------------ the picture
-// the positions level by level, each level from left to right
-function arranged({ nodes, edges, hidden }) {
-  const ways = [...edges].sort((one, other) => other.n - one.n).map((edge) => ({ ...edge, from: edge.parent, to: edge.child }));
-  const stand = layered(0, ways);
-  const order = [...stand.keys()].sort((one, other) => stand.get(one).level - stand.get(other).level || stand.get(one).place - stand.get(other).place);
-  const at = new Map(order.map((number, k) => [number, k]));
-  return { hidden, nodes: order.map((number) => ({ ...nodes[number], ...stand.get(number) })), edges: ways.map((edge) => ({ ...edge, parent: at.get(edge.parent), child: at.get(edge.child) })) };
-}
-
 function draw(host, found, base) {
-  const { nodes, edges } = found;
-  const place = (node) => [MARGIN + node.place * COLUMN, MARGIN + node.level * ROW];
-  const width = Math.max(...nodes.map((node) => node.place)) * COLUMN + 2 * MARGIN;
-  const height = Math.max(...nodes.map((node) => node.level)) * ROW + 2 * MARGIN;
+  const edges = found.edges.sort((one, other) => other.n - one.n).map((edge) => ({ ...edge, from: edge.parent, to: edge.child }));
+  const nodes = new Map([...layered(0, edges)].map(([number, stand]) => [number, { ...found.nodes[number], ...stand, ways: 0 }]));
+  const most = Math.max(1, ...found.nodes.map((node) => node.n || 0));
+  for (const node of nodes.values()) {
+    Object.assign(node, { x: MARGIN + node.place * COLUMN, y: MARGIN + node.level * ROW, radius: SMALLEST + (LARGEST - SMALLEST) * Math.sqrt((node.n || 0) / most) });
+  }
+  for (const edge of edges) {
+    Object.assign(edge, { parent: nodes.get(edge.from), child: nodes.get(edge.to) });
+    edge.child.ways += 1;
+  }
+  const all = [...nodes.values()].sort((one, other) => one.y - other.y || one.x - other.x);
+  const [width, height] = [Math.max(...all.map((node) => node.x)) + MARGIN, Math.max(...all.map((node) => node.y)) + MARGIN];
   const scale = Math.min(1, Math.max(LEAST_SCALE, (host.clientWidth - 4) / width)); // it fits, as far as it stays legible
-  const most = Math.max(1, ...nodes.map((node) => node.n || 0));
-  const radius = nodes.map((node) => SMALLEST + (LARGEST - SMALLEST) * Math.sqrt((node.n || 0) / most));
-  const ways = nodes.map(() => 0);
-  edges.forEach((edge) => { ways[edge.child] += 1; });
-  const transpositions = ways.filter((number) => number > 1).length;
-  const svg = s("svg", { class: "graph-svg", viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, role: "group", "aria-label": `${nodes.length} positions, ${transpositions} with several ways in` });
-  const routes = routesOf(found);
-  const drawn = edges.map((edge) => edgeOf(edge, nodes, place, radius, most));
-  svg.append(s("g", {}, drawn.map((each) => each.path)), s("g", {}, drawn.map((each) => each.label)));
-  nodes.forEach((node, k) => svg.append(nodeOf(node, k, { place, radius, ways, route: routes[k], svg, drawn, edges, base })));
+  const transpositions = all.filter((node) => node.ways > 1).length;
+  for (const edge of edges) drawEdge(edge, most);
+  const svg = s("svg", { class: "graph-svg", viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, role: "group", "aria-label": `${all.length} positions, ${transpositions} with several ways in` },
+    s("g", {}, edges.map((edge) => edge.path)), s("g", {}, edges.map((edge) => edge.label)), all.map((node) => nodeOf(node, edges, base)));
   const box = h("div", { class: "graph-box", tabindex: "0", role: "region", "aria-label": "Graph" }, svg);
-  put(host, box, h("p", { class: "note" }, `${count(nodes.length)} positions, ${count(edges.length)} moves, ${count(transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Colour: Q for White, `, key()));
-  const root = nodes.findIndex((node) => node.level === 0);
-  box.scrollLeft = scale * place(nodes[root])[0] - box.clientWidth / 2;
+  put(host, box, h("p", { class: "note" }, `${count(all.length)} positions, ${count(edges.length)} moves, ${count(transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Colour: Q for White, `, key()));
+  box.scrollLeft = scale * nodes.get(0).x - box.clientWidth / 2;
 }
 
-function edgeOf(edge, nodes, place, radius, most) {
-  const [[x1, y1], [x2, y2]] = [place(nodes[edge.parent]), place(nodes[edge.child])];
-  const down = nodes[edge.child].level > nodes[edge.parent].level;
+function drawEdge(edge, most) {
+  const { parent, child, main } = edge;
+  const down = child.level > parent.level;
   const bend = down ? ROW * 0.45 : -ROW * 0.6;
-  const [from, to] = [y1 + (down ? radius[edge.parent] : -radius[edge.parent]), y2 - radius[edge.child]];
+  const [from, to] = [parent.y + (down ? parent.radius : -parent.radius), child.y - child.radius];
   const about = `${edge.san}: ${count(edge.n)} visits, White's Q ${signed(edge.white_q)}`;
-  const path = s("path", { class: edge.main ? "edge best" : "edge", d: `M${x1},${from}C${x1},${from + bend} ${x2},${to - ROW * 0.45} ${x2},${to}`, "stroke-width": (0.8 + 7 * Math.sqrt(edge.n / most)).toFixed(2) }, s("title", { text: about }));
-  const t = edge.main ? 0.62 : 0.38;
-  const label = s("text", { class: "edge-label", x: x1 + (x2 - x1) * t, y: from + (to - from) * t + 3, text: edge.san });
-  return { path, label };
+  const t = main ? 0.62 : 0.38;
+  edge.path = s("path", { class: main ? "edge best" : "edge", d: `M${parent.x},${from}C${parent.x},${from + bend} ${child.x},${to - ROW * 0.45} ${child.x},${to}`, "stroke-width": (0.8 + 7 * Math.sqrt(edge.n / most)).toFixed(2) }, s("title", { text: about }));
+  edge.label = s("text", { class: "edge-label", x: parent.x + (child.x - parent.x) * t, y: from + (to - from) * t + 3, text: edge.san });
 }
 
-function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges, base }) {
-  const [x, y] = place(node);
-  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${count(node.n) || "no"} visits, White's Q ${signed(node.white_q)}, ${ways[k]} ways in`;
+// the moves to a position from the first one, over its most visited ways in
+const routeTo = (node) => (node.main ? [...routeTo(node.main.parent), node.main] : []);
+
+function nodeOf(node, edges, base) {
+  const { x, y, radius, ways } = node;
+  const route = routeTo(node);
+  const sans = route.map((edge) => edge.san).join(" ");
+  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${count(node.n) || "no"} visits, White's Q ${signed(node.white_q)}, ${ways} ways in`;
   const shown = signed(node.white_q, 2);
-  const name = ["node", node.level === 0 && "root", ways[k] > 1 && "shared"].filter(Boolean).join(" ");
-  const group = s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${route.sans.join(" ") || "this position"}: ${shown}. ${about}` }, s("title", { text: `${route.sans.join(" ")}\n${about}` }),
-    s("circle", { class: node.white_q === null ? "qp0" : tint(node.white_q), cx: x, cy: y, r: radius[k] }),
-    radius[k] > 15 && s("text", { x, y: y + 3.5, text: shown }));
-  const visit = () => open({ root: base.root, line: [...base.line, ...route.moves] });
-  const lit = (on) => drawn.forEach(({ path, label }, j) => {
-    const mine = edges[j].child === k || edges[j].parent === k;
-    path.classList.toggle("dim", on && !mine);
-    label.classList.toggle("dim", on && !mine);
-  });
-  group.addEventListener("click", visit);
-  group.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });
-  group.addEventListener("mouseenter", () => { lit(true); tell("preview", { men: menOf(node.position), last: route.moves.at(-1) }); });
-  group.addEventListener("mouseleave", () => { lit(false); tell("preview", null); });
-  svg.dataset.nodes = String(k + 1);
-  return group;
-}
-
-// how each position is reached from the first one, over its most visited ways in
-function routesOf({ nodes, edges }) {
-  const main = new Map(edges.filter((edge) => edge.main).map((edge) => [edge.child, edge]));
-  const routes = nodes.map(() => null);
-  const route = (k) => {
-    if (routes[k]) return routes[k];
-    const edge = main.get(k);
-    const before = edge && nodes[k].level ? route(edge.parent) : { moves: [], sans: [] };
-    routes[k] = edge && nodes[k].level ? { moves: [...before.moves, edge.move], sans: [...before.sans, edge.san] } : before;
-    return routes[k];
+  const name = ["node", node.level === 0 && "root", ways > 1 && "shared"].filter(Boolean).join(" ");
+  const visit = () => open({ root: base.root, line: [...base.line, ...route.map((edge) => edge.move)] });
+  const lit = (on) => {
+    for (const { path, label, parent, child } of edges) [path, label].forEach((each) => each.classList.toggle("dim", on && child !== node && parent !== node));
+    tell("preview", on ? { men: menOf(node.position), last: route.at(-1)?.move } : null);
   };
-  return nodes.map((_, k) => route(k));
+  return s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${sans || "this position"}: ${shown}. ${about}`, ...visited(visit), onmouseenter: () => lit(true), onmouseleave: () => lit(false) },
+    s("title", { text: `${sans}\n${about}` }), s("circle", { class: node.white_q === null ? "qp0" : tint(node.white_q), cx: x, cy: y, r: radius }), radius > 15 && s("text", { x, y: y + 3.5, text: shown }));
 }
 
 // ------------------------------------------------------------ ways in
@@ -143,5 +117,5 @@ async function bestWay(parent) {
 
 function drawWay(host, found) {
   put(host, found?.line.length && h("p", {}, h("b", { text: "A line from a root: " }),
-    h("button", { type: "button", class: "link", text: found.line.join(" "), onclick: () => open(found) })));
+    link(found.line.join(" "), () => open(found))));
 }

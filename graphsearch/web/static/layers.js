@@ -3,75 +3,48 @@
 // where positions stand, by number: level, place in it in steps of 1 or more, and main, the most visited edge from the level above
 // root: number of the first position; edges: { from, to, ... }, the most visited first; each gets `main`
 export function layered(root, edges) {
-  const levels = levelsOf(root, edges);
-  const numbers = [...levels.keys()];
-  const index = new Map(numbers.map((number, k) => [number, k]));
+  const levels = new Map([[root, 0]]);
+  for (const [number, level] of levels) { // which grows meanwhile
+    for (const { from, to } of edges) if (from === number && !levels.has(to)) levels.set(to, level + 1);
+  }
   const main = new Map();
   for (const edge of edges) {
-    if (levels.get(edge.to) === levels.get(edge.from) + 1 && !main.has(edge.to)) main.set(edge.to, edge);
+    edge.main = levels.get(edge.to) === levels.get(edge.from) + 1 && !main.has(edge.to);
+    if (edge.main) main.set(edge.to, edge);
   }
-  const ends = (edge) => [index.get(edge.from), index.get(edge.to)];
-  for (const edge of edges) edge.main = main.get(edge.to) === edge;
-  const stand = places([...levels.values()], edges.filter((e) => e.main).map(ends), edges.filter((e) => !e.main).map(ends));
-  return new Map(numbers.map((number, k) => [number, { level: levels.get(number), place: stand[k], main: main.get(number) }]));
-}
-
-function levelsOf(root, edges) {
-  const children = new Map();
-  for (const { from, to } of edges) children.set(from, [...(children.get(from) ?? []), to]);
-  const levels = new Map([[root, 0]]);
-  const queue = [root];
-  for (let k = 0; k < queue.length; k += 1) {
-    for (const child of children.get(queue[k]) ?? []) {
-      if (!levels.has(child)) {
-        levels.set(child, levels.get(queue[k]) + 1);
-        queue.push(child);
-      }
-    }
-  }
-  return levels;
+  const layers = [];
+  const hang = (number) => {
+    (layers[levels.get(number)] ||= []).push(number);
+    for (const edge of edges) if (edge.main && edge.from === number) hang(edge.to);
+  };
+  hang(root);
+  const at = placesOf(layers, edges);
+  return new Map([...levels].map(([number, level]) => [number, { level, place: at.get(number), main: main.get(number) }]));
 }
 
 const SWEEPS = 30;
 const SIDE_PULL = 0.2;
 
-// the edges of the tree are drawn without crossings, the others pull their ends a little
-export function places(levels, tree, sides) {
-  const pulls = levels.map(() => []);
-  for (const [edges, weight] of [[tree, 1], [sides, SIDE_PULL]]) {
-    for (const [one, other] of edges) {
-      pulls[one].push([other, weight]);
-      pulls[other].push([one, weight]);
-    }
+// main edges are drawn without crossings, the others pull their ends a little
+function placesOf(layers, edges) {
+  const at = new Map(layers.flatMap((layer) => layer.map((number, k) => [number, k - (layer.length - 1) / 2])));
+  const pulls = new Map([...at.keys()].map((number) => [number, []]));
+  for (const { from, to, main } of edges) {
+    pulls.get(from).push([to, main ? 1 : SIDE_PULL]);
+    pulls.get(to).push([from, main ? 1 : SIDE_PULL]);
   }
-  const order = orderOf(levels, tree);
-  const at = levels.map(() => 0);
-  for (const layer of order) layer.forEach((node, k) => { at[node] = k - (layer.length - 1) / 2; });
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
-    for (const layer of sweep % 2 ? order : [...order].reverse()) {
-      spread(layer.map((node) => meanOf(pulls[node], at, at[node]))).forEach((place, k) => { at[layer[k]] = place; });
+    for (const layer of sweep % 2 ? layers : layers.toReversed()) {
+      spread(layer.map((number) => meanOf(pulls.get(number), at) ?? at.get(number))).forEach((place, k) => at.set(layer[k], place));
     }
   }
-  const least = Math.min(...at);
-  return at.map((place) => Math.round(1000 * (place - least)) / 1000);
+  const least = Math.min(...at.values());
+  return new Map([...at].map(([number, place]) => [number, Math.round(1000 * (place - least)) / 1000]));
 }
 
-function orderOf(levels, tree) {
-  const below = levels.map(() => []);
-  for (const [parent, child] of [...tree].reverse()) below[parent].push(child);
-  const order = Array.from({ length: Math.max(...levels) + 1 }, () => []);
-  const stack = levels.map((_, node) => node).filter((node) => levels[node] === 0).reverse();
-  while (stack.length) {
-    const node = stack.pop();
-    order[levels[node]].push(node);
-    stack.push(...below[node]);
-  }
-  return order;
-}
-
-function meanOf(pulls, at, own) {
+function meanOf(pulls, at) {
   const total = pulls.reduce((sum, [, weight]) => sum + weight, 0);
-  return total ? pulls.reduce((sum, [other, weight]) => sum + at[other] * weight, 0) / total : own;
+  return total ? pulls.reduce((sum, [other, weight]) => sum + at.get(other) * weight, 0) / total : null;
 }
 
 // the nearest places, by the sum of squares, that keep the order and steps of 1 or more

@@ -1,11 +1,11 @@
 // The moves of the position: visits, values, priors, proofs, lines, games and books.
 
 import { ask } from "./api.js";
-import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed, sortButton, sortedBy } from "./dom.js";
+import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed, sortHead } from "./dom.js";
 import { isLeftOut, limitNote, movesMenu } from "./follow.js";
 import { said } from "./chess.js";
 import { has as isOf, SIDES } from "./repertoire_row.js";
-import { here, node, play, played, state, tell } from "./state.js";
+import { here, node, play, played, pointed, state } from "./state.js";
 
 const menu = movesMenu(document.getElementById("row-menu"), play);
 const order = { by: null, down: true, details: false };
@@ -78,7 +78,7 @@ function header([name, title, about], host) {
     else order.by = null;
     draw(host);
   };
-  return h("th", { scope: "col", class: `c-${name}`, "aria-sort": sortedBy(name, order), title: about }, sortButton(name, title, order, turn));
+  return sortHead(name, title, order, turn, { class: `c-${name}`, title: about });
 }
 
 function rowOf(row, columns, all) {
@@ -97,10 +97,7 @@ function rowOf(row, columns, all) {
     book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
     act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, repertoire", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
   };
-  return h("tr", {
-    class: isLeftOut(row.move) ? "left-out" : null,
-    onmouseenter: () => tell("hover", row.move), onmouseleave: () => tell("hover", null),
-  }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
+  return h("tr", { class: isLeftOut(row.move) ? "left-out" : null, ...pointed(row.move) }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
 }
 
 const fen = () => state.look.position;
@@ -127,8 +124,7 @@ async function nameLine(button, row) {
 function never(rows, searched) {
   const text = searched ? "Never visited" : state.look.problem ? "Their numbers cannot be read" : "Not searched";
   return h("p", { class: "never" }, h("span", { class: "muted", text: `${text}: ` }), rows.map((row) => h("button", {
-    type: "button", class: "ply", "data-focus": row.move, text: row.p ? `${row.san} ${percent(row.p)}` : row.san, onclick: () => play(row.move),
-    onmouseenter: () => tell("hover", row.move), onmouseleave: () => tell("hover", null),
+    type: "button", class: "ply", "data-focus": row.move, text: row.p ? `${row.san} ${percent(row.p)}` : row.san, onclick: () => play(row.move), ...pointed(row.move),
   })));
 }
 

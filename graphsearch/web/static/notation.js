@@ -6,13 +6,13 @@ import { ask, latest, send } from "./api.js";
 import { download, h, points, put, score } from "./dom.js";
 import { editor } from "./notation_edit.js";
 import { drawTree, MISTAKES } from "./notation_view.js";
-import { addressOf, here, on, open, refresh, state, tell, toast } from "./state.js";
+import { addressOf, here, on, open, played, refresh, state, tell, toast } from "./state.js";
 import { START_NODE, Tree } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
 const MOST_VALUES = 1000; // moves whose values are asked for
 const VALUES_MS = 250;
-const MOST_PAST = 100; // states of a draft that undo leads back to
+const MOST_PAST = 100; // changes that undo leads back to
 const MS_PER_VALUE = 5; // between two questions to a running search
 
 let pane = draft(null); // what is shown: { tree, root, comment, headers, study, revision, name, game }
@@ -22,7 +22,7 @@ let buttons = new Map();
 let saving = Promise.resolve();
 let waits = 0; // changes that are not written yet
 let closed = ""; // why the file takes no changes
-const done = []; // what this page changed last, for undo: "draft" or "file"
+const done = []; // what this page changed last, for undo: a draft and what it was, or {} for the file
 const undone = [];
 let wanted = null; // the move of a study that an address names
 const isClosed = () => (pane.study ? closed : "");
@@ -30,13 +30,16 @@ const edit = editor({ change, here: () => (current === null ? null : pane.tree.n
 const worth = latest();
 
 function draft(game, { root = null, tree = new Tree(), comment = "", headers = {} } = {}) {
-  return { tree, root, comment, headers, study: 0, revision: 0, name: "", game, ...sinceNow({ tree, comment }) };
+  return settled({ tree, root, comment, headers, study: 0, revision: 0, name: "", game });
 }
 
-// what a draft is now, and the states that undo and redo lead to
-function sinceNow({ tree, comment }) {
-  return { now: { tree: tree.copy(), comment }, past: [], future: [] };
+// with a copy of what it is now, to which undo leads back
+function settled(mine) {
+  return Object.assign(mine, { now: { tree: mine.tree.copy(), comment: mine.comment } });
 }
+
+// the last node that the moves on the board lead to
+const placeHere = () => pane.tree.find(pane.root === state.root ? played() : []).id;
 
 const places = () => [...state.look.line, ...state.look.rest];
 
@@ -46,7 +49,7 @@ function arrived() {
   if (!pane.study) keepDraft(line);
   const isHere = pane.root === state.root;
   const found = isHere ? pane.tree.find(state.line) : { id: START_NODE, plies: 0 };
-  if (isHere && state.adds && found.plies < line.length && !isClosed()) grow(found.id, line.slice(found.plies));
+  if (isHere && state.adds && found.plies < line.length && !isClosed()) save(grow(found.id, line.slice(found.plies)));
   locate();
 }
 
@@ -60,7 +63,7 @@ function keepDraft(line) {
   pane = draft(state.game, { root: state.root, headers: state.game?.headers });
   values = new Map();
   grow(START_NODE, line);
-  Object.assign(pane, sinceNow(pane));
+  settled(pane);
   if (state.game && pane.tree.find(state.game.line).plies < state.game.line.length) bringGame(line);
 }
 
@@ -73,22 +76,23 @@ async function bringGame(line) {
   grow(START_NODE, moves);
   const found = mine.tree.find(line.map((step) => step.move));
   grow(found.id, line.slice(found.plies));
-  Object.assign(mine, sinceNow(mine));
+  settled(mine);
   locate();
   draw();
 }
 
 const sameGame = (one, other) => other && one.root === other.root && one.line.join() === other.line.join();
 
+// adds moves behind a node; returns what it changed
 function grow(from, steps) {
   let at = from;
-  const rows = [];
+  const put = [];
   for (const { move, san } of steps) {
     const { node, change: made } = pane.tree.add(at, move, san);
-    rows.push(...made.put);
+    put.push(...made.put);
     at = node.id;
   }
-  save({ put: rows });
+  return { put };
 }
 
 // the move that a held key has come to
@@ -104,13 +108,12 @@ function ahead({ root, line, at }) {
 // the node of the board, and the line that goes on from there
 function locate() {
   const isHere = pane.root === state.root;
-  const played = state.line.slice(0, state.at);
-  const found = isHere ? pane.tree.find(played) : null;
-  current = found?.plies === played.length ? found.id : null;
+  const found = isHere ? pane.tree.find(played()) : null;
+  current = found?.plies === state.at ? found.id : null;
   if (current !== null) {
     const end = pane.tree.find(state.line);
     const isWhole = end.plies === state.line.length; // the line may go on in a variation
-    state.line = [...(isWhole ? state.line : played), ...pane.tree.rest(isWhole ? end.id : current).map((node) => node.move)];
+    state.line = [...(isWhole ? state.line : played()), ...pane.tree.rest(isWhole ? end.id : current).map((node) => node.move)];
   }
   state.study = pane.study ? `${pane.study}${current ? `.${pane.tree.number(current)}` : ""}` : "";
 }
@@ -149,11 +152,8 @@ function change(made, { to = null } = {}) {
 
 function save(made) {
   if (!made || !(made.put?.length || made.drop || made.says)) return;
-  if (!pane.study) {
-    Object.assign(pane, sinceNow(pane), { past: [...pane.past, pane.now].slice(-MOST_PAST) });
-  }
-  noteChange(pane.study ? "file" : "draft");
-  if (!pane.study) return;
+  noteChange(pane.study ? {} : { draft: pane, was: pane.now });
+  if (!pane.study) { settled(pane); return; }
   const mine = pane;
   (mine.unsaved ||= []).push({ ...made, game: gameOf(mine) });
   waits += 1;
@@ -199,31 +199,24 @@ async function repeat(mine) {
 }
 
 // ------------------------------------------------------------ undo and redo
-function noteChange(kind) {
-  done.push(kind);
+function noteChange(made = {}) {
+  done.push(made);
+  if (done.length > MOST_PAST) done.shift();
   undone.length = 0;
 }
 
 // the draft is turned back here, all else by the server, which has the edits of other windows too
 async function turnBack(act) {
   const [from, to] = act === "undo" ? [done, undone] : [undone, done];
-  let kind = from.pop();
-  while (kind === "draft" && !turnDraft(act)) kind = from.pop();
-  if (kind === "draft") to.push(kind);
-  else await turnFile(act, () => to.push("file"));
-}
-
-function turnDraft(act) {
-  const [from, to] = act === "undo" ? [pane.past, pane.future] : [pane.future, pane.past];
-  const found = !pane.study && from.pop();
-  if (!found) return false;
-  to.push(pane.now);
-  Object.assign(pane, { now: found, tree: found.tree.copy(), comment: found.comment });
+  let made = from.pop();
+  while (made?.draft && made.draft !== pane) made = from.pop();
+  if (!made?.draft) { await turnFile(act, () => to.push({})); return; }
+  to.push({ draft: pane, was: pane.now });
+  Object.assign(pane, { now: made.was, tree: made.was.tree.copy(), comment: made.was.comment });
   locate();
   draw();
-  if (current === null) goTo(pane.tree.find(pane.root === state.root ? state.line.slice(0, state.at) : []).id);
+  if (current === null) goTo(placeHere());
   else history.replaceState(null, "", addressOf());
-  return true;
 }
 
 async function turnFile(act, onDone) {
@@ -259,8 +252,7 @@ function show(study, node) {
   pane = { tree: new Tree(study.moves), root: study.fen, comment: study.comment, headers: study.headers, study: study.id, revision: study.revision, name: study.name, game: null, lost: study.left_out.length };
   values = new Map();
   current = null;
-  const played = pane.root === state.root ? state.line.slice(0, state.at) : [];
-  goTo(pane.tree.node(node) ? node : pane.tree.find(played).id);
+  goTo(pane.tree.node(node) ? node : placeHere());
 }
 
 async function openStudy(id, { node = START_NODE } = {}) {
@@ -271,12 +263,12 @@ async function openStudy(id, { node = START_NODE } = {}) {
 async function keep(name) {
   const study = await send("study-new", { name, game: gameOf(pane) });
   const path = current === null ? [] : pane.tree.path(current).map((each) => each.move);
-  noteChange("file");
+  noteChange();
   show(study, new Tree(study.moves).find(path).id);
 }
 
 function renamed({ id, name, revision }) {
-  noteChange("file");
+  noteChange();
   if (id !== pane.study) return;
   Object.assign(pane, { name, revision });
   showState();
@@ -288,13 +280,14 @@ function close() {
 }
 
 // a game with variations from a text, as a draft
-export function openDraft({ fen, moves, comment, headers }, at = 0, review = null) {
+export function openDraft({ fen, moves, comment, headers, left_out: lost = [] }, at = 0, review = null) {
   const tree = new Tree(moves);
   const line = tree.rest(START_NODE).map((node) => node.move);
   const game = { root: fen, line, headers, review };
   pane = draft(game, { root: fen, tree, comment, headers });
   values = new Map();
   open({ root: fen, line, at: Math.min(at, line.length), game });
+  if (lost.length) toast(`Left out: ${lost.slice(0, 3).join("; ")}${lost.length > 3 ? ` and ${lost.length - 3} more` : ""}`);
 }
 
 // a study that another window, or the command line, has changed
@@ -303,7 +296,7 @@ async function look() {
   const { studies } = await ask("studies");
   const mine = studies.find((each) => each.id === pane.study);
   if (waits || mine?.revision === pane.revision) return;
-  if (!mine) { toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); Object.assign(pane, { study: 0, revision: 0 }, sinceNow(pane)); locate(); draw(); return; }
+  if (!mine) { toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); settled(Object.assign(pane, { study: 0, revision: 0 })); locate(); draw(); return; }
   await openStudy(pane.study, { node: null });
   toast(`The study ${mine.name} was changed elsewhere; it is shown as it is now.`);
 }
@@ -340,9 +333,7 @@ function showElsewhere() {
 
 function addLine() {
   const found = pane.tree.find(state.line);
-  grow(found.id, places().slice(found.plies));
-  locate();
-  draw();
+  change(grow(found.id, places().slice(found.plies)));
   history.replaceState(null, "", addressOf());
 }
 
@@ -448,7 +439,7 @@ export function notation() {
   $("keep").addEventListener("click", () => studies("keep"));
   $("close-study").addEventListener("click", close);
   for (const act of ["undo", "redo"]) $(act).addEventListener("click", () => turnBack(act));
-  on("edited", () => noteChange("file"));
+  on("edited", () => noteChange());
   const note = noteOn($("note"));
   on("arrived", arrived);
   on("ahead", ahead);

@@ -1,7 +1,7 @@
 // What is done with the move on the board: comment, glyphs, its place among variations, deleting, copying.
 
 import { said } from "./chess.js";
-import { asked, h, keysOf, points, put, showMenu } from "./dom.js";
+import { asked, h, points, put, showMenu } from "./dom.js";
 import { glyph, MOVE_GLYPHS, VALUE_GLYPHS } from "./notation_view.js";
 import { lineItems } from "./repertoire_row.js";
 import { START_NODE } from "./tree.js";
@@ -10,8 +10,7 @@ const $ = (id) => document.getElementById(id);
 
 export function editor({ change, here, pane, isClosed }) {
   let open = false; // whether the comment is being written
-  let shownFor = null;
-  let shown = {}; // the node, and its tree: a study that is opened again has another
+  let shown = {}; // the node, its tree (a study that is opened again has another), and all else that is drawn
 
   const set = (node, nags) => change(pane().tree.set(node.id, { nags: [...nags].sort((a, b) => a - b) }));
 
@@ -31,16 +30,18 @@ export function editor({ change, here, pane, isClosed }) {
   const act = (id, text, title, onclick, off = false) => h("button", { type: "button", id, text, title, disabled: off, onclick });
 
   function moveTools(node) {
-    const { tree } = pane();
+    const { tree, root } = pane();
     const branch = tree.branch(node.id);
     const kids = branch === null ? [] : tree.node(tree.node(branch).parent).kids;
+    // the nearest move up the line that has a variation behind it
+    const leading = tree.path(node.id).findLast((each) => tree.node(each.parent).kids.at(-1) !== each.id);
     const line = () => navigator.clipboard?.writeText(lineOf(node)).catch(() => {});
     return [
       act("promote", "Promote", "Move the variation up; at the top it is the main line", () => change(tree.shift(branch, -1)), branch === null),
-      act("demote", "Demote", "Move this move's line down among its variations", () => demote(node), !canDemote(node)),
+      act("demote", "Demote", "Move this move's line down among its variations", () => change(tree.shift(leading.id, 1)), !leading),
       act("delete-move", "Delete", "Delete this move and all behind it", () => remove(node)),
       kids.length > 0 && act("delete-line", "Delete variation", "Delete the whole variation", () => remove(tree.node(branch))),
-      act("to-repertoire", "To repertoire…", "Add the moves up to here to a repertoire", (event) => addMenu(event.currentTarget, node)),
+      act("to-repertoire", "To repertoire…", "Add the moves up to here to a repertoire", (event) => showMenu($("line-menu"), event.currentTarget, lineItems(root, tree.path(node.id).map((each) => each.move)))),
       act("copy-line", "Copy line", "Copy the moves up to here and on", line),
     ];
   }
@@ -51,22 +52,6 @@ export function editor({ change, here, pane, isClosed }) {
     if (below && !await asked(`Delete ${node.san} and the ${points(below, "move")} behind it?`, "Delete")) return;
     if (pane().tree === tree && tree.node(node.id)) change(tree.remove(node.id), { to: node.parent });
   }
-
-  function addMenu(button, node) {
-    const menu = $("line-menu");
-    const { tree, root } = pane();
-    put(menu, lineItems(root, tree.path(node.id).map((each) => each.move)).map(([text, run]) => h("button", { type: "button", role: "menuitem", text, onclick: () => { menu.hidePopover(); run(); } })));
-    showMenu(menu, button);
-  }
-  keysOf($("line-menu"));
-
-  // the nearest move up the line that has a variation behind it
-  function demotable(node) {
-    const { tree } = pane();
-    return tree.path(node.id).reverse().find((each) => { const { kids } = tree.node(each.parent); return kids.indexOf(each.id) < kids.length - 1; });
-  }
-  const canDemote = (node) => Boolean(demotable(node));
-  const demote = (node) => change(pane().tree.shift(demotable(node).id, 1));
 
   function lineOf(node) {
     const { tree, root } = pane();
@@ -85,21 +70,20 @@ export function editor({ change, here, pane, isClosed }) {
         : area("comment", `Comment on ${node.san}`, node.comment, (text) => change(tree.set(node.id, { comment: text }))));
   }
 
-  function toggle() { open = !open; shownFor = null; show(); if (open) $("comment")?.focus(); }
+  function toggle() { open = !open; show(); if (open) $("comment")?.focus(); }
 
   function show() {
     const node = here();
     const host = $("edit");
     host.hidden = !node || Boolean(isClosed());
-    if (host.hidden) { shownFor = null; return; }
+    if (host.hidden) { shown = {}; return; }
     const typed = document.activeElement?.closest("#edit textarea");
     const { tree } = pane();
     if (typed && shown.tree === tree && shown.id === node.id) return; // what is being written stays
-    shown = { tree, id: node.id };
     const isStart = node.id === START_NODE;
-    const key = JSON.stringify([pane().study, node.id, open, node.nags, pane().tree.size, pane().tree.branch(node.id), isStart || pane().tree.node(node.parent).kids, node.comment, node.before, pane().comment]);
-    if (key === shownFor) return;
-    shownFor = key;
+    const all = JSON.stringify([pane().study, node, open, tree.size, tree.branch(node.id), isStart || tree.node(node.parent).kids, pane().comment]);
+    if (shown.all === all) return;
+    shown = { tree, id: node.id, all };
     const focus = document.activeElement?.closest("#edit") ? document.activeElement.id : "";
     put(host, h("div", { class: "row" },
       h("button", { type: "button", id: "write", "aria-expanded": String(open), text: "Comment", title: "Write a comment (w)", onclick: toggle }), !isStart && glyphs(node), !isStart && moveTools(node)),

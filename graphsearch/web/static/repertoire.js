@@ -73,7 +73,7 @@ export const repertoireView = {
     // -------------------------------------------------------- the tree
     function tree(found) {
       const byKey = new Map(found.positions.map((one) => [one.key, one]));
-      const missing = grouped(found.gaps);
+      const missing = Map.groupBy(found.gaps, (gap) => gap.position);
       const roots = found.positions.filter((one) => !one.moves.length && one.replies.length);
       return roots.map((root) => [roots.length > 1 && h("h3", { text: root.position === found.positions[0].position ? "From the start" : root.position }),
         listOf(root, { byKey, missing, closed: found.closed }, "Moves of the repertoire")]).flat();
@@ -132,9 +132,3 @@ export const repertoireView = {
     return { show: load, on: { file: load, position: () => { const button = host.querySelector("#add-board-line"); if (button) button.disabled = !state.at; } } };
   },
 };
-
-function grouped(rows) {
-  const found = new Map();
-  for (const row of rows) found.set(row.position, [...(found.get(row.position) || []), row]);
-  return found;
-}

@@ -2,7 +2,7 @@
 
 import { ask, latest, upload } from "./api.js";
 import { gameChart } from "./chart.js";
-import { count, fields, h, put, s, table } from "./dom.js";
+import { count, fields, h, link, put, s, score, table } from "./dom.js";
 import { openDraft } from "./notation.js";
 import { jobRow, progressOf } from "./search.js";
 import { open, pgnOfLine, state, tell, toast } from "./state.js";
@@ -25,13 +25,8 @@ export const reviewView = {
       last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); if (marks) markBoard(found); }, (error) => toast(error.message));
     };
     const list = () => drawJobs(jobs, fetchIt);
-    let isReadOnly = false;
-    const form = () => {
-      isReadOnly = Boolean(state.file?.read_only);
-      put(host, isReadOnly ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(), jobs, shown);
-    };
+    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(), jobs, shown);
     const show = () => {
-      form();
       list();
       if (chosen.job !== null) fetchIt(chosen.job);
     };
@@ -41,7 +36,7 @@ export const reviewView = {
       const ended = reviews().find((job) => job.state === "done");
       if (ended && ended.number > newest) { newest = ended.number; fetchIt(newest, { marks: true }); }
     };
-    return { show, on: { queue, facts() { if (Boolean(state.file.read_only) !== isReadOnly) show(); }, position: () => shown.querySelector(".curve")?.mark() } };
+    return { show, on: { queue, position: () => shown.querySelector(".curve")?.mark() } };
   },
 };
 
@@ -89,9 +84,8 @@ function drawReview(host, found, choose) {
   const game = found.games[Math.min(chosen.game, found.games.length - 1)];
   const games = h("select", { id: "review-game", "aria-label": "Game", onchange: (event) => choose(Number(event.target.value)) },
     found.games.map((each, k) => h("option", { value: k, selected: each === game, text: `${each.game}. ${name(each, "White")} – ${name(each, "Black")} ${each.result}` })));
-  const link = h("a", { class: "button", href: `/api/review/${found.number}/pgn`, text: "Annotated PGN" });
   const more = found.reviewed - found.games.length;
-  put(host, h("div", { class: "row" }, games, link),
+  put(host, h("div", { class: "row" }, games, h("a", { class: "button", href: `/api/review/${found.number}/pgn`, text: "Annotated PGN" })),
     more > 0 && h("p", { class: "note", text: `${count(more)} more games are in the file.` }),
     h("div", { class: "chart" }, curveOf(game)), figures(game), moves(game));
 }
@@ -120,12 +114,7 @@ function goTo(game, at) {
 // the better line instead of a move, in the game that one can go back to
 const better = (game, move) => open({ root: game.start, line: [...game.moves.slice(0, move.ply).map((each) => each.move), ...move.best_line], at: move.ply + 1, game: gameOf(game), adds: true });
 
-function value(cp, mate) {
-  if (mate === 0) return "mate";
-  if (mate !== null) return `#${mate}`.replace("-", "−");
-  return (cp >= 0 ? "+" : "−") + (Math.abs(cp) / 100).toFixed(2);
-}
-
+const value = (cp, mate) => (mate === 0 ? "mate" : score({ cp, mate }));
 const number = (move) => `${move.number}${move.white ? "." : "…"}`;
 
 function curveOf(game) {
@@ -143,8 +132,8 @@ function curveOf(game) {
 
 function moves(game) {
   const rows = game.moves.map((move) => [
-    h("span", {}, h("button", { type: "button", class: "link", text: `${number(move)} ${move.san}`, onclick: () => goTo(game, move.ply + 1) }), move.glyph && h("b", { class: `mark ${KINDS[move.glyph]}`, text: ` ${move.glyph}` }), move.novelty !== null && h("span", { class: "book", title: `new after ${count(move.novelty)} games`, text: "N" })),
-    value(move.cp, move.mate), move.loss ? (50 * move.loss).toFixed(1) : "", move.loss > 0 && h("button", { type: "button", class: "link", text: move.best_line.join(" "), onclick: () => better(game, move) }),
+    h("span", {}, link(`${number(move)} ${move.san}`, () => goTo(game, move.ply + 1)), move.glyph && h("b", { class: `mark ${KINDS[move.glyph]}`, text: ` ${move.glyph}` }), move.novelty !== null && h("span", { class: "book", title: `new after ${count(move.novelty)} games`, text: "N" })),
+    value(move.cp, move.mate), move.loss ? (50 * move.loss).toFixed(1) : "", move.loss > 0 && link(move.best_line.join(" "), () => better(game, move)),
     move.loss > 0 ? value(move.best_cp, move.best_mate) : "", move.phase,
   ]);
   return table(["Move", "Value", "Loss %", "Better", "Its value", "Phase"], rows, { caption: "Moves of the game", kind: "line-table" });

@@ -10,7 +10,7 @@ const running = () => state.queue.running.find((job) => job.kind !== "export") |
 // ------------------------------------------------------------ the strip
 export function strip(host) {
   const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings below Analysis, Search", onclick: () => send("search", searchHere()) });
-  const stop = h("button", { type: "button", id: "stop", class: "stop", text: "Stop", onclick: () => { const job = running(); if (job) send("queue", { action: "stop", number: job.number, hold: true }); } });
+  const stop = h("button", { type: "button", id: "stop", class: "primary stop", text: "Stop", onclick: () => { const job = running(); if (job) send("queue", { action: "stop", number: job.number, hold: true }); } });
   const text = h("span", { class: "counters", id: "counters" });
   put(host, start, stop, followSwitch(settings), text);
   const draw = () => {
@@ -83,9 +83,9 @@ export const searchView = {
   make(host) {
     const queue = h("div", { class: "queue" });
     const draw = () => drawQueue(queue);
-    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(), h("h2", { text: "Queue" }),
+    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(), h("h2", { text: "Queue" }),
       h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other. The file keeps it when graphsearch serve ends." }), queue);
-    return { show() { form(); draw(); }, on: { queue: draw, facts() { form(); draw(); } } };
+    return { show: draw, on: { queue: draw } };
   },
 };
 

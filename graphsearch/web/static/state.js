@@ -34,7 +34,11 @@ export const state = {
   queue: IDLE,
   outside: { stamp: "", holder: null },
   file: null,
+  fileKnown: null, // a promise: the file was asked for
 };
+
+// shows a move on the board while an element is pointed at
+export const pointed = (move) => ({ onmouseenter: () => tell("hover", move), onmouseleave: () => tell("hover", null) });
 
 export const played = () => state.line.slice(0, state.at);
 export const here = () => ({ root: state.root, line: played().join(" ") });
@@ -114,8 +118,7 @@ export function follow() {
 // ------------------------------------------------------------ asking the file
 let asked = null; // where the page goes, and what ends the question
 let wish = null; // what is done when it is there
-let visits = 0; // positions that were shown
-let news = 0; // questions after the same position
+let news = null; // the last question after the same position
 
 // after steps in quick succession, and after those of a held key: the board is drawn at once, the rest when it rests
 const [REST_MS, HELD_MS] = [70, 250];
@@ -149,8 +152,7 @@ async function travel(place, { push = true, problem = "", isMove = false } = {})
 }
 
 function arrive(place, look, push, problem) {
-  asked = null;
-  visits += 1;
+  [asked, news] = [null, null];
   if (look.key !== state.look?.key) state.lines = new Map();
   // addresses may have moves in SAN; from here on all are UCI
   Object.assign(state, { adds: false }, place, { look, problem, line: [...look.line, ...look.rest].map((each) => each.move) });
@@ -160,13 +162,9 @@ function arrive(place, look, push, problem) {
   liveNode();
   addLines(look); // asked for before all else is drawn
   tell("position", look);
-  takeWish()?.();
-}
-
-function takeWish() {
   const act = wish;
   wish = null;
-  return act;
+  act?.();
 }
 
 // the page stays where it is; at its start that is the first position
@@ -184,9 +182,8 @@ function stay(error) {
 // what the file knows now of the position that is shown
 export async function refresh() {
   if (asked || !state.look) return;
-  news += 1;
-  const mine = [news, visits];
-  const isLate = () => asked || mine[0] !== news || mine[1] !== visits;
+  const mine = (news = {});
+  const isLate = () => asked || mine !== news;
   try {
     const look = await ask("position", { ...here(), rest: state.line.slice(state.at).join(" ") });
     if (isLate()) return;
@@ -201,11 +198,14 @@ export async function refresh() {
 
 // lines take longer than all the rest, so they come later
 async function addLines(look) {
-  if (!node()?.moves.some((move) => move.n)) return;
+  if (node()?.moves.some((move) => move.n)) await setLines(look, ask("lines", { ...here(), lines: state.shown }), (lines) => lines.map(({ plies }) => plies));
+}
+
+async function setLines(look, question, linesOf) {
   try {
-    const found = await ask("lines", { ...here(), lines: state.shown });
+    const found = await question;
     if (state.look !== look) return;
-    state.lines = new Map([...state.lines, ...found.lines.map(({ plies }) => lineOf(plies))]);
+    for (const plies of linesOf(found.lines)) state.lines.set(plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) });
     tell("lines");
   } catch (error) {
     if (state.look === look) tell("error", error);
@@ -215,18 +215,10 @@ async function addLines(look) {
 // the lines of the position that is shown, when more are wanted
 export const askLines = () => { if (state.look && !asked) addLines(state.look); };
 
-const lineOf = (plies) => [plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) }];
-
 // the line of a move that is not among the best
-export async function addLine(move) {
-  const { look } = state;
-  const step = look.legal.find((each) => each.move === move);
-  try {
-    const found = await ask("lines", { root: state.root, line: [...played(), move].join(" "), lines: 1 });
-    if (state.look !== look) return;
-    state.lines.set(...lineOf([step, ...(found.lines[0]?.plies || [])]));
-    tell("lines");
-  } catch (error) { tell("error", error); }
+export function addLine(move) {
+  const step = state.look.legal.find((each) => each.move === move);
+  setLines(state.look, ask("lines", { root: state.root, line: [...played(), move].join(" "), lines: 1 }), ([line]) => [[step, ...(line?.plies || [])]]);
 }
 
 function liveNode() {

@@ -2,9 +2,9 @@
 
 import { ask, latest } from "./api.js";
 import { chart, gameChart, heightOf, pathOf, powers } from "./chart.js";
-import { count, forWhite, h, moment, pawns, percent, put, s, score, short, signed, table, tint, when } from "./dom.js";
+import { count, forWhite, h, link, moment, pawns, percent, put, s, score, short, signed, table, tint, visited, when, whiteChip } from "./dom.js";
 import { turnOf } from "./chess.js";
-import { go, here, open, played, state, tell, wholeLine } from "./state.js";
+import { go, here, open, played, pointed, state, wholeLine } from "./state.js";
 
 export const valuesView = {
   name: "values",
@@ -66,8 +66,7 @@ function markPlace(host) {
 }
 
 function lineTable(points) {
-  const rows = points.map((point) => [h("button", { type: "button", class: "link", text: sayMove(point), onclick: () => go(point.ply) }), point.n,
-    point.q !== null && Object.assign(h("span", { class: `chip ${tint(point.q)}`, title: `Q ${signed(point.q)}`, text: score(point) }), { numeric: true }), point.best_san, pawns(point.loss_cp)]);
+  const rows = points.map((point) => [link(sayMove(point), () => go(point.ply)), point.n, point.q !== null && whiteChip(point), point.best_san, pawns(point.loss_cp)]);
   return table(["Move", "Visits", "Score", "Best", "Loss"], rows, { caption: "Values along the line", kind: "line-table", mark(tr, k) { tr.dataset.ply = points[k].ply; } });
 }
 
@@ -84,14 +83,11 @@ function drawIcicle(host, found, base) {
     const worth = forWhite(branch, fen);
     const moves = [...line, branch.move];
     const name = branch.san + (branch.transposes_to ? " ⇄" : "");
+    const visit = () => open({ root: base.root, line: [...base.line, ...moves] });
     const share = `${name}: ${percent(branch.n / total)} of the visits, ${count(branch.n)}; ${score(worth)}${branch.transposes_to ? `; goes on at ${branch.transposes_to.join(" ")}` : ""}`;
-    const cell = s("g", { class: "cell", tabindex: w > WIDE_CELL ? 0 : null, role: w > WIDE_CELL ? "link" : "img", "aria-label": share }, s("title", { text: share }),
+    const cell = s("g", { class: "cell", tabindex: w > WIDE_CELL ? 0 : null, role: w > WIDE_CELL ? "link" : "img", "aria-label": share, ...visited(visit), ...(level === 0 && pointed(branch.move)) }, s("title", { text: share }),
       s("rect", { class: tint(worth.q), x: x + gap / 2, y: level * step, width: Math.max(0.5, w - gap), height: step - gap, rx: 2 }),
       w > WIDE_CELL && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(name, w) }));
-    const visit = () => open({ root: base.root, line: [...base.line, ...moves] });
-    cell.addEventListener("click", visit);
-    cell.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });
-    if (level === 0) { cell.addEventListener("mouseenter", () => tell("hover", branch.move)); cell.addEventListener("mouseleave", () => tell("hover", null)); }
     svg.append(cell);
     let at = x;
     const below = branch.branches.reduce((sum, each) => sum + each.n, 0);
@@ -144,7 +140,7 @@ function historyCurve(points, evaluators) {
 function historyTable(points) {
   const last = new Map(points.map((point) => [`${point.run} ${point.book}`, point]));
   const shown = points.filter((point) => point.changed || last.get(`${point.run} ${point.book}`) === point);
-  const rows = shown.map((point) => [when(point.saved), point.run, point.book ? `book ${point.book}` : point.kind || "", point.n, h("span", { class: `chip ${tint(point.q)}`, title: `Q ${signed(point.q)}`, text: score(point) }),
+  const rows = shown.map((point) => [when(point.saved), point.run, point.book ? `book ${point.book}` : point.kind || "", point.n, whiteChip(point),
     point.win === null ? "" : point.wdl.map((part) => Math.round(100 * part)).join(" "), point.depth ?? "", `${point.best_san || ""}${point.changed ? " *" : ""}`, point.line.join(" ")]);
   return table(["Saved (UTC)", "Run", "Kind", "Visits", "Score", "W D L", "Depth", "Best", "Line"], rows, { caption: "The last save of each run, and changes of the best move (*)" });
 }

@@ -3,16 +3,15 @@
 import { h, put, steady } from "./dom.js";
 import { movesView } from "./moves.js";
 import { on, setView, state, tell } from "./state.js";
-import { searchView } from "./search.js";
 
-// a part that few pages need comes when it is first opened
-const later = (name, title, load) => ({ name, title, load: async () => Object.values(await load()).find((part) => part.name === name) });
+// a part that few pages need comes when it is first opened, and the file is known
+const later = (name, title, load) => ({ name, title, load: async () => { await state.fileKnown; return Object.values(await load()).find((part) => part.name === name); } });
 const VIEWS = [
-  ["analysis", "Analysis", [{ ...movesView, title: "Moves" }, later("graph", "Graph", () => import("./graph.js")), later("values", "Values", () => import("./values.js")), { ...searchView, title: "Search" }]],
-  ["games", "Games", [later("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./opponents.js")), later("prepare", "Prepare", () => import("./opponents.js"))]],
+  ["analysis", "Analysis", [{ ...movesView, title: "Moves" }, later("graph", "Graph", () => import("./graph.js")), later("values", "Values", () => import("./values.js")), later("search", "Search", () => import("./search.js"))]],
+  ["games", "Games", [later("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./queries.js")), later("prepare", "Prepare", () => import("./queries.js"))]],
   ["book", "Book and repertoire", [later("repertoire", "Repertoire", () => import("./repertoire.js")), later("books", "Books", () => import("./books.js"))]],
   ["review", "Review", [later("review", "Review", () => import("./review.js"))]],
-  ["file", "File", [later("files", "Import and export", () => import("./files.js")), later("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./finding.js"))]],
+  ["file", "File", [later("files", "Import and export", () => import("./files.js")), later("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./queries.js"))]],
 ];
 const NEWS = ["position", "news", "lines", "live", "beat", "queue", "file", "facts"];
 
@@ -70,5 +69,4 @@ export function views(bar, tabs, panel) {
   for (const name of NEWS) on(name, (value) => news(name, value));
   on("view", (name) => { if (name !== shown) show(name); });
   show(state.view);
-  return { choose };
 }

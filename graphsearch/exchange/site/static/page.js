@@ -192,5 +192,4 @@ if (SITE.roots.length > 1) {
   part("roots").addEventListener("change", () => { Object.assign(page, { root: Number(part("roots").value), steps: [] }); goTo(0); });
 }
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-window.graphsearchSite = { layered, places, colour, page };
 readAddress();

@@ -74,9 +74,7 @@ function showGauge() {
     element.style.flexGrow = String(Math.max(share, 0.0001));
     return element;
   };
-  const sign = white ? 1 : -1;
-  const cp = found?.moves[0]?.cp;
-  const text = !found || state.look.over ? "" : score({ mate: found.mate && sign * found.mate, cp: cp && sign * cp });
+  const text = !found || state.look.over ? "" : score(forWhite({ mate: found.mate, cp: found.moves[0]?.cp }, found.position));
   const label = found ? `White wins ${percent(win, 0)}, draws ${percent(draw, 0)}, Black wins ${percent(loss, 0)}` : "no value yet";
   $("gauge").classList.toggle("flipped", board.flipped);
   put($("gauge"), part("loss", loss), part("draw", draw), part("win", win), text && h("span", { text }));

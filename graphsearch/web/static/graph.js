@@ -14,7 +14,7 @@ const [COLUMN, ROW, MARGIN, SMALLEST, LARGEST, LEAST_SCALE] = [54, 92, 34, 9, 24
 export const graphView = {
   name: "graph",
   make(host) {
-    const last = latest();
+    const [last, lastWays] = [latest(), latest()];
     const picture = h("div", {});
     const ways = h("div", {});
     const show = () => {
@@ -23,7 +23,8 @@ export const graphView = {
       const base = { root: state.root, line: played() };
       last(ask("neighbourhood", asked), (found) => draw(picture, found, base), (error) => put(picture, h("p", { class: "note", text: error.message })));
     };
-    const waysIn = waysView(ways);
+    const waysIn = () => lastWays(Promise.all([ask("parents", here()), ask("way", here()).catch(() => ({ lines: [] }))]), ([found, { lines: [way] }]) => drawWays(ways, found, way),
+      (error) => put(ways, h("p", { class: "note", text: error.message })));
     put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show)),
       picture, h("h2", { text: "Ways into this position" }), ways);
     const all = () => { show(); waysIn(); };
@@ -93,29 +94,15 @@ function nodeOf(node, edges, base) {
 }
 
 // ------------------------------------------------------------ ways in
-function waysView(host) {
-  const [last, lastWay] = [latest(), latest()];
-  const way = h("div", {});
-  return () => {
-    put(way);
-    last(ask("parents", here()), (found) => drawWays(host, found, way), (error) => put(host, h("p", { class: "note", text: error.message })));
-    lastWay(ask("way", here()), ({ lines: [found] }) => drawWay(way, found), () => put(way));
-  };
-}
-
 function drawWays(host, found, way) {
   const rows = found.parents.map((parent) => [h("button", { type: "button", class: "move", text: parent.san, title: `Go to ${parent.position}`, onclick: () => bestWay(parent) }),
     parent.n, percent(parent.p), chip(parent, parent.position), parent.visits, link(parent.position, () => open({ root: parent.position, line: [] }))]);
-  put(host, table(["Move", "Visits", "P", "Score", "Visits before", "From"], rows, { caption: "Ways into this position", empty: "No stored position leads here." }), way);
+  put(host, table(["Move", "Visits", "P", "Score", "Visits before", "From"], rows, { caption: "Ways into this position", empty: "No stored position leads here." }),
+    way?.line.length > 0 && h("p", {}, h("b", { text: "A line from a root: " }), link(way.line.join(" "), () => open(way))));
 }
 
 // a line from a root through a parent, then its move here
 async function bestWay(parent) {
   const { lines: [found] } = await ask("way", { root: parent.position }).catch(() => ({ lines: [] }));
   open({ root: found?.root ?? parent.position, line: [...(found?.line ?? []), parent.move] });
-}
-
-function drawWay(host, found) {
-  put(host, found?.line.length && h("p", {}, h("b", { text: "A line from a root: " }),
-    link(found.line.join(" "), () => open(found))));
 }

@@ -16,24 +16,24 @@ export const MISTAKES = [2, 4, 6]; // ? ?? ?!
 export const VALUE_GLYPHS = [10, 13, 14, 15, 16, 17, 18, 19];
 export const glyph = (nag) => GLYPHS[nag] || `$${nag}`;
 
-// stretches of lines, in the order of a PGN: { depth, moves, resumed, folded }; `resumed` behind variations
-function* stretches(tree, isOpen) {
-  const waiting = [{ from: START_NODE, depth: 0, moves: [] }];
+// stretches of lines, in the order of a PGN: { depth, moves, ply, resumed, folded }; `ply` of the first move, `resumed` behind variations
+function* stretches(tree, start, isOpen) {
+  const waiting = [{ from: START_NODE, depth: 0, moves: [], ply: start }];
   while (waiting.length) {
-    const { from, depth, moves, resumed } = waiting.pop();
-    if (moves.length && !isOpen(moves[0])) { yield { depth, moves, resumed, folded: true }; continue; }
+    const { from, depth, moves, ply, resumed } = waiting.pop();
+    if (moves.length && !isOpen(moves[0])) { yield { depth, moves, ply, resumed, folded: true }; continue; }
     let at = from;
     for (let kids = tree.kids(at); kids.length; kids = tree.kids(at)) {
       const [main, ...others] = kids;
       moves.push(main);
       at = main.id;
       if (!others.length) continue;
-      waiting.push({ from: at, depth, moves: [], resumed: true });
-      for (const other of others.reverse()) waiting.push({ from: other.id, depth: depth + 1, moves: [other] });
+      waiting.push({ from: at, depth, moves: [], ply: ply + moves.length, resumed: true });
+      for (const other of others.reverse()) waiting.push({ from: other.id, depth: depth + 1, moves: [other], ply: ply + moves.length - 1 });
       at = null;
       break;
     }
-    if (moves.length) yield { depth, moves, resumed, folded: false };
+    if (moves.length) yield { depth, moves, ply, resumed, folded: false };
   }
 }
 
@@ -43,14 +43,15 @@ export function drawTree(host, { tree, root, comment, current, values }, onGo) {
   const path = new Set(tree.path(current ?? START_NODE).map((node) => node.id));
   const folds = tree.size > FOLDED_ABOVE;
   const isOpen = (first) => !folds || path.has(first.id) || tree.node(first.parent).kids[0] === first.id;
-  const plies = pliesOf(tree, root);
+  const [, turn, , , , number] = root.split(" ");
+  const start = 2 * (Number(number) - 1) + (turn === "b" ? 1 : 0); // 0 at the first white move of a game
   const rows = comment ? [h("li", { class: "stretch d0" }, said(comment))] : [];
   let shown = 0;
-  for (const { depth, moves, resumed, folded } of stretches(tree, isOpen)) {
+  for (const { depth, moves, ply, resumed, folded } of stretches(tree, start, isOpen)) {
     if (shown > MOST_SHOWN) { rows.push(h("li", { class: "note", text: "More moves follow; go there on the board to see them." })); break; }
     const some = moves.slice(0, MOST_SHOWN);
     shown += some.length;
-    const parts = some.flatMap((node, k) => moveParts(node, plies(node), { first: k === 0 || Boolean(some[k - 1].comment), current, values, buttons, onGo }));
+    const parts = some.flatMap((node, k) => moveParts(node, ply + k, { first: k === 0 || Boolean(some[k - 1].comment), current, values, buttons, onGo }));
     rows.push(h("li", { class: `stretch d${Math.min(depth, DEEPEST)}` }, depth > 0 && !resumed && h("span", { class: "muted", text: "(" }), parts, folded && h("span", { class: "muted", text: "…" }), depth > 0 && endsHere(tree, moves) && h("span", { class: "muted", text: ")" })));
   }
   host.replaceChildren(...rows);
@@ -58,21 +59,6 @@ export function drawTree(host, { tree, root, comment, current, values }, onGo) {
 }
 
 const endsHere = (tree, moves) => !tree.kids(moves.at(-1).id).length;
-
-// the ply of a node, from 0 at the first white move of a game
-function pliesOf(tree, root) {
-  const [, turn, , , , number] = root.split(" ");
-  const start = 2 * (Number(number) - 1) + (turn === "b" ? 1 : 0);
-  const known = new Map([[START_NODE, start - 1]]);
-  return (node) => {
-    const path = [];
-    let at = node;
-    for (; !known.has(at.id); at = tree.node(at.parent)) path.push(at);
-    let ply = known.get(at.id);
-    for (const each of path.reverse()) known.set(each.id, (ply += 1));
-    return known.get(node.id);
-  };
-}
 
 function moveParts(node, ply, { first, current, values, buttons, onGo }) {
   const number = ply % 2 ? (first || node.before ? `${Math.floor(ply / 2) + 1}…` : "") : `${Math.floor(ply / 2) + 1}.`;

@@ -9,7 +9,7 @@ import { open, pgnOfLine, state, tell, toast } from "./state.js";
 
 const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
 const given = { visits: "1000", player: "", since: "" };
-let shownReview = null;
+let found = null; // the review that is shown
 let chosen = { job: null, game: 0 }; // what is shown, kept while the page is open
 
 export const reviewView = {
@@ -18,11 +18,10 @@ export const reviewView = {
     const jobs = h("div", {});
     const shown = h("div", {});
     const last = latest();
-    let found = null;
-    const draw = () => { shownReview = found; if (found) drawReview(shown, found, (game) => { chosen.game = game; draw(); }); };
+    const draw = () => drawReview(shown, (game) => { chosen.game = game; draw(); });
     const fetchIt = (number, { marks = false } = {}) => {
       if (chosen.job !== number) chosen = { job: number, game: 0 };
-      last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); if (marks) markBoard(found); }, (error) => toast(error.message));
+      last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); if (marks) markBoard(); }, (error) => toast(error.message));
     };
     const list = () => drawJobs(jobs, fetchIt);
     put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(), jobs, shown);
@@ -41,7 +40,7 @@ export const reviewView = {
 };
 
 // the game on the board gets its marks, unless a study is shown, or the board has gone elsewhere
-function markBoard(found) {
+function markBoard() {
   const game = found.games.find((each) => each.start === state.root && isLineOf(each, state.line));
   if (game && !state.study) goTo(game, state.at);
 }
@@ -79,7 +78,7 @@ function drawJobs(host, fetchIt) {
 // ------------------------------------------------------------ a review
 const name = (game, side) => game.headers[side] || side;
 
-function drawReview(host, found, choose) {
+function drawReview(host, choose) {
   if (!found.games.length) { put(host, h("p", { class: "note", text: "No game was reviewed." })); return; }
   const game = found.games[Math.min(chosen.game, found.games.length - 1)];
   const games = h("select", { id: "review-game", "aria-label": "Game", onchange: (event) => choose(Number(event.target.value)) },
@@ -107,7 +106,6 @@ const isLineOf = (game, line) => game.moves.length === line.length && game.moves
 const drawn = latest();
 function goTo(game, at) {
   if (state.game?.review === game && isLineOf(game, state.game.line)) { open({ root: game.start, line: state.game.line, at, game: state.game }); return; }
-  const found = shownReview;
   drawn(ask(`review/${found.number}/game/${found.games.indexOf(game)}`), (tree) => openDraft(tree, at, game), (error) => tell("error", error));
 }
 

@@ -62,10 +62,7 @@ export class Tree {
     }
   }
 
-  get isPlain() {
-    for (const node of this.nodes.values()) if (node.kids.length > 1 || node.comment || node.before || node.nags?.length) return false;
-    return true;
-  }
+  get isPlain() { return [...this.nodes.values()].every((node) => node.kids.length < 2 && !node.comment && !node.before && !node.nags?.length); }
 
   // the number of a node in the order of `walk`, as the server has it
   number(id) { return 1 + [...this.walk()].findIndex((node) => node.id === id); }

@@ -79,6 +79,15 @@ function drawIcicle(host, found, base) {
   const [width, step, gap] = [1000, 30, 2];
   const svg = s("svg", { class: "icicle", viewBox: `0 0 ${width} ${depth * step}`, role: "group", "aria-label": "Share of visits per move, ply by ply" });
   const total = tree.branches.reduce((sum, branch) => sum + branch.n, 0);
+  const drawAll = ({ branches, n, position }, x, w, level, line) => {
+    const all = Math.max(n, branches.reduce((sum, branch) => sum + branch.n, 0));
+    let at = x;
+    for (const branch of branches) {
+      const part = (w * branch.n) / all;
+      if (part > 1.5) draw(branch, at, part, level, line, position);
+      at += part;
+    }
+  };
   const draw = (branch, x, w, level, line, fen) => {
     const worth = forWhite(branch, fen);
     const moves = [...line, branch.move];
@@ -89,16 +98,9 @@ function drawIcicle(host, found, base) {
       s("rect", { class: tint(worth.q), x: x + gap / 2, y: level * step, width: Math.max(0.5, w - gap), height: step - gap, rx: 2 }),
       w > WIDE_CELL && s("text", { x: x + w / 2, y: level * step + step / 2 + 3, "text-anchor": "middle", text: fits(name, w) }));
     svg.append(cell);
-    let at = x;
-    const below = branch.branches.reduce((sum, each) => sum + each.n, 0);
-    for (const each of branch.branches) {
-      const part = w * Math.min(each.n / branch.n, each.n / Math.max(1, below));
-      if (part > 1.5 && level + 1 < depth) draw(each, at, part, level + 1, moves, branch.position);
-      at += part;
-    }
+    if (level + 1 < depth) drawAll(branch, x, w, level + 1, moves);
   };
-  let x = 0;
-  for (const branch of tree.branches) { draw(branch, x, (width * branch.n) / total, 0, [], tree.position); x += (width * branch.n) / total; }
+  drawAll({ ...tree, n: 0 }, 0, width, 0, []);
   put(host, svg, h("p", { class: "note" }, "Width: share of the visits. Colour: Q from White's view, ", key()));
 }
 

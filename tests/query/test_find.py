@@ -43,18 +43,17 @@ def known(any_file: Path) -> Records:
     return records_of(any_file)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A file of four searches."""
-    return searched(tmp_path / "old.graph", chess.STARTING_FEN, "", "e4", "d4 d5", "Nf3 Nf6", visits=40)
-
-
 Passes = Callable[[chess.Board, NodeRecord], bool]
 
 
 def men(board: chess.Board, letter: str) -> int:
     piece = chess.Piece.from_symbol(letter)
     return len(board.pieces(piece.piece_type, piece.color))
+
+
+def best_of(record: NodeRecord) -> str | None:
+    move = best_move(record, unpack(record.words)) if has_best_move(record) else None
+    return move.uci() if move else None
 
 
 @pytest.mark.parametrize(
@@ -80,23 +79,14 @@ def men(board: chess.Board, letter: str) -> int:
 def test_what_is_found_is_what_a_loop_over_records_finds(
     any_file: Path, known: Records, filters: Filters, passes: Passes
 ) -> None:
-    found = [key_of_text(row.key) for row in find(any_file, filters)]
-    assert len(found) == len(set(found))
-    assert set(found) == {key for key, (board, record) in known.items() if passes(board, record)}
-
-
-def test_a_position_is_told_as_its_record_has_it(file: Path) -> None:
-    records = records_of(file)
-    for row in find(file, Filters(min_n=5)):
-        board, record = records[key_of_text(row.key)]
-        best = best_move(record, board)
-        assert key_of(chess.Board(row.position)) == key_of(board)
-        assert (row.worth.n, row.worth.q, row.worth.bounds) == (
-            record.visits,
-            node_mean(record)[0],
-            record.bounds,
-        )
-        assert row.worth.best_san == (board.san(best) if best else None)
+    found = {key_of_text(row.key): row for row in find(any_file, filters)}
+    assert sum(1 for _ in find(any_file, filters)) == len(found)
+    assert found.keys() == {key for key, (board, record) in known.items() if passes(board, record)}
+    for key, row in found.items():
+        record, worth = known[key][1], row.worth
+        assert key_of(board_of(row.position)) == key
+        assert (worth.n, worth.q, worth.bounds) == (record.visits, node_mean(record)[0], record.bounds)
+        assert worth.best_move == best_of(record)
 
 
 @pytest.mark.parametrize("filters", [Filters(), Filters(max_q=0.0)])
@@ -107,11 +97,11 @@ def test_a_limit_takes_the_most_visited_positions(any_file: Path, filters: Filte
         assert list(find(any_file, filters, limit=limit)) == by_visits[:limit]
 
 
-def test_what_was_found_before_a_fault_is_yielded(file: Path) -> None:
+def test_what_was_found_before_a_fault_is_yielded(any_file: Path) -> None:
     def stop(*_: int) -> None:
         raise KeyError
 
-    rows = find(file, Filters(), limit=3, on_progress=stop)
+    rows = find(any_file, Filters(), limit=3, on_progress=stop)
     assert len([next(rows) for _ in range(3)]) == 3
     with pytest.raises(KeyError):
         next(rows)
@@ -214,11 +204,6 @@ def other_version(record: NodeRecord) -> NodeRecord:
 KNOWN = random_records(71, 260)
 OLD = KNOWN[:200]
 NEW = [*KNOWN[60:100], *(other_version(r) if r.codes else r for r in KNOWN[100:200]), *KNOWN[200:]]
-
-
-def best_of(record: NodeRecord) -> str | None:
-    move = best_move(record, unpack(record.words)) if has_best_move(record) else None
-    return move.uci() if move else None
 
 
 def changes(old: NodeRecord, new: NodeRecord) -> dict[str, bool | None]:

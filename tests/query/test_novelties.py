@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from copy import copy
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -214,10 +215,6 @@ def departures(
     return found
 
 
-def mean(scores: list[float]) -> float | None:
-    return sum(scores) / len(scores) if scores else None
-
-
 def told(moves: tuple[Departure, ...]) -> dict[tuple[str, str], tuple[int, float | None]]:
     return {(chess.Board(m.position).epd(), m.san): (m.games, m.score) for m in moves}
 
@@ -226,10 +223,10 @@ def told(moves: tuple[Departure, ...]) -> dict[tuple[str, str], tuple[int, float
 def test_moves_that_leave_the_graph_are_those_counted_by_hand(made: Made, color: str | None) -> None:
     found = prepare(made.path, ["ann"], color=color, min_visits=2, top=None)
     inside = {epd for epd, edges in made.nodes.items() if edges}
-    by_hand = {
-        place: (len(scores), mean([score for score in scores if score >= 0]))
-        for place, scores in departures(made, "Ann", color, inside).items()
-    }
+    by_hand: dict[tuple[str, str], tuple[int, float | None]] = {}
+    for place, scores in departures(made, "Ann", color, inside).items():
+        known = [score for score in scores if score >= 0]
+        by_hand[place] = len(scores), fmean(known) if known else None
     assert len(by_hand) > 5
     assert told(found.moves) == by_hand
     own = [game for game in made.games if "Ann" in (game[:2] if color is None else (game[color == "black"],))]

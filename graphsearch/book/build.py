@@ -32,6 +32,7 @@ from ..search.params import Limits, SearchParams
 from ..search.results import SearchResult
 from ..solvers.mate.beside import MateFinder
 from ..store.store import Store
+from ..store.tables import history
 from ..store.tables.games import games_by_move
 from . import queue, rows
 from .config import BookConfig, BuildSettings
@@ -441,7 +442,8 @@ class Builder:
 
         def write(store: Store) -> None:
             rows.write_positions(store.connection, positions, moves)
-            rows.write_history(store, started, roots)
+            for root in roots:
+                history.write_book(store, started.book, started.run, root)
             if ended:
                 rows.write_priorities(store, started.book, leaves)
             rows.write_run(store, started, numbers, ended)

@@ -14,7 +14,7 @@ from ..position.notation import numbered, ply_of, sans_of
 from ..store.file import sql_errors
 from ..store.provenance import now
 from ..store.store import Store
-from ..store.tables import games, history
+from ..store.tables import games
 from ..store.tables.books import REPERTOIRES, book_named
 from ..store.tables.rows import TABLES, insert, rows, table_of
 from .config import BookConfig
@@ -122,12 +122,6 @@ def write_run(store: Store, started: Started, numbers: Mapping[str, float], ende
     store.connection.execute(statement, (*row.values(), started.book_run))
     visits, evaluations = int(numbers["visits"]), int(numbers["evaluations"])
     (store.finish_run if ended else store.update_run)(started.run, visits, evaluations)
-
-
-def write_history(store: Store, started: Started, roots: Sequence[history.BookValues]) -> None:
-    """Inserts the values of roots into the history of a book."""
-    for root in roots:
-        history.write_book(store, started.book, started.run, root)
 
 
 def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tuple[str, ...]]]:

@@ -122,16 +122,6 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
         return _BookReader(store, name).why(board)
 
 
-def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdict, ...]]:
-    """Returns a function that returns the verdicts on the moves of a position; the book is read once.
-
-    Raises:
-      InvalidParameterError: if the file has no such book.
-      StoreError: if it cannot be read.
-    """
-    return _BookReader(store, name).verdicts
-
-
 def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset[str] | None]:
     """Returns a function that returns the moves of a position that the rules of a book admit now, in UCI.
 
@@ -142,10 +132,10 @@ def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset
       InvalidParameterError: if the file has no such book.
       StoreError: if it cannot be read.
     """
-    verdicts = verdicts_of(store, name)
+    book = _BookReader(store, name)
 
     def admitted(board: chess.Board) -> frozenset[str] | None:
-        found = verdicts(board)
+        found = book.verdicts(board)
         return frozenset(one.candidate.move for one in found if one.admitted) if found else None
 
     return admitted
@@ -308,9 +298,9 @@ def _with_reasons(
     """Returns the changes of a book with the most visits, with the reasons of its present verdicts."""
     rows = nlargest(top, went + came, key=attrgetter("n"))
     with suppress(GraphSearchError):  # no book, or another version's configuration: leave the reasons empty
-        verdicts = verdicts_of(store, name) if rows else None
+        book = _BookReader(store, name) if rows else None
         for i, row in enumerate(rows):
-            found = verdicts(board_of(row.position)) if verdicts else ()
+            found = book.verdicts(board_of(row.position)) if book else ()
             reason = next((v.reason for v in found if v.candidate.move == row.move), GONE)
             rows[i] = replace(row, reason=reason)
     return BookChanges(name, len(came), len(went), tuple(rows))

@@ -118,7 +118,8 @@ def phase_of(board: chess.Board, before: str = OPENING) -> str:
     ('opening', 'endgame')
     """
     pieces = (board.occupied & ~board.pawns & ~board.kings).bit_count()
-    home = [(board.occupied_co[c] & rank).bit_count() for c, rank in _HOMES]
+    ranks = {chess.WHITE: chess.BB_RANK_1, chess.BLACK: chess.BB_RANK_8}
+    home = [(board.occupied_co[color] & rank).bit_count() for color, rank in ranks.items()]
     if pieces <= ENDGAME_PIECES:
         found = ENDGAME
     elif pieces <= MIDDLEGAME_PIECES or min(home) < FEW_AT_HOME:
@@ -126,9 +127,6 @@ def phase_of(board: chess.Board, before: str = OPENING) -> str:
     else:
         found = OPENING
     return max(found, before, key=PHASES.index)
-
-
-_HOMES = ((chess.WHITE, chess.BB_RANK_1), (chess.BLACK, chess.BB_RANK_8))
 
 
 @dataclass(slots=True)
@@ -403,7 +401,8 @@ def _move(
     best, best_value = before.best
     played = after.value.turned()
     loss = 0.0 if move == best else max(0.0, best_value.q - played.q)
-    glyph = _glyph(before, move, loss)
+    nag = mistake_of(loss) or (GOOD_MOVE if _is_good(before, move) else None)
+    glyph = GLYPHS[nag] if nag else ""
     line = line_of(read, board, best, plies=LINE_PLIES) if glyph else (best,)
     return MoveReview(
         ply=ply,
@@ -426,14 +425,6 @@ def _move(
         phase=before.phase,
         novelty=novelty[1] if novelty and novelty[0] == ply else None,
     )
-
-
-def _glyph(place: GamePosition, move: chess.Move, loss: float) -> str:
-    """Returns the mark of a move: by its loss, or ! for an only good move that is hard to see."""
-    nag = mistake_of(loss)
-    if nag is None and _is_good(place, move):
-        nag = GOOD_MOVE
-    return GLYPHS[nag] if nag else ""
 
 
 def _is_good(place: GamePosition, move: chess.Move) -> bool:
@@ -542,7 +533,9 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
     """
     after = board.copy(stack=False)
     after.push(move.move)
-    kind, mate = terminal_kind(after), _mate_after(move.mate)
+    kind, mate = terminal_kind(after), move.mate
+    if mate and mate > 0:
+        mate -= 1  # the moves that remain
     if kind != NOT_TERMINAL:
         return Value(1.0, 0) if kind == CHECKMATE else DRAW
     if after.halfmove_clock >= CLOCK_DRAW:
@@ -556,15 +549,6 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
     if move.q is None:  # a proof that needed no visit
         return Value(node.q, mate)
     return Value(move.q, mate)
-
-
-def _mate_after(mate: int | None) -> int | None:
-    """Returns the moves to mate that remain after a move, for the side that played it.
-
-    >>> _mate_after(3), _mate_after(1), _mate_after(-3), _mate_after(None)
-    (2, 0, -3, None)
-    """
-    return mate - 1 if mate and mate > 0 else mate
 
 
 class Novelties:

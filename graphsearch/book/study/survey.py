@@ -32,7 +32,6 @@ from .repertoire import Repertoire, load
 
 FURTHER_PLIES = 4  # of a book beyond the repertoire
 LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap
-LINE = "root=at.root line=at.line moves=at.moves"  # of a main line in JSON
 SECOND = 0.1  # weight of a second own move in the choice of main lines
 
 
@@ -124,7 +123,7 @@ class Gap(Answer):
 class WeakSpot(Answer):
     """An own move that loses clearly against the best one (`nag`), or has no search (no `q`)."""
 
-    json_keys = f"position=at.position {LINE} move reach=at.reach"
+    json_keys = "position=at.position root=at.root line=at.line moves=at.moves move reach=at.reach"
 
     at: MainLine
     move: SurveyedMove

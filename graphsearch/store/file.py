@@ -409,7 +409,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
         raise StoreError(f"{path} {ON_NETWORK}")
     check_log(path, is_ours=True)
     mode = "mode=rwc" if create else "mode=rw"
-    with sql_errors(path, "open it"), _open_unless_failed(path, mode) as connection:
+    with sql_errors(path, "open it"), open_unless_failed(path, mode) as connection:
         execute = connection.execute
         execute(f"PRAGMA page_size = {PAGE_BYTES}")
         empty = _holds_nothing(connection)
@@ -433,7 +433,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
 
 
 @contextmanager
-def _open_unless_failed(path: Path, mode: str) -> Iterator[BoundedConnection]:
+def open_unless_failed(path: Path, mode: str) -> Iterator[BoundedConnection]:
     """Yields a new connection, which stays open unless the body raises."""
     connection = connect(path, mode)
     try:
@@ -481,7 +481,7 @@ def open_reader(path: Path, *, tidy: bool = True) -> BoundedConnection:
     with sql_errors(path, "read it"):
         for query in ["mode=ro&immutable=1"] if is_remote else _reading_modes(path, tidy):
             try:
-                with _open_unless_failed(path, query) as connection:
+                with open_unless_failed(path, query) as connection:
                     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
                     check_schema(connection, path, writing=False)
                     connection.execute("PRAGMA query_only = 1")
@@ -711,7 +711,7 @@ def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Con
     check_is_file(real, create=False)
     if not os.access(real, os.W_OK):
         raise StoreError(f"{real} cannot be written; check its permissions")
-    with sql_errors(real, "open it"), _open_unless_failed(real, "mode=rw") as connection:
+    with sql_errors(real, "open it"), open_unless_failed(real, "mode=rw") as connection:
         check_schema(connection, real)
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
         connection.execute("PRAGMA synchronous = NORMAL")

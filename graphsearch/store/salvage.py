@@ -23,7 +23,7 @@ from ..base.errors import CorruptRecordError, StoreError, StoreTargetError
 from . import entries, provenance
 from .backup import new_file
 from .block import decode_stored, is_dictionary, joined, unsound
-from .file import check_format, check_is_file, connect, impostors, log_bytes, real_path
+from .file import check_format, check_is_file, impostors, log_bytes, open_unless_failed, real_path
 from .index import bloom_of, checksum_of
 from .provenance import EvaluatorIdentity
 from .record import RecordBatch, keys_of, sort_keys, take
@@ -134,27 +134,23 @@ def open_damaged(path: Path) -> sqlite3.Connection:
       SchemaVersionError: if it has another format.
     """
     mode = "mode=ro" if log_bytes(path) else "mode=ro&immutable=1"
-    connection = connect(path, mode)
     try:
-        if sys.version_info >= (3, 12):
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
-        connection.execute("PRAGMA writable_schema = 1")  # else SQLite refuses a truncated file
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-        if not {"chunk", "block", "evaluator"} <= names - impostors(connection):
-            raise StoreError(f"{path} is not a graph file: it has none of its tables")
-        for name in impostors(connection):  # an empty table hides it
-            connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(TABLES[name].columns)})")
-        connection.execute("PRAGMA query_only = 1")
-        check_format(connection, path)
+        with open_unless_failed(path, mode) as connection:
+            if sys.version_info >= (3, 12):
+                connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
+            connection.execute("PRAGMA writable_schema = 1")  # else SQLite refuses a truncated file
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+            if not {"chunk", "block", "evaluator"} <= names - impostors(connection):
+                raise StoreError(f"{path} is not a graph file: it has none of its tables")
+            for name in impostors(connection):  # an empty table hides it
+                connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(TABLES[name].columns)})")
+            connection.execute("PRAGMA query_only = 1")
+            check_format(connection, path)
+            return connection
     except sqlite3.Error as error:
-        connection.close()
         raise StoreError(
             f"{path}: its first page, which says where everything is, cannot be read: {error}"
         ) from None
-    except StoreError:
-        connection.close()
-        raise
-    return connection
 
 
 class DamagedTable:

@@ -125,16 +125,8 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
 
 def games_by_move(store: Store, keys: Iterable[str]) -> dict[str, dict[str, int]]:
     """Returns the number of imported games by position and move; moves only in variations are left out."""
-    found: dict[str, dict[str, int]] = {}
-    statement = (
-        "SELECT key, move, white + draws + black + unknown AS games FROM game_move"
-        " WHERE games > 0 AND key IN (SELECT value FROM json_each(?))"
-    )
-    names = ("game_move.key", "game_move.move", "game_move.white")
-    with store.reading() as connection:
-        for key, move, games in query(connection, statement, (json.dumps([*keys]),), *names):
-            found.setdefault(key, {})[move] = games
-    return found
+    found = counts(store, keys).items()
+    return {key: {one.move: one.games for one in its if one.games} for key, its in found if its[0].games}
 
 
 def sources(store: Store) -> list[GameSource]:

@@ -17,7 +17,7 @@ from graphsearch.store.index import ChunkIndex, Sizes
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.rewrite import rewrite
 from graphsearch.store.store import Store
-from graphsearch.store.verify import verify
+from graphsearch.store.verify import Problems, verify
 
 from ..conftest import sql
 from ..support.loose import loosen
@@ -216,6 +216,13 @@ def test_overwritten_pages_are_reported(path: Path, offset: int) -> None:
     assert not report.ok
     with suppress(StoreError), Store.open(path, read_only=True) as store:
         contents(store)  # any other error fails the test
+
+
+def test_a_problem_is_a_short_line_whatever_is_wrong() -> None:
+    found = Problems()
+    found.add("a.graph: " + "; ".join(f"P of move {k} is wrong" for k in range(200)))
+    assert [len(line) for line in found.problems] == [603]
+    assert found.problems[0].endswith("...")
 
 
 def test_a_check_that_sqlite_ends_says_what_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,11 @@ from graphsearch.base.errors import (
     StoreError,
     StoreLockedError,
 )
-from graphsearch.store.file import FORMAT_VERSION
+from graphsearch.store.file import FORMAT_VERSION, Holder, WriteLock, holder
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
+from graphsearch.store.tables.rows import DEEPEST, json_object
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
@@ -27,6 +28,7 @@ from ..support.forks import Fork, Say
 from .records import IDENTITY, Records, contents, filled
 
 RECORDS = Records(71, 40)
+DEEP = "[" * 50_000 + "]" * 50_000
 
 
 def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) -> str:
@@ -140,6 +142,23 @@ def test_the_lock_of_a_killed_writer_is_free(path: Path) -> None:
         assert f"process {holder.process} since" in refused(path, StoreLockedError)
     with Store.open(path) as store:
         assert len(contents(store)) == len(RECORDS)
+
+
+@pytest.mark.parametrize("note", ["", "[]", DEEP, '{"pid": "x", "since": 1}', '{"pid": -1, "since": ""}'])
+def test_an_odd_note_of_a_lock_names_nobody(tmp_path: Path, note: str) -> None:
+    path = tmp_path / "a.graph"
+    lock = WriteLock(path)
+    try:
+        path.with_name("a.graph.lock").write_text(note)
+        assert holder(path) == Holder(None, None)
+    finally:
+        lock.release()
+
+
+def test_a_json_object_of_a_cell_has_a_depth() -> None:
+    assert json_object("{" * 0 + '{"a":' * DEEPEST + "1" + "}" * DEEPEST) is not None
+    assert json_object('{"a":' * (DEEPEST + 1) + "1" + "}" * (DEEPEST + 1)) is None
+    assert json_object(DEEP) is None
 
 
 def test_a_read_only_file_and_folder_can_be_read_only(path: Path) -> None:

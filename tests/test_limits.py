@@ -17,11 +17,12 @@ PAGE = ROOT / "docs" / "contributing" / "limits.md"
 
 def row(limit: Limit) -> str:
     variable = f"`{limit.variable}`" if limit.variable else ""
-    return f"| {limit.what} | {limit.shown()} | {variable} | {limit.reason} |".replace("  ", " ")
+    return f"| {limit.what} | {limit.shown()} | {variable} |".replace("  ", " ")
 
 
 def test_the_page_of_limits_is_what_the_program_holds() -> None:
-    rows = re.findall(r"^\| (?!the most for|---).*", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    row_but_why = r"^(\| (?!the most for|---)[^|]+\|[^|]+\|[^|]+\|) \S.* \|$"
+    rows = re.findall(row_but_why, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == [row(limit) for limit in LIMITS]
 
 

@@ -12,14 +12,14 @@ _DATE = re.compile(r"(\d{4})(?:[.-](\d{1,2})(?:[.-](\d{1,2}))?)?", re.ASCII)
 _PGN_DATE = re.compile(r"(\d{4})(?:[.\-/](\d\d?|\?+)(?:[.\-/](\d\d?|\?+))?)?\Z", re.ASCII)
 
 
-def read_date(text: str) -> tuple[int, ...]:
-    """Returns the known parts of a date: year, month, day.
+def date_text(text: str) -> str:
+    """Returns a date as tables have it.
 
     Raises:
       InvalidParameterError: if the calendar has no such date.
 
-    >>> read_date("2024"), read_date("2024-05-17"), read_date("2024.05")
-    ((2024,), (2024, 5, 17), (2024, 5))
+    >>> date_text("2024"), date_text("2024-05-17"), date_text("2024.5")
+    ('2024', '2024-05-17', '2024-05')
     """
     found = _DATE.fullmatch(text.strip())
     parts = tuple(int(part) for part in found.groups() if part) if found else ()
@@ -29,16 +29,7 @@ def read_date(text: str) -> tuple[int, ...]:
         raise InvalidParameterError(
             f"a date is 2024, 2024-05 or 2024-05-17, not {shortened(text)!r}"
         ) from None
-    return parts
-
-
-def date_text(text: str) -> str:
-    """Returns a date as tables have it; as `read_date`.
-
-    >>> date_text("2024.5")
-    '2024-05'
-    """
-    year, *rest = read_date(text)
+    year, *rest = parts
     return "-".join([f"{year:04}", *(f"{part:02}" for part in rest)])
 
 

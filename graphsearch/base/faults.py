@@ -14,6 +14,7 @@ import threading
 import time
 from _thread import start_new_thread
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -118,7 +119,7 @@ def _written(error: BaseException, during: str) -> str:
     for path in _candidates():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "ab", opener=_private) as file:  # Path.open takes no opener
+            with open(path, "ab", opener=partial(os.open, mode=0o600)) as file:  # Path.open takes none
                 if file.tell() < MOST_BYTES:
                     file.write(text)
             os.environ[FILE_VARIABLE] = str(path)
@@ -127,10 +128,6 @@ def _written(error: BaseException, during: str) -> str:
         else:
             return str(path)
     return f"a file, which could not be written ({problem})"
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _candidates() -> list[Path]:

@@ -1,7 +1,7 @@
 """Limits on input, and `open_file`, which opens every file that a user names.
 
 Limits are generous: no genuine file reaches one. An environment variable overrides a limit, unless a format
-or a kernel sets it. docs/contributing/limits.md lists all of them.
+or a kernel sets it. docs/contributing/limits.md lists them and says why each has its value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Limit:
     Attributes:
       name: what follows `GRAPHSEARCH_MAX_` in the environment variable that overrides it.
       default: in units. unit: BYTES, or the name of the unit.
-      what: the limited thing. reason: why the limit has this value.
+      what: the limited thing.
       fixed: whether a format or a kernel sets it, so that nothing overrides it.
     """
 
@@ -41,7 +41,6 @@ class Limit:
     default: int
     unit: str
     what: str
-    reason: str
     fixed: bool = False
 
     @property
@@ -82,66 +81,34 @@ class Limit:
 
 
 # ------------------------------------------------------------------ files and streams
-LINE = Limit("LINE", 1 << 20, BYTES, "one line of a text file", "no person or program writes a longer one")
-FEN = Limit("FEN", 1 << 16, BYTES, "one FEN, or one EPD with its operations", "the longest known have 4 KiB")
-HEADERS = Limit("HEADERS", 1 << 20, BYTES, "all headers of one PGN game", "they are held in memory")
-GAME = Limit("GAME", 1 << 28, BYTES, "the text of one PGN game", "the largest annotated files have 10 MiB")
-GAME_MOVES = Limit(
-    "GAME_MOVES", 100_000, "moves", "one PGN game, variations included", "the longest game has 12,000"
-)
-STUDIES = Limit("STUDIES", 1000, "games", "one import into studies", "`import` takes collections")
-STUDY_MOVES = Limit(
-    "STUDY_MOVES", 200_000, "moves", "one import into studies, and one study", "they are held in memory"
-)
-REPERTOIRE = Limit("REPERTOIRE", 50_000, "moves", "the repertoire of one side", "it is held in memory")
-TOML = Limit(
-    "TOML", 1 << 20, BYTES, "a BOOK.toml", "each byte may take 300 in memory; games go into a PGN file"
-)
-TOML_KEY = Limit(
-    "TOML_KEY",
-    8,
-    "parts",
-    "a dotted key of a BOOK.toml",
-    "the reader's time grows with their square",
-    fixed=True,
-)
-NETWORK = Limit(
-    "NETWORK", 1 << 32, BYTES, "a network, packed or not", "it is held in memory; the largest have 1 GiB"
-)
-ACTIVATIONS = Limit(
-    "ACTIVATIONS",
-    1 << 24,
-    "numbers",
-    "one position in one layer of an lc0 network",
-    "the largest networks have 2^18; a batch of them is held in memory",
-)
-BOOK = Limit("BOOK", 1 << 32, BYTES, "a Polyglot book", "its keys are held in memory; the largest have 1 GiB")
-PIPED = Limit("PIPED", 1 << 40, BYTES, "what comes through a pipe", "it is kept in a temporary file")
-UNPACKED = Limit(
-    "UNPACKED", 100, TIMES, "the unpacked size against the packed one", "games shrink to a fifth or a tenth"
-)
-UNPACKED_FREE = Limit(
-    "UNPACKED_FREE", 1 << 26, BYTES, "what may unpack whatever the packed size", "small files shrink most"
-)
-WINDOW = Limit(
-    "WINDOW", 1 << 27, BYTES, "the window of a zstd frame", "the program zstd refuses larger ones too"
-)
-UPLOAD = Limit("UPLOAD", 1 << 34, BYTES, "a file from the browser", "it is kept in a temporary file")
-PASSWORD = Limit("PASSWORD", 1 << 12, BYTES, "a file with a password", "its first line counts")
+LINE = Limit("LINE", 1 << 20, BYTES, "one line of a text file")
+FEN = Limit("FEN", 1 << 16, BYTES, "one FEN, or one EPD with its operations")
+HEADERS = Limit("HEADERS", 1 << 20, BYTES, "all headers of one PGN game")
+GAME = Limit("GAME", 1 << 28, BYTES, "the text of one PGN game")
+GAME_MOVES = Limit("GAME_MOVES", 100_000, "moves", "one PGN game, variations included")
+STUDIES = Limit("STUDIES", 1000, "games", "one import into studies")
+STUDY_MOVES = Limit("STUDY_MOVES", 200_000, "moves", "one import into studies, and one study")
+REPERTOIRE = Limit("REPERTOIRE", 50_000, "moves", "the repertoire of one side")
+TOML = Limit("TOML", 1 << 20, BYTES, "a BOOK.toml")
+TOML_KEY = Limit("TOML_KEY", 8, "parts", "a dotted key of a BOOK.toml", fixed=True)
+NETWORK = Limit("NETWORK", 1 << 32, BYTES, "a network, packed or not")
+ACTIVATIONS = Limit("ACTIVATIONS", 1 << 24, "numbers", "one position in one layer of an lc0 network")
+BOOK = Limit("BOOK", 1 << 32, BYTES, "a Polyglot book")
+PIPED = Limit("PIPED", 1 << 40, BYTES, "what comes through a pipe")
+UNPACKED = Limit("UNPACKED", 100, TIMES, "the unpacked size against the packed one")
+UNPACKED_FREE = Limit("UNPACKED_FREE", 1 << 26, BYTES, "what may unpack whatever the packed size")
+WINDOW = Limit("WINDOW", 1 << 27, BYTES, "the window of a zstd frame")
+UPLOAD = Limit("UPLOAD", 1 << 34, BYTES, "a file from the browser")
+PASSWORD = Limit("PASSWORD", 1 << 12, BYTES, "a file with a password")
 
 # ------------------------------------------------------------------ text and numbers
-UCI_LINE = Limit("UCI_LINE", 1 << 20, BYTES, "one line of a chess program", "12,000 half-moves take 64 KiB")
-WHOLE = Limit("WHOLE", 10**18, "", "any whole number that is given", "it is counted in 64 bits", fixed=True)
+UCI_LINE = Limit("UCI_LINE", 1 << 20, BYTES, "one line of a chess program")
+WHOLE = Limit("WHOLE", 10**18, "", "any whole number that is given", fixed=True)
 SECONDS = Limit(
-    "SECONDS",
-    10**9,
-    "seconds",
-    "any time, and any number with a point, that is given",
-    "31 years; the system waits for 292",
-    fixed=True,
+    "SECONDS", 10**9, "seconds", "any time, and any number with a point, that is given", fixed=True
 )
-SIZE = Limit("SIZE", 1 << 50, BYTES, "any size that is given", "no machine has more memory", fixed=True)
-DIGITS = Limit("DIGITS", 40, "digits", "any number that is given", "64 bits have 20", fixed=True)
+SIZE = Limit("SIZE", 1 << 50, BYTES, "any size that is given", fixed=True)
+DIGITS = Limit("DIGITS", 40, "digits", "any number that is given", fixed=True)
 
 LIMITS = tuple(one for one in list(globals().values()) if isinstance(one, Limit))
 

@@ -404,7 +404,8 @@ class _PgnImport:
         """Returns a game as python-chess reads it, None if it is skipped; adds what it has besides moves."""
         game, report = read_game(text, variations=self._variations), self._report
         most = None if self._max_ply is None or game.start is None else self._max_ply - game.start.ply()
-        faults = [(game.error_line, game.error)] if game.fails_before(most) else []
+        fails = bool(game.error) and (most is None or game.error_moves < most)
+        faults = [(game.error_line, game.error)] if fails else []
         faults += game.variation_faults if self._variations else []
         is_skipped = bool(game.variant or faults)
         if counts:

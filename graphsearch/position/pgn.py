@@ -8,7 +8,6 @@ is recorded, and one that could be a move is an error, so that no game is read i
 
 from __future__ import annotations
 
-import io
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
@@ -77,7 +76,7 @@ class GameText:
         """Whether it has neither tags nor words that could be moves."""
         if self.has_moves or self.error:
             return False
-        return not any(_is_tag_line(text) or _partial_tags(text)[1] for _, text in self.tags)
+        return not any(_TAG_LINE.match(text) or _partial_tags(text)[1] for _, text in self.tags)
 
     @property
     def words(self) -> int:
@@ -151,8 +150,8 @@ class _Cutter:
             return self._is_blank and bool(_EVENT.match(line))
         if not game.moves:
             again = self._is_faulty or bool(_EVENT.match(line) or self._names.intersection(_names_of(line)))
-            return self._is_blank and again and _is_tag_line(line)
-        if _is_tag_line(line):
+            return self._is_blank and again and bool(_TAG_LINE.match(line))
+        if _TAG_LINE.match(line):
             return self._is_blank or (self._is_finished and bool(_tags_of(line)))
         return self._is_blank and not self._goes_on(game, line)
 
@@ -305,7 +304,7 @@ def _partial_tags(line: str) -> tuple[tuple[tuple[str, str], ...], str]:
     elif bracket and not _moves_in(bracket[1]):
         rest = bracket[2]
     else:
-        is_closed = _is_tag_line(line) and line.rstrip().endswith("]")
+        is_closed = _TAG_LINE.match(line) and line.rstrip().endswith("]")
         rest = "" if is_closed else re.sub(r"^\s*\[\s*\w+", "", line)
     rest = re.sub(r"\{[^}]*\}|;.*", "", rest)
     if any(_moves_in(word) or could_be_move(word) for word in rest.split()):
@@ -313,11 +312,6 @@ def _partial_tags(line: str) -> tuple[tuple[tuple[str, str], ...], str]:
     if not found and _FEN.match(line):
         return (), f"its FEN cannot be read: {shortened(line.strip(), 60)}"
     return ((found[1], found[2]),) if found else (), ""
-
-
-def _is_tag_line(line: str) -> bool:
-    """Returns whether a line looks like a tag, readable or not."""
-    return bool(_TAG_LINE.match(line))
 
 
 def variant_of(headers: dict[str, str]) -> str:
@@ -441,10 +435,6 @@ class ReadGame:
     def moves(self) -> list[chess.Move]:
         """The moves of the mainline, castling as in packed positions."""
         return own_moves(self.start or chess.Board(), self.tree.mainline_moves())
-
-    def fails_before(self, plies: int | None) -> bool:
-        """Returns whether the mainline has an error in its first half-moves; None: in any of them."""
-        return bool(self.error) and (plies is None or self.error_moves < plies)
 
     def passed_over(self) -> list[str]:
         """Returns a message on the words passed over, if there are any."""
@@ -903,17 +893,15 @@ def open_text(path: Path) -> Iterator[Iterator[str]]:
     """
     try:
         with limits.open_file(path, piped=True) as file:
-            _refuse_other_files(path, file)
+            head = file.peek(4096)[:4096]
+            if head.startswith(SQLITE):
+                raise InvalidPositionError(
+                    f"{path} is a database, not a PGN file; give a graph file with --store"
+                )
+            if b"\0" in head:
+                raise UnusableFileError(f"{path} is not a text file, so it is not a PGN file")
             yield limits.text_lines(file, str(path))
     except InputFileError as error:
         raise InvalidPositionError(str(error).replace("expected a file", "not a PGN file")) from None
     except OSError as error:
         raise InvalidPositionError(f"cannot read {path}: {error.strerror or error}") from None
-
-
-def _refuse_other_files(path: Path, file: io.BufferedReader) -> None:
-    head = file.peek(4096)[:4096]
-    if head.startswith(SQLITE):
-        raise InvalidPositionError(f"{path} is a database, not a PGN file; give a graph file with --store")
-    if b"\0" in head:
-        raise UnusableFileError(f"{path} is not a text file, so it is not a PGN file")

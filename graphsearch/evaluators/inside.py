@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.system import cores
-from ..jit.apart import apart
 from ..jit.compiler import Call
+from ..jit.types import apart
 from ..position.tables import load_tables
 from .batch_kernel import BEGIN, END
 from .protocol import EXTERNAL, Evaluation, Evaluator, PositionBatch

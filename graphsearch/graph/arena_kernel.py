@@ -58,8 +58,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.apart import apart
-from ..jit.bundles import Bundle
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import (
     LOW32,
@@ -78,7 +76,7 @@ from ..jit.pointers import (
     ptr,
     store_release,
 )
-from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
+from ..jit.types import Bundle, Items, Pointer, apart, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position import board_kernel as board
 from ..position.board import BoardTable, Position, Words
 from ..store import bounds_kernel as bounds

@@ -1,6 +1,6 @@
 """Compiles kernels to machine code with Numba; importing this module imports Numba.
 
-    types      of arguments, and of bundles (`bundles.py`)
+    types      of arguments, and of bundles (`types.py`)
     functions  inside kernels: typed and lowered once, kept in files as LLVM's bitcode
     pipeline   how Numba types and lowers a function: options, and the passes that kernels need
     kernels    link the functions that they reach, and are optimised as a whole
@@ -28,12 +28,12 @@ from typing import Any, ClassVar
 import numba
 import numpy as np
 from llvmlite import binding, ir
-from llvmlite.binding import Linkage, Target, parse_bitcode
+from llvmlite.binding import Linkage, Target, get_process_triple, parse_bitcode
 from numba import types
 from numba.core import config, typing
 from numba.core.base import BaseContext
 from numba.core.caching import NullCache
-from numba.core.codegen import CodeLibrary, CPUCodegen, JITCodeLibrary, JITCPUCodegen
+from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder, compile_result
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
@@ -49,12 +49,12 @@ from numba.core.types.containers import BaseNamedTuple
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.cpython.builtins import do_minmax
-from numba.np.numpy_support import from_dtype
+from numba.np.numpy_support import as_dtype, from_dtype
 
-from .bundles import Bundle
-from .machine_code import ENTRY, MOST_RESULTS, MachineCode
+from .machine_code import ENTRY, FORMATS, MOST_RESULTS, MachineCode
 from .places import CodeFolder
 from .sources import label, sources_digest
+from .types import Bundle
 
 WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 
@@ -405,34 +405,28 @@ class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
             self._cache = KeptFunction(function, place)
 
 
-@cache
-def codegen_for(level: str) -> Any:
-    """Returns the code generator for a level of processors; for an empty level, for this processor."""
-    if not level:
-        return cpu_target.target_context.codegen()
-    before = config.CPU_NAME, config.CPU_FEATURES
-    config.CPU_NAME, config.CPU_FEATURES = level, ""
-    try:
-        return JITCPUCodegen(f"graphsearch.{level}")
-    finally:
-        config.CPU_NAME, config.CPU_FEATURES = before
-
-
 # LLVM's names of platforms whose code can be made on another one, with the same kind of processor
 TRIPLES = {"win-amd64": "x86_64-pc-windows-msvc-elf"}
 
 
 @cache
 def machine_for(level: str, platform: str) -> Any:
-    """Returns LLVM's target machine for a level of processors and a platform; without a platform, this one.
+    """Returns LLVM's target machine for a level of processors and a platform.
+
+    Without a level it is for this processor, without a platform for this one.
 
     Raises:
       KeyError: for a platform that is not in TRIPLES.
     """
-    if not platform:
-        return codegen_for(level)._tm
-    return Target.from_triple(TRIPLES[platform]).create_target_machine(
-        cpu=level, features="", opt=config.OPT, reloc="static", codemodel="jitdefault", jit=True
+    if not level:
+        return cpu_target.target_context.codegen()._tm
+    return Target.from_triple(TRIPLES[platform] if platform else get_process_triple()).create_target_machine(
+        cpu=level,
+        features="",
+        opt=config.OPT,
+        reloc="static" if level.startswith("x86") else "default",
+        codemodel="jitdefault",
+        jit=True,
     )
 
 
@@ -446,13 +440,6 @@ def type_of_intrinsic(intrinsic: Any) -> Any:
 # ------------------------------------------------------------------ kernels
 # offsets in NumPy's PyArrayObject, after Python's object header: data, int32 dimensions, shape, strides
 DATA, SHAPE, STRIDES = (object.__basicsize__ + offset for offset in (0, 16, 24))
-RESULTS = {
-    types.boolean: "?7x",
-    types.float32: "f4x",
-    types.float64: "d",
-    types.uint64: "Q",
-    types.int64: "q",
-}
 
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
@@ -469,50 +456,33 @@ def build(
     kinds = tuple(_type_of(value) for value in arguments)
     dispatcher.compile(kinds)
     compiled = dispatcher.overloads[kinds]
-    return [
-        _built(compiled, kinds, codegen_for(level), machine_for(level, platform))
-        for level, platform in machines
-    ]
+    return [_built(compiled, kinds, machine_for(level, platform)) for level, platform in machines]
 
 
-def _built(
-    compiled: CompileResult, kinds: tuple[Type, ...], codegen: CPUCodegen, machine: binding.TargetMachine
-) -> MachineCode:
-    """Returns the code of a compiled kernel for a machine; `codegen`: the code generator of its level."""
+def _built(compiled: CompileResult, kinds: tuple[Type, ...], machine: binding.TargetMachine) -> MachineCode:
+    """Returns the code of a compiled kernel for a machine."""
     returned = compiled.signature.return_type
-    results = _numbers(returned)
+    is_tuple = isinstance(returned, types.BaseTuple)
+    results = list(returned) if is_tuple else [] if returned == types.none else [returned]
     assert len(results) <= MOST_RESULTS
-    library = codegen.create_library(ENTRY)
+    library = cpu_target.target_context.codegen().create_library(ENTRY)
     library.add_ir_module(_entry(library, compiled, kinds, results))
-    module = _linked(library, compiled.library)
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    _optimise(module, machine)
-    return MachineCode(
-        machine.emit_object(module),
-        "".join(RESULTS[part] for part in results),
-        isinstance(returned, types.BaseTuple),
-        tuple(
-            sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
-        ),
-    )
-
-
-def _numbers(returned: Type) -> list[Type]:
-    """Returns the types of the numbers in a result: None, one number, or a tuple of them."""
-    if isinstance(returned, types.BaseTuple):
-        return list(returned)
-    return [] if returned == types.none else [returned]
-
-
-def _linked(library: CodeLibrary, callee: InnerLibrary) -> binding.ModuleRef:
-    """Returns the module of an entry linked with everything it calls."""
     module = library._final_module
-    for part in callee.parts():
+    for part in compiled.library.parts():
         module.link_in(part, preserve=True)
     for function in module.functions:
         if not function.is_declaration and function.name != ENTRY:
             function.linkage = "internal"  # nothing outside calls it, so LLVM optimises it better
-    return module
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    _optimise(module, machine)
+    return MachineCode(
+        machine.emit_object(module),
+        "".join(FORMATS[as_dtype(part).type] for part in results),
+        is_tuple,
+        tuple(
+            sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+        ),
+    )
 
 
 def _optimise(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:

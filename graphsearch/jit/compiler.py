@@ -8,7 +8,7 @@ Arguments go in as 64-bit words, and results come out as 64-bit words:
     bundle        the address of its words
 
 Each kind of arguments (types of numbers, dtypes and dimensions of arrays, classes of tuples) has code of its
-own. The first call loads it from disk or compiles it. `Inner`, `Kernel` and `intrinsic` stand in for Numba's
+own. The first call loads it from disk or compiles it. `Inner`, `Kernel` and `Intrinsic` stand in for Numba's
 objects: Numba itself is imported when a function is compiled. The compiler reads the `_numba_type_` of a
 global that it does not know.
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import struct
 import sys
 import threading
@@ -39,11 +40,10 @@ from numpy.typing import NDArray
 from ..base.errors import CompilerError
 from ..base.system import has_low_priority
 from . import machine_code
-from .apart import apart
-from .bundles import Bundle
-from .machine_code import CALL, MOST_RESULTS, SUFFIX, MachineCode
+from .machine_code import CALL, FORMATS, MOST_RESULTS, SUFFIX, MachineCode
 from .places import CodeFolder, LevelFolders, announce
 from .sources import all_digest, compiler_digest, label, sources_digest
+from .types import Bundle, apart
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
@@ -97,13 +97,11 @@ class Inner:
         return self.dispatcher._numba_type_
 
 
-def intrinsic(name: str) -> Any:
-    """Returns the stand-in for an intrinsic of `intrinsics.py`."""
-    return _Intrinsic(name)
+class Intrinsic:
+    """The stand-in for an intrinsic of `intrinsics.py`."""
 
-
-class _Intrinsic:
     def __init__(self, name: str) -> None:
+        """Keeps the name until it is needed."""
         self._name = name
 
     @cached_property
@@ -112,22 +110,6 @@ class _Intrinsic:
 
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
-FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes
-    int: "q",
-    float: "d",
-    bool: "?7x",
-    np.bool_: "?7x",
-    np.int8: "b7x",
-    np.int16: "h6x",
-    np.int32: "i4x",
-    np.int64: "q",
-    np.uint8: "B7x",
-    np.uint16: "H6x",
-    np.uint32: "I4x",
-    np.uint64: "Q",
-    np.float32: "f4x",
-    np.float64: "d",
-}
 _LOCK = threading.RLock()
 
 
@@ -218,21 +200,19 @@ class Kernel(Inner):
         # of a process of low priority others might wait for hours for its lock
         with places[0].alone(f"{name}.later" if has_low_priority() else name):
             found = self._read(key)  # another process may have compiled it meanwhile
-            return found or self._kept(arguments, key)
+            if found is not None:
+                return found
+            codes = self._built(arguments, [(place.level, place.platform) for place in places])
+            for place, code in zip(places, codes, strict=True):
+                place.write(place.file_name(self._label, key), pickle.dumps(code))
+            return codes[0]
 
     def _read(self, key: tuple[object, ...]) -> MachineCode | None:
         for place in self._places.reading:
             if (data := place.read(place.file_name(self._label, key))) is not None:
-                return MachineCode.from_bytes(data)
+                found: MachineCode = pickle.loads(data)  # noqa: S301 - signed
+                return found
         return None
-
-    def _kept(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
-        """Compiles code for each place and writes it there; returns that of the first place."""
-        places = self._places.writing
-        codes = self._built(arguments, [(place.level, place.platform) for place in places])
-        for place, code in zip(places, codes, strict=True):
-            place.write(place.file_name(self._label, key), code.to_bytes())
-        return codes[0]
 
     def _built(self, arguments: tuple[object, ...], machines: list[tuple[str, str]]) -> list[MachineCode]:
         built: list[MachineCode] = _compiler("build").build(self.dispatcher, arguments, machines)
@@ -316,9 +296,6 @@ def inner(function: _F) -> _F:
     return function if JIT_OFF else cast(_F, Inner(function, PLACES))
 
 
-_MARKED: set[str] = set()  # by this process
-
-
 def count_compiled() -> int:
     """Returns the number of kernels in this user's cache, each for one kind of arguments; 0 without one."""
     return sum(1 for place in PLACES.writing for _ in place.path.glob(f"*{SUFFIX}"))
@@ -329,17 +306,11 @@ def is_compiled(purpose: str = "search") -> bool:
     return JIT_OFF or any(place.read(_mark(purpose, place)) is not None for place in PLACES.reading)
 
 
-def is_kept() -> bool:
-    """Returns whether what this process compiles is kept for others."""
-    return bool(PLACES.writing)
-
-
 def mark_compiled(purpose: str = "search") -> None:
-    """Records that every kernel of a purpose is compiled; once is enough."""
-    if not (JIT_OFF or purpose in _MARKED or is_compiled(purpose)):
+    """Records that every kernel of a purpose is compiled."""
+    if not is_compiled(purpose):
         for place in PLACES.writing:
             place.write(_mark(purpose, place), b"")
-    _MARKED.add(purpose)
 
 
 def _mark(purpose: str, place: CodeFolder) -> str:

@@ -50,22 +50,17 @@ def emitting(signature: Callable[..., Signature]) -> Callable[[Callable[..., Val
     return made
 
 
-def _pointer_as(target: Type, word: ir.Type) -> Any:
+def _pointer_as(target: Type) -> Any:
     @emitting(lambda p: types.CPointer(target)(p))
     def cast_pointer(code: Code, p: Value) -> Value:
-        return code.builder.bitcast(p, word.as_pointer())
+        return code.builder.bitcast(p, code.context.get_value_type(types.CPointer(target)))
 
     return cast_pointer
 
 
-as_u8 = _pointer_as(types.uint8, _I8)
-as_i8 = _pointer_as(types.int8, _I8)
-as_i16 = _pointer_as(types.int16, ir.IntType(16))
-as_i32 = _pointer_as(types.int32, _I32)
-as_i64 = _pointer_as(types.int64, _I64)
-as_u16 = _pointer_as(types.uint16, ir.IntType(16))
-as_u32 = _pointer_as(types.uint32, _I32)
-as_f32 = _pointer_as(types.float32, ir.FloatType())
+as_u8, as_u16, as_u32 = map(_pointer_as, (types.uint8, types.uint16, types.uint32))
+as_i8, as_i16, as_i32, as_i64 = map(_pointer_as, (types.int8, types.int16, types.int32, types.int64))
+as_f32 = _pointer_as(types.float32)
 
 
 @emitting(lambda x: types.int64(types.uint64))

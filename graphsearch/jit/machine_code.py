@@ -1,28 +1,28 @@
-"""Encodes, decodes and loads machine code, with `llvmlite` alone: importing Numba takes longer.
-
-The bytes are one line of JSON, the description, and an object file. The description has the entry's results
-and the external functions that the code calls.
-"""
+"""Machine code, which is pickled in files, and loads with `llvmlite` alone: importing Numba takes longer."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import json
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 ENTRY = "graphsearch_entry"
 MOST_RESULTS = 8  # words that a kernel returns, at most
 SUFFIX = ".code"  # of files
+NUMBERS = np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64
+FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes
+    of: f"{np.dtype(of).char}{8 - np.dtype(of).itemsize}x"
+    for of in (bool, float, np.bool_, np.float32, np.float64, *NUMBERS)
+} | {int: "q"}
 CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # releases the GIL
 
 _LOADED: list[Any] = []  # engines live as long as the process
 
 
-@dataclass(frozen=True, slots=True)
-class MachineCode:
+class MachineCode(NamedTuple):
     """One kernel, compiled for one kind of arguments.
 
     Attributes:
@@ -36,18 +36,6 @@ class MachineCode:
     results: str
     is_tuple: bool
     outside: tuple[str, ...]
-
-    def to_bytes(self) -> bytes:
-        """Returns the code as bytes."""
-        head = {"results": self.results, "is_tuple": self.is_tuple, "outside": self.outside}
-        return json.dumps(head).encode() + b"\n" + self.code
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> MachineCode:
-        """Returns the code from bytes written by `to_bytes`; a signature has proven that they were."""
-        head, _, code = data.partition(b"\n")
-        fields = json.loads(head)
-        return cls(code, fields["results"], fields["is_tuple"], tuple(fields["outside"]))
 
 
 @cache

@@ -81,16 +81,14 @@ class CodeFolder:
         """Returns the content that `write` wrote under this name, None if the file is missing or invalid."""
         try:
             data = read_regular(self.path / name, owned=bool(self.key))
-        except FileNotFoundError:
-            return None
         except OSError as error:
-            if error.errno not in ABSENT:
-                self.note(name)
-            return None
+            if error.errno in ABSENT:
+                return None
+            data = b""
         content = data[SIGNATURE_BYTES:]
         if hmac.compare_digest(data[:SIGNATURE_BYTES], self._signature(name, content)):
             return content
-        self.note(name)
+        complain(self.path, f"{self.path / name} is not what was written there; it is compiled again")
         return None
 
     def write(self, name: str, content: bytes) -> None:
@@ -99,10 +97,6 @@ class CodeFolder:
         if not self.key:  # part of the package, which all users read
             with suppress(OSError):
                 (self.path / name).chmod(0o644)
-
-    def note(self, name: str) -> None:
-        """Logs, once for the folder, that a file is invalid."""
-        complain(self.path, f"{self.path / name} is not what was written there; it is compiled again")
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
@@ -282,29 +276,18 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _key(folder: Path) -> bytes:
-    """Returns the key of a folder, created if necessary; empty if that fails."""
-    path = folder / KEY
-    for _ in range(2):
-        with suppress(OSError):
-            key = read_regular(path, owned=True)
-            if len(key) == KEY_BYTES and is_secret(path.lstat()):
-                return key
-        _make_key(path)
+    """Returns the key of a folder; one process makes an absent or invalid one anew; empty if it cannot."""
+    if key := _read_key(folder / KEY):
+        return key
+    with CodeFolder(folder, b"").alone(KEY):
+        if not _read_key(folder / KEY):
+            write_whole(folder / KEY, os.urandom(KEY_BYTES))
+    return _read_key(folder / KEY)
+
+
+def _read_key(path: Path) -> bytes:
+    with suppress(OSError):
+        key = read_regular(path, owned=True)
+        if len(key) == KEY_BYTES and is_secret(path.lstat()):
+            return key
     return b""
-
-
-def _make_key(path: Path) -> None:
-    """Replaces an invalid key by a new one; if two processes do so, the first one's key stays."""
-    with suppress(OSError):
-        path.unlink()
-    with suppress(OSError):
-        number, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(number, "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
-        try:
-            os.link(temporary, path)  # unlike a rename it replaces nothing
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without such links
-            replace(temporary, path)
-        Path(temporary).unlink(missing_ok=True)

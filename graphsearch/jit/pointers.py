@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiler import JIT_OFF, Bound, intrinsic
+from .compiler import JIT_OFF, Bound, Intrinsic
 from .types import Pointer, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 U = uint64
@@ -171,4 +171,4 @@ else:
     add_products adv as_f32 as_i16 as_i32 as_i64 as_i8 as_u16 as_u32 as_u8 bytes_at call_bound call_c
     compare_exchange ctz exchange fetch_add load_acquire mulhi mum pause popc prefetch ptr store_release zeros
     """
-    globals().update({name: intrinsic(name) for name in NAMES.split()})
+    globals().update({name: Intrinsic(name) for name in NAMES.split()})

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,10 +82,6 @@ def _reached(paths: Iterable[str]) -> set[str]:
     return reached
 
 
-def _is_file(path: str) -> bool:
-    return Path(path).is_file()
-
-
 @cache
 def _text(path: str) -> bytes:
     return Path(path).read_bytes()
@@ -94,14 +90,9 @@ def _text(path: str) -> bytes:
 @cache
 def _imported(path: str) -> tuple[str, ...]:
     """Returns the paths of the modules that a module imports at its head."""
-    return tuple(_imports(path))
-
-
-def _imports(path: str) -> Iterator[str]:
+    found: list[str] = []
     for dots, module, names in IMPORT.findall(_text(path).partition(b"\n@")[0].decode()):
         base = path.rsplit(os.sep, len(dots))[0] + f".{module}".rstrip(".").replace(".", os.sep)
-        if _is_file(f"{base}.py"):
-            yield f"{base}.py"
-        else:  # from a room
-            inside = (f"{base}{os.sep}{name}.py" for name in re.findall(r"(\w+)(?: as \w+)?", names))
-            yield from filter(_is_file, inside)
+        inside = (f"{base}{os.sep}{name}" for name in re.findall(r"(\w+)(?: as \w+)?", names))  # of a room
+        found += [f"{module}.py" for module in (base, *inside) if Path(f"{module}.py").is_file()]
+    return tuple(found)

@@ -38,10 +38,9 @@ from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays
 from ..graph.copying_kernel import bring
-from ..jit.apart import apart
 from ..jit.compiler import Bound, bind, inner, kernel
 from ..jit.pointers import U, adv, call_bound, prefetch, ptr
-from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
+from ..jit.types import Pointer, apart, float32, float64, int64, uint16, uint64
 from ..position import board_kernel as board
 from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, KEY, STALEMATE, BoardTable, Position, Words
 from ..position.board_kernel import MAX_LEGAL_MOVES, mate_in_one

@@ -32,7 +32,7 @@ from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
 from ..graph.saving import DirtyCopies
-from ..jit.compiler import alone, is_compiled, is_kept, mark_compiled
+from ..jit.compiler import PLACES, alone, is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
 from ..position.board_kernel import list_all, list_moves, make_steps
 from ..position.tables import load_tables
@@ -99,7 +99,7 @@ def other_kernels_compiling() -> Iterator[None]:
     signals of this terminal. A process of low priority starts none, nor one without a cache of kernels.
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
-    is_done = all(map(is_compiled, (PAGING, *PARTS))) or not is_kept()
+    is_done = all(map(is_compiled, (PAGING, *PARTS))) or not PLACES.writing
     if not (is_done or _LEFT or has_low_priority()):
         _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
     yield

@@ -26,11 +26,9 @@ from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays
-from ..jit.apart import apart
-from ..jit.bundles import Bundle
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv
-from ..jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint64
+from ..jit.types import Bundle, Items, Pointer, apart, float32, float64, int64, uint8, uint16, uint64
 from ..position.board import POSITION_WORDS
 from ..store import record_kernel as record
 

@@ -41,7 +41,7 @@ from ..graph.arena_kernel import (
     of_thread,
 )
 from ..graph.graph import Graph
-from ..jit.apart import apart
+from ..jit.types import apart
 from ..position.board import CLOCK_BITS, CLOCK_SHIFT, KEY, META, POSITION_WORDS, Words
 from ..store.reading import FileArrays
 from ..store.record import flags_of

@@ -53,10 +53,9 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.bundles import Bundle
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, ONE, ZERO, U, adv, as_u32, call_c, ctz, popc, ptr, zeros
-from ..jit.types import Items, Pointer, float32, int64, uint8, uint16, uint32, uint64
+from ..jit.types import Bundle, Items, Pointer, float32, int64, uint8, uint16, uint32, uint64
 from ..position.board import (
     BISHOPS,
     BLACK,

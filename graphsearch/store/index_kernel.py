@@ -14,10 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.bundles import Bundle
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, ZERO, U, bytes_at, mulhi, popc, ptr
-from ..jit.types import Items, Pointer, int64, uint8, uint64
+from ..jit.types import Bundle, Items, Pointer, int64, uint8, uint64
 from ..position.board import BLACK, FREE_CLOCK, META, WHITE, Position
 from ..position.board_kernel import PLACE, PW, clock_of, position_key
 

@@ -39,10 +39,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.bundles import Bundle
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, U, adv, as_f32, as_u8, as_u16, as_u32, prefetch
-from ..jit.types import Items, Pointer, float32, int32, int64, uint8, uint16, uint32, uint64
+from ..jit.types import Bundle, Items, Pointer, float32, int32, int64, uint8, uint16, uint32, uint64
 from ..position.board import CHECKMATE, DEAD, NOT_TERMINAL, STALEMATE
 from ..position.board_kernel import PW
 

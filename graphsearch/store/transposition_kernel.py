@@ -26,10 +26,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit.bundles import Bundle
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, U, ptr
-from ..jit.types import Items, int64, uint8, uint64
+from ..jit.types import Bundle, Items, int64, uint8, uint64
 from ..position.board_kernel import check_hash
 from ..position.values import LEAST_MATE
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphsearch.jit.bundles import Bundle
 from graphsearch.jit.compiler import kernel
-from graphsearch.jit.types import Items, float64, int64, uint16, uint64
+from graphsearch.jit.types import Bundle, Items, float64, int64, uint16, uint64
 
 
 class Inside(Bundle):

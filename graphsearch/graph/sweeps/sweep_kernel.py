@@ -20,10 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, mulhi, ptr, zeros
-from ...jit.types import Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
+from ...jit.types import Bundle, Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board import BoardTable
 from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
 from ...store.bounds_kernel import (

@@ -54,10 +54,9 @@ from ...evaluators.quiescence_kernel import (
 from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
 from ...graph import arena_kernel as arena
 from ...graph.arena_kernel import ArenaArrays
-from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv
-from ...jit.types import Items, Pointer, int64, uint8, uint16, uint64
+from ...jit.types import Bundle, Items, Pointer, int64, uint8, uint16, uint64
 from ...position import board_kernel as board
 from ...position.board import CLOCK_DRAW, FREE_CLOCK, KEY, BoardTable, Position
 from ...position.values import FAR, LEAST_MATE, MATE

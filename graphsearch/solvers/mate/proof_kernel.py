@@ -31,10 +31,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jit.bundles import Bundle
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import LOW32, ONE, ZERO, U, adv, ptr
-from ...jit.types import Items, Pointer, int64, uint16, uint64
+from ...jit.types import Bundle, Items, Pointer, int64, uint16, uint64
 from ...position import board_kernel as board
 from ...position.board import CLOCK_DRAW, KEY, META, WHITE, BoardTable, Position
 from ...position.board_kernel import check_masks, mate_in_one, may_check

@@ -20,6 +20,8 @@ import pytest
 from starlette.routing import Route
 
 from graphsearch.base.errors import InvalidParameterError
+from graphsearch.book.status import status
+from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.web.app import application
 from graphsearch.web.gate import GUESSES
 from graphsearch.web.serving import Server
@@ -258,6 +260,16 @@ def test_a_book_from_a_page_cannot_ask_whether_a_file_is_on_the_server(
             answer = reader.post("build", text=f"{book}{line.format(path)}\n")
             assert answer.status == 400
             assert answer.error.endswith("an evaluator that the page offers; remove [evaluator]")
+
+
+def test_a_book_from_a_page_is_built_with_an_evaluator_of_the_page(client: Client, small_graph: Path) -> None:
+    client.server.served.evaluators["lc0:./net.pb.gz"] = EvaluatorSpec(evaluator="lc0:./net.pb.gz")
+    book = '[book]\nname = "x"\nside = "white"\nmax_ply = 4\n[leaf]\nevaluations = 20\n'
+    lost = client.post("build", text=book + '[evaluator]\nname = "lc0:./net.pb.gz"\n')
+    assert "net.pb.gz" in done(client, lost.json["number"])["error"]
+    built = client.post("build", text=book, evaluations=60)
+    assert done(client, built.json["number"])["state"] == "done"
+    assert [row.name for row in status(small_graph)] == ["x"]
 
 
 def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import doctest
 import importlib
+from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT
+from .test_architecture import MODULES, dotted, relative
 
-FILES = sorted([*(ROOT / "graphsearch").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
-
-
-def module_name(parts: tuple[str, ...]) -> str:
-    """Returns the name under which a file is imported: `cli/progress.py` -> `graphsearch.cli.progress`."""
-    parts = parts if parts[0] == "graphsearch" else ("graphsearch", *parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+WITH_EXAMPLES = [path for path in MODULES if ">>> " in path.read_text(encoding="utf-8")]
 
 
-NAMES = [module_name(path.relative_to(ROOT).with_suffix("").parts) for path in FILES]
-WITH_EXAMPLES = [
-    name for name, path in zip(NAMES, FILES, strict=True) if ">>> " in path.read_text(encoding="utf-8")
-]
-
-
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_the_examples_of_a_module_are_true(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(name), raise_on_error=False)
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=relative)
+def test_the_examples_of_a_module_are_true(path: Path) -> None:
+    result = doctest.testmod(importlib.import_module(".".join(dotted(path))), raise_on_error=False)
     assert result.attempted > 0
     assert result.failed == 0

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import importlib.util
-import io
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stdout
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, EvaluatorSpec, check
 from graphsearch.search.params import OPTION_NAMES
+from tools import command_reference, python_reference, site_hooks
 from tools.benchmarks.__main__ import parser_of
 from tools.benchmarks.harness import REGISTRY, find
-from tools.update_samples import PAGES, TERMINAL, Block, in_a_process, masked, prepare, regenerated
+from tools.update_samples import PAGES, Block, in_a_process, masked, prepare, regenerated
 from tools.update_samples import blocks as blocks_of
 
-from .conftest import ROOT, Cli
+from .conftest import ROOT
 
 RUN = [page for page in PAGES if page.name != "install.md"]  # which installs programs
 READ = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "schema").glob("*.md"))]
@@ -46,53 +43,13 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 # ------------------------------------------------------------ what is shown runs
 @pytest.fixture(scope="module")
 def begin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which every page begins."""
     folder = tmp_path_factory.mktemp("documents") / "begin"
-
-    def here(_: str, command: str) -> str:
-        with chdir(folder), redirect_stdout(io.StringIO()):
-            assert importlib.import_module("graphsearch.cli").main(shlex.split(command)[1:]) == 0
-        return ""
-
-    prepare(folder, here)
+    prepare(folder)
     return folder
-
-
-class Terminal(io.StringIO):
-    """What a command prints on a terminal."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-def needs_a_process(command: str) -> bool:
-    """Returns whether a command needs a shell, or a process of its own."""
-    shell = re.search(r"[|&<>;$]", re.sub(r'"[^"]*"', "", command))
-    return bool(shell) or not command.startswith("graphsearch ")
-
-
-NEEDS_ITS_OWN = re.compile("NUMBA_DISABLE_JIT|__name__|Thread|popen")  # of scripts
-
-
-def printed_by(script: str) -> str:
-    """Returns what a script prints, which runs in this process: a new one would take a second to begin."""
-    with redirect_stdout(io.StringIO()) as shown:
-        exec(compile(script, "<document>", "exec"), {"__name__": "__main__"})
-    return shown.getvalue()
 
 
 PAGES_THAT_RUN = [path for path in RUN if {block.kind for block in blocks(path)} & {"console", "python"}]
@@ -101,27 +58,12 @@ PAGES_THAT_RUN = [path for path in RUN if {block.kind for block in blocks(path)}
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES_THAT_RUN, ids=name_of)
 def test_a_page_runs_from_top_to_bottom_and_its_samples_are_what_the_program_prints(
-    path: Path, begin: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    path: Path, begin: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "folder"
     shutil.copytree(begin, folder)
-    monkeypatch.chdir(folder)
-    for name, value in TERMINAL.items():
-        monkeypatch.setenv(name, value)
-    process = in_a_process(folder)
-
-    def run(kind: str, text: str) -> str:
-        if kind == "python" and not NEEDS_ITS_OWN.search(text):
-            return printed_by(text)
-        if kind == "python" or needs_a_process(text):
-            return process(kind, text)
-        with redirect_stdout(Terminal()) as shown:
-            done = cli(*shlex.split(text)[1:])
-        assert done.code == 0, f"{text}\n{done.err}"
-        return shown.getvalue()
-
     text = path.read_text(encoding="utf-8")
-    assert masked(regenerated(text, folder, run)) == masked(text), (
+    assert masked(regenerated(text, folder, in_a_process(folder))) == masked(text), (
         f"run: python -m tools.update_samples {name_of(path)}"
     )
 
@@ -131,7 +73,7 @@ def test_a_page_runs_from_top_to_bottom_and_its_samples_are_what_the_program_pri
 def commands() -> dict[str, Any]:
     """Returns the commands of the program by name: `graphsearch store info`."""
     app = importlib.import_module("graphsearch.cli.app").app()
-    return dict(tool("command_reference").leaves("graphsearch", app))
+    return dict(command_reference.leaves("graphsearch", app))
 
 
 def shown_commands() -> Iterator[tuple[Path, str]]:
@@ -263,9 +205,8 @@ def test_every_relative_link_resolves() -> None:
 
 
 def test_the_links_of_the_site_are_those_of_the_repository() -> None:
-    hooks = tool("site_hooks")
-    assert doctest.testmod(hooks).failed == 0
-    assert hooks.rewritten("[f](../schema/store.md) [s](search.md)", "file.md") == (
+    assert doctest.testmod(site_hooks).failed == 0
+    assert site_hooks.rewritten("[f](../schema/store.md) [s](search.md)", "file.md") == (
         "[f](schema/store.md) [s](search.md)"
     )
 
@@ -273,7 +214,7 @@ def test_the_links_of_the_site_are_those_of_the_repository() -> None:
 def test_the_site_lists_every_page() -> None:
     listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    outside = {page for page in tool("site_hooks").OUTSIDE.values() if page.endswith(".md")}
+    outside = {page for page in site_hooks.OUTSIDE.values() if page.endswith(".md")}
     assert listed == pages | outside
 
 
@@ -287,11 +228,10 @@ def test_the_pages_for_users_are_short() -> None:
 
 
 def test_the_command_reference_is_what_the_program_says() -> None:
-    reference = tool("command_reference").reference()
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    assert page == reference, "run: python tools/command_reference.py"
+    assert page == command_reference.reference(), "run: python tools/command_reference.py"
 
 
 def test_the_python_reference_is_what_the_docstrings_say() -> None:
     page = (ROOT / "docs" / "python-reference.md").read_text(encoding="utf-8")
-    assert page == tool("python_reference").reference(), "run: python -m tools.python_reference"
+    assert page == python_reference.reference(), "run: python -m tools.python_reference"

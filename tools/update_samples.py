@@ -124,15 +124,15 @@ def _again(command: str, sample: str, folder: Path, run: Run) -> str:
     return f"$ {command}\n" + (shortened(output, sample) if sample else "")
 
 
-def prepare(folder: Path, run: Run | None = None) -> None:
-    """Makes the folder in which a page begins; commands run in processes of their own, or by `run`."""
+def prepare(folder: Path) -> None:
+    """Makes the folder in which a page begins."""
     shutil.copytree(SAMPLES, folder, dirs_exist_ok=True)
     program = folder / "bin" / "graphsearch"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphsearch "$@"\n')
     program.chmod(0o755)
     for command in BEGIN:
-        (run or in_a_process(folder))("console", command)
+        in_a_process(folder)("console", command)
 
 
 def in_a_process(folder: Path) -> Run:

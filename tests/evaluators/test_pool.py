@@ -67,6 +67,11 @@ def expected(batch: PositionBatch = BATCH) -> Evaluation:
     return HashEvaluator().evaluate(batch)
 
 
+def workers_of(log: Path) -> set[int]:
+    """Returns the processes that have evaluated something."""
+    return {int(file.name) for file in log.iterdir()}
+
+
 def names(batch: PositionBatch) -> list[str]:
     return [board.epd() for board, _ in batch.boards()]
 
@@ -93,7 +98,7 @@ def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
         all_ready(pool)
         assert same(pool.evaluate(BATCH), expected())
         assert pool.notes == ("a note",)  # the evaluator's
-        workers = {int(file.name) for file in log.iterdir()}
+        workers = workers_of(log)
         assert workers <= set(children(os.getpid())) - before
     assert sorted(evaluated(log)) == sorted(names(BATCH))
     assert len(workers) == 2
@@ -145,7 +150,7 @@ def test_a_part_that_three_workers_do_not_survive_is_an_error_that_names_its_fir
             pool.evaluate(BATCH)
         rest = PositionBatch.from_boards(games(100))
         assert same(pool.evaluate(rest), expected(rest))  # and the pool is of use still
-        (worker,) = (int(file.name) for file in log.iterdir() if is_alive(int(file.name)))
+        (worker,) = filter(is_alive, workers_of(log))
         os.kill(worker, signal.SIGKILL)  # it is idle
         until(lambda: not is_alive(worker))
         assert same(pool.evaluate(rest), expected(rest))
@@ -204,7 +209,7 @@ def test_wrong_use_is_refused_before_any_worker_starts(log: Path) -> None:
 def test_a_pool_that_is_forgotten_ends_its_workers(log: Path) -> None:
     pool = PooledEvaluator(Oracle(log), 1)
     pool.evaluate(BATCH)
-    (worker,) = (int(file.name) for file in log.iterdir())
+    (worker,) = workers_of(log)
     del pool
     gc.collect()
     until(lambda: not is_alive(worker))
@@ -264,7 +269,7 @@ def test_workers_vanish_with_a_parent_that_is_killed(script: Any, log: Path) -> 
     process = script("while True:\n        pool.evaluate(batch)", 0.05)
     until(lambda: len(list(log.iterdir())) == 2)
     found = children(process.pid)
-    assert {int(file.name) for file in log.iterdir()} <= set(found)
+    assert workers_of(log) <= set(found)
     process.kill()
     until(lambda: not any(is_alive(child) for child in found))
 
@@ -385,13 +390,13 @@ def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_pa
 def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(nodes: Any, log: Path) -> None:
     with PooledEvaluator(Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
         pool.evaluate(PositionBatch.from_boards(games(64)))
-        first = {int(file.name) for file in log.iterdir()}
+        first = workers_of(log)
         thread = in_the_middle(lambda: len(evaluated(log)) > 80, lambda: os.kill(min(first), signal.SIGKILL))
         for _ in range(3):
             found = pool.evaluate(BATCH)
             assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
         thread.join()
-        names = {int(file.name) for file in log.iterdir()}
+        names = workers_of(log)
         until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) > len(first))
         assert names >= first
 
@@ -415,7 +420,7 @@ def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
         assert signal.getsignal(signal.SIGTERM) == before
         everyone = PositionBatch.from_boards(games(64))
         until(lambda: pool.evaluate(everyone) is not None and len(list(log.iterdir())) == 4)
-        workers = [int(file.name) for file in log.iterdir()]
+        workers = workers_of(log)
         for file in log.iterdir():
             file.unlink()
         thread = in_the_middle(

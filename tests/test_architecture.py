@@ -17,7 +17,6 @@ from graphsearch.jit.sources import kernel_sources
 from .conftest import ROOT, Cli
 
 PACKAGE = ROOT / "graphsearch"
-FOLDERS = {"graphsearch": PACKAGE, "graphsearch.cli": ROOT / "cli", "graphsearch.schema": ROOT / "schema"}
 MODULES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
 PACKAGES = sorted(path for path in MODULES if path.name == "__init__.py" and path.parent != PACKAGE)
 
@@ -55,31 +54,20 @@ def nodes_of(path: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-@cache
-def file_of(parts: tuple[str, ...]) -> Path | None:
-    """Returns the module of the project that a dotted name is, or is a name in; None for libraries."""
-    for depth in (2, 1):
-        folder = FOLDERS.get(".".join(parts[:depth]))
-        if folder is not None:
-            rest = parts[depth:]
-            while True:
-                for path in (
-                    folder.joinpath(*rest, "__init__.py"),
-                    folder.joinpath(*rest).with_suffix(".py"),
-                ):
-                    if path.exists() and (rest or path.name == "__init__.py"):
-                        return path
-                if not rest:
-                    return None
-                rest = rest[:-1]
-    return None
-
-
 def dotted(path: Path) -> tuple[str, ...]:
     """Returns the dotted parts of a module as it is imported, `__init__` left out."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     parts = ("graphsearch", *parts) if parts[0] == "cli" else parts
     return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+FILES = {dotted(path): path for path in MODULES}
+
+
+def file_of(parts: tuple[str, ...]) -> Path | None:
+    """Returns the module of the project that a dotted name is, or is a name in; None for libraries."""
+    begins = (parts[:length] for length in range(len(parts), 0, -1))
+    return next((FILES[begin] for begin in begins if begin in FILES), None)
 
 
 @cache
@@ -100,9 +88,7 @@ def imported_names(path: Path) -> tuple[tuple[str, ...], ...]:
 @cache
 def imported_files(path: Path) -> frozenset[Path]:
     return frozenset(
-        file
-        for parts in imported_names(path)
-        if parts[0] == "graphsearch" and (file := file_of(parts)) is not None and file != path
+        file for parts in imported_names(path) if (file := file_of(parts)) is not None and file != path
     )
 
 
@@ -111,7 +97,7 @@ def test_a_room_imports_only_rooms_on_lower_floors_of_the_map() -> None:
     wrong = [
         f"{relative(path)} imports {relative(file)}"
         for path in MODULES
-        for file in imported_files(path) & set(MODULES)
+        for file in imported_files(path)
         if room_of(file) != room_of(path) and floor[room_of(file)] <= floor[room_of(path)]
     ]
     assert wrong == []
@@ -123,7 +109,7 @@ def test_imports_form_no_circle() -> None:
     def visit(path: Path, trail: tuple[Path, ...]) -> None:
         assert path not in trail, " -> ".join(relative(step) for step in (*trail, path))
         if path not in done:
-            for file in sorted(imported_files(path) & set(MODULES)):
+            for file in sorted(imported_files(path)):
                 visit(file, (*trail, path))
             done.add(path)
 

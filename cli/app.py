@@ -66,7 +66,7 @@ Studies
 Files
   export             exports.export      Write a graph or a book as PGN, Polyglot, EPD, CSV, a site and more.
   store              -                   Graph files: info, verify, compact, backup, merge, salvage.
-  store info         info.info           Print what a graph file holds.
+  store info         show.info           Print what a graph file holds.
   store verify       store.verify        Check every record of a graph file.
   store compact      store.compact       Make a graph file smaller, without loss or by --min-visits.
   store backup       store.backup        Copy a graph file, even while it is being written.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -140,27 +140,24 @@ def _items(line: options.LineOptions, positions: list[str], problems: list[str])
                 fail(given.problem)
 
 
-def _given(line: options.LineOptions, text: str) -> Iterable[GivenItem]:
+def _given(line: options.LineOptions, text: str) -> Iterator[GivenItem]:
     path = Path(text)
     if text == options.STDIN and line.given:
         raise typer.BadParameter("--moves, --game and --ply cannot be used with stdin")
     if text != options.STDIN and not path.exists():
         if (line.game, line.ply) != (None, None):
             raise typer.BadParameter("--game and --ply need a PGN file")
-        return [queue.from_text(text, moves=line.moves)]
+        yield queue.from_text(text, moves=line.moves)
+        return
     if line.moves is not None:
         raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
     if text != options.STDIN and not holds_positions(text):
-        return queue.from_games(path, ply=line.ply, only=None if line.game is None else [line.game])
+        yield from queue.from_games(path, ply=line.ply, only=None if line.game is None else [line.game])
+        return
     if line.given:
         raise typer.BadParameter(f"--game and --ply need a PGN file, and {text} holds positions")
-    return _of_lines(text)
-
-
-def _of_lines(name: str) -> Iterator[GivenItem]:
-    """Yields the items of a file with a position on each line."""
-    with options.open_input(name) as file:
-        shown = "stdin" if name == options.STDIN else name
+    shown = "stdin" if text == options.STDIN else text
+    with options.open_input(text) as file:  # with a position on each line
         yield from queue.from_lines(text_lines(file, shown), shown)
 
 
@@ -372,8 +369,18 @@ def status(store: options.StoreOption, book: BookName = None) -> None:
 def _books(found: Sequence[Status]) -> Iterator[Part]:
     for i, item in enumerate(found):
         yield from [""] * (i > 0)
-        yield from _status_lines(item)
-        yield ""
+        total = item.open + item.leaf + item.end
+        yield (
+            f"Book {item.name} ({item.side}): {count(total, 'position')}, {count(item.moves, 'move')};"
+            f" {item.open:,} searched, {item.leaf:,} to search, {count(item.end, 'end')}"
+        )
+        yield f"Begun {moment(item.created)}, last built {moment(item.updated)} (UTC)"
+        yield from _root_lines(item.roots)
+        if item.queue:
+            yield "Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(item.queue.items()))
+        if item.apart:
+            yield f"{count(item.apart, 'more position')} that no root leads to any more"
+        yield from ["", *_plies(item), ""]
         yield Table([_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs])
 
 
@@ -391,58 +398,42 @@ def why(store: options.StoreOption, position: options.PositionOptions, book: Boo
     board = position.board()
     found = explain(store, board, book)
     verdicts = [""] if found.verdicts else []
-    print_answer(found, [*_position_lines(found), *verdicts, _verdicts_table(found)])
+    print_answer(found, [*_why(found), *verdicts, _verdicts_table(found)])
     return 0 if found.found else FAILED
 
 
 # ------------------------------------------------------------------ lines and tables
-def _report_lines(report: BuildReport) -> list[str]:
-    lines = [
+def _report_lines(report: BuildReport) -> Iterator[str]:
+    yield (
         f"Book {report.book}: {count(report.positions, 'position')},"
-        f" {count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}",
+        f" {count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}"
+    )
+    yield (
         f"This run: {count(report.searched, 'position')} searched, {report.added:,} added,"
-        f" {count(report.evaluations, 'evaluation')}, {duration(report.seconds)}",
-    ]
-    return lines + _root_lines(report.roots)
+        f" {count(report.evaluations, 'evaluation')}, {duration(report.seconds)}"
+    )
+    yield from _root_lines(report.roots)
 
 
-def _root_lines(roots: Sequence[RootValue]) -> list[str]:
-    """Returns the value of each root, from White's view."""
-    lines = []
+def _root_lines(roots: Sequence[RootValue]) -> Iterator[str]:
+    """Yields the value of each root, from White's view."""
     for root in roots[:MAX_ROOTS]:
         best = f", best {root.best}" if root.best else ""
         opening = " ".join(opening_line(opening_at(root.position)))
         name = opening.removeprefix("Opening: ") or root.position
-        lines.append(f"{root.origin}: {value_score(root.value, root.position) or 'unknown'}{best}   {name}")
+        yield f"{root.origin}: {value_score(root.value, root.position) or 'unknown'}{best}   {name}"
     if len(roots) > MAX_ROOTS:
-        lines.append(f"and {len(roots) - MAX_ROOTS:,} more roots; --json has all")
-    return lines
+        yield f"and {len(roots) - MAX_ROOTS:,} more roots; --json has all"
 
 
-def _status_lines(found: Status) -> list[str]:
-    total = found.open + found.leaf + found.end
-    lines = [
-        f"Book {found.name} ({found.side}): {count(total, 'position')}, {count(found.moves, 'move')};"
-        f" {found.open:,} searched, {found.leaf:,} to search, {count(found.end, 'end')}",
-        f"Begun {moment(found.created)}, last built {moment(found.updated)} (UTC)",
-    ]
-    lines += _root_lines(found.roots)
-    if found.queue:
-        lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
-    if found.apart:
-        lines.append(f"{count(found.apart, 'more position')} that no root leads to any more")
-    return [*lines, "", *_plies(found)]
-
-
-def _plies(found: Status) -> list[str]:
-    """Returns a row of a bar chart for each ply: # searched, . to search, - ends."""
+def _plies(found: Status) -> Iterator[str]:
+    """Yields a row of a bar chart for each ply: # searched, . to search, - ends."""
     most = max((row.open + row.leaf + row.end for row in found.plies), default=1)
-    lines = ["Ply  searched  to search      ends"]
+    yield "Ply  searched  to search      ends"
     for row in found.plies:
         parts = ((row.open, "#"), (row.leaf, "."), (row.end, "-"))
         bar = "".join(sign * (-(-30 * number // most)) for number, sign in parts)
-        lines.append(f"{row.ply:>3}{row.open:>10,}{row.leaf:>11,}{row.end:>10,}  {bar}")
-    return lines
+        yield f"{row.ply:>3}{row.open:>10,}{row.leaf:>11,}{row.end:>10,}  {bar}"
 
 
 def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
@@ -458,34 +449,31 @@ def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
     }
 
 
-def _position_lines(found: Why) -> list[str]:
-    lines = [f"{found.position}   key {found.at.key}" if is_detailed() else found.position]
-    lines += opening_line(opening_at(found.position))
+def _why(found: Why) -> Iterator[Part]:
+    yield f"{found.position}   key {found.at.key}" if is_detailed() else found.position
+    yield from opening_line(opening_at(found.position))
     if not found.found:
-        lines.append(f"Not in book {found.book}.")
+        yield f"Not in book {found.book}."
         if found.left_at:
             left = found.left_at
             where = f"after {left.line}" if left.line else "at a root"
-            lines.append(f"The game leaves the book {where}: {left.move} is not in it.")
+            yield f"The game leaves the book {where}: {left.move} is not in it."
             reason = left.verdict.reason if left.verdict else f"that position is {STATES[left.state]}"
-            lines.append(f"Why: {reason}.")
+            yield f"Why: {reason}."
         elif found.roots:
             more = f", and at {count(len(found.roots) - 1, 'more position')}" if len(found.roots) > 1 else ""
-            lines.append(f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here.")
-        return lines
+            yield f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here."
+        return
     at = found.at
     times = f"{STATES[at.state]} {count(at.searches, 'time')}, {count(at.n, 'visit')}"
     chosen = "its moves were chosen" if at.state == "open" else STATES[at.state]
-    lines.append(f"Book {found.book}, ply {at.ply}: {times if at.searches else chosen}")
-    lines.append(f"Line: {found.line or 'a root'}")
-    lines.append(f"Score: {value_score(at.value, found.position) or 'unknown'}   {VIEW}")
+    yield f"Book {found.book}, ply {at.ply}: {times if at.searches else chosen}"
+    yield f"Line: {found.line or 'a root'}"
+    yield f"Score: {value_score(at.value, found.position) or 'unknown'}   {VIEW}"
     if at.outside is not None:
-        lines.append(f"Best outside the book: {found.outside_san} {value_score(at.outside, found.position)}")
+        yield f"Best outside the book: {found.outside_san} {value_score(at.outside, found.position)}"
     if found.rank is not None and found.priority is not None:
-        lines.append(
-            f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"
-        )
-    return lines
+        yield f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"
 
 
 def _verdicts_table(found: Why) -> Table:

@@ -301,9 +301,15 @@ class ProgramGroup(ReadingValues, TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except Refusal as error:
-            other = _elsewhere(ctx.find_root().command, args[0])
-            if other:
-                error.message = f"No such command {args[0]!r}. Did you mean {other}?"
+            word, groups = args[0], ctx.find_root().command.commands.items()
+            others = [
+                repr(f"{group} {name}")
+                for group, one in groups
+                for name in (word, ALSO.get(word))
+                if name in getattr(one, "commands", {})
+            ]
+            if other := "--version" if word == "version" else " or ".join(others):
+                error.message = f"No such command {word!r}. Did you mean {other}?"
                 error.possibilities = None  # Click's own guesses
             raise
 
@@ -325,7 +331,10 @@ class ProgramGroup(ReadingValues, TyperGroup):
             raise
         except Exception as error:
             code = failed(error)
-            say_where_help_is(error, f"{ctx.command_path} {ctx.invoked_subcommand}")
+            if isinstance(error, InvalidPositionError) and not isinstance(error, UnusableFileError):
+                say(f"Try '{PROGRAM} help positions'.")
+            elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):
+                say(f"Try '{ctx.command_path} {ctx.invoked_subcommand} --help'.")
             raise typer.Exit(code) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -338,17 +347,6 @@ class ProgramGroup(ReadingValues, TyperGroup):
         for heading, found in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(found, col_max=longest + 2)
-
-
-def _elsewhere(root: Any, word: str) -> str:
-    """Returns the commands of groups that a word may mean, such as `'store merge'`; empty without any."""
-    paths = [
-        f"{group} {name}"
-        for group, one in root.commands.items()
-        for name in (word, ALSO.get(word))
-        if name in getattr(one, "commands", {})
-    ]
-    return "--version" if word == "version" else " or ".join(map(repr, paths))
 
 
 def refuse(error: Any) -> int:
@@ -365,16 +363,6 @@ def refuse(error: Any) -> int:
         if ctx is not None:
             say(f"Try '{ctx.command_path} --help'.")
     return int(error.exit_code)
-
-
-def say_where_help_is(error: Exception, command: str) -> None:
-    """Prints where help is, if an error is about a word of the command line."""
-    if isinstance(error, UnusableFileError):
-        return
-    if isinstance(error, InvalidPositionError):
-        say(f"Try '{PROGRAM} help positions'.")
-    elif isinstance(error, InvalidParameterError) and not isinstance(error, BookConfigError):
-        say(f"Try '{command} --help'.")
 
 
 # ---------------------------------------------------------------- settings and the graph file

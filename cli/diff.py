@@ -70,27 +70,22 @@ def diff(
     top = lines or ALL_LINES
     if (other is None) == (since is None):
         raise typer.BadParameter("name a second graph file, or a moment with --since")
+    found: Difference | Since
     if other is None:
-        _since(store, str(since), top=top, min_visits=min_visits)
-        return
-    with progress_bar("Comparing") as advance:
-        found = compare(store, other, cp=cp, top=top, on_progress=advance)
-    books = changes(store, other, top=top)
-    for path in (store, other):
-        say_if_unfinished(path)
+        with progress_bar("Reading") as advance:
+            found = changes_of_file(store, str(since), top=top, min_visits=min_visits, on_progress=advance)
+        books, parts = changes_since(store, found.run, top=top), _since(store, found)
+    else:
+        with progress_bar("Comparing") as advance:
+            found = compare(store, other, cp=cp, top=top, on_progress=advance)
+        books, parts = changes(store, other, top=top), _difference(found)
+        for path in (store, other):
+            say_if_unfinished(path)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
-    print_answer(facts, chain(_difference(found), _books(other, books)), fits=True)
+    print_answer(facts, chain(parts, _books(other or store, books)), fits=True)
 
 
-def _since(file: Path, moment: str, *, top: int, min_visits: int) -> None:
-    with progress_bar("Reading") as advance:
-        found = changes_of_file(file, moment, top=top, min_visits=min_visits, on_progress=advance)
-    books = changes_since(file, found.run, top=top)
-    facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
-    print_answer(facts, _since_parts(file, found, books), fits=True)
-
-
-def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iterator[Part]:
+def _since(file: Path, found: Since) -> Iterator[Part]:
     evaluated = f"{count(found.evaluated, 'new position')}, {found.proven:,} of them proven"
     yield f"{file}: {count(found.runs, 'run')} since run {found.run}, {evaluated}"
     alone = [row.position for row in (*found.come, *found.proofs)]
@@ -100,7 +95,6 @@ def _since_parts(file: Path, found: Since, books: Sequence[BookChanges]) -> Iter
         yield _sentence(row, ways.get(row.position))
     yield _alone("New positions", found.come, ways)
     yield _alone("New proofs", found.proofs, ways, proven=True)
-    yield from _books(file, books)
 
 
 def _sentence(root: RootChange, way: Way | None) -> str:
@@ -118,11 +112,12 @@ def _sentence(root: RootChange, way: Way | None) -> str:
 def _difference(found: Difference) -> Iterator[Part]:
     if found.evaluators[0] != found.evaluators[1]:
         say(f"note: the files have different evaluators: {found.evaluators[0]} and {found.evaluators[1]}")
-    changed = _counted(found.counts, found.cp)
+    names = {"best": "best move", "q": f"{found.cp / 100:.2f} or more", "bounds": "proven", "n": "visits"}
+    changed = ", ".join(f"{names[name]} {number:,}" for name, number in found.counts.items())
     yield f"{count(found.both, 'common position')}: {found.same:,} the same; changed: {changed}"
     yield VIEW
     ways = routes(found.new, [row.position for row in found.changes] + [row.position for row in found.come])
-    yield _changes(found.changes, ways)
+    yield Table((_change_cells(row, ways.get(row.position)) for row in found.changes), title="Changed")
     old_ways = routes(found.old, [row.position for row in found.gone])
     for title, number, alone, of in (
         (f"Only in {found.old}", found.only_old, found.gone, old_ways),
@@ -130,23 +125,6 @@ def _difference(found: Difference) -> Iterator[Part]:
     ):
         yield f"{title}: {count(number, 'position')}"
         yield _alone("The most visited", alone, of)
-
-
-def _counted(counts: Mapping[str, int], cp: int) -> str:
-    names = {"best": "best move", "q": f"{cp / 100:.2f} or more", "bounds": "proven", "n": "visits"}
-    return ", ".join(f"{names[name]} {number:,}" for name, number in counts.items())
-
-
-def _changes(found: Sequence[Change], ways: Mapping[str, Way]) -> Table:
-    rows = [
-        {
-            **way_cells(ways.get(row.position), row.position),
-            **_before_and_now(row),
-            "Proven": _bounds(row.old, row.new, row.position),
-        }
-        for row in found
-    ]
-    return Table(rows, title="Changed")
 
 
 def _worth(worth: Worth, position: str) -> dict[str, str]:
@@ -160,19 +138,14 @@ def _worth(worth: Worth, position: str) -> dict[str, str]:
     }
 
 
-def _before_and_now(row: Change) -> dict[str, str]:
+def _change_cells(row: Change, way: Way | None) -> dict[str, str]:
     """Returns the cells of a position then and now, side by side."""
-    before, now = _worth(row.old, row.position), _worth(row.new, row.position)
-    return {
-        name: text
-        for column in now
-        for name, text in ((f"{column} before", before[column]), (column, now[column]))
-    }
-
-
-def _bounds(old: Worth, new: Worth, position: str) -> str:
-    before, after = (proven_result(worth.bounds, white=is_white(position)) for worth in (old, new))
-    return after if before == after else f"{before or 'open'} -> {after or 'open'}"
+    cells, worths = way_cells(way, row.position), (row.old, row.new)
+    before, now = (_worth(worth, row.position) for worth in worths)
+    for column, text in now.items():
+        cells |= {f"{column} before": before[column], column: text}
+    old, new = (proven_result(worth.bounds, white=is_white(row.position)) for worth in worths)
+    return cells | {"Proven": new if old == new else f"{old or 'open'} -> {new or 'open'}"}
 
 
 def _alone(title: str, rows: Sequence[Found], ways: Mapping[str, Way], *, proven: bool = False) -> Table:

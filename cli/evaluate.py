@@ -11,7 +11,6 @@ from json import dumps
 import typer
 
 from graphsearch.evaluators.assess import Assessment, assess_boards, assess_lines
-from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.notation import holds_positions
 
 from .options import STDIN, EvaluatorOptions, LineOptions, Param, open_input
@@ -40,34 +39,29 @@ def evaluate(*, positions: list[str] | None = None, evaluator: EvaluatorOptions,
       positions: POSITION...: startpos, chess960:N, FENs or moves in quotes, PGN files (their last positions),
         files with a FEN or EPD on each line, or - for such lines on stdin; startpos by default.
     """
-    engine, others = evaluator.create(param or ())
-    with closing(engine):
-        if others:
-            raise typer.BadParameter(f"{others[0]!r} is not an evaluator option; use PolicyTemperature=X")
-        return 0 if _evaluate(engine, positions or ["startpos"]) else FAILED
-
-
-def _evaluate(engine: Evaluator, positions: list[str]) -> bool:
-    """Returns whether every file had positions, and nothing else."""
     bad = 0
 
     def refuse(number: int, error: Exception) -> None:
         nonlocal bad
         bad += fail(f"line {number}: {error}")
 
-    for many, texts in groupby(positions, lambda text: text == STDIN or holds_positions(text)):
-        if not many:
-            boards = [LineOptions().board_after(text) for text in texts]
-            _answer(assess_boards(engine, boards), lambda *_: None, names=map(game_text, boards))
-            continue
-        for name in texts:
-            before = bad
-            with open_input(name) as file, progress_bar("Positions", streaming=True) as advance:
-                found = assess_lines(engine, file, name, refuse)
-                done = _answer(found, advance)
-            if not done and bad == before:
-                bad += fail(f"{'stdin' if name == STDIN else name} has no positions")
-    return not bad
+    engine, others = evaluator.create(param or ())
+    with closing(engine):
+        if others:
+            raise typer.BadParameter(f"{others[0]!r} is not an evaluator option; use PolicyTemperature=X")
+        given = groupby(positions or ["startpos"], lambda text: text == STDIN or holds_positions(text))
+        for many, texts in given:
+            if not many:
+                boards = [LineOptions().board_after(text) for text in texts]
+                _answer(assess_boards(engine, boards), lambda *_: None, names=map(game_text, boards))
+                continue
+            for name in texts:
+                before = bad
+                with open_input(name) as file, progress_bar("Positions", streaming=True) as advance:
+                    done = _answer(assess_lines(engine, file, name, refuse), advance)
+                if not done and bad == before:
+                    bad += fail(f"{'stdin' if name == STDIN else name} has no positions")
+    return FAILED if bad else 0
 
 
 def _answer(

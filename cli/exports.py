@@ -129,7 +129,16 @@ def export(request: Request) -> int:
             weights=request.weights,
             on_progress=show,
         )
-    return _finish(report, request)
+    if is_json():
+        print_json(report.as_dict())
+    else:
+        for line in _summary(report):
+            say(line) if request.output == STDOUT else print(line)
+    for problem in report.problems:
+        say(f"damaged: {problem}")
+    if report.problems:
+        return fail(f"{request.store} is damaged; only its readable part was exported")
+    return 0
 
 
 def _check(request: Request, form: str) -> None:
@@ -203,28 +212,12 @@ def write_text(text: str, output: str, store: Path) -> None:
     print(f"{output}: {count(len(data), 'byte')}")
 
 
-def _summary(report: ExportReport) -> list[str]:
+def _summary(report: ExportReport) -> Iterator[str]:
     games = f"{count(report.games, 'game tree')}, " if report.games else ""
-    lines = [
-        f"{report.path}: {games}{count(report.positions, 'position')}, {count(report.moves, 'move')},"
-        f" {report.seconds:.1f} s"
-    ]
+    written = f"{games}{count(report.positions, 'position')}, {count(report.moves, 'move')}"
+    yield f"{report.path}: {written}, {report.seconds:.1f} s"
     if report.transpositions:
-        lines.append(f"{count(report.transpositions, 'move')} to a position that is expanded elsewhere")
+        yield f"{count(report.transpositions, 'move')} to a position that is expanded elsewhere"
     if report.scaled:
-        lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
-    return lines + report.left_out_lines()
-
-
-def _finish(report: ExportReport, request: Request) -> int:
-    """Prints the summary, on stderr if the data goes to stdout; fails if the file is damaged."""
-    if is_json():
-        print_json(report.as_dict())
-    else:
-        for line in _summary(report):
-            say(line) if request.output == STDOUT else print(line)
-    for problem in report.problems:
-        say(f"damaged: {problem}")
-    if report.problems:
-        return fail(f"{request.store} is damaged; only its readable part was exported")
-    return 0
+        yield f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits"
+    yield from report.left_out_lines()

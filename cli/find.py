@@ -17,7 +17,7 @@ from graphsearch.position.board import board_of
 from graphsearch.query.diff import Found
 from graphsearch.query.find import Filters, read_pieces
 from graphsearch.query.find import find as find_in
-from graphsearch.query.routes import Finder, Way
+from graphsearch.query.routes import Finder
 from graphsearch.query.source import opened
 from graphsearch.query.sql import MAX_HEAP_BYTES, json_value
 from graphsearch.query.sql import sql as ask
@@ -137,24 +137,23 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
                 print(f"{'Score':>7}  {'Visits':>12}  {'Best':<7}  {title}Line")
             finder.budget += WALKED_EACH
             way = finder.way(board_of(row.position))
+            opening = ""
+            if way and way.opening:  # its name does not fit on a terminal
+                opening = f"  ({way.opening.eco if sys.stdout.isatty() else way.opening})"
+            root = way.start if way and not way.line else None  # with its own move number
+            line = way_text(way, root or row.position)
+            fen = f"  {row.position}" if is_detailed() and line not in (root, row.position) else ""
+            worth, best = score(row.worth.cp, None, white=is_white(row.position)), row.worth.best_san or ""
             proven = f"{_proven(row):<11}  " if is_any_proven else ""
-            print(_found_line(row, proven, way), flush=number % 64 == 0)
+            print(
+                f"{worth:>7}  {row.worth.n:>12,}  {best:<7}  {proven}{line}{opening}{fen}",
+                flush=number % 64 == 0,
+            )
     return number
 
 
 def _proven(row: Found) -> str:
     return proven_result(row.worth.bounds, white=is_white(row.position))
-
-
-def _found_line(row: Found, proven: str, way: Way | None) -> str:
-    opening = ""
-    if way and way.opening:  # its name does not fit on a terminal
-        opening = f"  ({way.opening.eco if sys.stdout.isatty() else way.opening})"
-    root = way.start if way and not way.line else None  # with its own move number
-    line = way_text(way, root or row.position)
-    fen = f"  {row.position}" if is_detailed() and line not in (root, row.position) else ""
-    worth = score(row.worth.cp, None, white=is_white(row.position))
-    return f"{worth:>7}  {row.worth.n:>12,}  {row.worth.best_san or '':<7}  {proven}{line}{opening}{fen}"
 
 
 def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from graphsearch.exchange.importing import FileReport
 
 ENDINGS = {".pgn": "pgn", ".bin": "polyglot", ".epd": "epd", ".fen": "epd"}
-NOUNS = {"pgn": "game", "polyglot": "entry", "epd": "position"}
+NOUNS = {"pgn": ("game",), "polyglot": ("entry", "entries"), "epd": ("position",)}  # one, and several
 READS = (
     "import reads games (.pgn), Polyglot books (.bin) and positions (.epd, .fen), also as .gz or .zst;"
     " --format says which, if the ending does not"
@@ -132,7 +132,7 @@ def import_files(
             print(_import_summary(report, noun))
     if signals.stop.is_set() and (left or any(report.state == "stopped" for report in reports)):
         taken = sum(report.new for report in reports)
-        say(f"Saved: {number_of(taken, noun)}. Repeat the command to resume.")
+        say(f"Saved: {count(taken, *noun)}. Repeat the command to resume.")
         return signals.exit_code
     return FAILED if any(report.failed for report in reports) else 0
 
@@ -152,15 +152,6 @@ def unpacked(name: str) -> Path:
     return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
-def number_of(number: int, noun: str) -> str:
-    """Returns a number with its noun.
-
-    >>> number_of(1, "entry"), number_of(2, "entry"), number_of(2, "game")
-    ('1 entry', '2 entries', '2 games')
-    """
-    return count(number, noun, "entries" if noun == "entry" else "")
-
-
 def given_file(name: str) -> GivenFile:
     """Returns a file named on the command line, `-` for standard input.
 
@@ -173,27 +164,27 @@ def given_file(name: str) -> GivenFile:
     return GivenFile(name, cast(BinaryIO, sys.stdin.buffer))
 
 
-def _say_problems(report: FileReport, noun: str) -> None:
+def _say_problems(report: FileReport, noun: Sequence[str]) -> None:
     place = "entry" if report.kind == "polyglot" else "line"
     problems = [f"{report.name}, {place} {one.place}: {one.reason}" for one in report.problems]
     for line in problem_lines(problems, len(problems)):
         say(line)
     for name, number in report.variants.items():
-        games = number_of(number, noun)
+        games = count(number, *noun)
         say(f"{report.name}: {games} of {name} skipped; only standard chess and Chess960 can be searched")
     for note in report.notes:
         say(f"note: {report.name}: {note}")
     if report.error:
-        kept = f"; {number_of(report.new, noun)} before that were kept" if report.new else ""
+        kept = f"; {count(report.new, *noun)} before that were kept" if report.new else ""
         fail(f"{report.error}{kept}")
 
 
-def _import_summary(report: FileReport, noun: str) -> str:
-    taken = number_of(report.taken, noun)
+def _import_summary(report: FileReport, noun: Sequence[str]) -> str:
+    taken = count(report.taken, *noun)
     if report.state == "known":
         return f"{report.name}: imported before ({taken}); --again imports it again"
     if report.state == "players":
-        kept = number_of(report.players, noun)
+        kept = count(report.players, *noun)
         return f"{report.name}: imported before ({taken}); players of {kept} added; {report.seconds:.1f} s"
     broken, others = report.new_skipped - sum(report.variants.values()), Counter(report.variants)
     skipped = [f"{broken:,} broken"] if broken > 0 else []
@@ -261,18 +252,6 @@ class ListOptions:
         )
 
 
-def _list_games(store: Path, position: chess.Board | None, given: ListOptions) -> ListedGames:
-    """Returns the matching games, and writes them to a file if one is named."""
-    check_target(given.output, store=real_path(store))
-    found = list_games(store, given.filters(position), Order(most=given.lines or options.ALL_LINES))
-    if given.output:
-        bare = export_games(store, found, given.output, form=form_of(given.output))
-        say(f"wrote {given.output}: {count(len(found.games), 'game')}")
-        if bare:
-            say(f"note: of {count(bare, 'game')} only headers and moves are kept, without comments")
-    return found
-
-
 def _listed(found: ListedGames) -> Iterator[Part]:
     yield f"{count(found.total, 'game')} of {found.all_games:,}"
     yield Table(map(_listed_cells, found.games), LIST_KINDS, spare=LIST_SPARE)
@@ -335,7 +314,14 @@ def games_of(store: options.StoreOption, position: options.AnyPositionOptions, w
       graphsearch games games.graph "1. e4 c5 2. Nf3" --list --result 0-1 -o lost.pgn
     """
     if wanted.listed:
-        listed = _list_games(store, position.board(), wanted)
+        check_target(wanted.output, store=real_path(store))
+        filters = wanted.filters(position.board())
+        listed = list_games(store, filters, Order(most=wanted.lines or options.ALL_LINES))
+        if wanted.output:
+            bare = export_games(store, listed, wanted.output, form=form_of(wanted.output))
+            say(f"wrote {wanted.output}: {count(len(listed.games), 'game')}")
+            if bare:
+                say(f"note: of {count(bare, 'game')} only headers and moves are kept, without comments")
         print_answer(listed, _listed(listed))
         return
     if wanted.given:

@@ -64,18 +64,13 @@ def bench(
 ) -> None:
     """Measure the speed of a search per CPU-second, and the bytes of a node in memory and in the file.
 
+    Searches begin at the start position and use one thread.
+
     \b
     Examples:
       graphsearch lab bench
       graphsearch lab bench --json > figures.json
     """
-    figures = _measured(nodes)
-    shown = {name: f"{n:.1f}" if name.endswith("_per_node") else rate(n) for name, n in figures.items()}
-    print_answer(figures, [f"{FIGURES[name]:<50}{text:>10}" for name, text in shown.items()])
-
-
-def _measured(nodes: int) -> dict[str, float]:
-    """Returns the figures by name; searches begin at the start position and use one thread."""
     say("searching one by one")
     single, seconds, _ = _searched("uniform", nodes, 1)
     say(f"searching in waves of {WAVE:,}")
@@ -85,7 +80,7 @@ def _measured(nodes: int) -> dict[str, float]:
         file = Path(folder) / "bench.graph"
         filed, filed_seconds, _ = _searched("builtin", min(nodes, BUILTIN_NODES), WAVE, file)
         size = file.stat().st_size
-    return {
+    figures = {
         "nodes": nodes,
         "visits_per_s_single": round(single.new_visits / seconds),
         "visits_per_s_wave": round(waves.new_visits / wave_seconds),
@@ -93,6 +88,8 @@ def _measured(nodes: int) -> dict[str, float]:
         "ram_bytes_per_node": round(ram, 1),
         "file_bytes_per_node": round(size / filed.nodes, 1),
     }
+    shown = {name: f"{n:.1f}" if name.endswith("_per_node") else rate(n) for name, n in figures.items()}
+    print_answer(figures, [f"{FIGURES[name]:<50}{text:>10}" for name, text in shown.items()])
 
 
 def _searched(

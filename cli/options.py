@@ -347,7 +347,11 @@ def open_input(name: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if name == STDIN else open_file(name, piped=True)
 
 
-def side_of(text: str | None) -> Literal["white", "black"] | None:
+Color = Literal["white", "black"]
+SIDES: dict[str, Color] = {"w": "white", "white": "white", "b": "black", "black": "black"}
+
+
+def side_of(text: str | None) -> Color | None:
     """Returns the side that a text names, None for both.
 
     Raises:
@@ -355,11 +359,9 @@ def side_of(text: str | None) -> Literal["white", "black"] | None:
     """
     if text is None or text.lower() == "both":
         return None
-    if text.lower() in ("w", "white"):
-        return "white"
-    if text.lower() in ("b", "black"):
-        return "black"
-    raise typer.BadParameter(f"--side must be white, black or both, not {text!r}")
+    if text.lower() not in SIDES:
+        raise typer.BadParameter(f"--side must be white, black or both, not {text!r}")
+    return SIDES[text.lower()]
 
 
 def graph_ram(text: str | None) -> int | None:

@@ -191,12 +191,6 @@ def drawn(parts: Iterable[Part], width: int | None) -> Group:
     )
 
 
-def _page_width() -> int:
-    """Returns COLUMNS, else PAGE_WIDTH."""
-    columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdecimal() and int(columns) else PAGE_WIDTH
-
-
 def print_answer(found: Report | Mapping[str, Any], parts: Iterable[Part], *, fits: bool = False) -> None:
     """Prints an answer on stdout: as JSON, or the lines and tables that show it.
 
@@ -205,7 +199,9 @@ def print_answer(found: Report | Mapping[str, Any], parts: Iterable[Part], *, fi
     if is_json():
         print_json(found if isinstance(found, Mapping) else found.as_dict())
     else:
-        print_parts(parts, width=_page_width() if fits else None)
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() and int(columns) else PAGE_WIDTH
+        print_parts(parts, width=width if fits else None)
 
 
 def speaks_unicode() -> bool:

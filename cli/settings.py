@@ -93,7 +93,12 @@ def user_file() -> Path:
     return user_folder("config") / NAME
 
 
-def _read(path: Path) -> tuple[Setting, ...]:
+def _read(path: Path) -> Iterator[Setting]:
+    """Yields the settings of a file.
+
+    Raises:
+      InvalidParameterError: if it cannot be read, or one is unknown or has another type.
+    """
     from graphsearch.base.limits import TOML, read_file
     from graphsearch.base.toml_text import toml_tables
 
@@ -101,23 +106,15 @@ def _read(path: Path) -> tuple[Setting, ...]:
         found = toml_tables(read_file(path, TOML).decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidParameterError(f"{path}: {error}") from None
-    return tuple(_setting(path, name, value) for name, value in found.items())
-
-
-def _setting(path: Path, name: str, value: Any) -> Setting:
-    """Returns a setting of a file.
-
-    Raises:
-      InvalidParameterError: if it is unknown, or has another type.
-    """
-    if name not in KEYS:
-        raise InvalidParameterError(f"{path}: there is no setting {name!r}; known are {', '.join(KEYS)}")
-    kind = KEYS[name][0]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise InvalidParameterError(f"{path}: {name} must be a {TYPES[kind]}, not {value!r}")
-    if name in PATHS and isinstance(value, str):
-        value = str(path.parent / Path(value).expanduser())
-    return Setting(name, value, str(path))
+    for name, value in found.items():
+        if name not in KEYS:
+            raise InvalidParameterError(f"{path}: there is no setting {name!r}; known are {', '.join(KEYS)}")
+        kind = KEYS[name][0]
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise InvalidParameterError(f"{path}: {name} must be a {TYPES[kind]}, not {value!r}")
+        if name in PATHS and isinstance(value, str):
+            value = str(path.parent / Path(value).expanduser())
+        yield Setting(name, value, str(path))
 
 
 TYPES = {str: "text", int: "whole number", bool: "true or false"}

@@ -97,7 +97,20 @@ def mate(
                 bad += 1
                 out.fail(f"line {line}: {board}")
                 continue
-            result, checked = _search_mate(board, limits, within, store, signals, check=check)
+            with ExitStack() as stack:
+                entries, checked = None, None
+                if store is not None:
+                    graph = stack.enter_context(Graph.open_unevaluated(store))
+                    entries = graph.use_entries(TABLE_BYTES)
+                    mates.note_proof(graph, board)
+                search = MateSearch(board, entries=entries)
+                search.warm_up()
+                signals.arm()
+                with progress_display(signals, mate_line) as show:
+                    control = Control(on_progress=show, interval=0.0, stop=signals.stop)
+                    result = search.run(limits, control, moves=within)
+                if check and result.mate is not None:
+                    checked = check_mate(board, result.mate, search.attack)
             tried += 1
             found += result.mate is not None
             more: dict[str, object] = {}
@@ -137,33 +150,6 @@ def _judged(number: int, text: str, result: MateResult) -> bool | None:
     for fault in faults:
         out.fail(f"line {number}: {fault}")
     return is_solved(operations, result.mate, result.pv[0].uci() if result.pv else None)
-
-
-def _search_mate(
-    board: chess.Board,
-    limits: Limits,
-    moves: int | None,
-    store: Path | None,
-    signals: StopSignals,
-    *,
-    check: bool,
-) -> tuple[MateResult, MateCheck | None]:
-    """Returns the result, and its check if `check` is set and there is a mate; saves proofs to a file."""
-    with ExitStack() as stack:
-        entries = None
-        if store is not None:
-            graph = stack.enter_context(Graph.open_unevaluated(store))
-            entries = graph.use_entries(TABLE_BYTES)
-            mates.note_proof(graph, board)
-        search = MateSearch(board, entries=entries)
-        search.warm_up()
-        signals.arm()
-        with progress_display(signals, mate_line) as show:
-            control = Control(on_progress=show, interval=0.0, stop=signals.stop)
-            result = search.run(limits, control, moves=moves)
-        if not check or result.mate is None:
-            return result, None
-        return result, check_mate(board, result.mate, search.attack)
 
 
 def _mate_answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -> Iterator[str]:
@@ -252,10 +238,27 @@ def alphabeta(
         raise typer.BadParameter(f"--ram must be 1MB to 1TB, not {ram}")
     board = position.board()
     out.say_clock(board)
+    rows: list[dict[str, str]] = []
+
+    def view(now: AlphaBetaProgress, most_lines: int) -> list[Part]:
+        return [_iterations(rows[-max(1, most_lines - FRAME_LINES) :]), _iteration_line(now)]
+
     with StopSignals("Stopping: saving the results...\n") as signals:
         try:
-            plies = MOST_DEPTH if depth is None else depth
-            result = _searched(store, board, plies, limits, signals, table_bytes=table_bytes)
+            with Graph.open_unevaluated(store) as graph:
+                warm_up()  # before the clock starts; Ctrl-C still ends it at once
+                graph.use_entries(table_bytes)
+                signals.arm()
+                with progress_display(signals, _iteration_line, view) as show:
+                    result = search_to_depth(
+                        graph,
+                        board,
+                        MOST_DEPTH if depth is None else depth,
+                        limits,
+                        Control(on_progress=show, stop=signals.stop),
+                        table_bytes=table_bytes,
+                        on_depth=lambda found: rows.append(_iteration_row(board, found)),
+                    )
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
                 out.print_answer(error.result, _result_parts(error.result))
@@ -264,37 +267,6 @@ def alphabeta(
         for line in _epilogue(store, result):
             out.say(line)
         return signals.exit_code
-
-
-def _searched(
-    store: Path | None,
-    board: chess.Board,
-    depth: int,
-    limits: Limits,
-    signals: StopSignals,
-    *,
-    table_bytes: int,
-) -> AlphaBetaResult:
-    """Searches, saves everything and closes the file; returns the result."""
-    rows: list[dict[str, str]] = []
-
-    def view(now: AlphaBetaProgress, most_lines: int) -> list[Part]:
-        return [_iterations(rows[-max(1, most_lines - FRAME_LINES) :]), _iteration_line(now)]
-
-    with Graph.open_unevaluated(store) as graph:
-        warm_up()  # before the clock starts; Ctrl-C still ends it at once
-        graph.use_entries(table_bytes)
-        signals.arm()
-        with progress_display(signals, _iteration_line, view) as show:
-            return search_to_depth(
-                graph,
-                board,
-                depth,
-                limits,
-                Control(on_progress=show, stop=signals.stop),
-                table_bytes=table_bytes,
-                on_depth=lambda found: rows.append(_iteration_row(board, found)),
-            )
 
 
 def _epilogue(store: Path | None, result: AlphaBetaResult) -> Iterator[str]:

@@ -140,7 +140,7 @@ def merge(
       into: --into FILE: Add the others to this file.
     """
     ram_bytes = None if ram is None else byte_count(ram)
-    with StopSignals(), titled_bar("Reading", _title) as show:
+    with _working("Reading") as show:
         report = merging.merge(
             files, new=output, into=into, force=force, ram_bytes=ram_bytes, on_progress=show
         )

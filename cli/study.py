@@ -19,7 +19,6 @@ from . import options
 from .exports import write_text
 from .games import given_file
 from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
-from .progress import progress_bar
 from .render import numbered
 from .tables import (
     LEFT,
@@ -96,10 +95,7 @@ def import_studies(file: options.PgnInput, store: options.StoreToMake, name: str
     Args:
       name: --name NAME: Name of the study; by default players and event name it.
     """
-    with progress_bar("Reading games") as advance:
-        found = studies.import_studies(
-            _made(store), given_file(file), name=name, on_game=lambda number: advance(number, None)
-        )
+    found = studies.import_studies(_made(store), given_file(file), name=name)
     _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies))
 
 

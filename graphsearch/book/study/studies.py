@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -37,7 +37,6 @@ from ...store.verify import Problems
 from .pgn import StudyGame, read_games, steps_of, text_of
 
 AnyPath = str | os.PathLike[str]
-OnGame = Callable[[int], object]
 LONGEST_NAME = 200
 
 
@@ -116,7 +115,6 @@ def read_file(
     *,
     most: int | None = None,
     null_moves: bool = False,
-    on_game: OnGame = lambda _: None,
 ) -> list[StudyGame]:
     """Returns the games of a PGN file, compressed or not, or of a stream.
 
@@ -124,7 +122,6 @@ def read_file(
       report: gets a message for each part that is left out, and for games behind the first `most` or beyond
         `STUDY_MOVES`.
       null_moves: as for `read_games`.
-      on_game: called with the number of each game read.
 
     Raises:
       ImportFileError: if the file cannot be read, or has no game that can be read.
@@ -134,7 +131,6 @@ def read_file(
     with opened(given, Path(gettempdir())) as file:
         for game in read_games(file.lines(), given.name, null_moves=null_moves):
             check_time()
-            on_game(game.number)
             moves += sum(1 for _ in steps_of(game.tree))
             if moves > STUDY_MOVES.most or len(games) == most:
                 limit = STUDIES if len(games) == most else STUDY_MOVES
@@ -151,9 +147,7 @@ def read_file(
     return games
 
 
-def import_studies(
-    path: AnyPath, given: GivenFile, *, name: str = "", on_game: OnGame = lambda _: None
-) -> ImportedStudies:
+def import_studies(path: AnyPath, given: GivenFile, *, name: str = "") -> ImportedStudies:
     """Creates a study from each game of a PGN file; as `read_file`.
 
     Args:
@@ -163,7 +157,7 @@ def import_studies(
       StoreError: if the file cannot be written; nothing is added then.
     """
     report = ImportedStudies()
-    games = read_file(given, report, most=STUDIES.most, null_moves=True, on_game=on_game)
+    games = read_file(given, report, most=STUDIES.most, null_moves=True)
     with editing(path) as connection:
         for game in games:
             wanted = rows.free_name(connection, checked_name(name or _title(game, given.name)))

@@ -58,7 +58,7 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
-    from graphsearch.book.review.judging import GameReview, MoveReview, Player
+    from graphsearch.book.review.judging import GameReview, MoveReview, Player, Value
     from graphsearch.book.review.review import ReviewReport
     from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
 
@@ -327,8 +327,8 @@ def _move_cells(move: MoveReview) -> dict[str, str]:
     return {
         "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
         "Best": move.best_san,
-        "Its score": value_text(move.best_value.cp, move.best_value.mate, white=move.white),
-        "Score": value_text(move.value.cp, move.value.mate, white=move.white),
+        "Its score": value_text(move.best_value),
+        "Score": value_text(move.value),
         "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
         "Visits": f"{move.n:,}",
         "Q before": f"{move.best_value.q:+.3f}",
@@ -564,18 +564,16 @@ def _print_review(
         out.print_json(found | {"games": [game.as_dict() for game in games]})
     elif table_wanted and every:
         for game in games:
-            heads = [f"Game {game.number}, {game.player(True)} - {game.player(False)}", *game_lines(game)]
+            heading = f"Game {game.number}, {game.player(True)} - {game.player(False)}"
             moves = Table(map(_move_cells, game.moves), spare=("Visits", "Its score"))
-            out.print_parts([*heads, moves, ""])
+            out.print_parts([heading, *opening_line(game.opening), VIEW, moves, ""])
     elif table_wanted and report.reviewed:
-        out.print_parts(
-            [Table(map(_player_cells, report.players.listed()), {"Opening": RIGHT}, spare=PLAYER_SPARE)]
-        )
+        players = map(_player_cells, report.players.listed())
+        out.print_parts([Table(players, {"Opening": RIGHT}, spare=PLAYER_SPARE)])
         marked = [_moment_cells(move) for move in games[0].moves if move.glyph]
         if report.reviewed == 1 and marked:
-            out.print_parts(
-                ["", *game_lines(games[0]), Table(marked, spare=("Its score", "Better", "Loss %"))]
-            )
+            moments = Table(marked, spare=("Its score", "Better", "Loss %"))
+            out.print_parts(["", *opening_line(games[0].opening), VIEW, moments])
         print()
     for line in _review_lines(report):
         print(line) if table_wanted and not is_json() else out.say(line)
@@ -605,29 +603,20 @@ def _decimal(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def game_lines(game: GameReview) -> list[str]:
-    """Returns the lines with the opening of a game and the view of its scores."""
-    opening = [f"Opening: {game.opening}"] if game.opening else []
-    return [*opening, VIEW]
-
-
 def _moment_cells(move: MoveReview) -> dict[str, str]:
     better = move.better if move.loss else ""
     return {
         "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
-        "Score": value_text(move.value.cp, move.value.mate, white=move.white),
+        "Score": value_text(move.value),
         "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
         "Better": better,
-        "Its score": value_text(move.best_value.cp, move.best_value.mate, white=move.white) if better else "",
+        "Its score": value_text(move.best_value) if better else "",
     }
 
 
-def value_text(cp: int, mate: int | None, *, white: bool) -> str:
-    """Returns a score, given from White's view, in the shown view."""
-    if mate == 0:
-        return "mate"
-    shown = None if mate is None else round(mate if white else -mate)
-    return score(cp if white else -cp, shown, white=white)
+def value_text(value: Value) -> str:
+    """Returns the score of a value."""
+    return "mate" if value.mate == 0 else score(value.cp, value.mate, white=True)
 
 
 def _review_lines(report: ReviewReport) -> Iterator[str]:

@@ -13,7 +13,7 @@ import chess
 import typer
 
 from graphsearch.exchange.importing import STDIN, FileProgress, GivenFile, check_file
-from graphsearch.exchange.kept_games import export_games, form_of
+from graphsearch.exchange.kept_games import export_games
 from graphsearch.exchange.output import check_target
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import named_board
@@ -318,7 +318,7 @@ def games_of(store: options.StoreOption, position: options.AnyPositionOptions, w
         filters = wanted.filters(position.board())
         listed = list_games(store, filters, Order(most=wanted.lines or options.ALL_LINES))
         if wanted.output:
-            bare = export_games(store, listed, wanted.output, form=form_of(wanted.output))
+            bare = export_games(store, listed, wanted.output)
             say(f"wrote {wanted.output}: {count(len(listed.games), 'game')}")
             if bare:
                 say(f"note: of {count(bare, 'game')} only headers and moves are kept, without comments")

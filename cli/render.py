@@ -146,7 +146,7 @@ def line_cells(start: str | None, sans: Sequence[str]) -> dict[str, str]:
     return {"Line": numbered(start, sans), **opening_cells(opening_after(start, sans))}
 
 
-def opening_line(opening: Opening | None) -> list[str]:
+def opening_line(opening: Opening | str | None) -> list[str]:
     """Returns the line that names an opening; no line without an opening."""
     return [f"Opening: {opening}"] if opening else []
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import chess
 import chess.pgn
@@ -20,7 +18,7 @@ from ..store.file import real_path
 from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.games import GameRow, TextRow
-from .output import Target, new_output
+from .output import Target, new_output, target_name
 from .pgn_writing import COLUMNS, header
 
 
@@ -147,11 +145,13 @@ def _unpacked(row: TextRow) -> bytes:
 
 
 # ------------------------------------------------------------------ lists
-def export_games(path: str | os.PathLike[str], found: ListedGames, target: Target, *, form: str) -> int:
-    """Writes listed games; returns the number of games without their full text (headers and moves only).
+def export_games(path: str | os.PathLike[str], found: ListedGames, target: Target) -> int:
+    """Writes listed games as PGN, or as CSV (RFC 4180) to a file `NAME.csv`.
+
+    Returns the number of games without their full text: only headers and moves.
 
     Args:
-      path: the graph file. form: `pgn` or `csv`.
+      path: the graph file.
 
     Raises:
       ExportError: if the file cannot be written.
@@ -159,54 +159,29 @@ def export_games(path: str | os.PathLike[str], found: ListedGames, target: Targe
     """
     bare = 0
     with new_output(target, store=real_path(path)) as out:
-        if form == "csv":
-            out.write(csv_text([game.as_dict() for game in found.games]).encode())
+        if target_name(target).lower().endswith(".csv"):
+            rows, text = [game.as_dict() for game in found.games], io.StringIO()
+            csv.writer(text).writerows([*rows[:1], *(map(_cell, row.values()) for row in rows)])
+            out.write(text.getvalue().encode())
             return 0
         with Store.open(path, read_only=True) as store:
             for game in found.games:
-                text, is_whole = text_of_game(store, game.row)
+                moves, is_whole = text_of_game(store, game.row)
                 bare += not is_whole
-                out.write(f"{text}\n\n".encode())
+                out.write(f"{moves}\n\n".encode())
     return bare
 
 
-def form_of(target: Path) -> str:
-    """Returns the format of a games file by its suffix: `csv`, else `pgn`."""
-    return "csv" if target.suffix.lower() == ".csv" else "pgn"
-
-
-# ------------------------------------------------------------------ rows as CSV
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads text with these prefixes as a formula
 
 
-def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Returns rows as CSV (RFC 4180): a line of names, then a line for each row.
+def _cell(value: str | int | None) -> str | int | None:
+    """Returns a value for CSV; a text that a spreadsheet would read as a formula gets an apostrophe in front.
 
-    Lists are joined by blanks, objects get one column per fact, unknown values are empty. Text that a
-    spreadsheet would read as a formula gets an apostrophe in front.
-
-    >>> csv_text([{"san": "e4", "n": 3, "worth": {"q": None, "pv": ["e4", "e5"]}, "name": "=1+1"}])
-    "san,n,worth_q,worth_pv,name\\r\\ne4,3,,e4 e5,'=1+1\\r\\n"
+    >>> _cell("=1+1"), _cell("e4\\te5"), _cell(3)
+    ("'=1+1", 'e4 e5', 3)
     """
-    flat, out = [dict(_flat(row)) for row in rows], io.StringIO()
-    names = list(dict.fromkeys(name for row in flat for name in row))
-    if names:
-        csv.writer(out).writerows([names, *([_cell(row.get(name)) for name in names] for row in flat)])
-    return out.getvalue()
-
-
-def _flat(row: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}_")
-        else:
-            yield before + name, value
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str):
-        plain = "".join(c if c.isprintable() else " " for c in value)
-        return f"'{plain}" if value.startswith(FORMULA) else plain
-    if isinstance(value, list | tuple):
-        return _cell(" ".join(str(_cell(part)) for part in value if not isinstance(part, Mapping)))
-    return value
+    if not isinstance(value, str):
+        return value
+    plain = "".join(c if c.isprintable() else " " for c in value)
+    return f"'{plain}" if value.startswith(FORMULA) else plain

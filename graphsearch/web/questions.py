@@ -416,7 +416,7 @@ def _ply_of(game: StudyGame, board: chess.Board) -> int:
 def _pgn(served: ServedFile, wanted: GameListWanted) -> Response:
     """Returns the games of a list as a file."""
     out = BytesIO()
-    export_games(served.path, _list(served, wanted), out, form="pgn")
+    export_games(served.path, _list(served, wanted), out)
     return download(out.getvalue(), f"{served.path.stem}-games", "pgn")
 
 

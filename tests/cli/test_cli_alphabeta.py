@@ -15,7 +15,7 @@ from graphsearch.graph.graph import Graph
 from graphsearch.jit.places import COMPILING
 from graphsearch.store.transposition import Entry
 
-from ..conftest import Cli, Outcome, sql
+from ..conftest import Cli, sql
 from ..support.forks import Command
 from ..support.pools import until
 
@@ -34,16 +34,6 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
     assert sum(row["counts"]["nodes"] for row in data["iterations"]) == data["nodes"]
 
 
-def _interrupted(path: Path) -> Outcome:
-    """Returns how a search without a limit ended that got Ctrl-C when its first depth was saved."""
-    process = Command("alphabeta", "startpos", "--depth", 99, "--store", path, "--json")
-    until(lambda: _depths_in(path) > 0)
-    process.send_signal(signal.SIGINT)
-    outcome = process.end().ends(130)
-    assert "Traceback" not in outcome.err
-    return outcome
-
-
 def _depths_in(path: Path) -> int:
     """Returns how many finished depths a file has."""
     try:
@@ -55,7 +45,12 @@ def _depths_in(path: Path) -> int:
 def test_a_signal_ends_the_search_with_what_is_known_saved_and_printed(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     cli("alphabeta", "startpos", "--depth", 1)  # compiles
-    data = json.loads(_interrupted(path).out)
+    process = Command("alphabeta", "startpos", "--depth", 99, "--store", path, "--json")
+    until(lambda: _depths_in(path) > 0)
+    process.send_signal(signal.SIGINT)
+    outcome = process.end().ends(130)
+    assert "Traceback" not in outcome.err
+    data = outcome.json
     assert data["stop_reason"] == "stop"
     assert chess.Move.from_uci(data["bestmove"]) in chess.Board().legal_moves
     again = cli("alphabeta", "startpos", "--depth", max(data["depth"], 1), "--store", path, "--json").json

@@ -224,28 +224,16 @@ def test_positions_are_watched_by_workers_in_turns_that_are_saved(cli: Cli, tmp_
 
 
 # ------------------------------------------------------------------ review
-GAMES = """[White "A"]
-[Black "B"]
-[Result "0-1"]
-
-1. f3 e5 2. g4 Qh4# 0-1
-
-[White "B"]
-
-1. e4 Ke5 *
-"""
-
-
 @pytest.fixture
 def games(tmp_path: Path) -> Path:
     path = tmp_path / "games.pgn"
-    path.write_text(GAMES)
+    path.write_text(f'{GAME}\n[White "B"]\n\n1. e4 Ke5 *\n')
     return path
 
 
 def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_it(cli: Cli, games: Path) -> None:
     done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 30).ends(0)
-    assert f"{games}, line 9: game 2: illegal san: 'Ke5'" in done.err
+    assert f"{games}, line 8: game 2: illegal san: 'Ke5'" in done.err
     head, _, *rows = done.out.splitlines()
     assert head.split()[:4] == ["Player", "Games", "Moves", "Accuracy"]
     assert sorted(row.split()[0] for row in rows[:2]) == ["A", "B"]
@@ -263,6 +251,6 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     assert done.out.startswith("[White")
     assert "1 game reviewed" in done.err
     found = cli(*words, "--json").json
-    assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 9)
+    assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 8)
     assert [move["san"] for move in found["games"][0]["moves"]] == ["f3", "e5", "g4", "Qh4#"]
     assert {player["name"] for player in found["players"]} == {"A", "B"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import signal
 import sqlite3
 from pathlib import Path
@@ -12,11 +11,9 @@ import chess
 import chess.pgn
 import pytest
 
-from graphsearch.book.build import build
-from graphsearch.book.config import parse_config
 from graphsearch.store.store import Store
 from tests.conftest import Cli, sql
-from tests.query.handmade import LINES, book_file, graph_file
+from tests.query.handmade import book_file
 from tests.support.forks import Command
 from tests.support.pools import until
 
@@ -47,20 +44,6 @@ def toml(tmp_path: Path) -> Path:
     path = tmp_path / "white.toml"
     path.write_text(WHITE)
     return path
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished book of three plies."""
-    folder = tmp_path_factory.mktemp("book")
-    build(folder / "b.graph", parse_config(WHITE, folder, "white.toml"))
-    return folder / "b.graph"
-
-
-@pytest.fixture
-def book(finished: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copy(finished, tmp_path / "b.graph"))
 
 
 def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +116,6 @@ def test_lines_come_from_stdin(cli: Cli, white: Path, monkeypatch: pytest.Monkey
 
 # ------------------------------------------------------------------ studies and notes
 PGN = '[White "Ann"]\n[Black "B\xf6b"]\n\n1. e4 e5 (1... c5 {open}) 2. Nf3 $1 Nc9 *\n'
-NAME = "Ann \N{EN DASH} B\xf6b"
 
 
 @pytest.fixture
@@ -169,15 +151,3 @@ def test_studies_are_written_while_a_search_has_the_file(cli: Cli, small_graph: 
     with Store.open(small_graph):
         assert cli("study", "import", small_graph, file).code == 0
         assert cli("note", small_graph, "startpos", "--text", "x").code == 0
-
-
-# ------------------------------------------------------------------ repertoires
-LINE = "1. e4 e5 2. Nf3"
-
-
-@pytest.fixture
-def graph(tmp_path: Path, cli: Cli) -> Path:
-    path = graph_file(tmp_path / "a.graph", LINES)
-    found = cli("repertoire", "add", path, LINE, "--side", "white")
-    assert (found.code, found.out) == (0, "White's repertoire: 3 moves added, 3 moves now\n")
-    return path

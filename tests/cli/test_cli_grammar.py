@@ -75,19 +75,14 @@ def named_texts() -> Iterator[tuple[str, str]]:
         yield f"help {topic}", text
 
 
-def check_evaluators(where: object, text: str) -> None:
-    """Asserts that the evaluators that a text offers exist."""
-    offered = set(re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text))
-    assert offered <= {known.partition(":")[0] for known in NAMES}, where
-
-
 def test_every_name_that_a_help_offers_is_accepted() -> None:
     every = set().union(*map(options, commands().values())) | OF_PROGRAM
     for where, text in named_texts():
         assert set(OPTION.findall(text)) <= every, where
         for line in re.findall(r"^\s*graphsearch (.+)$", text, flags=re.MULTILINE):
             line_is_accepted(line)
-        check_evaluators(where, text)
+        offered = set(re.findall(r"--evaluator ([a-z0-9]+)\b(?![-.])", text))
+        assert offered <= {known.partition(":")[0] for known in NAMES}, where
 
 
 @cache

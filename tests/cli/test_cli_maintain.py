@@ -64,7 +64,6 @@ def test_ctrl_c_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pyt
     assert cli("store", "compact", small_graph).code == 0
 
 
-# ------------------------------------------------------------------ refresh
 # ------------------------------------------------------------------ reevaluate
 @pytest.fixture
 def unfinished(small_graph: Path) -> Path:

@@ -16,7 +16,6 @@ from tests.query.handmade import LINES, graph_file
 from tests.support.terminals import on_a_terminal
 
 SEARCHED = {line: edges for line, edges in LINES.items() if edges}
-POSITION_QUESTIONS = ("games", "lines", "tree")
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +23,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return graph_file(tmp_path_factory.mktemp("query") / "hand.graph", SEARCHED)
 
 
-def rows_of(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines()]
-
-
 def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     outcome = cli("find", "--min-visits", 50, "--side", "w", "--store", file)
-    assert [row[:2] for row in rows_of(outcome.out)[1:]] == [["Score", "Visits"], ["+0.21", "111"]]
+    assert [row.split()[:2] for row in outcome.out.splitlines()[1:]] == [
+        ["Score", "Visits"],
+        ["+0.21", "111"],
+    ]
     assert "1 position" in outcome.err
     some = cli("find", "--store", file, "--lines", 4, "--json")
     assert len([json.loads(line) for line in some.out.splitlines()]) == 4
@@ -60,7 +58,7 @@ def test_lines_fit_a_page_in_a_pipe(cli: Cli, tmp_path: Path, monkeypatch: pytes
             assert max(map(len, cli(*words).out.splitlines()), default=0) <= most
 
 
-@pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "lab sql"])
+@pytest.mark.parametrize("question", ["games", "lines", "tree", "find", "lab sql"])
 def test_questions_leave_nothing_beside_the_file(cli: Cli, file: Path, question: str) -> None:
     words = {"find": [], "lab sql": ["SELECT 1"]}.get(question, ["startpos"])
     assert cli(*question.split(), *words, "--store", file).code == 0
@@ -120,15 +118,9 @@ def test_an_export_to_a_terminal_is_nothing_but_its_data(
     assert on_a_terminal(monkeypatch, [words]).replace("\r", "").startswith(data + "-: ")
 
 
-# ------------------------------------------------------------------ one language in every table
-@pytest.fixture
-def whole_file(tmp_path: Path) -> Path:
-    return graph_file(tmp_path / "hand.graph", LINES)
-
-
-def test_scores_are_whites_and_those_of_json_the_movers(cli: Cli, whole_file: Path) -> None:
+def test_scores_are_whites_and_those_of_json_the_movers(cli: Cli, file: Path) -> None:
     """After 1. e4 e5, q is -0.15 for Black, who plays it: good for White."""
-    words = ("show", whole_file, "e4", "--details", "--lines", "1")
+    words = ("show", file, "e4", "--details", "--lines", "1")
     white = cli(*words).out
     assert "(White's view)" in white
     assert "+0.150" in white

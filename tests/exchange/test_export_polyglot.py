@@ -31,7 +31,6 @@ from .exported import (
     ENDGAME,
     LINES,
     PROMOTES,
-    Known,
     add_book,
     edges,
     known_below,
@@ -61,23 +60,17 @@ def entries(path: Path) -> list[tuple[int, int, int, int]]:
     return list(struct.iter_unpack(">QHHI", path.read_bytes()))
 
 
-def boards_of(known: Known) -> list[chess.Board]:
-    return [board for board, _ in known.values()]
-
-
 def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
-    return list(fitted(np.array(weights), np.full(len(weights), max(weights)), fill=fill).tolist())
+    largest = np.full(len(weights), max(weights, default=0))
+    return list(fitted(np.array(weights), largest, fill=fill).tolist())
 
 
-def expected(known: Known, numbers: dict[int, dict[chess.Move, float]], *, fill: bool) -> Book:
+def expected(numbers: dict[int, dict[chess.Move, float]], *, fill: bool) -> Book:
     """Returns the book of these weights, scaled as documented."""
-    book: Book = {}
-    for key, (board, _) in known.items():
-        weights = numbers.get(key, {})
-        made = scaled(list(weights.values()), fill=fill) if weights else []
-        rows = [(move.uci(), w) for move, w in zip(weights, made, strict=True) if w]
-        book[key_of(board)] = sorted(rows, key=lambda row: -row[1])
-    return book
+    return {
+        key: [(move.uci(), w) for move, w in zip(of, scaled(list(of.values()), fill=fill), strict=True) if w]
+        for key, of in numbers.items()
+    }
 
 
 def same_book(found: Book, wanted: Book) -> bool:
@@ -92,18 +85,16 @@ def loss_weight(best: float, value: float) -> float:
     return weight_of_loss(max(0, cp_of(best) - cp_of(value)))
 
 
-def visits_of(known: Known) -> dict[int, dict[chess.Move, float]]:
-    return {key: {move: edge.n for move, edge in edges(*pair)} for key, pair in known.items()}
-
-
 @pytest.mark.parametrize("fen", [chess.STARTING_FEN, CASTLES, CHESS960, PROMOTES, ENDGAME])
 def test_python_chess_finds_the_visited_moves_of_every_position(tmp_path: Path, fen: str) -> None:
     path = searched(tmp_path / "some.graph", fen, visits=80)
     out = tmp_path / "book.bin"
     report = export("polyglot", path, out)
     known = known_below(path, fen)
-    wanted = expected(known, visits_of(known), fill=False)
-    assert same_book(read_book(out, boards_of(known)), wanted)
+    visits: dict[int, dict[chess.Move, float]]
+    visits = {key: {move: edge.n for move, edge in edges(*pair)} for key, pair in known.items()}
+    wanted = expected(visits, fill=False)
+    assert same_book(read_book(out, [board for board, _ in known.values()]), wanted)
     assert report.moves == len(entries(out)) == sum(len(rows) for rows in wanted.values())
     keys = [entry[0] for entry in entries(out)]
     assert keys == sorted(keys)
@@ -119,10 +110,7 @@ def test_a_move_weighs_half_for_every_25_centipawns_that_it_loses(graph: Path, t
         values = {move: edge.value for move, edge in edges(*pair)}
         best = max(values.values(), default=0.0)
         numbers[key] = {move: loss_weight(best, value) for move, value in values.items()}
-    assert same_book(read_book(out, boards_of(known)), expected(known, numbers, fill=True))
-
-
-# ------------------------------------------------------------------ weights in 16 bits
+    assert same_book(read_book(out, [board for board, _ in known.values()]), expected(numbers, fill=True))
 
 
 def test_weights_are_scaled_by_position_and_the_best_is_never_0(tmp_path: Path) -> None:
@@ -147,9 +135,6 @@ def test_of_two_positions_with_one_polyglot_key_the_more_visited_one_is_written(
     ] == [("a1h1", 7)]
 
 
-# ------------------------------------------------------------------ books
-
-
 def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
     visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
@@ -163,9 +148,6 @@ def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
     assert report.left_out["other_side"] == 1  # e4 e5
     with pytest.raises(InvalidParameterError, match="has no book 'yours'; it has 'mine'"):
         export("polyglot", path, out, Selection(book="yours"))
-
-
-# ------------------------------------------------------------------ Debian's tool
 
 
 def test_the_polyglot_tool_lists_the_lines_of_the_book(graph: Path, tmp_path: Path) -> None:

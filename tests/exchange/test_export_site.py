@@ -93,9 +93,6 @@ def test_a_book_has_its_own_positions_values_and_reasons(file: Path, tmp_path: P
     assert (site_of(tmp_path / "site")["book"], site_of(tmp_path / "site")["black"]) == (EVIL, True)
 
 
-# ------------------------------------------------------------------ the folder
-
-
 def test_the_page_names_nothing_outside_its_folder(file: Path, tmp_path: Path) -> None:
     export("site", file, tmp_path / "site")
     assert {path.name for path in (tmp_path / "site").iterdir()} == {*PAGE, "data"}
@@ -126,15 +123,10 @@ def test_an_older_site_is_replaced_and_stays_if_there_is_nothing_to_export(
         export("site", target / "own.graph", target)
 
 
-def test_the_command_says_what_it_wrote(
-    cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    said = cli("export", "--format", "site", "--store", file.name, "-o", "site", "--min-visits", 20).ends(0)
-    assert "5 positions" in said.out
-    data = cli(
-        "export", "--format", "site", "startpos", "--store", file, "-o", tmp_path / "site", "--json"
-    ).json
+def test_the_command_says_what_it_wrote(cli: Cli, file: Path, tmp_path: Path) -> None:
+    words = ("export", "--format", "site", "--store", file, "-o", tmp_path / "site")
+    assert "5 positions" in cli(*words, "--min-visits", 20).ends(0).out
+    data = cli(*words, "startpos", "--json").json
     assert (data["form"], data["positions"]) == ("site", 6)
 
 

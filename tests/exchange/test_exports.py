@@ -30,13 +30,10 @@ from ..store.test_damage import flip
 from ..support.forks import Command, needs_fork
 from ..support.pools import until
 from .exported import ENDGAME, PROMOTES, add_book, after, known_below, made_record, searched, uniform_graph
-from .golden_exports import FILES, PATH, digests, make_graph, result_of
-
-MATES = "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 30"  # Black, to move, must not lose at once
-FENS = (ENDGAME, MATES, PROMOTES)
+from .golden_exports import FILES, MATES, PATH, digests, make_graph, result_of
 
 
-@pytest.fixture(scope="module", params=FENS, ids=["endgame", "mates", "promotions"])
+@pytest.fixture(scope="module", params=(ENDGAME, MATES, PROMOTES), ids=["endgame", "mates", "promotions"])
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("graph") / "some.graph"
     return searched(path, request.param, visits=60), request.param
@@ -222,13 +219,17 @@ def left_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))}
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_is_written_whole_and_leaves_nothing_else(
-    form: str, cli: Cli, small_graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, cli: Cli, small_graph: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graphsearch.cli.progress.FIRST_LINE_S", 0.0)
-    folder = tmp_path / "out"
-    folder.mkdir()
     out = folder / f"some.{form}"
     out.write_text("before")
     done = cli("export", "--format", form, "--store", small_graph, "-o", out, "--json", "--min-visits", 2)
@@ -250,10 +251,8 @@ def test_every_format_is_written_whole_and_leaves_nothing_else(
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_an_export_that_finds_nothing_leaves_the_file_of_before(
-    form: str, cli: Cli, small_graph: Path, tmp_path: Path
+    form: str, cli: Cli, small_graph: Path, folder: Path
 ) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
     unknown = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1"
     done = cli("export", "--format", form, "--store", small_graph, "-o", folder / "none", unknown)
     assert (done.code, done.out, left_in(folder)) == (1, "", set())
@@ -276,15 +275,6 @@ def test_damage_is_told_and_what_can_be_read_is_exported(form: str, cli: Cli, tm
     assert (tmp_path / "out").stat().st_size > 0
 
 
-def test_positions_that_the_file_has_lost_are_counted(tmp_path: Path) -> None:
-    board = chess.Board()
-    child = after(board, chess.Move.from_uci("e2e4"))
-    records = [made_record(board, {"e4": (5, 0.1), "d4": (4, 0.1)}), made_record(child, {})]
-    path = filled(tmp_path / "lost.graph", records)
-    report = export("jsonl", path, tmp_path / "out", Selection())
-    assert (report.positions, report.left_out["missing"]) == (2, 1)
-
-
 def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -> None:
     mate = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"
     path = filled(tmp_path / "mate.graph", [made_record(chess.Board(mate), {}, v=-1.0)])
@@ -297,11 +287,9 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
 
 @needs_fork
 def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = uniform_graph(tmp_path / "wide.graph", 100)
-    folder, begun = tmp_path / "out", tmp_path / "begun"
-    folder.mkdir()
+    path, begun = uniform_graph(tmp_path / "wide.graph", 100), tmp_path / "begun"
 
     def endless(_: object) -> None:
         begun.touch()

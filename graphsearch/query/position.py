@@ -14,6 +14,7 @@ from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, Origin, view
 from ..position.board import check, fen_of, key_text
 from ..position.values import negate
 from ..store.ranking import node_mean
+from ..store.record import NodeRecord
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.books import REPERTOIRES, chosen_moves
@@ -82,13 +83,18 @@ def moves(path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: 
             games = tables.games_by_move(source.store, [key_text(board)]).get(key_text(board), {})
         node = view(source.read, board, lines=lines)
         assert node is not None
-        rows = (_stored(source, board, move, games.get(move.move.uci(), 0)) for move in node.moves)
+        children = [after(board, move.move) for move in node.moves]
+        keys = [key_text(child) for child in children]
+        source.read_ahead(dict(zip(keys, children, strict=True)))
+        records = map(source.read, children, keys)
+        rows = (
+            _stored(move, child, record, games.get(move.move.uci(), 0))
+            for move, child, record in zip(node.moves, children, records, strict=True)
+        )
         return Moves(node, tuple(rows))
 
 
-def _stored(source: Records, board: chess.Board, move: MoveView, games: int) -> StoredMove:
-    child = after(board, move.move)
-    record = source.read(child)
+def _stored(move: MoveView, child: chess.Board, record: NodeRecord | None, games: int) -> StoredMove:
     if record is None:
         return StoredMove(move, move.bounds, games)
     child_q = negate(node_mean(record)[0])

@@ -296,9 +296,8 @@ BY_KEY = {key_text(board): board for board in BOARDS}
 
 
 @pytest.fixture
-def ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of which a query reads few records ahead, too."""
-    monkeypatch.setattr("graphsearch.query.source.LEAST_AHEAD", 1)
+def ahead(tmp_path: Path) -> Path:
+    """A file of some lines."""
     return graph_file(tmp_path / "hand.graph", LINES)
 
 

@@ -79,7 +79,6 @@ from ..jit.pointers import (
 from ..jit.types import Bundle, Items, Pointer, apart, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position import board_kernel as board
 from ..position.board import BoardTable, Position, Words
-from ..store import bounds_kernel as bounds
 from ..store import record_kernel as record
 from ..store import transposition_kernel as entry
 from ..store.transposition_kernel import EntryArrays
@@ -882,7 +881,7 @@ def cap_draws(draws: int64, q: float32) -> int64:
 @inner
 def weighed(n: int64, r: int64, q: float32, draws: int64) -> tuple[float64, int64]:
     """Returns an edge's terms in its node's sums of Q and of draws per mille; `draws`: its draw field."""
-    return float64(n - r) * float64(q), (n - r) * bounds.share_of(q, draws) + r * DRAW_MILLE
+    return float64(n - r) * float64(q), (n - r) * record.share_of(q, draws) + r * DRAW_MILLE
 
 
 @inner
@@ -914,14 +913,14 @@ def refresh(A: ArenaArrays, rec: int64) -> None:
             r = record.draw_visits(A, edge, stride)
             visits += n
             q, d = record.edge_q(A, edge), record.edge_draws(A, edge)
-            if bounds.is_special(q, d):
+            if record.is_special(q, d):
                 proves = True
             value, drawn = weighed(n, r, q, d)
             total += value
             draws += drawn
         edge += stride
     if proves:
-        bounds.tighten(A, rec)
+        record.tighten(A, rec)
     if visits > MAX_VISITS:
         A.counters[OVERFLOWS] += 1
     A.blocks[block + record.BLOCK_VISITS] = uint32(visits)

@@ -14,9 +14,6 @@ from ..base.answer import picked
 from ..position.board import CLOCK_DRAW, KEY, check, fen_of, is_over_by_clock, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.apart import completed_reader
-from ..store.bounds_kernel import UNPROVEN as UNPROVEN
-from ..store.bounds_kernel import Bounds as Bounds
-from ..store.bounds_kernel import Proof, edge_code, proof_of, share_of
 from ..store.ranking import (
     best_move,
     edge_of,
@@ -28,6 +25,9 @@ from ..store.ranking import (
 )
 from ..store.record import UNPROVEN as UNPROVEN_FLAGS
 from ..store.record import Edge, NodeRecord
+from ..store.record_kernel import UNPROVEN as UNPROVEN
+from ..store.record_kernel import Bounds as Bounds
+from ..store.record_kernel import Proof, code_of_proof, proof_of, share_of
 
 if TYPE_CHECKING:
     from ..store.provenance import EvaluatorIdentity, RunInfo
@@ -338,7 +338,7 @@ def _proof(
         lower, upper = record.bounds_at(board.halfmove_clock) if record else UNPROVEN
     finally:
         board.pop()
-    behind = proof_of(-float(below.result), edge_code(below, resets=resets)) if below else None
+    behind = proof_of(-float(below.result), code_of_proof(below, resets=resets)) if below else None
     bounds = _met((known.result, known.result) if known else _weak(edge), (-upper, -lower))
     return (behind if behind and behind.mate else known or behind or Proof(0, None, 0)).moves, bounds
 

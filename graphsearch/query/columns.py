@@ -28,7 +28,7 @@ from ..position.board import (
 )
 from ..position.board_kernel import MATE
 from ..position.values import CP_FACTOR, CP_SLOPE, D_SCALE, cp_of
-from ..store import bounds_kernel as rules
+from ..store import record_kernel as rules
 from ..store.ranking import LED_BY_VALUE_FROM, known_edges, ranking, resets_of, visits_of
 from ..store.record import NodeRecord, RecordBatch
 from ..store.record_kernel import CODE, LOWER_SHIFT, UPPER_SHIFT
@@ -42,7 +42,7 @@ NO_NOTE, WON, DRAWN, LOST = range(4)  # proven results of positions
 # ------------------------------------------------------------------ values of edges
 @cache
 def _edge_rules() -> dict[str, NDArray[np.int16]]:
-    """Returns tables of the results of `store.bounds_kernel` by sign of q and by d, `[3, 1022]` each."""
+    """Returns tables of the results of `store.record_kernel` by sign of q and by d, `[3, 1022]` each."""
     found = {name: np.zeros((3, _CODES), np.int16) for name in ("lower", "upper", "share", "mate", "plies")}
     for i, q in enumerate(_SIGNS):
         for d in range(_CODES):

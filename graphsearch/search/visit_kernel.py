@@ -45,7 +45,6 @@ from ..position import board_kernel as board
 from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, KEY, STALEMATE, BoardTable, Position, Words
 from ..position.board_kernel import MAX_LEGAL_MOVES, mate_in_one
 from ..position.values import MATE
-from ..store import bounds_kernel as bounds
 from ..store import record_kernel as record
 from ..store import transposition_kernel as entry
 from ..store.index_kernel import FilterArrays, may_be_stored
@@ -154,7 +153,7 @@ def is_out(A: ArenaArrays, edge: int64, s: Position) -> bool:
     """Returns whether a visited edge's result is proven at its position, so that more visits add nothing."""
     d = record.edge_draws(A, edge)
     return (
-        bounds.is_special(record.edge_q(A, edge), d) and d <= bounds.DRAWN and bounds.holds_here(A, edge, s)
+        record.is_special(record.edge_q(A, edge), d) and d <= record.DRAWN and record.holds_here(A, edge, s)
     )
 
 
@@ -631,7 +630,7 @@ def ends_at_known(A: ArenaArrays, W: WaveArrays, e: int64, spent: int64) -> bool
     if A.entries.counters[entry.STORED]:
         take_known_mate(A, rec, wave.words_of(W, e))
     below_root = wave.field(W, e, wave.PARENT) >= 0
-    if record.move_count(A, rec) == 0 or (below_root and bounds.is_settled(A, rec, wave.words_of(W, e))):
+    if record.move_count(A, rec) == 0 or (below_root and record.is_settled(A, rec, wave.words_of(W, e))):
         end_entry(A, W, e, wave.TERMINAL, int64(1))
         return True
     if below_root and child_supports(A, W, e, spent):
@@ -747,7 +746,7 @@ def _lost_child_value(
     missing = valued - known
     before = record.edge_q(A, edge)
     q = float32((float64(missing) * float64(before) + float64(known) * float64(q)) / float64(valued))
-    share = bounds.share_of(before, record.edge_draws(A, edge))
+    share = record.share_of(before, record.edge_draws(A, edge))
     return q, arena.cap_draws((missing * share + known * draws) // valued, q)
 
 
@@ -759,7 +758,7 @@ def child_summary(A: ArenaArrays, child: int64) -> tuple[float32, int64, int64, 
     """
     refresh_if_stale(A, child)
     flags = record.flags_of(A, child)
-    code = bounds.node_code(A, child, int64(0)) if bounds.is_decisive(flags) else int64(0)
+    code = record.node_code(A, child, int64(0)) if record.is_decisive(flags) else int64(0)
     return (
         arena.node_q(A, child),
         int64(arena.node_draws(A, child)),
@@ -788,12 +787,12 @@ def _set_from_child(
     valued = record.edge_visits(A, edge) - record.draw_visits(A, edge, stride)
     if known < valued and record.lower_in(flags) != record.upper_in(flags):
         q, draws = _lost_child_value(A, edge, known, valued, q, draws)
-    if flags == wave.UNPROVEN_FLAGS and not bounds.is_special(before, old):
+    if flags == wave.UNPROVEN_FLAGS and not record.is_special(before, old):
         record.set_edge_value(A, edge, q, draws)
         return
-    if not bounds.is_decisive(flags):
-        code = bounds.open_code(flags, draws)
-    q, draws = bounds.taken(before, old, q, code, resets)
+    if not record.is_decisive(flags):
+        code = record.open_code(flags, draws)
+    q, draws = record.taken(before, old, q, code, resets)
     record.set_edge_value(A, edge, q, draws)
 
 
@@ -920,7 +919,7 @@ def is_over(A: ArenaArrays, rec: int64, s: Position) -> bool:
     """Returns whether the root's result and a move that leads to it are proven: the search may end."""
     if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # a position of the game may spoil a proof
         return False
-    return board.clock_of(s) < CLOCK_DRAW and bounds.is_decided(A, rec, s)
+    return board.clock_of(s) < CLOCK_DRAW and record.is_decided(A, rec, s)
 
 
 @inner
@@ -1027,7 +1026,7 @@ def _rank(A: ArenaArrays, rec: int64, j: int64) -> int64:
 @inner
 def _learn(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, j: int64, plies: int64) -> bool:
     """Writes a mate to a record and to the edge of its move at `j`; returns whether it added a visit."""
-    known = bounds.mate_kept(record.value_of(A, rec), record.value_draws(A, rec))
+    known = record.mate_kept(record.value_of(A, rec), record.value_draws(A, rec))
     if known == 0 or abs(plies) < known:
         _set_mate(A, rec, plies)
     rank = _rank(A, rec, j)

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..position.board import key_of_text, key_text, legal_moves, unpack
 from ..position.values import D_SCALE, negate
-from .bounds_kernel import edge_code
 from .ranking import node_mean
 from .record import Edge, NodeRecord, RecordBatch, keys_of
+from .record_kernel import code_of_proof
 from .tables.rows import rows
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _behind(record: NodeRecord, k: int, board: chess.Board, move: chess.Move, re
         return None
     proof = behind.proof_at(child.halfmove_clock)
     if proof:
-        code = edge_code(proof, resets=board.is_zeroing(move))
+        code = code_of_proof(proof, resets=board.is_zeroing(move))
         return Edge(behind.visits, q=negate(float(proof.result)), d=code, apart=True)
     q, draw = node_mean(behind)
     most = max(0.0, 1.0 - abs(q))

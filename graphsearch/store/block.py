@@ -24,10 +24,9 @@ from ..jit.libzstd import Owned, libzstd
 from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
 from . import block_kernel as kernel
 from .block_kernel import BLOCK, HEADER, LOW, PADDING, room_for
-from .bounds_kernel import bounds_of, share_of
 from .ordered_work import shared_out, thread_count
 from .record import NodeRecord, RecordBatch, board_tables, owned
-from .record_kernel import LOWER_SHIFT, UPPER_SHIFT
+from .record_kernel import LOWER_SHIFT, UPPER_SHIFT, bounds_of, share_of
 
 _Item = TypeVar("_Item")
 Bytes = NDArray[np.uint8]

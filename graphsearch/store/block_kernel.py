@@ -93,7 +93,6 @@ from ..position.board_kernel import (
 )
 from ..position.tables import ZC, ZO
 from ..position.values import D_SCALE
-from .bounds_kernel import MOST_CODE, bounds_of, share_of
 from .index_kernel import is_same
 from .record_kernel import (
     BOUND_BITS,
@@ -102,8 +101,11 @@ from .record_kernel import (
     LOWER_SHIFT,
     MAX_EVALUATOR,
     MAX_RUN,
+    MOST_CODE,
     UPPER_SHIFT,
     Columns,
+    bounds_of,
+    share_of,
 )
 
 # ------------------------------------------------------------------ the layout

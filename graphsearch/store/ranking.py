@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from ..position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ..position.values import negate
-from .bounds_kernel import AS_GOOD_AS_WON, MOST_MATE, Proof
 from .record import Edge, NodeRecord, RecordBatch, node_value
+from .record_kernel import AS_GOOD_AS_WON, MOST_MATE, Proof
 
 LOST = 3  # the class of the moves ranked last
 # From so many visits of a position on, its leading move is chosen by value, among the moves with at least one

@@ -24,18 +24,23 @@ from ..position.board import (
 )
 from ..position.tables import load_tables
 from ..position.values import D_SCALE
-from .bounds_kernel import UNPROVEN as OPEN
-from .bounds_kernel import Bounds, Proof, bounds_and_proof, bounds_of, proof_of, share_of
 from .index_kernel import IDENTITY_WORDS, fill_keys, fill_sort_keys, settle_ties
 from .record_kernel import (
     KIND_BITS,
     LOWER_SHIFT,
     UPPER_SHIFT,
+    Bounds,
     Columns,
+    Proof,
+    bounds_and_proof,
+    bounds_of,
     fill_prior_codes,
     flags_with,
     gather,
+    proof_of,
+    share_of,
 )
+from .record_kernel import UNPROVEN as OPEN
 
 MAX_VISITS = (1 << 32) - 1  # n and r are u32
 UNPROVEN = flags_with(-1, 1)
@@ -50,7 +55,7 @@ class Edge:
       n: completed visits, u32.
       r: visits of the n that ended in a draw of the path (repetition, clock), r <= n.
       q: value of the other n - r visits in [-1, 1], float32; 0 where n = r.
-      d: their draw probability per mille, 0..1000, or the proof of the move (`bounds_kernel.py`), up to 1021;
+      d: their draw probability per mille, 0..1000, or the proof of the move (`record_kernel.py`), up to 1021;
         0 where n = r.
       apart: whether the move was searched apart (`store.apart`), and these are the visits and the value of
         the position after it, which has more visits than the edge in the record.

@@ -22,17 +22,24 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_u32, zeros
 from ..jit.types import Pointer, float64, int64, uint8, uint16, uint32
 from ..position.board_kernel import PW, clock_of
-from .bounds_kernel import DRAWN, bounds_of, is_special, mate_kept, no_tally, tallied, tightened, with_proof
 from .index_kernel import compared, sort_key
 from .record_kernel import (
+    DRAWN,
     Columns,
+    bounds_of,
     copy_edge,
     copy_evaluation,
     copy_whole,
+    is_special,
     lower_in,
+    mate_kept,
+    no_tally,
     put_empty,
+    tallied,
+    tightened,
     upper_in,
     with_bounds,
+    with_proof,
 )
 
 Ints: TypeAlias = NDArray[np.int64]

@@ -9,9 +9,9 @@ import numpy as np
 from numba import float32, int64
 
 from graphsearch.jit.compiler import kernel
-from graphsearch.store import bounds_kernel as kernels
-from graphsearch.store.bounds_kernel import AT_LEAST, AT_MOST, DRAWN, bounds_of, proof_of, share_of
+from graphsearch.store import record_kernel as kernels
 from graphsearch.store.record import UNPROVEN
+from graphsearch.store.record_kernel import AT_LEAST, AT_MOST, DRAWN, bounds_of, proof_of, share_of
 from tests.support.reference import edge_bounds, edge_code, node_proof
 
 FIELDS = [(q, d) for q in (1.0, -1.0) for d in (0, 1, 2, 499, 500, 501, 640, 1000)]
@@ -61,6 +61,6 @@ def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
         assert (bounds[0] == bounds[1]) == (proof is not None)
         assert kernels.bounds_and_proof(UNPROVEN, edges, moves, clock, 0) == (bounds, proof)
         if proof and proof.result:
-            assert kernels.edge_code(proof, resets=resets) == edge_code(proof, resets=resets)
+            assert kernels.code_of_proof(proof, resets=resets) == edge_code(proof, resets=resets)
         if proof and proof.result:
             assert code == edge_code(proof, resets=resets)

@@ -14,8 +14,8 @@ from graphsearch.exchange.selection import Selection, begin
 from graphsearch.exchange.walk import Walk
 from graphsearch.position.board import legal_moves
 from graphsearch.query.diff import values_of
-from graphsearch.store.bounds_kernel import DRAWN
 from graphsearch.store.ranking import best_move, ranking
+from graphsearch.store.record_kernel import DRAWN
 from graphsearch.store.store import Store
 
 from ..query.handmade import Edges, graph_file, node

@@ -33,7 +33,9 @@ from graphsearch.position.board import (
     unpack,
 )
 from graphsearch.search.params import SearchParams
-from graphsearch.store.bounds_kernel import (
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.record import prior_code, prior_order
+from graphsearch.store.record_kernel import (
     DRAWN,
     MOST_MATE,
     UNPROVEN,
@@ -43,8 +45,6 @@ from graphsearch.store.bounds_kernel import (
     proof_of,
     share_of,
 )
-from graphsearch.store.provenance import EvaluatorIdentity
-from graphsearch.store.record import prior_code, prior_order
 from tests.support.positions import mate_in_one
 
 

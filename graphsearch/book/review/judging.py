@@ -33,8 +33,8 @@ from ...position.notation import numbered, sans_of
 from ...position.openings import Opening, opening_after
 from ...position.values import cp_of, loss_of, negate
 from ...search.repetition import view_in_game
-from ...store.bounds_kernel import moves_of
 from ...store.ranking import node_mean
+from ...store.record_kernel import moves_of
 from ...store.store import Store
 from ...store.tables import games as tables
 from .games import GameChoice, SourceGame

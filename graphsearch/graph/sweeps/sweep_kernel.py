@@ -3,7 +3,7 @@
 The table has two words per place, 16 bytes; open addressing starts at `key * places >> 64`:
 
     word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of
-             `store/bounds_kernel.py`: draw share per mille, or the proof
+             `store/record_kernel.py`: draw share per mille, or the proof
     word 1   node N << 32 | node Q, float32; N is 0 in an empty place, the largest for a terminal,
              which supports every visit
 
@@ -25,17 +25,19 @@ from ...jit.pointers import U, adv, mulhi, ptr, zeros
 from ...jit.types import Bundle, Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board import BoardTable
 from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
-from ...store.bounds_kernel import (
+from ...store.record_kernel import (
     DRAWN,
+    Columns,
     code_by_edges,
     is_special,
+    lower_in,
     mate_kept,
     no_tally,
     taken,
     tallied,
     tightened,
+    upper_in,
 )
-from ...store.record_kernel import Columns, lower_in, upper_in
 from ..arena_kernel import MAX_VISITS, mean, rank_codes, ranked_move, weighed
 
 PLACE_WORDS = 2
@@ -105,7 +107,7 @@ def _mean_of(
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
     `graph/arena_kernel.py` does the same in memory. The code is that of `node_code` in
-    `store/bounds_kernel.py`: the draw share while nothing is proven.
+    `store/record_kernel.py`: the draw share while nothing is proven.
     """
     begin = c.edge_offsets[i]
     edges, moves = c.edge_offsets[i + 1] - begin, c.code_offsets[i + 1] - c.code_offsets[i]

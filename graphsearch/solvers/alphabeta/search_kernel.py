@@ -60,7 +60,6 @@ from ...jit.types import Bundle, Items, Pointer, int64, uint8, uint16, uint64
 from ...position import board_kernel as board
 from ...position.board import CLOCK_DRAW, FREE_CLOCK, KEY, BoardTable, Position
 from ...position.values import FAR, LEAST_MATE, MATE
-from ...store import bounds_kernel as bounds
 from ...store import record_kernel as record
 from ...store import transposition_kernel as entry
 from ...store.transposition_kernel import EntryArrays
@@ -244,12 +243,12 @@ def graph_proof(A: ArenaArrays, rec: int64, s: Position) -> tuple[int64, int64]:
     A proven win mates in at most the plies that the record holds; a proof without a length is not used.
     NO_BOUND if nothing is proven for a path that arrives with the clock of `s`.
     """
-    if not bounds.is_settled(A, rec, s):
+    if not record.is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
-    if not bounds.is_decisive(record.flags_of(A, rec)):
+    if not record.is_decisive(record.flags_of(A, rec)):
         return entry.EXACT, int64(0)
-    code = bounds.node_code(A, rec, int64(0))
-    if code > bounds.MOST_MATE:
+    code = record.node_code(A, rec, int64(0))
+    if code > record.MOST_MATE:
         return int64(NO_BOUND), int64(0)
     if code == 1:
         return entry.EXACT, int64(-MATE)

@@ -26,8 +26,8 @@ from ...search import visit_kernel
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
-from ...store.bounds_kernel import UNPROVEN
 from ...store.ranking import node_mean
+from ...store.record_kernel import UNPROVEN
 from .search import SLICE, MateSearch
 
 AT_LEAST = 2  # moves of mates that are always settled

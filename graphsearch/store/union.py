@@ -54,8 +54,8 @@ from .rewrite import rewrite
 from .segment import cursors_from, fetch_portion
 from .store import Store
 from .tables import games, studies
-from .tables.games import GameSource, MoveRow, PositionRow
-from .tables.rows import TABLES, insert, rows, shown, update_row, write_row
+from .tables.games import GameSource, MoveRow
+from .tables.rows import TABLES, rows, shown, update_row, write_row
 from .transposition_kernel import (
     BOUND_AT,
     BOUND_MASK,
@@ -142,7 +142,7 @@ OWN = frozenset(
 LEFT = frozenset({"store_info", "top_position", "top_edge", "edit", "task"})
 
 
-Row = tuple[Any, ...]
+Row = dict[str, Any]  # a value by column
 LeaveOut = Callable[[str], object]
 
 
@@ -152,34 +152,41 @@ class Input:
 
     Attributes:
       store: open for reading. name: as the user gave it.
-      numbers: by table, the number in the target file for each number of this one; 0 stays 0.
+      numbers: by table, the number in the target file for each number of this one.
     """
 
     store: Store
     name: str
     numbers: dict[str, dict[int, int]] = field(default_factory=dict)
 
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The connection, in a transaction."""
-        return self.store.connection
-
-    def columns(self, table: str) -> tuple[str, ...]:
-        """Returns the columns of a table."""
-        return tuple(TABLES[table].columns)
-
     def rows(self, table: str, rest: str = "", values: tuple[object, ...] = ()) -> Iterator[Row]:
-        """Yields the rows of a table, by `columns`.
+        """Yields the rows of a table.
 
         Raises:
           CorruptRecordError: at the first row that is damaged, naming the file.
         """
         with sql_errors(self.store.path, "read it"):
-            yield from rows(self.connection, table, self.columns(table), rest, values)
+            yield from _rows(self.store.connection, table, rest, values)
 
-    def number(self, table: str, number: int) -> int | None:
-        """Returns the target file's number for a row; None if the row is not there."""
-        return 0 if number == 0 else self.numbers.get(table, {}).get(number)
+    def translated(self, row: Row, refs: Mapping[str, str]) -> Row | None:
+        """Returns a row with the target file's numbers; None if it refers to a row that is not there.
+
+        Args:
+          refs: as in `Rule`; 0 and NULL stay.
+        """
+        new = {
+            column: self.numbers.get(table, {}).get(row[column])
+            for column, table in refs.items()
+            if row[column]
+        }
+        return None if None in new.values() else row | new
+
+
+def _rows(
+    connection: sqlite3.Connection, table: str, rest: str, values: Sequence[object] = ()
+) -> Iterator[Row]:
+    names = tuple(TABLES[table].columns)
+    return (dict(zip(names, row, strict=True)) for row in rows(connection, table, names, rest, values))
 
 
 @contextmanager
@@ -208,23 +215,22 @@ def unite_keyed(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]
     Raises:
       CorruptRecordError: if a row of the input is damaged.
     """
-    return {table: enter(store.connection, one, table, rule, leave_out) for table, rule in KEYED.items()}
+    return {table: _enter(store.connection, one, table, rule, leave_out) for table, rule in KEYED.items()}
 
 
-def enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: LeaveOut) -> int:
+def _enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: LeaveOut) -> int:
     """Merges the rows of one table; returns the number written."""
-    names = one.columns(table)
     before, strays = connection.total_changes, 0
 
     def translated() -> Iterator[Row]:
         nonlocal strays
         for row in one.rows(table, f"ORDER BY {', '.join(TABLES[table].key)}"):  # writes pages in order
-            if found := translate(one, names, rule, row):
+            if found := one.translated(row, rule.refs):
                 yield found
             else:
                 strays += 1
 
-    connection.executemany(upsert(table, names, rule.by), translated())
+    connection.executemany(upsert(table, rule.by), translated())
     if strays:
         named = " or ".join(dict.fromkeys(rule.refs.values()))
         what = f"belong to a {named} that it does not list, or that is left out"
@@ -232,34 +238,25 @@ def enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, le
     return connection.total_changes - before
 
 
-def upsert(table: str, names: Sequence[str], by: Sequence[str]) -> str:
+def upsert(table: str, by: Sequence[str]) -> str:
     """Returns the statement that inserts a row, or replaces one that is less in the columns `by`.
 
-    >>> upsert("root", ("key", "visits"), ("visits",)).partition(" DO ")[2]
-    'UPDATE SET visits = excluded.visits WHERE (coalesce(excluded.visits, -1)) > (coalesce(root.visits, -1))'
+    >>> upsert("searched_apart", ())
+    'INSERT INTO searched_apart VALUES (:key, :move) ON CONFLICT (key, move) DO NOTHING'
+    >>> upsert("root", ("visits",)).partition(" WHERE ")[2]
+    '(coalesce(excluded.visits, -1)) > (coalesce(root.visits, -1))'
     """
-    marks = ", ".join("?" * len(names))
-    start = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608 (constants)
     key, columns = TABLES[table].key, TABLES[table].columns
-    conflict = f"{start} ON CONFLICT ({', '.join(key)}) DO"
+    marks = ", ".join(f":{name}" for name in columns)
+    conflict = f"INSERT INTO {table} VALUES ({marks}) ON CONFLICT ({', '.join(key)}) DO"  # noqa: S608 (constants)
     if not by:
         return f"{conflict} NOTHING"
     least = {name: "''" if columns[name].kind == "TEXT" else "-1" for name in by}
-    values = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key)
+    values = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
     new, old = (
         ", ".join(f"coalesce({whose}.{name}, {least[name]})" for name in by) for whose in ("excluded", table)
     )
     return f"{conflict} UPDATE SET {values} WHERE ({new}) > ({old})"
-
-
-def translate(one: Input, names: Sequence[str], rule: Rule, row: Row) -> Row | None:
-    """Returns a row with the target file's numbers; None if it refers to a row that is not there."""
-    values = [
-        one.number(rule.refs[name], value) if name in rule.refs and value is not None else value
-        for name, value in zip(names, row, strict=True)
-    ]
-    strays = (now is None and then is not None for now, then in zip(values, row, strict=True))
-    return None if any(strays) else tuple(values)
 
 
 # ------------------------------------------------------------------ rows with a number of their own
@@ -273,7 +270,7 @@ class _Row:
       is_new: whether it has to be written.
     """
 
-    values: dict[str, Any]
+    values: Row
     id: int
     members: list[tuple[int, int]]
     is_new: bool
@@ -307,20 +304,18 @@ def _unite(store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOu
     rule, written = NUMBERED[table], 0
     statement = f"SELECT coalesce(max(id), 0) FROM {table}"  # noqa: S608 (constants)
     last = int(store.connection.execute(statement).fetchone()[0])
-    names, order = tuple(TABLES[table].columns), f"ORDER BY {', '.join(rule.identity)}"
+    order = f"ORDER BY {', '.join(rule.identity)}"
 
     def translated(file: int) -> Iterator[_Row]:
         """Yields the rows of an input, without those that refer to a row that was left out."""
-        one = inputs[file]
-        found = (translate(one, names, rule, row) for row in one.rows(table, order))
-        for number, row in _values(names, filter(None, found)):
-            yield _Row(row, 0, [(file, number)], is_new=True)
+        found = (inputs[file].translated(row, rule.refs) for row in inputs[file].rows(table, order))
+        return (_Row(row, 0, [(file, row.pop("id"))], is_new=True) for row in found if row)
 
     def by_identity(row: _Row) -> tuple[tuple[bool, Any], ...]:
         return row.rank(rule.identity)
 
-    ours = _values(names, rows(store.connection, table, names, order))
-    streams: list[Iterator[_Row]] = [(_Row(row, number, [], is_new=False) for number, row in ours)]
+    ours = _rows(store.connection, table, order)
+    streams: list[Iterator[_Row]] = [(_Row(row, row.pop("id"), [], is_new=False) for row in ours)]
     for file, one in enumerate(inputs):
         one.numbers[table] = {}
         streams.append(translated(file))
@@ -339,13 +334,6 @@ def _unite(store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOu
             for file, number in kept.members:
                 inputs[file].numbers[table][number] = kept.id
     return written
-
-
-def _values(names: Sequence[str], found: Iterable[Row]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the number of each row, and its other columns."""
-    for row in found:
-        values = dict(zip(names, row, strict=True))
-        yield values.pop("id"), values
 
 
 def _merged_rows(
@@ -387,7 +375,6 @@ def _is_same(kept: _Row, row: _Row, rule: Rule) -> bool:
 Sources = dict[tuple[str, str, str, int], GameSource]
 
 PGN = "pgn"
-_GAME_TABLES = ("game_move", "game_position")
 
 
 def unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
@@ -412,12 +399,15 @@ def unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, in
     adds = not keeps and not {key[:3] for key in own} & {key[:3] for key in its}
     replaces = not keeps and not adds and _holds(its, own)
     if replaces:
-        for table in _GAME_TABLES:
-            connection.execute(f"DELETE FROM {table}")  # noqa: S608 (constants)
+        connection.execute("DELETE FROM game_move")
+        connection.execute("DELETE FROM game_position")
     if adds or replaces:
-        positions = (row[:3] for row in one.rows("game_position", "ORDER BY key"))
-        games.add_games(store, cast(Iterator[PositionRow], positions), ())
-        games.add_games(store, (), cast(Iterator[MoveRow], one.rows("game_move", "ORDER BY key, move")))
+        positions = (
+            (row["key"], row["fen"], row["ply"]) for row in one.rows("game_position", "ORDER BY key")
+        )
+        moves = (tuple(row.values()) for row in one.rows("game_move", "ORDER BY key, move"))
+        games.add_games(store, positions, ())
+        games.add_games(store, (), cast(Iterator[MoveRow], moves))
     elif not keeps:
         missing, shared = (
             ", ".join(source.name for key, source in its.items() if (key in own) is wanted)
@@ -465,8 +455,7 @@ def _holds(sources: Sources, others: Sources) -> bool:
 
 # ------------------------------------------------------------------ books, studies and notes
 
-_RULE = Rule(refs={"book": "book", "book_run": "book_run"})
-_POSITION, _MOVE = "book_position", "book_move"
+_BOOK_REFS = {"book": "book", "book_run": "book_run"}
 CHOSEN = "chosen"  # the rule of a move that a person put in
 # of two versions, the one searched more counts, then the later one in this list
 _STATES = ("apart", "leaf", "end", "open")
@@ -480,42 +469,41 @@ def unite_books(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]
     Args:
       leave_out: called with a message if positions refer to books or builds that are not there.
     """
-    names = one.columns(_POSITION)
     before, strays = store.connection.total_changes, 0
-    for row in one.rows(_POSITION, "ORDER BY book, key"):
-        translated = translate(one, names, _RULE, row)
-        if translated is not None:
-            _enter_position(store, one, names, row, translated)
-        strays += translated is None
+    for row in one.rows("book_position", "ORDER BY book, key"):
+        if new := one.translated(row, _BOOK_REFS):
+            found = one.rows("book_move", "WHERE book = ? AND key = ?", (row["book"], row["key"]))
+            moves = (one.translated(move, _BOOK_REFS) for move in found)
+            _enter_position(store.connection, new, [move for move in moves if move])
+        else:
+            strays += 1
     if strays:
         what = "belong to a book or build that it does not list, or that is left out"
-        leave_out(f"{one.name}: table {_POSITION}: {strays} rows {what}, with their moves")
+        leave_out(f"{one.name}: table book_position: {strays} rows {what}, with their moves")
     return {"book_position": store.connection.total_changes - before}
 
 
-def _enter_position(store: Store, one: Input, names: Sequence[str], row: Row, translated: Row) -> None:
+def _enter_position(connection: sqlite3.Connection, new: Row, moves: list[Row]) -> None:
     """Writes a position with its moves, unless the file's own version counts more; keeps chosen moves."""
-    new = dict(zip(names, translated, strict=True))
-    columns, of_moves, own = ", ".join(names), one.columns(_MOVE), dict(zip(names, row, strict=True))
-    found = one.rows(_MOVE, "WHERE book = ? AND key = ?", (own["book"], own["key"]))
-    moves = [move for move in (translate(one, of_moves, _RULE, move) for move in found) if move]
-    chosen = [move for move in moves if move[of_moves.index("rule")] == CHOSEN]
-    statement = f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?"  # noqa: S608 (constants)
-    if present := store.connection.execute(statement, (new["book"], new["key"])).fetchone():
-        old = dict(zip(names, present, strict=True))
-        ply = new["ply"] = min(old["ply"], new["ply"])
+    where = (new["book"], new["key"])
+    old = next(_rows(connection, "book_position", "WHERE book = ? AND key = ?", where), None)
+    if old:
+        ply = min(old["ply"], new["ply"])
         if _worth(new) <= _worth(old):
             if ply < old["ply"]:
-                insert(store.connection, _POSITION, names, [tuple((old | {"ply": ply}).values())])
-            insert(store.connection, _MOVE, of_moves, chosen, otherwise="IGNORE")
+                write_row(connection, "book_position", old | {"ply": ply})
+            chosen = [move for move in moves if move["rule"] == CHOSEN]
+            connection.executemany(upsert("book_move", ()), chosen)
             return
-        where = (new["book"], new["key"], CHOSEN)
-        store.connection.execute("DELETE FROM book_move WHERE book = ? AND key = ? AND rule <> ?", where)
-    insert(store.connection, _POSITION, names, [tuple(new.values())])
-    insert(store.connection, _MOVE, of_moves, moves)
+        new["ply"] = ply
+        statement = "DELETE FROM book_move WHERE book = ? AND key = ? AND rule <> ?"
+        connection.execute(statement, (*where, CHOSEN))
+    write_row(connection, "book_position", new)
+    for move in moves:
+        write_row(connection, "book_move", move)
 
 
-def _worth(position: dict[str, Any]) -> tuple[int, int, int]:
+def _worth(position: Row) -> tuple[int, int, int]:
     return position["searches"], position["n"], _STATES.index(position["state"])
 
 
@@ -528,12 +516,12 @@ def unite_studies(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, in
 def _add_studies(store: Store, one: Input) -> int:
     connection, written = store.connection, 0
     known = {studies.pgn_of(connection, study.id) for study in studies.all_studies(connection)}
-    for study in studies.all_studies(one.connection):
-        text = studies.pgn_of(one.connection, study.id)
+    for study in studies.all_studies(one.store.connection):
+        text = studies.pgn_of(one.store.connection, study.id)
         if text not in known:
             known.add(text)
             keys = rows(
-                one.connection, "study_position", ("key",), "WHERE study = ? ORDER BY move", (study.id,)
+                one.store.connection, "study_position", ("key",), "WHERE study = ? ORDER BY move", (study.id,)
             )
             name = studies.free_name(connection, study.name)
             new = studies.add_study(connection, name, text, [key for (key,) in keys])
@@ -545,7 +533,7 @@ def _add_studies(store: Store, one: Input) -> int:
 
 def _unite_notes(store: Store, one: Input) -> int:
     written = 0
-    for note in studies.all_notes(one.connection):
+    for note in studies.all_notes(one.store.connection):
         known = studies.find_note(store.connection, note.key)
         text = note.text
         if known and known.text not in text:
@@ -702,7 +690,7 @@ def unite_records(
 
     def change(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
         for one, its, translated in zip(inputs, counts, translators, strict=True):
-            catalog, connection = one.store.catalog, one.connection
+            catalog, connection = one.store.catalog, one.store.connection
             cursors = cursors_from(catalog, catalog.segments, low, blocks)
             new = fetch_portion(connection, catalog, cursors, low, pivot).records(unsound.append)
             its.unsound += len(unsound)

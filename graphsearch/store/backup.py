@@ -85,7 +85,8 @@ def new_file(target: Path, *, force: bool) -> Iterator[Path]:
         try:
             yield part
             _check_target(target, force=force)
-            sync_to_disk(part)
+            with part.open("r+b") as file:
+                os.fsync(file.fileno())
             remove_side_files(target)  # the log of the replaced file must not meet the new one
             replace(part, target)
             sync_folder(target.parent)
@@ -107,15 +108,6 @@ def _check_target(target: Path, *, force: bool) -> None:
         raise StoreTargetError(f"{target} is not a regular file; name another one")
     if target.exists() and not force:
         raise StoreTargetError(f"{target} exists already; name another file, or replace it with --force")
-
-
-def sync_to_disk(path: Path) -> None:
-    """Waits until a file is on the disk."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(part: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -28,7 +28,7 @@ from .index import bloom_of, checksum_of
 from .provenance import EvaluatorIdentity
 from .record import RecordBatch, keys_of, sort_keys, take
 from .record_kernel import MAX_EVALUATOR
-from .rewrite import Advance, OnProgress, Progress, append_versions, merge_all, shrink
+from .rewrite import Advance, OnProgress, append_versions, merge_all, shrink
 from .segment import CHUNK_BLOCKS
 from .store import Store
 from .tables.rows import MAX_INTEGER, TABLES, fault_of_row, insert
@@ -40,6 +40,7 @@ Row = tuple[Any, ...]
 OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
 PLAIN = tuple(name for name in TABLES if name not in OWN)
 READING = "reading blocks"  # stage
+NO_CHECKSUM = -1  # of blocks that no chunk owns
 NUMBERS = range(1, MAX_EVALUATOR + 1)
 
 
@@ -63,11 +64,6 @@ class SalvageReport(Problems):
     records_unsound: int = 0
     entries: int = 0
     tables_lost: list[str] = field(default_factory=list)
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing was lost."""
-        return not self.found
 
     def lose(self, table: str, what: str = "some of its rows cannot be read") -> None:
         """Notes that rows of a table are lost, and why."""
@@ -278,19 +274,15 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, report: SalvageRepor
 
 def _copy_facts(damaged: sqlite3.Connection, connection: sqlite3.Connection, report: SalvageReport) -> None:
     """Copies the facts that do not follow from the records."""
-    facts, lost = ("created", "created_by", provenance.MARK), False
-    for name in facts:
-        try:
-            statement = f"SELECT name, value, {fault_of_row('store_info')} FROM store_info WHERE name = ?"  # noqa: S608
+    statement = f"SELECT name, value, {fault_of_row('store_info')} FROM store_info WHERE name = ?"  # noqa: S608
+    for name in ("created", "created_by", provenance.MARK):
+        row: Row | None = ("it cannot be read",)  # as its fault
+        with suppress(sqlite3.DatabaseError):
             row = damaged.execute(statement, (name,)).fetchone()
-        except sqlite3.DatabaseError:
-            row, lost = None, True
         if row and row[-1] is None:
             connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", row[:2])
         elif row or name != provenance.MARK:
-            lost = True
-    if lost:
-        report.lose("store_info")
+            report.lose("store_info")
 
 
 # ------------------------------------------------------------------ evaluators
@@ -365,7 +357,7 @@ def _save_records(
     damaged: sqlite3.Connection, store: Store, report: SalvageReport, on_progress: OnProgress | None
 ) -> None:
     """Writes all sound records, oldest segment first, so that the newest version of each counts."""
-    chunks = _chunks(damaged, report, lambda: on_progress and on_progress(Progress(READING, 0, 1)))
+    chunks = _chunks(damaged, report)
     report.blocks = sum(len(chunk.left) for chunk in chunks)
     listed = [row[0] for row in store.connection.execute("SELECT id FROM run")]
     known, forgotten = np.array(listed, np.int64), 0
@@ -394,13 +386,11 @@ def _save_records(
         report.add(f"table run: {forgotten} records belong to runs whose rows are lost")
 
 
-def _chunks(
-    damaged: sqlite3.Connection, report: SalvageReport, tick: Callable[[], object]
-) -> list[DamagedChunk]:
+def _chunks(damaged: sqlite3.Connection, report: SalvageReport) -> list[DamagedChunk]:
     """Returns the chunks of a file, those of the oldest segment first.
 
     A segment with a lost row counts as older than the others. Blocks that no chunk owns become chunks with
-    id 0; they can be read if they were written without dictionaries. `tick` is called regularly.
+    id 0; they can be read if they were written without dictionaries.
     """
     segments = DamagedTable(damaged, "segment", "id, age")
     ages = {segment: age for segment, age in segments.rows() if isinstance(age, int)}
@@ -410,7 +400,7 @@ def _chunks(
     good = [chunk for chunk in found if chunk.is_possible]
     good.sort(key=lambda chunk: (ages.get(chunk.segment, 0), chunk.segment, chunk.id))
     blocks = DamagedTable(damaged, "block", "id")
-    orphans = _orphans(blocks, good, tick)
+    orphans = _orphans(blocks, good)
     if segments.lost or not {chunk.segment for chunk in good} <= set(ages):
         report.lose("segment")
     if table.lost or len(good) < len(rows):
@@ -420,21 +410,15 @@ def _chunks(
     return [*orphans, *good]
 
 
-def _orphans(
-    blocks: DamagedTable, chunks: list[DamagedChunk], tick: Callable[[], object]
-) -> list[DamagedChunk]:
+def _orphans(blocks: DamagedTable, chunks: list[DamagedChunk]) -> list[DamagedChunk]:
     """Returns ranges of blocks that no chunk owns."""
-    spans = np.array(sorted((c.left.start, c.left.stop) for c in chunks), np.int64).reshape(-1, 2)
-    begins, ends = spans[:, 0], np.maximum.accumulate(spans[:, 1])  # of all chunks up to each
-    found, rows = [np.zeros(0, np.int64)], blocks.rows()
-    while some := [row[0] for row in islice(rows, 1 << 16)]:
-        ids = np.array(some, np.int64)
-        places = np.searchsorted(begins, ids, "right") - 1
-        found.append(ids[(places < 0) | (ids >= np.append(ends, 0)[places])])
-        tick()
-    strays = np.concatenate(found)
+    found, low = list[int](), 0
+    for left in sorted((chunk.left for chunk in chunks), key=lambda left: left.start):
+        found += [number for (number,) in blocks.rows(low, left.start)]
+        low = max(low, left.stop)
+    strays = np.array([*found, *(number for (number,) in blocks.rows(low))], np.int64)
     return [
-        DamagedChunk(0, 0, int(part[0]), len(part), 0, 0)
+        DamagedChunk(0, 0, int(part[0]), len(part), 0, NO_CHECKSUM)
         for run in np.split(strays, np.flatnonzero(np.diff(strays) != 1) + 1)
         for part in np.split(run, range(CHUNK_BLOCKS, len(run), CHUNK_BLOCKS))
         if len(part)
@@ -446,9 +430,9 @@ def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: Sal
     names = ("keys", "dictionary", "bloom")
     blobs = [_blob(damaged, chunk.id, name) if chunk.id else b"" for name in names]
     stored, dictionary, bloom = (blob or b"" for blob in blobs)
-    firsts = np.frombuffer(stored if len(stored) % 8 == 0 else b"", "<u8").astype(np.uint64)
-    is_intact = None not in blobs and len(stored) == 8 * len(firsts) and chunk.id > 0
-    is_intact = is_intact and checksum_of(stored, dictionary, bloom) == chunk.checksum
+    firsts = np.frombuffer(stored[: len(stored) // 8 * 8], "<u8").astype(np.uint64)
+    is_intact = checksum_of(stored, dictionary, bloom) == chunk.checksum
+    is_intact = is_intact and None not in blobs and len(stored) == 8 * len(firsts)
     lost = report.blocks_lost
 
     def lose_all(why: str) -> RecordBatch:
@@ -495,6 +479,8 @@ def _decoded(
     """Returns the records of the blocks that decode, and for each record the number of its block."""
     table = DamagedTable(damaged, "block", "id, data")
     found: dict[int, object] = dict(table.rows(chunk.left.start, chunk.left.stop))
+    if table.lost:
+        report.lose("block")
     for number in set(chunk.left) - found.keys():  # behind a damaged id that seems to end the range
         found.update(table.rows(number, number + 1))
     data = (found.get(number) for number in chunk.left)

@@ -44,6 +44,11 @@ class Problems(Answer):
     problems: list[str] = field(default_factory=list)
     found: int = 0
 
+    @property
+    def complete(self) -> bool:
+        """Whether there is none."""
+        return not self.found
+
     def add(self, problem: str) -> None:
         """Records a problem."""
         self.found += 1
@@ -80,7 +85,7 @@ class VerifyReport(Problems):
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
-        return not self.found
+        return self.complete
 
 
 def verify(path: str | os.PathLike[str], on_progress: OnProgress | None = None) -> VerifyReport:
@@ -95,22 +100,18 @@ def verify(path: str | os.PathLike[str], on_progress: OnProgress | None = None) 
         real = real_path(path)
         with sql_errors(real, "check it"):
             if real.is_file():
-                _check_rows_and_pages(real, report)
+                with closing(open_reader(real)) as connection:
+                    pages = connection.execute("PRAGMA quick_check(10)").fetchall()
+                    lines = [line for (line,) in pages if line != "ok"]
+                    for line in [*lines, *faults(connection, real)]:
+                        report.add(f"{real}: {line}")
+                    check_rows(connection, real, report.add)
             with Store.open(path, read_only=True) as store:
                 report.opened = True
                 _Check(store, report, on_progress or (lambda _: None)).all()
     except (StoreError, OSError, ValueError) as error:
         report.add(str(error))
     return report
-
-
-def _check_rows_and_pages(path: Path, report: VerifyReport) -> None:
-    """Runs SQLite's check of its own pages, and checks each row on its own."""
-    with closing(open_reader(path)) as connection:
-        lines = [line for (line,) in connection.execute("PRAGMA quick_check(10)").fetchall() if line != "ok"]
-        for line in [*lines, *faults(connection, path)]:
-            report.add(f"{path}: {line}")
-        check_rows(connection, path, report.add)
 
 
 class _Check:

@@ -26,17 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...base.answer import Answer
-from ...base.errors import (
-    EvaluatorMismatchError,
-    InvalidParameterError,
-    MissingStoreError,
-    SchemaVersionError,
-    StoreError,
-    StoreLockedError,
-    StoreMovedError,
-    StoreTargetError,
-    UnfinishedError,
-)
+from ...base.errors import CorruptRecordError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from ...store.backup import new_file
 from ...store.file import check_is_file, file_bytes, real_path
 from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, differences
@@ -60,10 +50,6 @@ from .refresh import lacks_memory, settle, write_root_tables
 
 TABLES = "tables of"  # the stage after that of the records; then those of `refresh`
 AnyPath = str | os.PathLike[str]
-_NO_DAMAGE = (
-    *(EvaluatorMismatchError, MissingStoreError, SchemaVersionError),
-    *(StoreLockedError, StoreMovedError, StoreTargetError, UnfinishedError),
-)
 
 
 @dataclass(slots=True)
@@ -111,27 +97,13 @@ class MergeReport(Problems):
     seconds: float = 0.0
 
     @property
-    def complete(self) -> bool:
-        """Whether the file has everything from every input."""
-        return not self.found
-
-    @property
     def written(self) -> int:
         """Number of records that are new or changed."""
         return sum(one.counts.fresh + one.counts.changed for one in self.inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """An input: its name as the user gave it, and the file to read.
-
-    Attributes:
-      problems: one line for each loss, if the file is a salvaged copy; None if it is the user's.
-    """
-
-    name: str
-    file: Path
-    problems: tuple[str, ...] | None = None
+# an input: its name as the user gave it, and the file to read, which may be a salvaged copy
+_Source = tuple[str, Path]
 
 
 def merge(
@@ -171,20 +143,21 @@ def merge(
     found = _sources(paths, target, is_new=into is None)
     work = _Merge(target, into is None, on_progress or (lambda _: None), force, ram_bytes)
     try:
-        report = work.run(found)
-    except _NO_DAMAGE:
-        raise
-    except StoreError:
-        damaged = [not verify(source.file, on_progress).ok for source in found]
+        report = work.run(found, [])
+    except StoreError as error:
+        if type(error) is not StoreError and not isinstance(error, CorruptRecordError):
+            raise  # no damage
+        damaged = [not verify(file, on_progress).ok for _, file in found]
         if not any(damaged):
             raise
+        losses = list[str]()
         with TemporaryDirectory(prefix=f"{target.name}.rescued-", dir=target.parent) as folder:
-            for k, source in enumerate(found):
+            for k, (name, file) in enumerate(found):
                 if damaged[k]:
-                    copy = Path(folder, f"{k}.graph")
-                    losses = salvage(source.file, copy, on_progress=on_progress).problems
-                    found[k] = _Source(source.name, copy, tuple(f"{source.name}: {line}" for line in losses))
-            report = work.run(found)
+                    found[k] = name, Path(folder, f"{k}.graph")
+                    lost = salvage(file, found[k][1], on_progress=on_progress).problems
+                    losses += [f"{name}: {line}" for line in lost]
+            report = work.run(found, losses)
     report.seconds = time.monotonic() - started
     return report
 
@@ -196,18 +169,17 @@ def _sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[_S
       InvalidParameterError: if too few are named, or the new file is one of them.
       StoreError: if one does not exist.
     """
-    found = [_Source(os.fspath(path), real_path(path)) for path in paths]
-    for file in [source.file for source in found] + ([] if is_new else [target]):
+    found = [(os.fspath(path), real_path(path)) for path in paths]
+    for file in [file for _, file in found] + ([] if is_new else [target]):
         check_is_file(file, create=False)
-    if not is_new:
-        found = [source for source in found if not source.file.samefile(target)]
-    elif any(target.exists() and source.file.samefile(target) for source in found):
+    others = [source for source in found if not (target.exists() and source[1].samefile(target))]
+    if is_new and len(others) < len(found):
         raise InvalidParameterError(f"{target} is one of the inputs; name a new file, or use --into")
     if len(paths) < 1 + is_new:
         raise InvalidParameterError(
             f"name at least {'two graph files' if is_new else 'one graph file'} to merge"
         )
-    return found
+    return others
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,20 +192,20 @@ class _Merge:
     force: bool
     ram_bytes: int | None
 
-    def run(self, sources: Sequence[_Source]) -> MergeReport:
-        """Merges the sources into the target."""
+    def run(self, sources: Sequence[_Source], losses: Sequence[str]) -> MergeReport:
+        """Merges the sources into the target; `losses`: of salvaged sources, for the report."""
         report = MergeReport(path=str(self.target))
-        report.inputs = [InputReport(source.name, source.problems is not None) for source in sources]
-        for problem in (problem for source in sources for problem in source.problems or ()):
-            report.add(problem)
-        most, free = sum(file_bytes(one.file) for one in sources), shutil.disk_usage(self.target.parent).free
+        report.inputs = [InputReport(name, file != real_path(name)) for name, file in sources]
+        for loss in losses:
+            report.add(loss)
+        most, free = sum(file_bytes(file) for _, file in sources), shutil.disk_usage(self.target.parent).free
         if free < most and not self.force:
             raise StoreError(
                 f"{self.target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB;"
                 " free some space, name a file on another disk, or merge all the same with --force"
             )
         with ExitStack() as stack:
-            inputs = [stack.enter_context(open_input(one.file, one.name)) for one in sources]
+            inputs = [stack.enter_context(open_input(file, name)) for name, file in sources]
             # by the paths that the user gave: a salvaged copy has another one
             stores = {real_path(one.name): one.store for one in inputs}
             path = (
@@ -271,22 +243,16 @@ class _Merge:
                 for unite in (unite_imports, unite_keyed, unite_books, unite_entries, unite_studies):
                     its.rows |= _written(unite(store, one, report.add))
         if report.written or not was_settled:
-            self._settle(store, report)
-        elif records:
+            report.unsettled = lacks_memory(store.node_count, self.ram_bytes, "refreshing")
+            if not report.unsettled:
+                settled = settle(store, ram_bytes=self.ram_bytes, on_progress=self.on_progress)
+                report.refreshed = settled.as_dict()
+            with store.transaction():
+                for root in write_root_tables(store):
+                    store.raise_root(root["key"], root["n"])
+        if not report.unsettled:
             store.write_fact(UNSETTLED, None)
         report.nodes = store.node_count
-
-    def _settle(self, store: Store, report: MergeReport) -> None:
-        """Brings values up to date, and the tables computed from the records."""
-        report.unsettled = lacks_memory(store.node_count, self.ram_bytes, "refreshing")
-        if not report.unsettled:
-            settled = settle(store, ram_bytes=self.ram_bytes, on_progress=self.on_progress)
-            report.refreshed = settled.as_dict()
-        with store.transaction():
-            for root in write_root_tables(store):
-                store.raise_root(root["key"], root["n"])
-            if not report.unsettled:
-                store.write_fact(UNSETTLED, None)
 
 
 def _written(rows: Mapping[str, int]) -> dict[str, int]:
@@ -303,12 +269,11 @@ def _identity_of(stores: Mapping[Path, Store]) -> EvaluatorIdentity:
     Raises:
       EvaluatorMismatchError: if there are several; it names both and the remedy.
     """
-    bound = {path: store.identity for path, store in stores.items() if store.is_bound}
-    first = next(iter(bound), None)
-    if first is None:
+    bound = [(path, store.identity) for path, store in stores.items() if store.is_bound]
+    if not bound:
         return UNBOUND
-    its = bound[first]
-    for path, identity in bound.items():
+    (first, its), *others = bound
+    for path, identity in others:
         if identity.as_json() != its.as_json():
             raise EvaluatorMismatchError(
                 f"{first} has values of {its.describe()}, {path} of {identity.describe()}"

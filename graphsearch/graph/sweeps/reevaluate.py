@@ -35,13 +35,7 @@ from ...store.record import UNPROVEN, RecordBatch, board_tables, flags_of, owned
 from ...store.rewrite import OnProgress, Progress, append_versions, merge_all, tidy
 from ...store.store import Store
 from ...store.union import RecordCounts
-from .refresh import (
-    WRITING,
-    lacks_memory,
-    note_roots,
-    settle,
-    write_root_tables,
-)
+from .refresh import WRITING, lacks_memory, note_roots, settle, write_root_tables
 
 EVALUATING = "evaluating"  # the first stage; then those of `refresh`
 BATCH = 4096  # positions that kernels evaluate together
@@ -254,17 +248,14 @@ def evaluated(records: RecordBatch, evaluation: Evaluation, evaluator: int, run:
     flags = np.full(len(records), UNPROVEN, np.uint8)
     if evaluation.bounds is not None:
         flags = flags_of(evaluation.bounds)
-    none = RecordBatch.empty(0, 0, 0)
-    return records.replace(
+    codes = prior_codes(evaluation.priors)
+    return RecordBatch.empty(len(records), len(codes), 0).replace(
+        packed=records.packed,
         v=v,
         d=np.minimum(draws, most).astype(np.uint16),
         evaluator=np.where(flags != UNPROVEN, BY_RULE, evaluator).astype(np.uint8),
         run=np.full(len(records), run, np.uint32),
         flags=flags,
-        codes=prior_codes(evaluation.priors),
-        edge_offsets=np.zeros(len(records) + 1, np.int64),
-        n=none.n,
-        r=none.r,
-        q=none.q,
-        edge_d=none.edge_d,
+        code_offsets=records.code_offsets,
+        codes=codes,
     )

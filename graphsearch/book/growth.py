@@ -12,15 +12,7 @@ from ..store.ranking import edge_of
 from ..store.record import NodeRecord
 from ..store.tables.history import PV_MOVES, BookValues
 from .config import BookConfig, is_own_turn
-from .decide import (
-    FORCED,
-    QUEUE,
-    Candidate,
-    Verdict,
-    admits_by_rank,
-    admits_by_value,
-    decide,
-)
+from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
 from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, loss_from_q
 
 Read = Callable[[chess.Board], NodeRecord | None]

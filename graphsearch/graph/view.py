@@ -14,15 +14,7 @@ from ..base.answer import picked
 from ..position.board import CLOCK_DRAW, KEY, check, fen_of, is_over_by_clock, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.apart import completed_reader
-from ..store.ranking import (
-    best_move,
-    edge_of,
-    has_best_move,
-    node_mean,
-    proof_at,
-    ranking,
-    resets_of,
-)
+from ..store.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
 from ..store.record import UNPROVEN as UNPROVEN_FLAGS
 from ..store.record import Edge, NodeRecord
 from ..store.record_kernel import UNPROVEN as UNPROVEN

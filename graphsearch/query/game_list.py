@@ -23,16 +23,7 @@ from ..base.errors import InvalidParameterError
 from ..position.board import check, key_of, key_text
 from ..store.store import Store
 from ..store.tables import games as tables
-from ..store.tables.games import (
-    SORTS,
-    Conditions,
-    GameList,
-    GameRow,
-    PlayerRow,
-    kept,
-    player_names,
-    sources,
-)
+from ..store.tables.games import SORTS, Conditions, GameList, GameRow, PlayerRow, kept, player_names, sources
 from .replay import NO_MOVE, Replay
 from .source import opened
 

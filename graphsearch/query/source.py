@@ -14,14 +14,7 @@ import numpy as np
 
 from ..base.deadline import check_time
 from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
-from ..position.board import (
-    board_of,
-    check,
-    fen_of,
-    key_text,
-    legal_moves,
-    pack_checked,
-)
+from ..position.board import board_of, check, fen_of, key_text, legal_moves, pack_checked
 from ..position.values import cp_of
 from ..store.apart import ApartMoves, Reader
 from ..store.ranking import has_best_move, known_edges, proof_at, ranking

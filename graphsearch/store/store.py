@@ -39,14 +39,7 @@ from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinishe
 from .reading import Reader, find
 from .record import NodeRecord, RecordBatch, keys_of, owned, sort_keys, take
 from .record_kernel import MAX_EVALUATOR, MAX_RUN
-from .segment import (
-    Portion,
-    choose_pivot,
-    cursors_from,
-    fetch_portion,
-    passed_over,
-    write_segment,
-)
+from .segment import Portion, choose_pivot, cursors_from, fetch_portion, passed_over, write_segment
 from .tables.rows import Row, query, read_rows, rows, update_row, write_row
 from .tables.top import Shown, TopTables
 

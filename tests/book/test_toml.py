@@ -9,15 +9,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import BookConfigError, InvalidParameterError
-from graphsearch.book.config import (
-    TABLES,
-    BookConfig,
-    Expansion,
-    Leaf,
-    Window,
-    parse_config,
-    read_config,
-)
+from graphsearch.book.config import TABLES, BookConfig, Expansion, Leaf, Window, parse_config, read_config
 from graphsearch.position.board import key_text
 
 from ..conftest import ROOT

@@ -14,11 +14,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph
-from graphsearch.base.errors import (
-    EvaluatorError,
-    InvalidParameterError,
-    UnknownEvaluatorError,
-)
+from graphsearch.base.errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
 from graphsearch.evaluators import assess as module
 from graphsearch.evaluators.assess import assess, assess_boards
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator

@@ -18,11 +18,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
-from graphsearch.base.errors import (
-    EvaluatorError,
-    InvalidParameterError,
-    UnknownEvaluatorError,
-)
+from graphsearch.base.errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.evaluators.uci import engine

@@ -11,16 +11,7 @@ from graphsearch.store.ordered_work import in_order
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 
-from .records import (
-    IDENTITY,
-    Records,
-    batch_of,
-    by_identity,
-    changed,
-    contents,
-    filled,
-    identity,
-)
+from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, identity
 
 RECORDS = Records(71, 400)
 SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)

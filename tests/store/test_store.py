@@ -21,17 +21,7 @@ from graphsearch.store.rewrite import tidy
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 
-from .records import (
-    Records,
-    batch_of,
-    by_identity,
-    contents,
-    filled,
-    held,
-    lookup,
-    new_store,
-    random_records,
-)
+from .records import Records, batch_of, by_identity, contents, filled, held, lookup, new_store, random_records
 
 RECORDS = Records(71, 300)
 

@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.position.board import clock_of_words
-from graphsearch.store.record import (
-    Edge,
-    NodeRecord,
-    newest_in_order,
-    sort_keys,
-)
+from graphsearch.store.record import Edge, NodeRecord, newest_in_order, sort_keys
 from graphsearch.store.record_kernel import AT_LEAST, AT_MOST, DRAWN, STEPS, bounds_of, flags_with, share_of
 from graphsearch.store.tables.rows import TABLES
 from graphsearch.store.union import KEYED, LEFT, NUMBERED, OWN, RecordCounts

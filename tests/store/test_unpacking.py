@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
 from graphsearch.jit.types import int64
-from graphsearch.store.block import (
-    SLOTS,
-    Unpacker,
-    encode_chunk,
-    is_dictionary,
-    padded,
-    trained,
-)
+from graphsearch.store.block import SLOTS, Unpacker, encode_chunk, is_dictionary, padded, trained
 from graphsearch.store.block_kernel import FRAME_START, HEADER, LOW, NONE, UNKNOWN, Workshop, unpack_block
 
 from .records import batch_of, random_records

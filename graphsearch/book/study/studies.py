@@ -21,12 +21,7 @@ import chess.pgn
 
 from ...base.answer import Answer
 from ...base.deadline import check_time
-from ...base.errors import (
-    ChangedMeanwhileError,
-    CorruptRecordError,
-    ImportFileError,
-    InvalidParameterError,
-)
+from ...base.errors import ChangedMeanwhileError, CorruptRecordError, ImportFileError, InvalidParameterError
 from ...base.limits import STUDIES, STUDY_MOVES
 from ...exchange.importing import GivenFile, opened
 from ...position.board import check, fen_of, key_text

@@ -39,15 +39,7 @@ from graphsearch.store.verify import verify
 
 from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
-from ...store.records import (
-    batch_of,
-    by_identity,
-    filled,
-    held,
-    identity,
-    random_records,
-    sized,
-)
+from ...store.records import batch_of, by_identity, filled, held, identity, random_records, sized
 from ...store.test_union import united, version
 from ...support.forks import Fork, needs_fork
 from .test_refresh import Stop

@@ -14,12 +14,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import (
-    CapacityError,
-    CorruptRecordError,
-    EvaluatorError,
-    UnfinishedError,
-)
+from graphsearch.base.errors import CapacityError, CorruptRecordError, EvaluatorError, UnfinishedError
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
 from graphsearch.graph.sweeps.reevaluate import positions_of, reevaluate
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh

@@ -12,11 +12,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.graph.sweeps.refresh import (
-    SWEEPING,
-    WRITING,
-    refresh,
-)
+from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.position.board import key_of, unpack
 from graphsearch.store.index import Sizes
 from graphsearch.store.record import NodeRecord, take

@@ -20,12 +20,7 @@ from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits
-from graphsearch.solvers.alphabeta.search import (
-    AlphaBetaResult,
-    DepthResult,
-    bring_visited,
-    search_to_depth,
-)
+from graphsearch.solvers.alphabeta.search import AlphaBetaResult, DepthResult, bring_visited, search_to_depth
 from graphsearch.store import entries
 from graphsearch.store.info import info
 from graphsearch.store.provenance import UNBOUND, EvaluatorIdentity

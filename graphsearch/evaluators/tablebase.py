@@ -220,7 +220,10 @@ class Syzygy:
         return None if best is None else (best[0], [move for move, rank in ranks.items() if rank == best])
 
     def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
-        """Returns the rank of a move, (result, speed), larger is better; None if no table has it."""
+        """Returns the rank of a move, the larger the better; None if no table has it.
+
+        It is (result, plies to the mate or the next zeroing move, negative if won).
+        """
         board = board.copy(stack=False)
         board.push(move)
         if board.is_checkmate():
@@ -235,7 +238,7 @@ class Syzygy:
             return 0, 0
         if abs(dtz) + board.halfmove_clock > MAX_CLOCK:
             return 0, sign
-        return sign, -sign * (abs(dtz) if board.halfmove_clock else 1)
+        return sign, -sign * (abs(dtz) + 1 if board.halfmove_clock else 1)
 
     def _probe(self, probe: Probe, board: chess.Board) -> int | None:
         try:

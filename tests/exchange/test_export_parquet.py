@@ -272,5 +272,5 @@ def test_a_killed_export_leaves_the_tables_of_before(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Table, "_flush", lambda table: os.kill(os.getpid(), signal.SIGKILL))
     with Fork(lambda _: export("parquet", path, tmp_path / "tables")) as fork:
         fork.rest()
-    assert fork.status == signal.SIGKILL
+    assert fork.status == -signal.SIGKILL
     assert read(tmp_path / "tables") == before

@@ -17,7 +17,7 @@ import chess
 import chess.polyglot
 import zstandard
 
-FORMAT = 3
+FORMAT = 4
 WORD = (1 << 64) - 1
 FREE = 75  # up to this clock, positions share a record
 FRAME = bytes.fromhex("28b52ffd0038")  # the six bytes that every frame of a block lacks

@@ -155,7 +155,7 @@ def _known(value: int) -> int | None:
 
 
 SHARED = ("chess.js", "board.js", "layers.js")  # modules of the explorer
-NAMES = "Board, menOf, layered, places"  # that they export, and the site uses
+NAMES = "Board, menOf, layered"  # that they export, and the site uses
 OWN = ("data.js", "chosen.js", "look.js", "views.js", "page.js")
 
 _IMPORT = re.compile(r"^import\b[^;]*;\n", re.MULTILINE)

@@ -47,6 +47,7 @@ from .kept_games import TextKeeper
 # ------------------------------------------------------------------ games to play
 MAX_STARTS = 1000  # cached first positions
 MAX_WORDS = 1 << 16  # cached words
+LONGEST_WORD = 32  # characters of a move with its number, and more
 
 # features of a legal move: its code (`encode_move`), the kind of its man, the wing of castling + 1
 KIND_SHIFT, WING_SHIFT = 15, 18
@@ -110,13 +111,15 @@ def sure_game(text: GameText) -> GivenGame | None:
     """Returns a game of which each word is surely read as `chess.pgn` reads it; None for any other game.
 
     Its tags can be read, and its moves are those of most programs, with move numbers, comments in braces,
-    and `!` and `?`.
+    and `!` and `?`. Its words are held in memory, so it is not longer than BYTES_IN_BLOCK.
     """
     tags = read_tags(text)
-    if text.error or tags.error or tags.remarks or variant_of(tags.headers):
+    if text.error or text.size > BYTES_IN_BLOCK or tags.error or tags.remarks or variant_of(tags.headers):
         return None
     start = _first_position(tags.headers.get("FEN", ""), tags.headers.get("SetUp", ""))
     *words, result = _COMMENT.sub(" ", "".join(line for _, line in text.moves)).split() or [""]
+    if max(map(len, words), default=0) > LONGEST_WORD:
+        return None
     moves = [move for move in map(wanted_move, words) if move != NO_MOVE]
     if start is None or result not in RESULTS or ODD_WORD in moves or len(moves) > GAME_MOVES.most:
         return None
@@ -296,6 +299,7 @@ def _count_moves(
 GAMES_AT_ONCE = 5000  # of a transaction
 POSITIONS_AT_ONCE = 400_000  # likewise: some 50 MB
 GAMES_IN_BLOCK = 500  # played side by side
+BYTES_IN_BLOCK = 1 << 22  # of their texts, but for the last game
 MOST_WORDS = 5  # named of those that are skipped
 NULL_MOVE = "a null move (--), which no game contains; the game counts up to there"
 RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # by the first columns of a count
@@ -325,17 +329,20 @@ class _PgnImport:
 
     def read(self) -> None:
         """Imports the games that are not imported yet; saves the counts even after an error."""
-        finished, size = False, min(GAMES_IN_BLOCK, GAMES_AT_ONCE)
+        finished, size, held = False, min(GAMES_IN_BLOCK, GAMES_AT_ONCE), 0
         try:
             for text in cut_text(self._lines()):
                 if text.is_nothing:
                     self._words += text.words
                     continue
                 self._waiting.append(text)
+                held += text.size
                 borders = (self._importing.before, self._kept_before)
-                if len(self._waiting) < size and self._passed + len(self._waiting) not in borders:
+                is_full = len(self._waiting) >= size or held >= BYTES_IN_BLOCK
+                if not is_full and self._passed + len(self._waiting) not in borders:
                     continue
                 self._add_waiting()
+                held = 0
                 if self._importing.stopped:
                     return
             self._add_waiting()
@@ -343,6 +350,9 @@ class _PgnImport:
                 words = f"{self._words:,} words that are not moves"
                 raise ImportFileError(f"{self._report.name} has no games, only {words}; is it a PGN file?")
             finished = True
+        except ImportFileError:
+            self._add_waiting()
+            raise
         finally:
             self._save(finished=finished)
             self._add_notes(finished=finished)

@@ -255,6 +255,29 @@ def test_lines_may_end_in_carriage_returns_alone_in_a_file_of_any_length(
     assert "line 2: it is too long" in imported(path, "1. e4 *\r" + "x" * 101).error
 
 
+def test_the_games_before_an_error_of_the_file_count(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LINE.variable, "100")
+    report = imported(path, f"{THREE}\n1. c4 {{\n{'x' * 101}}} *\n", players=True)
+    assert (report.state, report.taken, report.players) == ("failed", 3, 3)
+    assert len(sql(path, "SELECT 1 FROM game")) == 3
+
+
+def test_memory_does_not_grow_with_long_games_and_long_words(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, play = list[int](), pgn_import.play
+    monkeypatch.setattr(
+        pgn_import, "play", lambda games, *rest: sizes.append(len(games)) or play(games, *rest)
+    )
+    monkeypatch.setattr(pgn_import, "BYTES_IN_BLOCK", len(THREE))
+    cached = pgn_import.wanted_move.cache_info().currsize
+    long = f"1. e4 {'Nf3' * 1000} *\n\n"
+    report = imported(path, THREE * 9 + long + f"1. {'Nf3 Nf6 Ng1 Ng8 ' * 1000} *\n")
+    assert (report.taken, report.skipped) == (28, 1)
+    assert max(sizes) <= 4
+    assert pgn_import.wanted_move.cache_info().currsize < cached + 50
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_counts_are_those_of_python_chess(path: Path, name: str) -> None:
     source = shared_data(f"data/{name}")

@@ -12,11 +12,22 @@ import numpy as np
 ENTRY = "graphsearch_entry"
 MOST_RESULTS = 8  # words that a kernel returns, at most
 SUFFIX = ".code"  # of files
-NUMBERS = np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64
-FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes
-    of: f"{np.dtype(of).char}{8 - np.dtype(of).itemsize}x"
-    for of in (bool, float, np.bool_, np.float32, np.float64, *NUMBERS)
-} | {int: "q"}
+FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes, on every platform
+    int: "q",
+    float: "d",
+    bool: "?7x",
+    np.bool_: "?7x",
+    np.int8: "b7x",
+    np.int16: "h6x",
+    np.int32: "i4x",
+    np.int64: "q",
+    np.uint8: "B7x",
+    np.uint16: "H6x",
+    np.uint32: "I4x",
+    np.uint64: "Q",
+    np.float32: "f4x",
+    np.float64: "d",
+}
 CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # releases the GIL
 
 _LOADED: list[Any] = []  # engines live as long as the process

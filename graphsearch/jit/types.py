@@ -47,7 +47,7 @@ class Pointer(Generic[T]):
 if TYPE_CHECKING:
 
     class Items(Pointer[T], np.ndarray[Any, np.dtype[Any]]):
-        """The items of a field of a bundle : an array in Python, a pointer in a kernel."""
+        """The items of a field of a bundle: an array in Python, a pointer in a kernel."""
 
         @overload  # type: ignore[override]
         def __getitem__(self, i: np.ndarray[Any, Any]) -> Any: ...

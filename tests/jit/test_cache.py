@@ -6,6 +6,7 @@ import hmac
 import logging
 import os
 import shutil
+import struct
 import sys
 import sysconfig
 import time
@@ -18,6 +19,7 @@ import pytest
 
 from graphsearch.jit import places
 from graphsearch.jit.compiler import JIT_OFF, Inner, Kernel
+from graphsearch.jit.machine_code import FORMATS
 from graphsearch.jit.places import LevelFolders
 
 PLATFORM = sysconfig.get_platform()
@@ -417,3 +419,8 @@ def test_the_code_for_windows_is_made_beside_that_which_runs_here(
     (ours,), (theirs,) = (list(place.glob("x86-64-v2/*.code")) for place in (here, there))
     assert ours.name == theirs.name
     assert ours.read_bytes() != theirs.read_bytes()
+
+
+def test_code_for_windows_has_the_results_that_windows_reads() -> None:
+    # a C `long`, which NumPy's int64 is on Linux, has 4 bytes there, as in the standard sizes
+    assert {struct.calcsize(f"<{words}") for words in FORMATS.values()} == {8}

@@ -1,6 +1,6 @@
 """Cuts PGN text into games, and reads a game: python-chess decides what it says.
 
-    lines -> GameCutter -> GameText -> read_game -> ReadGame
+    lines -> cut_text -> GameText -> read_game -> ReadGame
 
 `chess.pgn` parses the movetext. The text that it passes over is examined here: a word that cannot be a move
 is recorded, and one that could be a move is an error, so that no game is read in part.

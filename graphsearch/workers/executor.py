@@ -16,6 +16,7 @@ import atexit
 import os
 import platform
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable
@@ -113,11 +114,11 @@ class Worker(Protocol):
     def stop(self) -> None:
         """Sets `STOPPING` there."""
 
-    def end(self) -> None:
-        """Ends the process, which runs no call, and waits a little until it has."""
+    def leave(self) -> None:
+        """Tells the process, which runs no call, to end in order."""
 
-    def kill(self) -> None:
-        """Ends the process at once."""
+    def kill(self, seconds: float = 0.0) -> None:
+        """Ends the process, unless it ends by itself within some seconds."""
 
 
 class Site(Protocol):
@@ -193,9 +194,13 @@ class Workers:
                 return
             self._is_over = True
             atexit.unregister(self.close)
+            idle = list(self._idle)
             for worker in self._all:
-                self._begin(worker.end if worker in self._idle else worker.kill)
+                worker.leave() if worker in idle else worker.kill()
             self._changed.notify_all()
+        until = time.monotonic() + LEAVING_SECONDS
+        for worker in idle:
+            worker.kill(max(0.0, until - time.monotonic()))
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(2 * LEAVING_SECONDS)

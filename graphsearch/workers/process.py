@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
 from ..base.system import SIGNALS, end_at_once, signals_blocked, unblock_signals, wait_for_process
-from .executor import LEAVING_SECONDS, STOPPING, WorkerLostError, failure_of
+from .executor import STOPPING, WorkerLostError, failure_of
 
 ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
 
@@ -164,14 +164,14 @@ class LocalWorker:
         with contextlib.suppress(OSError):
             self._stop.send(True)
 
-    def end(self) -> None:
-        """Lets the process, which waits for a call, end in order; kills it if it does not."""
+    def leave(self) -> None:
+        """Ends the pipe on which the process waits for a call."""
         self._pipe.close()
-        self._process.join(LEAVING_SECONDS)
-        self._process.kill()
 
-    def kill(self) -> None:
-        """Ends the process at once."""
+    def kill(self, seconds: float = 0.0) -> None:
+        """Ends the process, unless it ends by itself within some seconds."""
+        if seconds:
+            self._process.join(seconds)
         self._process.kill()
 
 

@@ -152,11 +152,10 @@ class RayWorker:
         """Sets `executor.STOPPING` there."""
         self._actor.stop.remote()
 
-    def end(self) -> None:
-        """Ends the actor."""
-        self.kill()
+    def leave(self) -> None:
+        """Does nothing: an actor ends when it is killed."""
 
-    def kill(self) -> None:
+    def kill(self, seconds: float = 0.0) -> None:
         """Ends the actor at once."""
         if self._ray.is_initialized():
             with contextlib.suppress(self._ray.exceptions.RayError):

@@ -24,7 +24,6 @@ from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.workers import executor, ray_workers
-from graphsearch.workers import process as local
 from graphsearch.workers.ray_workers import ENVIRONMENT
 
 from ..conftest import ROOT
@@ -91,8 +90,7 @@ def test_a_pooled_builtin_is_the_builtin_bit_for_bit() -> None:
 def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (executor, local):
-        monkeypatch.setattr(module, "LEAVING_SECONDS", 60.0)
+    monkeypatch.setattr(executor, "LEAVING_SECONDS", 60.0)
     before = set(children(os.getpid()))
     with PooledEvaluator(Oracle(log, 0.02), 2) as pool:
         all_ready(pool)

@@ -50,10 +50,10 @@ class Puppet:
     def stop(self) -> None:
         pass
 
-    def end(self) -> None:
+    def leave(self) -> None:
         pass
 
-    def kill(self) -> None:
+    def kill(self, seconds: float = 0.0) -> None:
         self.killed.set()
 
 
@@ -122,6 +122,24 @@ def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyP
     with closing(Workers(1, stage)) as workers, told:
         result(workers.submit(power(3)))
     assert stage.all[0].killed.is_set()
+
+
+@pytest.mark.parametrize("script", ["ok ok", "ok wait"], ids=["idle", "busy"])
+def test_a_program_that_ends_ends_its_workers_without_a_thread(
+    script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(script)
+    workers = Workers(1, stage)
+    call = workers.submit(power(3))
+    until(call.done if script == "ok ok" else call.running)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")  # as in Python 3.12
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    workers.close()
+    assert stage.all[0].killed.is_set()
+    assert call.done()
 
 
 # ---------------------------------------------------------- one process

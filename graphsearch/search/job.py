@@ -124,17 +124,16 @@ class SearchClock:
         """Returns the first limit that is reached: `visits`, `evaluations`, `time` or `stop`; else empty.
 
         Args:
-          spent: visits and evaluations so far.
+          spent: visits and evaluations so far; what is left out does not count.
         """
         used = {**spent, "seconds": self.seconds}
-        names = [name for name, most in self.limits.as_dict().items() if used[name] >= most]
+        names = [name for name, most in self.limits.as_dict().items() if used.get(name, 0) >= most]
         if names:
             return "time" if names[0] == "seconds" else names[0]
         return "stop" if self._control.stop.is_set() else ""
 
     def tell(self, progress: Callable[[], object]) -> None:
-        """Reports the progress if it is due."""
-        now = time.monotonic()
-        if self._control.on_progress and now - self._told >= self._control.interval:
-            self._told = now
+        """Reports the progress if it is due; the interval begins after the report."""
+        if self._control.on_progress and time.monotonic() - self._told >= self._control.interval:
             self._control.on_progress(progress())
+            self._told = time.monotonic()

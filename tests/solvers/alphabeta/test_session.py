@@ -227,6 +227,11 @@ def test_a_game_that_may_repeat_is_searched_whatever_the_file_knows(tmp_path: Pa
     assert run(path, 10, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 82 90"), visits=500).known.depth == 0
 
 
+def test_a_limit_of_evaluations_ends_no_search() -> None:
+    result = run(None, 2, evaluations=1)
+    assert (result.stop_reason, result.depth) == ("depth", 2)
+
+
 def test_a_shortest_mate_ends_the_search(tmp_path: Path) -> None:
     result = run(tmp_path / "a.graph", 40, MATE_IN_TWO)
     assert (result.stop_reason, result.value, result.depth) == ("mate", 100_000 - 3, 3)

@@ -220,6 +220,11 @@ def test_a_stop_ends_the_search_with_what_is_known() -> None:
 
 
 # ---------------------------------------------------------------- entries
+def test_a_limit_of_evaluations_ends_no_search() -> None:
+    result = find_mate(chess.Board(), Limits(visits=50, evaluations=1), table_bytes=SMALL)
+    assert (result.stop_reason, result.visits) == ("visits", 50)
+
+
 def test_a_stored_mate_is_known_at_once() -> None:
     table, board = EntryTable(0), chess.Board(RETI)
     first = find_mate(board, entries=table, table_bytes=SMALL)

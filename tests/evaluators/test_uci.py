@@ -297,6 +297,7 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
         str(noise): "Exec format error",
         "true": "ended with code 0",
         "sh -c 'echo oh dear >&2; exit 7'": "ended with code 7 (oh dear)",
+        """sh -c 'printf "oh:\\303\\274\\377" >&2; exit 7'""": "ended with code 7 (oh:ü\ufffd)",
         "'engine": "cannot be read",
     }
     for program, message in cases.items():

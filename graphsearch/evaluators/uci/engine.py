@@ -57,10 +57,18 @@ class _Client(chess.engine.UciProtocol):
             self.last_words.append(words[:200])
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        super().pipe_data_received(fd, data)
+        assert isinstance(data, bytes)
+        lines, end, rest = (self.buffer[fd] + data).rpartition(b"\n")
+        self.buffer[fd].clear()
+        # python-chess would drop lines that are not UTF-8
+        super().pipe_data_received(fd, lines.decode(errors="replace").encode() + end + rest)
         if len(self.buffer[fd]) > MOST_BYTES:
             self.fault = "printed a line of more than a megabyte"
             self.end()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if self.buffer.get(fd):  # a last line without its end
+            self.pipe_data_received(fd, b"\n")
 
     def process_exited(self) -> None:
         self.end()  # its child processes may keep its pipes open

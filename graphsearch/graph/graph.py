@@ -33,13 +33,15 @@ from ..store.tables.rows import write_row
 from ..store.transposition import EntryTable
 from ..store.union import add_records
 from .arena import Arena, budget_of
-from .arena_kernel import FRESH_NODES
+from .arena_kernel import FRESH_NODES, VISITS
 from .reading import Loader, Pager, is_due
 from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work, flush_nodes
 from .summary import RootTables, root_values
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
+REFRESHED_NODES = 30_000  # `close` refreshes a file of at most so many: a tenth of a second,
+VISITS_PER_NODE = 6  # plus one for so many visits: a twentieth of their time with `builtin`
 LEAST_NODE_BYTES = 64  # of a node in memory, with its place in the table
 LOADED_AT_ONCE = 100_000  # nodes of the largest file that `open` loads completely: a tenth of a second
 COPY_BYTES = 320  # of a node while it is saved: its copy, position, order and encoding
@@ -617,7 +619,8 @@ class Graph:
                 self.flush()
             with contextlib.suppress(StoreError):  # everything is saved; tidying can wait
                 seconds = LEAST_TIDY_SECONDS + (time.process_time() - self._opened) / TIDY_SHARE
-                self.call(lambda store: _leave_tidy(store, seconds))
+                visits = int(self.arena.counters[VISITS])
+                self.call(lambda store: _leave_tidy(store, seconds, visits))
         except BaseException:
             self._release()
             raise
@@ -663,10 +666,16 @@ class Graph:
             self._release()
 
 
-def _leave_tidy(store: Store, seconds: float) -> None:
-    """Brings values up to date if they must be, and tidies the file, within some CPU time each."""
+def _leave_tidy(store: Store, seconds: float, visits: int) -> None:
+    """Brings values up to date if they must be, and tidies the file.
+
+    Args:
+      seconds: of CPU time, for tidying, which changes no record.
+      visits: made since the file was opened; they decide alone whether it is too large for a refresh, so that
+        results do not depend on the speed of the machine.
+    """
     if store.read_fact(UNSETTLED) is not None:
         from .sweeps.refresh import refresh_if_due  # rare, and a hundredth of a second to import
 
-        refresh_if_due(store, seconds)
+        refresh_if_due(store, REFRESHED_NODES + visits // VISITS_PER_NODE)
     tidy(store, seconds=seconds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,6 +199,19 @@ def test_a_save_amid_a_restricted_search_holds_none_of_its_visits(tmp_path: Path
     assert all(counts == before for counts in seen)
     assert shown == sorted(shown)
     assert shown[-1] >= 950
+
+
+@pytest.mark.parametrize(("nodes", "refreshes"), [(0, False), (1000, True)], ids=["large", "small"])
+def test_the_size_of_a_file_decides_whether_closing_refreshes_it_not_the_time(
+    nodes: int, refreshes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, slow = tmp_path / "a.graph", itertools.count(0.0, 1e6)
+    monkeypatch.setattr("graphsearch.graph.graph.REFRESHED_NODES", nodes, raising=False)
+    monkeypatch.setattr(time, "process_time", lambda: next(slow))
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=300), searchmoves=A3)
+    with Store.open(path, read_only=True) as store:
+        assert (store.read_fact(UNSETTLED) is None) == refreshes
 
 
 def test_values_are_brought_up_to_date_when_the_file_is_closed(tmp_path: Path) -> None:

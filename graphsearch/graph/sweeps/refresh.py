@@ -32,7 +32,6 @@ from .sweep_kernel import Links
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
-NODES_PER_SECOND = 300_000  # of CPU time
 KIND = "refresh"  # kind of the row in the table `run`, although no evaluator is called
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"  # stages
 
@@ -122,18 +121,14 @@ def refresh_store(
     return report
 
 
-def refresh_if_due(store: Store, seconds: float) -> None:
+def refresh_if_due(store: Store, most: int) -> None:
     """Refreshes a file in which a merge or a search of some moves has left stale values.
 
     Args:
-      seconds: of CPU time; a file that would take longer is skipped.
+      most: nodes; a larger file is skipped.
     """
     due = store.read_fact(UNSETTLED) is not None and store.unfinished is None
-    if (
-        due
-        and store.node_count <= seconds * NODES_PER_SECOND
-        and not lacks_memory(store.node_count, None, "")
-    ):
+    if due and store.node_count <= most and not lacks_memory(store.node_count, None, ""):
         refresh_store(store)
 
 

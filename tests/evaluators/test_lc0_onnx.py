@@ -174,6 +174,9 @@ def test_a_model_of_another_form_is_refused(tmp_path: Path) -> None:
         assert word in refusal(tmp_path / "bad.onnx", made.SerializeToString())
     for content in (b"nonsense", b""):
         assert "ONNX" in refusal(tmp_path / "bad.onnx", content) or not content
+    for kind, inputs in (("MatMul", "flat"), ("Conv", "flat"), ("MatMul", "")):  # `zero` is a constant, too
+        lacking = model([node(kind, inputs, "zero"), node("Identity", "flat")])
+        assert "bad.onnx" in refusal(tmp_path / "bad.onnx", lacking)
     with pytest.raises(EvaluatorError, match="name no head"):
         create(f"lc0:{tmp_path / 'bad.onnx'}", {"policy_head": "soft"})
 

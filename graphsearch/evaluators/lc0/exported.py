@@ -189,8 +189,13 @@ def _work_of(node: onnx.NodeProto, shapes: Shapes) -> int:
     """Returns the work for each output of a node."""
     if node.op_type not in ("MatMul", "Gemm", "Conv"):
         return ELEMENT
-    flow, weights = (shapes.get(name, ()) for name in node.input[:2])
+    known: list[Sequence[int]] = [
+        *(shapes.get(name, ()) for name in node.input),
+        (),
+        (),
+    ]  # it may lack inputs
+    flow, weights = known[:2]
     if node.op_type == "Conv":
         return max(1, math.prod(weights[1:]))
     turned = any(one.name == "transA" and one.i for one in node.attribute)
-    return max(1, *(flow[:1] if turned else flow[-1:]))
+    return max((1, *(flow[:1] if turned else flow[-1:])))

@@ -196,12 +196,12 @@ class DamagedTable:
         return good
 
     def _fails(self, low: int, high: int) -> bool:
-        """Returns whether the first row with a key from `low` on cannot be read."""
+        """Returns whether the first row with a key from `low` on cannot be read, or has a damaged key."""
         try:
-            self._select(low, high).fetchone()
+            row = self._select(low, high).fetchone()
         except sqlite3.DatabaseError:
             return True
-        return False
+        return row is not None and self._number(row) < low
 
     def _select(self, low: int, high: int) -> sqlite3.Cursor:
         """Returns the key and the columns of the rows with keys from `low` to `high` (exclusive)."""

@@ -235,6 +235,26 @@ def test_overwritten_pages_cost_what_was_on_them(path: Path, seed: int) -> None:
     saved(path)
 
 
+def test_damaged_keys_before_a_page_that_cannot_be_read_cost_no_more_than_these(path: Path) -> None:
+    keys = [row[0] for row in sql(path, "SELECT key FROM root ORDER BY key")]
+    data = path.read_bytes()
+    places = [data.index(f"{key}{chess.STARTING_FEN}".encode()) for key in keys]
+    pages = [place // PAGE for place in places]
+    lost = next(page for page in pages[100:] if pages.count(page) > 20 and page != pages[99])
+    first = pages.index(lost)
+    with path.open("r+b") as file:
+        for k in (first - 2, first - 1):
+            file.seek(places[k] + 15)
+            file.write(b"x")
+        file.seek(lost * PAGE)
+        file.write(bytes(PAGE))
+    report, _ = saved(path)
+    assert report.tables_lost == ["root"]
+    left = {key for (key,) in sql(path.with_name("new.graph"), "SELECT key FROM root")}
+    behind = first + pages.count(lost)  # in the page above, between the lost one and the next
+    assert left == set(keys[: first - 2] + keys[behind + 1 :])
+
+
 def test_an_overwritten_evaluator_is_asked_for(path: Path) -> None:
     (page,) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]
     with path.open("r+b") as file:

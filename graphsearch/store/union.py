@@ -690,9 +690,10 @@ def unite_records(
 
     def change(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
         for one, its, translated in zip(inputs, counts, translators, strict=True):
-            catalog, connection = one.store.catalog, one.store.connection
-            cursors = cursors_from(catalog, catalog.segments, low, blocks)
-            new = fetch_portion(connection, catalog, cursors, low, pivot).records(unsound.append)
+            with one.store.reading() as connection:
+                catalog = one.store.catalog
+                cursors = cursors_from(catalog, catalog.segments, low, blocks)
+                new = fetch_portion(connection, catalog, cursors, low, pivot).records(unsound.append)
             its.unsound += len(unsound)
             while unsound:
                 leave_out(str(unsound.pop()))

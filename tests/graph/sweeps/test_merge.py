@@ -46,6 +46,7 @@ from .test_refresh import Stop
 
 SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
 SMALLEST = replace(SMALL, step_blocks=1)
+PAGE_SIZE = "PRAGMA page_size"
 
 
 @cache
@@ -386,6 +387,23 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph", "c.graph"]
     with pytest.raises(CorruptRecordError, match=r"b\.graph"):
         merge([a], into=b, ram_bytes=0)
+
+
+def test_an_input_of_which_sqlite_reads_no_block_is_named_and_the_rest_is_merged(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    a, b = files
+    (root,), (size,) = (
+        sql(b, "SELECT rootpage FROM sqlite_master WHERE name = 'block'")[0],
+        sql(b, PAGE_SIZE)[0],
+    )
+    with b.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(bytes(size))
+    report = merge([a, b], new=tmp_path / "c.graph", ram_bytes=0)
+    assert [one.salvaged for one in report.inputs] == [False, True]
+    assert any("block" in line and "b.graph" in line for line in report.problems)
+    assert held(tmp_path / "c.graph") == by_identity(ours())
 
 
 @pytest.mark.parametrize("stop", [1, 4])

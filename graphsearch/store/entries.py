@@ -14,6 +14,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -224,7 +225,10 @@ def append(store: Store, keys: Words, data: Words, evaluation: str) -> None:
     for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
         insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
     count = store.connection.execute("SELECT count(*) FROM entry_piece").fetchone()[0]
-    if count > FEW_PIECES + 2 * fact_number(store.connection, FACT):
+    held = 0  # after the last rewrite, if its row is not damaged
+    with suppress(CorruptRecordError):
+        held = fact_number(store.connection, FACT)
+    if count > FEW_PIECES + 2 * held:
         others = "DELETE FROM entry_piece WHERE evaluation NOT IN (?, ?)"
         store.connection.execute(others, (PROOFS, evaluation))
         rewrite(store)

@@ -147,6 +147,16 @@ def test_compacting_keeps_every_evaluation_and_no_superseded_entry(path: Path) -
     assert path.stat().st_size <= before
 
 
+def test_a_damaged_number_of_pieces_stops_no_save(path: Path) -> None:
+    keys, data = words(13, 40)
+    with new_file(path) as store:
+        store.write_fact(entries.FACT, "many")
+        for k in range(3):
+            add(store, keys, data ^ np.uint64(k), FEW_PIECES=2)
+        assert store.read_fact(entries.FACT) == "1"
+    assert loaded(path) == as_dict(keys, data ^ np.uint64(2))
+
+
 def change(path: Path, statement: str, *values: object) -> None:
     sql(loosen(path), statement, *values)
 

@@ -18,7 +18,7 @@ from ..base.limits import shortened
 from . import entries, record
 from .block import announced, is_dictionary, unsound
 from .block_kernel import BLOCK
-from .file import faults, open_reader, real_path, sql_errors
+from .file import check_is_file, faults, open_reader, real_path, sql_errors
 from .index import Chunk, chunk_name
 from .index_kernel import find_held
 from .record import RecordBatch, keys_of
@@ -99,13 +99,13 @@ def verify(path: str | os.PathLike[str], on_progress: OnProgress | None = None) 
     try:
         real = real_path(path)
         with sql_errors(real, "check it"):
-            if real.is_file():
-                with closing(open_reader(real)) as connection:
-                    pages = connection.execute("PRAGMA quick_check(10)").fetchall()
-                    lines = [line for (line,) in pages if line != "ok"]
-                    for line in [*lines, *faults(connection, real)]:
-                        report.add(f"{real}: {line}")
-                    check_rows(connection, real, report.add)
+            check_is_file(real, create=False)
+            with closing(open_reader(real)) as connection:
+                pages = connection.execute("PRAGMA quick_check(10)").fetchall()
+                lines = [line for (line,) in pages if line != "ok"]
+                for line in [*lines, *faults(connection, real)]:
+                    report.add(f"{real}: {line}")
+                check_rows(connection, real, report.add)
             with Store.open(path, read_only=True) as store:
                 report.opened = True
                 _Check(store, report, on_progress or (lambda _: None)).all()

@@ -61,6 +61,7 @@ def test_what_is_no_graph_file_is_left_alone(path: Path, read_only: bool) -> Non
 
 def test_an_empty_file_may_be_filled(path: Path) -> None:
     path.touch()
+    assert verify(path).problems == [f"{path} is empty, not a graph file; remove it or name another"]
     filled(path, RECORDS)
     assert verify(path).ok
 

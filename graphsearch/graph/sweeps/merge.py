@@ -198,12 +198,6 @@ class _Merge:
         report.inputs = [InputReport(name, file != real_path(name)) for name, file in sources]
         for loss in losses:
             report.add(loss)
-        most, free = sum(file_bytes(file) for _, file in sources), shutil.disk_usage(self.target.parent).free
-        if free < most and not self.force:
-            raise StoreError(
-                f"{self.target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB;"
-                " free some space, name a file on another disk, or merge all the same with --force"
-            )
         with ExitStack() as stack:
             inputs = [stack.enter_context(open_input(file, name)) for name, file in sources]
             # by the paths that the user gave: a salvaged copy has another one
@@ -211,6 +205,13 @@ class _Merge:
             path = (
                 stack.enter_context(new_file(self.target, force=self.force)) if self.is_new else self.target
             )
+            most = sum(file_bytes(file) for _, file in sources)
+            free = shutil.disk_usage(self.target.parent).free
+            if free < most and not self.force:
+                raise StoreError(
+                    f"{self.target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB;"
+                    " free some space, name a file on another disk, or merge all the same with --force"
+                )
             with Store.open(path, create=self.is_new, unbound=self.is_new) as store:
                 identity = _identity_of(stores if self.is_new else {self.target: store} | stores)
                 if not store.is_bound and identity != UNBOUND:

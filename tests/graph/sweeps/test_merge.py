@@ -185,6 +185,8 @@ def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path
             merge(paths, new=new and tmp_path / f"{new}.graph", into=into)
     with pytest.raises(StoreError, match="does not exist"):
         merge([a, tmp_path / "no.graph"], new=tmp_path / "c.graph")
+    with pytest.raises(StoreError, match="make this folder first"):
+        merge([a, b], new=tmp_path / "no" / "c.graph")
 
 
 def test_a_disk_that_is_too_small_is_seen_before_anything_is_written(

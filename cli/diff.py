@@ -79,8 +79,7 @@ def diff(
         with progress_bar("Comparing") as advance:
             found = compare(store, other, cp=cp, top=top, on_progress=advance)
         books, parts = changes(store, other, top=top), _difference(found)
-        for path in (store, other):
-            say_if_unfinished(path)
+        say_if_unfinished(other)
     facts = found.as_dict() | {"books": [book.as_dict() for book in books]}
     print_answer(facts, chain(parts, _books(other or store, books)), fits=True)
 

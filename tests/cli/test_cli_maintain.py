@@ -102,6 +102,9 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
         ["store", "backup", unfinished, copy],
     ):
         done = cli(*command).ends(0, "its values are mixed")
+    both = cli("diff", unfinished, copy).ends(0)
+    for path in (unfinished, copy):
+        assert both.err.count(f"note: {path} ") == 1
     cli("reevaluate", unfinished, "--evaluator", "uniform").ends(0, "these are evaluated again with uniform")
     assert cli("show", "startpos", "--store", unfinished).err == ""
 

@@ -157,7 +157,7 @@ class Requests:
         for line in self.lines:
             position = self._tree.positions.get(line.key)
             if position is not None and position.key not in self._tree.taken:
-                return self._tree.line(line.key, self._tree.shortest_ways())
+                return self._tree.line_to(line.key)
         return None
 
     def searched(self, key: str) -> None:

@@ -335,6 +335,23 @@ class BookTree:
             moves.append(move)
         return BookLine.of(keys[::-1], moves[::-1])
 
+    def line_to(self, key: str) -> BookLine:
+        """Returns a line to a position by its parents at smaller plies, from a root if one leads there so.
+
+        It looks at no other position than these: `shortest_ways` takes time with the size of the book.
+        """
+        keys, moves = [key], list[BookMove]()
+        while keys[-1] not in self.roots:
+            position = self.positions[keys[-1]]
+            above = [self.positions[parent] for parent in position.parents]
+            above = [parent for parent in above if parent.ply < position.ply]
+            if not above:
+                break
+            parent = min(above, key=attrgetter("ply", "key"))
+            moves.append(next(move for move in parent.moves.values() if move.child == position.key))
+            keys.append(parent.key)
+        return BookLine.of(keys[::-1], moves[::-1])
+
     def reachable(self) -> set[str]:
         """Returns the keys of all positions reachable from a root."""
         return {*self.roots, *self.shortest_ways()}

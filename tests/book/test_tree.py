@@ -63,6 +63,15 @@ def cp(*numbers: float) -> list[float]:
     return [math.atan(number / CP_FACTOR) / CP_SLOPE for number in numbers]
 
 
+# ------------------------------------------------------------------ lines
+def test_a_line_to_a_position_comes_from_a_root_by_smaller_plies() -> None:
+    tree = tree_of(PLAIN, PLIES | {"f": 3}, EDGES | {"e": [("back", "b")]})
+    assert tree.line_to("e").keys == ("a", "b", "e")
+    assert tree.line_to("e").moves == ("x", "v")
+    assert tree.line_to("a").keys == ("a",)
+    assert tree.line_to("f").keys == ("f",)  # no root leads there
+
+
 # ------------------------------------------------------------------ values
 def test_a_move_outside_the_book_keeps_the_value_up_or_down() -> None:
     tree = tree_of(PLAIN, PLIES, EDGES)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import board_of
 from graphsearch.query.diff import Found
 from graphsearch.query.find import Filters, read_pieces
@@ -100,8 +101,8 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20) -> No
     filters = conditions.filters()
     with progress_bar("Reading", streaming=True) as advance:
         found = find_in(store, filters, limit=lines + 1 if lines else None, on_progress=advance)
-        some = list(islice(found, lines)) if lines else found
-        number = _print_json(some) if is_json() else _print_found(store, some)
+        some = islice(found, lines or None)
+        number = _print_json(some) if is_json() else _print_found(store, some, whole=bool(lines))
         more = next(found, None) is not None
     if more:
         say(f"There are more than {count(number, 'position')}; --lines 0 lists all.")
@@ -121,13 +122,21 @@ def _print_json(found: Iterable[Found]) -> int:
 WALKED_FIRST, WALKED_EACH = 4000, 2  # positions read for lines: at first, and for each row
 
 
-def _print_found(store: Path, found: Iterable[Found]) -> int:
+def _print_found(store: Path, found: Iterable[Found], *, whole: bool) -> int:
     """Prints positions as they come, each with a line to it if one is found; returns their number.
 
-    A list of positions in which none is proven has no column for that.
+    With `whole` it reads all before it prints, and has no column Proven if none of them is.
     """
-    number = 0
-    is_any_proven = not isinstance(found, list) or any(_proven(row) for row in found)
+    number, fault = 0, None
+    if whole:
+        rows: list[Found] = []
+        try:
+            for row in found:
+                rows.append(row)
+        except GraphSearchError as error:  # such as damage: what was found is printed first
+            fault = error
+        found = rows
+    is_any_proven = not whole or any(map(_proven, found))
     with opened(store) as source:
         finder = Finder(source, budget=WALKED_FIRST)
         for number, row in enumerate(found, 1):
@@ -149,6 +158,8 @@ def _print_found(store: Path, found: Iterable[Found]) -> int:
                 f"{worth:>7}  {row.worth.n:>12,}  {best:<7}  {proven}{line}{opening}{fen}",
                 flush=number % 64 == 0,
             )
+    if fault:
+        raise fault
     return number
 
 

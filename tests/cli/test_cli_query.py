@@ -7,10 +7,15 @@ import io
 import json
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from graphsearch.base.errors import CorruptRecordError
+from graphsearch.query.diff import Found
+from graphsearch.query.find import find
 from tests.conftest import Cli, finish, start
 from tests.query.handmade import LINES, graph_file
 from tests.support.terminals import on_a_terminal
@@ -42,6 +47,20 @@ def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     ):
         outcome = cli("find", *wrong, "--store", file).ends(2)
         assert wrong[0].strip("-") in outcome.err.splitlines()[0]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_what_was_found_before_damage_is_printed(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch, form: list[str]
+) -> None:
+    def damaged(*given: Any, **more: Any) -> Iterator[Found]:
+        yield from find(*given, **more)
+        raise CorruptRecordError("block 7 is damaged")
+
+    command = ("find", "--min-visits", 50, "--store", file, *form)
+    whole = cli(*command).ends(0)
+    monkeypatch.setattr("graphsearch.cli.find.find_in", damaged)
+    assert cli(*command).ends(1, "block 7 is damaged").out == whole.out != ""
 
 
 def test_only_proven_positions_have_a_column_for_that(cli: Cli, file: Path) -> None:

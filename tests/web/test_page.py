@@ -58,6 +58,15 @@ def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) ->
     until(lambda: number(page, TABLE) >= seen / 4, "what was saved")
 
 
+def test_a_cell_without_a_value_is_empty(reading_page: Page) -> None:
+    page = reading_page
+    page.open("/p/?line=a4,h5,b4", moves=3)
+    page.view("values")
+    rows = ".line-table tbody tr"
+    page.has(rows)
+    assert page.text(f"{rows}:last-child td:nth-child(3)") == ""
+
+
 def test_a_game_of_script_tags_is_shown_as_text_and_drawn_as_a_curve(page: Page) -> None:
     page.open()
     evil = "<script>document.title='owned'</script>"

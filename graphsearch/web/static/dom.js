@@ -201,7 +201,7 @@ export function table(columns, rows, { caption = "", empty = "Nothing yet.", kin
 }
 
 const isNumeric = (cell) => !cell || typeof cell === "number" || cell.numeric || /^[+−]?[\d.,]+%?$/.test(cell);
-const plain = (cell) => String(typeof cell !== "number" ? cell ?? "" : Number.isInteger(cell) ? whole.format(cell) : cell.toFixed(3));
+const plain = (cell) => String(typeof cell !== "number" ? cell || "" : Number.isInteger(cell) ? whole.format(cell) : cell.toFixed(3));
 
 // a heading that sorts; `order` is { by, down }
 export const sortHead = (key, title, order, onclick, attributes = {}) => h("th", { scope: "col", "aria-sort": order.by !== key ? null : order.down ? "descending" : "ascending", ...attributes },

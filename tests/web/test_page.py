@@ -6,10 +6,11 @@ import re
 from importlib.resources import files
 
 from tests.web.client import queue, until
-from tests.web.page import LINE, MEN, Page
+from tests.web.page import ESCAPE, LINE, MEN, Page
 
 VISITS = '[data-counter="visits"]'
 TABLE = ".moves .figure"
+NODE = ".graph-svg .node:not(.root)"
 EVIL = "<img src=x onerror=alert(1)>"
 
 
@@ -56,6 +57,25 @@ def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) ->
     page.wait('return document.querySelector("#stop").hidden', "the end")
     assert "visits" in page.text("#counters")
     until(lambda: number(page, TABLE) >= seen / 4, "what was saved")
+
+
+def test_arrows_of_a_search_stay_off_the_position_that_is_pointed_at(page: Page) -> None:
+    page.open()
+    page.search_with_one_thread()
+    page.click("#start")
+    page.view("graph")
+    first = until(lambda: number(page, VISITS), "the counters")
+    page.has("#board .arrows path")
+    page.has(NODE)
+    page.run(f"document.querySelector('{NODE}').dispatchEvent(new MouseEvent('mouseenter'))")
+    page.has("#board svg.preview")
+    until(lambda: number(page, VISITS) > first, "more visits")
+    assert page.count("#board svg.preview") == 1
+    assert page.count("#board .arrows path") == 0
+    page.keys(ESCAPE)
+    page.has("#board .arrows path")
+    page.click("#stop")
+    page.wait('return document.querySelector("#stop").hidden', "the end")
 
 
 def test_a_cell_without_a_value_is_empty(reading_page: Page) -> None:

@@ -122,7 +122,7 @@ on("moving", () => { previewed = false; board.svg.classList.remove("preview"); }
 on("position", showPosition);
 on("ahead", showAhead);
 on("problem", showProblem);
-const showNumbers = () => { board.setArrows(arrows()); showGauge(); showNote(); };
+const showNumbers = () => { if (!previewed) board.setArrows(arrows()); showGauge(); showNote(); };
 on("news", () => { showProblem(); showNumbers(); });
 on("live", showNumbers);
 on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));

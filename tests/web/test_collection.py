@@ -92,6 +92,7 @@ def test_tables_have_links_and_a_click_opens_the_game_at_the_position_on_the_boa
     page.view("list")
     listed = ".view-list tr.game"
     page.has(listed, 3)
+    assert "2100" in page.text(listed)
     page.click("#list-here")
     page.has(listed, 2)  # the games that reach the position
     page.click(f"{listed} button")

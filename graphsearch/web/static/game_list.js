@@ -61,7 +61,7 @@ function heading([key, title, down], show) {
 }
 
 const rowOf = (game) => [
-  h("span", { text: game.date ?? "" }), h("button", { type: "button", class: "link", "aria-label": `Open ${game.white || "?"} – ${game.black || "?"}`, text: game.white || "?" }), game.white_elo, game.black || "?", game.black_elo,
+  h("span", { text: game.date ?? "" }), h("button", { type: "button", class: "link", "aria-label": `Open ${game.white || "?"} – ${game.black || "?"}`, text: game.white || "?" }), game.white_elo?.toFixed(), game.black || "?", game.black_elo?.toFixed(),
   game.result, game.eco, h("span", { class: "wide", text: (game.opening || "").slice(4) }), Math.ceil(game.plies / 2), game.event, h("span", { title: game.file, text: `${game.source}:${game.number}` }),
 ];
 

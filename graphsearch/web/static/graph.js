@@ -26,7 +26,7 @@ export const graphView = {
     const waysIn = () => lastWays(Promise.all([ask("parents", here()), ask("way", here()).catch(() => ({ lines: [] }))]), ([found, { lines: [way] }]) => drawWays(ways, found, way),
       (error) => put(ways, h("p", { class: "note", text: error.message })));
     put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show)),
-      picture, h("h2", { text: "Ways into this position" }), ways);
+      picture, ways);
     const all = () => { show(); waysIn(); };
     return { show: all, on: { position: all, file: show } };
   },

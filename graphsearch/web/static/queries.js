@@ -41,7 +41,7 @@ export const findView = view("find", "Positions by their record", "Find",
 function drawPositions(host, found) {
   const rows = found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position)]);
   put(host, h("p", { class: "note" }, found.complete ? "" : "The file is large; these are the results of 20 seconds."),
-    table(["Line", "ECO", "Score", "Best", "Visits", "Proven"], rows, { caption: "Positions by their record", empty: "No position fits." }));
+    table(["Line", "ECO", "Score", "Best", "Visits", "Proven"], rows, { caption: "Positions", empty: "No position fits." }));
 }
 
 // ------------------------------------------------------------ novelties
@@ -71,7 +71,7 @@ export const prepareView = view("prepare", "Where an opponent's imported games l
   }, { atOnce: true });
 
 function drawPlayers(host, found, choose) {
-  const rows = found.players.map((row) => [link(row.name, () => choose(row.name)), row.games, row.white, row.black, (row.first || "").slice(0, 4), (row.last || "").slice(0, 4), row.elo ?? ""]);
+  const rows = found.players.map((row) => [link(row.name, () => choose(row.name)), row.games, row.white, row.black, (row.first || "").slice(0, 4), (row.last || "").slice(0, 4), row.elo?.toFixed()]);
   put(host, h("p", { class: "note", text: `${count(found.games)} games of ${count(found.total)} players.` }), table(["Player", "Games", "White", "Black", "From", "To", "Elo"], rows, { caption: "Players", empty: "No players." }));
 }
 

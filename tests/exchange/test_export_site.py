@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from graphsearch.base.errors import ExportError
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
-from graphsearch.exchange.site.export import script
+from graphsearch.exchange.site.export import NAMES, OWN, SHARED, script
 from graphsearch.position.board import key_of
 from graphsearch.query.neighbourhood import neighbourhood
 
@@ -34,6 +35,7 @@ LINES = {
     "Nf3 e5": {"e4": (18, 0.2)},
 }
 PAGE = ("index.html", "site.css", "site.js")
+DECLARED = r"(?:class|const|function|let) (\w+)"
 EVIL = '<script>document.title = "broken"</script><b>\u2028'
 
 
@@ -105,6 +107,19 @@ def test_the_page_names_nothing_outside_its_folder(file: Path, tmp_path: Path) -
         "site.js",
     ]
     assert not re.search(r"^(import|export)\b", script(), re.MULTILINE), "a classic script"
+
+
+def test_the_page_of_the_explorer_exports_the_names_that_a_site_takes_from_it() -> None:
+    root = files("graphsearch")
+    shared = "".join((root / "web" / "static" / name).read_text("utf-8") for name in SHARED)
+    own = "".join((root / "exchange" / "site" / "static" / name).read_text("utf-8") for name in OWN)
+    taken = NAMES.split(", ")
+    assert {*taken} <= {*re.findall(rf"^export {DECLARED}", shared, re.MULTILINE)}
+    for names in (
+        re.findall(rf"^(?:export )?{DECLARED}", shared, re.MULTILINE),
+        [*taken, *re.findall(rf"^{DECLARED}", own, re.MULTILINE)],
+    ):
+        assert len(names) == len({*names}), "each part of the script is one scope"
 
 
 def test_an_older_site_is_replaced_and_stays_if_there_is_nothing_to_export(

@@ -1,4 +1,4 @@
-"""The application: the page, its files, the answers of `api/`, and events for the pages.
+"""The application: the page, its files, the answers to requests, and events for the pages.
 
 Each file of the page has an address with the digest of all, so that browsers cache it. The first request
 compresses them.

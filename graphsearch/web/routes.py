@@ -1,4 +1,4 @@
-"""The routes that read and answer requests. Their models stand beside them, or are tasks (`jobs/`)."""
+"""The routes that read and answer requests. Their models stand beside them, or are tasks (`tasks.py`)."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 import chess
@@ -428,7 +429,8 @@ class _PgnImport:
         elif counts:
             problems += [Problem(game.null_line, NULL_MOVE)] if game.null_line else []
             self._strays += len(game.strays)
-            self._first_strays = sorted([*self._first_strays, *game.strays])[:MOST_WORDS]
+            strays = [*self._first_strays, *game.strays]
+            self._first_strays = sorted(strays, key=itemgetter(0))[:MOST_WORDS]
             if self._variations:
                 moves = play(list(variations_of(game, self._max_ply)))
                 self._blocks += [moves] if moves.games else []

@@ -168,6 +168,12 @@ def test_words_that_are_no_moves_are_named_and_cost_no_game(path: Path) -> None:
     assert report.notes == [told]
 
 
+def test_words_that_are_no_moves_are_named_in_their_order(path: Path) -> None:
+    report = imported(path, "1. e4 zebras e5 and 1-0\n\n1. d4 resigns and *\n")
+    named = "'zebras' in line 1, 'and' in line 1, 'resigns' in line 3, 'and' in line 3"
+    assert report.notes == [f"words that are not moves, skipped (as {named}): 4"]
+
+
 @pytest.mark.parametrize(("text", "line", "reason"), BROKEN)
 def test_a_broken_game_is_told_with_line_and_reason_and_counts_nothing(
     path: Path, text: str, line: int, reason: str

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from graphsearch.base.limits import LINE
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
-from graphsearch.exchange.pgn_import import _PgnImport, sure_game
+from graphsearch.exchange.pgn_import import GivenGame, PlayedBlock, _PgnImport, sure_game
 from graphsearch.position.board import key_of, key_text
 from graphsearch.position.pgn import cut_games
 from graphsearch.store.info import info
@@ -272,9 +273,12 @@ def test_memory_does_not_grow_with_long_games_and_long_words(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes, play = list[int](), pgn_import.play
-    monkeypatch.setattr(
-        pgn_import, "play", lambda games, *rest: sizes.append(len(games)) or play(games, *rest)
-    )
+
+    def spied(games: Sequence[GivenGame], max_ply: int | None = None) -> PlayedBlock:
+        sizes.append(len(games))
+        return play(games, max_ply)
+
+    monkeypatch.setattr(pgn_import, "play", spied)
     monkeypatch.setattr(pgn_import, "BYTES_IN_BLOCK", len(THREE))
     cached = pgn_import.wanted_move.cache_info().currsize
     long = f"1. e4 {'Nf3' * 1000} *\n\n"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..base.errors import ImportFileError, InvalidParameterError
+from ..base.errors import ImportFileError, InputFileError, InvalidParameterError
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import GameSource
@@ -90,7 +90,7 @@ def import_files(
                 import_one(store, given, report)
             except _StoppedError:
                 report.state = "stopped"
-            except ImportFileError as error:
+            except (ImportFileError, InputFileError) as error:
                 report.error = str(error)
                 report.state = "failed"
             report.new_taken += report.taken

@@ -12,6 +12,7 @@ import chess
 import chess.polyglot
 import pytest
 
+from graphsearch.base.limits import BOOK
 from graphsearch.exchange import polyglot
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
@@ -175,6 +176,16 @@ def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
 def test_what_is_no_book_is_told(path: Path, data: bytes, text: str) -> None:
     report = imported(path, data)
     assert text in " ".join([report.error, *report.notes, *(problem.reason for problem in report.problems)])
+
+
+def test_a_book_above_the_limit_costs_no_other_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BOOK.variable, "20")
+    monkeypatch.setattr(polyglot, "ENTRIES_AT_ONCE", 1)
+    data = book(entry(chess.Board(), "e4"))
+    files = [GivenFile(name, io.BytesIO(data * count)) for name, count in (("large", 3), ("small", 1))]
+    large, small = import_files("polyglot", path, files)
+    assert (large.state, "the most for a Polyglot book" in large.error) == ("failed", True)
+    assert (small.state, small.taken) == ("imported", 1)
 
 
 def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, TypeVar
 
 import chess
@@ -75,6 +76,7 @@ class Store:
         self.place = Place(path, connection) if lock else None
         self.begun: dict[int, dict[str, Any]] = {}
         self._last_run = self._node_count = 0  # the highest number of a run in the file or reserved
+        self._numbering = Lock()  # of `_last_run`
         self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
         # keys of the records that do not fit the format, and what no error has told yet of each
@@ -477,12 +479,14 @@ class Store:
         Raises:
           StoreError: if the file has 1,048,575 runs already.
         """
-        if self._last_run >= MAX_RUN:
-            raise StoreError(
-                f"{self.path}: the file has {MAX_RUN:,} runs already and no room for more; use another file"
-            )
-        self._last_run += 1
-        return self._last_run
+        with self._numbering:
+            if self._last_run >= MAX_RUN:
+                raise StoreError(
+                    f"{self.path}: the file has {MAX_RUN:,} runs already and no room for more;"
+                    " use another file"
+                )
+            self._last_run += 1
+            return self._last_run
 
     def begin_run(
         self,
@@ -505,7 +509,9 @@ class Store:
           StoreError: if the file has 1,048,575 runs already.
         """
         with self.writing() as connection:
-            self._last_run = max(self._last_run, run or 0, _last_run(connection))
+            highest = _last_run(connection)
+            with self._numbering:
+                self._last_run = max(self._last_run, highest)
             run = run or self.reserve_run()
             row = {
                 "id": run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
+from graphsearch.store import store as store_module
 from graphsearch.store.info import info
 from graphsearch.store.provenance import EvaluatorIdentity, differences
 from graphsearch.store.record_kernel import MAX_EVALUATOR, MAX_RUN
@@ -71,6 +73,22 @@ def test_more_runs_than_a_record_can_name_are_refused(path: Path) -> None:
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == MAX_RUN
         with pytest.raises(StoreError, match=r"a.graph: .* 1,048,575 runs already"):
             store.begin_run(chess.STARTING_FEN, {}, {})
+
+
+def test_a_number_reserved_while_another_run_begins_is_its_own(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(path) as store:
+        first, others = store.reserve_run(), list[int]()
+        highest = store_module._last_run
+
+        def meanwhile(connection: sqlite3.Connection) -> int:
+            others.append(store.reserve_run())  # as another thread, while SQLite works
+            return highest(connection)
+
+        monkeypatch.setattr(store_module, "_last_run", meanwhile)
+        assert store.begin_run(chess.STARTING_FEN, {}, {}, run=first) == first
+        assert len({first, *others, store.reserve_run()}) == 3
 
 
 def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> None:

@@ -189,12 +189,7 @@ def _work_of(node: onnx.NodeProto, shapes: Shapes) -> int:
     """Returns the work for each output of a node."""
     if node.op_type not in ("MatMul", "Gemm", "Conv"):
         return ELEMENT
-    known: list[Sequence[int]] = [
-        *(shapes.get(name, ()) for name in node.input),
-        (),
-        (),
-    ]  # it may lack inputs
-    flow, weights = known[:2]
+    flow, weights = (shapes.get(name, ()) for name in (*node.input, "", "")[:2])  # it may lack inputs
     if node.op_type == "Conv":
         return max(1, math.prod(weights[1:]))
     turned = any(one.name == "transA" and one.i for one in node.attribute)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -307,6 +308,29 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(UnknownEvaluatorError):
         create("uci:")
+
+
+def test_what_an_engine_prints_may_be_a_bytearray_as_on_windows() -> None:
+    async def words() -> list[str]:
+        client = engine._Client()
+        client.pipe_data_received(2, bytearray(b"oh\ndear"))
+        client.pipe_connection_lost(2, None)
+        return [*client.last_words]
+
+    assert asyncio.run(words()) == ["oh", "dear"]
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere every event loop starts processes")
+def test_an_engine_starts_whatever_event_loops_the_program_uses(tmp_path: Path, made: Made) -> None:
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(getattr(asyncio, "WindowsSelectorEventLoopPolicy")())  # noqa: B009
+    try:
+        assert (
+            made(program=f'"{sys.executable}" "{fake_engine(tmp_path)}"').identity.options["engine"]
+            == "Fake 1.0"
+        )
+    finally:
+        asyncio.set_event_loop_policy(before)
 
 
 # ----------------------------------------------------------------------- engines that fail

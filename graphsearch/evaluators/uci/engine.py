@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Coroutine, Mapping
@@ -57,7 +58,7 @@ class _Client(chess.engine.UciProtocol):
             self.last_words.append(words[:200])
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        assert isinstance(data, bytes)
+        assert not isinstance(data, str)  # it is a bytearray on Windows
         lines, end, rest = (self.buffer[fd] + data).rpartition(b"\n")
         self.buffer[fd].clear()
         # python-chess would drop lines that are not UTF-8
@@ -115,7 +116,10 @@ class UciEngine:
           InvalidParameterError: if it does not have an option, or does not allow its value.
         """
         chess.engine.LOGGER.setLevel(logging.CRITICAL)  # of what engines print that is no UCI
-        self._loop = asyncio.new_event_loop()
+        if sys.platform == "win32":  # whatever policy the program has: other loops start no processes there
+            self._loop: asyncio.AbstractEventLoop = asyncio.ProactorEventLoop()
+        else:
+            self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(self._answered_wrongly)
         self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
         self._thread.start()

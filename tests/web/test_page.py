@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 from importlib.resources import files
+from pathlib import Path
 
-from tests.web.client import queue, until
+import pytest
+
+from graphsearch.store.info import StoreInfo, info
+from tests.web.client import PATIENCE_S, queue, until
 from tests.web.page import ESCAPE, LINE, MEN, Page
 
 VISITS = '[data-counter="visits"]'
@@ -76,6 +81,25 @@ def test_arrows_of_a_search_stay_off_the_position_that_is_pointed_at(page: Page)
     page.has("#board .arrows path")
     page.click("#stop")
     page.wait('return document.querySelector("#stop").hidden', "the end")
+
+
+def test_the_graph_is_drawn_before_the_facts_of_the_file_are_known(
+    reading_page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, known = reading_page, threading.Event()
+
+    def late(path: Path) -> StoreInfo:
+        known.wait(PATIENCE_S)
+        return info(path)
+
+    monkeypatch.setattr("graphsearch.web.questions.info", late)
+    try:
+        page.open("/p/?line=e4,e5&view=graph", moves=2)
+        page.has(NODE)
+        assert page.text("#file-name") == ""
+    finally:
+        known.set()
+    page.says("#file-name", "small.graph")
 
 
 def test_a_cell_without_a_value_is_empty(reading_page: Page) -> None:

@@ -4,14 +4,16 @@ import { h, put, steady } from "./dom.js";
 import { movesView } from "./moves.js";
 import { on, setView, state, tell } from "./state.js";
 
-// a part that few pages need comes when it is first opened, and the file is known
-const later = (name, title, load) => ({ name, title, load: async () => { await state.fileKnown; return Object.values(await load()).find((part) => part.name === name); } });
+// a part that few pages need comes when it is first opened
+const later = (name, title, load) => ({ name, title, load: async () => Object.values(await load()).find((part) => part.name === name) });
+// and one that depends on what the file holds or allows, when that is known
+const informed = (name, title, load) => later(name, title, async () => (await Promise.all([load(), state.fileKnown]))[0]);
 const VIEWS = [
-  ["analysis", "Analysis", [{ ...movesView, title: "Moves" }, later("graph", "Graph", () => import("./graph.js")), later("values", "Values", () => import("./values.js")), later("search", "Search", () => import("./search.js"))]],
-  ["games", "Games", [later("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./queries.js")), later("prepare", "Prepare", () => import("./queries.js"))]],
-  ["book", "Book and repertoire", [later("repertoire", "Repertoire", () => import("./repertoire.js")), later("books", "Books", () => import("./books.js"))]],
-  ["review", "Review", [later("review", "Review", () => import("./review.js"))]],
-  ["file", "File", [later("files", "Import and export", () => import("./files.js")), later("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./queries.js"))]],
+  ["analysis", "Analysis", [{ ...movesView, title: "Moves" }, later("graph", "Graph", () => import("./graph.js")), later("values", "Values", () => import("./values.js")), informed("search", "Search", () => import("./search.js"))]],
+  ["games", "Games", [informed("list", "Game list", () => import("./game_list.js")), later("novelties", "Novelties", () => import("./queries.js")), later("prepare", "Prepare", () => import("./queries.js"))]],
+  ["book", "Book and repertoire", [later("repertoire", "Repertoire", () => import("./repertoire.js")), informed("books", "Books", () => import("./books.js"))]],
+  ["review", "Review", [informed("review", "Review", () => import("./review.js"))]],
+  ["file", "File", [informed("files", "Import and export", () => import("./files.js")), informed("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./queries.js"))]],
 ];
 const NEWS = ["position", "news", "lines", "live", "beat", "queue", "file", "facts"];
 

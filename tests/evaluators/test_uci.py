@@ -313,7 +313,7 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_what_an_engine_prints_may_be_a_bytearray_as_on_windows() -> None:
     async def words() -> list[str]:
         client = engine._Client()
-        client.pipe_data_received(2, bytearray(b"oh\ndear"))
+        client.pipe_data_received(2, bytearray(b"oh\ndear"))  # type: ignore[arg-type]
         client.pipe_connection_lost(2, None)
         return [*client.last_words]
 

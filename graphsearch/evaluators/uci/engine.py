@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 import threading
 from collections import deque
 from collections.abc import Coroutine, Mapping
@@ -116,10 +115,9 @@ class UciEngine:
           InvalidParameterError: if it does not have an option, or does not allow its value.
         """
         chess.engine.LOGGER.setLevel(logging.CRITICAL)  # of what engines print that is no UCI
-        if sys.platform == "win32":  # whatever policy the program has: other loops start no processes there
-            self._loop: asyncio.AbstractEventLoop = asyncio.ProactorEventLoop()
-        else:
-            self._loop = asyncio.new_event_loop()
+        # on Windows no other loop starts processes, but the program's policy may prefer another
+        new_loop = getattr(asyncio, "ProactorEventLoop", asyncio.new_event_loop)
+        self._loop: asyncio.AbstractEventLoop = new_loop()
         self._loop.set_exception_handler(self._answered_wrongly)
         self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
         self._thread.start()

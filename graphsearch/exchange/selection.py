@@ -15,7 +15,7 @@ from ..base.toml_text import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
 from ..store.store import Store
-from ..store.tables.books import book_named, book_roots
+from ..store.tables.books import book_named, book_roots, books
 from .output import ExportReport
 
 # of an open file and the name of a book: the moves of a position that its rules admit now, in UCI; None: all
@@ -100,7 +100,7 @@ def begin(
     """Returns the export of a selection from a file.
 
     Raises:
-      InvalidParameterError: if the file has no book of that name.
+      InvalidParameterError: if the file has no book of that name, or no other start than those of its books.
       ExportError: if the book has no roots.
     """
     book = book_named(store, selection.book) if selection.book is not None else None
@@ -114,6 +114,9 @@ def begin(
             raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     else:
         searched = sorted(store.roots(), key=lambda root: (-root.visits, root.key))
+        if not searched and store.read(chess.Board()) is None and (named := books(store)):
+            names = ", ".join(repr(book.name) for book in named)
+            raise InvalidParameterError(f"{store.path} has only books; name one with --book: {names}")
         roots, games = tuple(board_of(root.position) for root in searched) or (chess.Board(),), {}
     return Export(
         store=store,

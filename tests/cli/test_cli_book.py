@@ -66,6 +66,17 @@ def searched(path: Path) -> int:
         return 0
 
 
+@pytest.mark.parametrize("ending", ["pgn", "csv", "bin"])
+def test_an_export_of_a_file_with_only_books_asks_for_one(
+    tmp_path: Path, toml: Path, cli: Cli, ending: str
+) -> None:
+    path, out = tmp_path / "b.graph", tmp_path / f"out.{ending}"
+    cli("book", "build", toml, "--store", path, "--evaluations", 20).ends(0)
+    cli("export", "--store", path, "-o", out).ends(2, "has only books; name one with --book: 'white'")
+    cli("export", "--store", path, "-o", out, "--book", "white").ends(0)
+    cli("export", "1. d4", "--store", path, "-o", out).ends(0)
+
+
 # ------------------------------------------------------------------ queue and to-do list
 GAMES = '[White "A"]\n\n1. e4 e5 *\n\n[White "B"]\n\n1. d4 d5 2. c4 *\n\n[White "C"]\n\n1. e4 Ke4 *\n'
 

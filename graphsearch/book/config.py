@@ -656,10 +656,31 @@ def named(path: KeyPath) -> str:
     return f"{title} {text.lstrip('.')}".rstrip()
 
 
+PLAIN = {  # texts of pydantic's types of faults; its own words name types of Python
+    "missing": "is missing",
+    "extra_forbidden": "there is no such key",
+    "string_type": "must be a text in quotes",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+    "literal_error": "must be {expected}",
+    "greater_than_equal": "must be at least {ge:.16g}",
+    "less_than_equal": "must be at most {le:.16g}",
+    "too_short": "must have {min_length} or more values",
+    "too_long": "must have {max_length} values or fewer",
+}
+
+
 def message(fault: ErrorDetails) -> str:
-    """Returns pydantic's message of a fault with its table and key, the value, and the name it may mean."""
-    path, value = fault["loc"], fault["input"]
-    text = str(fault.get("ctx", {}).get("error") or fault["msg"])
+    """Returns what is wrong, with the table and key, the value, and the name that it may mean."""
+    path, value, context = fault["loc"], fault["input"], fault.get("ctx", {})
+    text = str(context.get("error") or PLAIN.get(fault["type"], fault["msg"]).format(**context))
+    if fault["type"] == "list_type" and len(path) == 1:
+        text = f"must be written as [[{path[0]}]]"
     if fault["type"] not in ("value_error", "fault", "missing", "extra_forbidden"):
         shown = repr(value)
         text += f", not {shown if len(shown) <= SHOWN else f'{shown[:SHOWN]}...'}"

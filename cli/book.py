@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from graphsearch.book.build import BuildReport
 
 ALL_STATES = "all"
+BookName = Annotated[str | None, options.option("--book NAME", "Which book, if the file has several.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,9 +223,9 @@ EMPTY = {
 
 
 def todo(
-    *,
-    name: str | None = None,
     store: options.StoreOption,
+    book: BookName = None,
+    *,
     kind: str = "leaves",
     lines: options.Lines = 20,
     min_games: options.Count = 20,
@@ -240,22 +241,21 @@ def todo(
 
     \b
     Examples:
-      graphsearch book todo white --store white.graph
-      graphsearch book todo white --kind gaps --lines 50 --queue --store white.graph
+      graphsearch book todo --store white.graph
+      graphsearch book todo --book white --kind gaps --lines 50 --queue --store books.graph
 
     Args:
-      name: NAME: The book's name; not needed if the file has only one book.
       kind: --kind KIND: leaves: positions not searched yet; gaps: likely or popular replies without an
         answer.
       min_games: --min-games N: Gaps: or replies with at least N imported games.
       queued: --queue: Also add them to the book's queue.
     """
-    found = find_work(store, name, _kind(kind, KINDS), top=lines, min_games=min_games)
+    found = find_work(store, book, _kind(kind, KINDS), top=lines, min_games=min_games)
     print_answer(found, [Table(map(_todo_cells, found.rows), {"Line": LEFT, "P": RIGHT})])
     if not found.rows and not is_json():
         say(EMPTY[found.kind])
     if queued:
-        added = queue.add(store, found.items(), book=found.book)
+        added = queue.add(store, [row.item for row in found.rows], book=found.book)
         there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
         say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
@@ -292,8 +292,6 @@ STATES = {
     "end": "end: nothing follows here",
     "apart": "no root leads here any more",
 }
-
-BookName = Annotated[str | None, options.option("--book NAME", "Which book, if the file has several.")]
 
 
 def build(

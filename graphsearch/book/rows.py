@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+import chess
+
 from ..base.errors import CorruptRecordError, InvalidParameterError
 from ..exchange.selection import games_of_roots, without_clocks
+from ..position.board import board_of, fen_of
 from ..position.notation import numbered, ply_of, sans_of
 from ..store.file import sql_errors
 from ..store.provenance import now
@@ -189,14 +192,17 @@ class StoredBook:
         self.roots = {key: fen for key, fen, _ in roots}
         self.tree.roots = [key for key in self.roots if key in self.tree.positions]
 
-    def text(self, line: BookLine, *further: str) -> str:
-        """Returns a line and further SANs with move numbers, after the moves that lead to the root.
+    def game(self, line: BookLine) -> tuple[str, list[chess.Move]]:
+        """Returns the FEN where the game of a line begins, and the moves from there to the root.
 
-        The TOML text of the book may hold those. Empty without any moves.
+        The TOML text of the book may hold those; without it, the game begins at the root.
         """
-        fen, sans = self.roots[line.keys[0]], (*line.sans, *further)
+        fen = self.roots[line.keys[0]]
         before = games_of_roots(self.row.config).get(without_clocks(fen))
-        if before is None:
-            return numbered(sans, ply_of(fen)) if sans else ""
-        start = before.root()
-        return numbered((*sans_of(start, before.move_stack), *sans), ply_of(start.fen()))
+        return (fen, []) if before is None else (fen_of(before.root()), before.move_stack)
+
+    def text(self, line: BookLine, *further: str) -> str:
+        """Returns the game of a line and further SANs with move numbers; empty without any moves."""
+        fen, before = self.game(line)
+        sans = (*(sans_of(board_of(fen), before) if before else ()), *line.sans, *further)
+        return numbered(sans, ply_of(fen)) if sans else ""

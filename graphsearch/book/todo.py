@@ -11,7 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Literal, get_args
 
 from ..base.answer import Answer, picked
-from ..base.errors import BookConfigError, InvalidParameterError
+from ..base.errors import BookConfigError
 from ..position.board import board_of, legal_moves
 from ..query.games import reply_share
 from ..store.store import Store
@@ -32,6 +32,7 @@ class TodoRow:
     """A leaf of the book, or a gap: a reply that the book lacks, or an own position without a move.
 
     Attributes:
+      item: for the queue: the whole game, so that its line reads like `line`.
       position: FEN of the position, or of the one before the move. ply: of the position.
       move: UCI of a move outside the book; None for the position itself.
       root: FEN. moves: UCI, from the root to the position. line: those and the move, with move numbers.
@@ -42,6 +43,7 @@ class TodoRow:
       games: imported games with the reply.
     """
 
+    item: NewItem
     position: str
     ply: int
     move: str | None
@@ -60,7 +62,10 @@ class TodoRow:
         """Returns the row of the last position of a line, or of a move there; `own`: of a leaf or a gap."""
         position, root = (book.tree.positions[line.keys[place]] for place in (-1, 0))
         text = book.text(line, *filter(None, [san])) or root.fen
+        fen, before = book.game(line)
+        moves = (*(move.uci() for move in before), *line.moves, *filter(None, [move]))
         return cls(
+            item=NewItem(fen, moves, "todo: gaps" if "reach" in own else "todo: leaves"),
             position=position.fen,
             ply=position.ply,
             move=move,
@@ -75,29 +80,16 @@ class TodoRow:
         own = "priority" if self.reach is None else "reach p games"
         return picked(self, f"{own} position ply move root moves line")
 
-    def item(self, origin: str) -> NewItem:
-        """Returns the item for the queue: the position, or the line of the move."""
-        return NewItem(self.position, (self.move,) if self.move else (), origin)
-
 
 @dataclass(frozen=True, slots=True)
 class Todo(Answer):
-    """Candidates for the queue of a book.
-
-    Attributes:
-      rows: the most urgent first.
-    """
+    """Candidates for the queue of a book, the most urgent first."""
 
     json_keys = "book kind items=rows"
 
     book: str
     kind: Kind
     rows: tuple[TodoRow, ...]
-
-    def items(self) -> list[NewItem]:
-        """Returns the items for the queue in this order, each position or line once."""
-        origin = f"todo: {self.kind}"
-        return list(dict.fromkeys(row.item(origin) for row in self.rows))
 
 
 def book_names(path: str | os.PathLike[str]) -> list[str]:
@@ -116,7 +108,6 @@ def todo(
     kind: Kind = "leaves",
     *,
     top: int = 20,
-    min_p: float = MIN_P,
     min_games: int = MIN_GAMES,
 ) -> Todo:
     """Returns candidates for the queue of a book, read-only, even during a build.
@@ -125,19 +116,15 @@ def todo(
       name: of the book; None: the only one of the file.
       kind: `leaves`: positions without a search. `gaps`: likely or popular replies without an answer.
       top: largest number of rows; 0: all.
-      min_p, min_games: of gaps, the least P or the least number of games of a reply.
+      min_games: of gaps: the least number of games of a reply whose P is below `MIN_P`.
 
     Raises:
-      InvalidParameterError: for an unknown book or kind, or a number out of range.
+      InvalidParameterError: if the file has no such book.
       StoreError: if the file cannot be read.
     """
-    if kind not in KINDS:
-        raise InvalidParameterError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    if not 0 <= min_p <= 1 or min_games < 1 or top < 0:
-        raise InvalidParameterError("P is from 0 to 1, games are 1 or more, rows 0 (all) or more")
     with Store.open(path, read_only=True) as store, store.snapshot():
         book = StoredBook(store, name, whole=False)
-        rows = _leaves(book, top) if kind == "leaves" else _Gaps(store, book, min_p, min_games).rows(top)
+        rows = _leaves(book, top) if kind == "leaves" else _Gaps(store, book, min_games).rows(top)
         return Todo(book.row.name, kind, tuple(rows))
 
 
@@ -154,13 +141,13 @@ def _leaves(book: StoredBook, top: int) -> Iterator[TodoRow]:
 class _Gaps:
     """Finds the gaps of a book.
 
-    A missing reply is a gap if its P is at least `min_p`, or if at least `min_games` imported games have it.
+    A missing reply is a gap if its P is at least `MIN_P`, or if at least `min_games` imported games have it.
     In a book of both sides every move is both an own move and a reply. Replies that BOOK.toml excludes are no
     gaps.
     """
 
-    def __init__(self, store: Store, book: StoredBook, min_p: float, min_games: int) -> None:
-        self._store, self._book, self._min_p, self._min_games = store, book, min_p, min_games
+    def __init__(self, store: Store, book: StoredBook, min_games: int) -> None:
+        self._store, self._book, self._min_games = store, book, min_games
         self._excluded: Mapping[str, tuple[str, ...]] = {}
         self._only: frozenset[str] = frozenset()
         self._max_ply = inf
@@ -210,6 +197,6 @@ class _Gaps:
             priors = record.priors
         for move, p in zip(moves, priors, strict=True):
             name, games = move.uci(), counts.get(move.uci(), 0)
-            if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
+            if name not in left_out and ((p or 0.0) >= MIN_P or games >= self._min_games):
                 likely = reach * reply_share(counts, name, p)
                 yield TodoRow.of(book, line, name, board.san(move), reach=likely, p=p, games=games)

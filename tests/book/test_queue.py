@@ -15,11 +15,11 @@ from graphsearch.book import build as building
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings
 from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
-from graphsearch.book.todo import TodoRow, todo
+from graphsearch.book.todo import MIN_P, TodoRow, todo
 from graphsearch.position.board import key_text, legal_moves
 from graphsearch.store.store import Store
 
-from ..conftest import present, sql
+from ..conftest import Cli, present, sql
 from ..query.handmade import BOOK_CONFIG, book_file
 from ..support.forks import Fork, Say, needs_fork
 from ..support.positions import after_line
@@ -187,7 +187,32 @@ def test_leaves_come_in_the_order_of_their_priority_with_their_line(graph: Path)
     assert (first["position"], first["moves"]) == (after_line("e4 c5").fen(), ["e2e4", "c7c5"])
     assert (first["root"], first["ply"]) == (chess.STARTING_FEN, 2)
     assert len(todo(graph, "white", top=2).rows) == 2
-    assert [entry.fen for entry in found.items()] == [row.position for row in found.rows]
+
+
+def test_what_is_queued_is_a_game_from_its_start_and_is_searched_once(path: Path, cli: Cli) -> None:
+    listed = cli("book", "todo", "--kind", "gaps", "--lines", 3, "--queue", "--store", path, "--json").json
+    assert cli("book", "todo", "--book", "white", "--store", path).code == 2  # it is b
+    waiting = cli("book", "queue", "--store", path, "--json").json["items"]
+    played = [[*row["moves"], *filter(None, [row["move"]])] for row in listed["items"]]
+    assert [(item["fen"], item["moves"]) for item in waiting] == [
+        (chess.STARTING_FEN, moves) for moves in played
+    ]
+    shown = cli("book", "queue", "--store", path).out
+    assert all(row["line"] in shown and row["position"] not in shown for row in listed["items"])
+    built(path, config(max_ply=8), 20 * len(played))
+    assert [state for state, _ in states(path).values()] == ["done"] * len(played)
+
+
+def test_an_item_begins_before_the_root_where_the_book_names_its_moves(tmp_path: Path) -> None:
+    book_file(tmp_path / "a.graph", BOOK_CONFIG + '[[root]]\nmoves = "1. e4"\n')
+    sql(tmp_path / "a.graph", "UPDATE book_root SET key = ?, fen = ?", *key_and_fen("e4"))
+    (row, *_) = todo(tmp_path / "a.graph", None).rows
+    assert (row.line, row.item.fen, row.item.moves) == ("1. e4 c5", chess.STARTING_FEN, ("e2e4", "c7c5"))
+
+
+def key_and_fen(line: str) -> tuple[str, str]:
+    board = after_line(line)
+    return key_text(board), board.fen()
 
 
 def test_leaves_that_no_line_leads_to_any_more_are_not_listed(graph: Path) -> None:
@@ -200,9 +225,8 @@ def test_leaves_that_no_line_leads_to_any_more_are_not_listed(graph: Path) -> No
 
 
 # ----------------------------------------------------------------------- gaps
-def gaps(path: Path, **options: float) -> list[TodoRow]:
-    found = todo(path, "white", "gaps", top=int(options.pop("top", 0)), **options)  # type: ignore[arg-type]
-    return [row for row in found.rows if row.reach is not None]
+def gaps(path: Path, top: int = 0, min_games: int = 20) -> tuple[TodoRow, ...]:
+    return todo(path, "white", "gaps", top=top, min_games=min_games).rows
 
 
 def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None:
@@ -211,21 +235,21 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None
         for line in ("", "e4", "d4"):
             analyze(graph, after_line(line), Limits(visits=20))
     book_file(path)
-    found = gaps(path, min_p=0.04)
+    found = gaps(path)
     replies = [row for row in found if row.move]
     assert replies
     with Store.open(path, read_only=True) as store:
         for line in ("e4", "d4"):
             board = after_line(line)
             record = present(store.read(board))
-            likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= 0.04}
+            likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= MIN_P}
             in_book = {"e4": {"e7e5", "c7c5"}, "d4": {"d7d5"}}[line]
             assert {row.move for row in replies if row.position == board.fen()} == likely - in_book
     for row in replies:
         assert row.reach == pytest.approx(present(row.p))  # White's own moves count 1
     reaches = [row.reach or 0.0 for row in found]
     assert reaches == sorted(reaches, reverse=True)
-    assert gaps(path, min_p=0.04, top=5) == found[:5]
+    assert gaps(path, top=5) == found[:5]
 
 
 def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: Path) -> None:

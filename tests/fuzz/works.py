@@ -94,7 +94,7 @@ WORKS = (
         grows={"book_queue": 1},
     ),
     Work("book queue drop", _on("book", "queue", "--drop", "all")),
-    Work("book todo --queue", _on("book", "todo", "white", "--queue")),
+    Work("book todo --queue", _on("book", "todo", "--book", "white", "--queue")),
     Work("import pgn", _on("import", "{}/b.pgn"), grows={"source": 1}),
     Work(
         "review",

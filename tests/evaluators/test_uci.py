@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import chess.engine
 import numpy as np
 import pytest
 
@@ -131,10 +132,13 @@ def info(board, k):
     ids=["all", "few lines", "moves left out", "chatty"],
 )
 def test_v_is_the_score_of_one_line_and_p_the_softmax_of_all(
-    tmp_path: Path, changes: str, asked: str
+    tmp_path: Path, changes: str, asked: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = fake_engine(tmp_path, changes)
     same(answers(path), expected())
+    assert not caplog.messages
+    chess.engine.LOGGER.warning("of the program's own engine")
+    assert caplog.messages == ["of the program's own engine"]
     lines = sent(path)
     assert {"setoption name Hash value 16", asked} <= set(lines)
     assert lines.count("go nodes 1000") == len(FENS)
@@ -454,6 +458,18 @@ def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: Made) -> Non
         evaluator.evaluate(BATCH)
     thread.join()
     until(lambda: not is_alive(process))
+
+
+def test_close_ends_a_batch_although_the_killed_engine_does_not_end(
+    tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "KILL_SECONDS", 0.2)
+    monkeypatch.setattr(engine._Client, "connection_lost", lambda client, error: None)
+    evaluator = made(HANG)
+    thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), evaluator.close)
+    with pytest.raises(EvaluatorError, match="closed"):
+        evaluator.evaluate(BATCH)
+    thread.join()
 
 
 def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Coroutine, Mapping
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 import chess
@@ -31,8 +32,18 @@ KEPT_LINES = 20_000  # lines with a score of one search: 90 depths of the positi
 MOST_BYTES = 1 << 20  # of a line; engines print less than a hundredth of this
 LAST_WORDS = 3  # lines of stderr that an error shows
 
+THREAD = "graphsearch-uci"
+
 Options = Mapping[str, chess.engine.Option]  # that an engine declares, by name
 T = TypeVar("T")
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Returns whether python-chess's message is not about an engine here, which may print more than UCI."""
+    return record.threadName != THREAD
+
+
+chess.engine.LOGGER.addFilter(_is_of_others)
 
 
 class EngineFailureError(Exception):
@@ -114,12 +125,11 @@ class UciEngine:
           EngineFailureError: if the program cannot be started, is no UCI engine, or does not become ready.
           InvalidParameterError: if it does not have an option, or does not allow its value.
         """
-        chess.engine.LOGGER.setLevel(logging.CRITICAL)  # of what engines print that is no UCI
         # on Windows no other loop starts processes, but the program's policy may prefer another
         new_loop = getattr(asyncio, "ProactorEventLoop", asyncio.new_event_loop)
         self._loop: asyncio.AbstractEventLoop = new_loop()
         self._loop.set_exception_handler(self._answered_wrongly)
-        self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=THREAD, daemon=True)
         self._thread.start()
         self._client: _Client | None = None
         self._game: object = None
@@ -165,6 +175,8 @@ class UciEngine:
             return answer.result()
         except TimeoutError:
             raise EngineFailureError(late) from None
+        except CancelledError:
+            raise EngineFailureError("was closed") from None
         except chess.engine.EngineTerminatedError:
             assert self._client is not None
             raise EngineFailureError(ended.format(self._client.ending())) from None
@@ -238,15 +250,22 @@ class UciEngine:
         self._loop.close()
 
     async def _end(self) -> None:
-        """Kills the process, and waits until all that waited for it has failed."""
+        """Kills the process, and waits until all that waited for it has failed.
+
+        A killed process may not end, in a call to a device that hangs; what still waits then is cancelled.
+        """
         client = self._client
         if client is not None and client.transport is not None:
             if client.transport.get_returncode() is None:  # after the exit its process id may be reused
                 client.end()
             await asyncio.wait([client.returncode], timeout=KILL_SECONDS)
             client.transport.close()
-        if others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others, timeout=KILL_SECONDS)
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}
+        if waiting:
+            _, waiting = await asyncio.wait(waiting, timeout=KILL_SECONDS)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 def failure(program: Program, what: str) -> EvaluatorError:

@@ -106,9 +106,10 @@ class Chess960Board(chess.Board):
 
 def as_chess960(board: chess.Board) -> Chess960Board:
     """Returns a copy of a game as a `Chess960Board`."""
-    root = board.root()
-    game = Chess960Board(root.fen(en_passant="fen"))
-    game.castling_rights = root.castling_rights  # impossible ones, too
+    root, game = board.root(), Chess960Board(None)
+    game.set_board_fen(root.board_fen())
+    game.turn, game.castling_rights, game.ep_square = root.turn, root.castling_rights, root.ep_square
+    game.halfmove_clock, game.fullmove_number = root.halfmove_clock, root.fullmove_number
     game.settle()
     for move in board.move_stack:
         game.push(move)
@@ -124,12 +125,15 @@ def board_of(fen: str) -> chess.Board:
     """Returns the Board of a FEN, X-FEN or Shredder-FEN; a `Chess960Board` if castling is not standard there.
 
     Raises:
-      ValueError: if python-chess cannot read it.
+      InvalidPositionError: if python-chess cannot read it; the position itself is not checked.
 
     >>> board_of("nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w GDgd - 0 1").fen().split()[2]
     'KQkq'
     """
-    board = chess.Board(fen)
+    try:
+        board = chess.Board(fen)
+    except ValueError as error:
+        raise InvalidPositionError(str(error)) from None
     return as_chess960(board) if board.has_chess960_castling_rights() else board
 
 

@@ -387,6 +387,19 @@ def test_perft_of_the_start_positions_is_stockfishs() -> None:
         assert perft(pack(chess960_start(number)).reshape(1, -1), 4) == count, number
 
 
+@pytest.mark.parametrize("fen", [chess.STARTING_FEN, chess960_start(0).fen()])
+def test_a_clock_out_of_range_is_refused_in_one_line(fen: str) -> None:
+    for name, value in (("halfmove_clock", -5), ("fullmove_number", -1)):
+        board = chess.Board(fen, chess960=True)
+        setattr(board, name, value)
+        with pytest.raises(
+            InvalidPositionError, match=rf"^(halfmove clock|move number) {value} is out of .*$"
+        ):
+            check(settled(board))
+    with pytest.raises(InvalidPositionError, match=r"^half-move clock cannot be negative: .*$"):
+        board_of(fen.replace("0 1", "-5 1"))
+
+
 def test_a_position_at_home_is_the_standard_one_wherever_it_comes_from() -> None:
     standard = pack(chess.Board()).tolist()
     shredder = chess.STARTING_FEN.replace("KQkq", "HAha")

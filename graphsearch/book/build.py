@@ -443,7 +443,7 @@ class Builder:
         def write(store: Store) -> None:
             rows.write_positions(store.connection, positions, moves)
             for root in roots:
-                history.write_book(store, started.book, started.run, root)
+                history.write(store, started.run, root, started.book)
             if ended:
                 rows.write_priorities(store, started.book, leaves)
             rows.write_run(store, started, numbers, ended)

@@ -124,7 +124,7 @@ def write_run(store: Store, started: Started, numbers: Mapping[str, float], ende
     statement = f"UPDATE book_run SET {columns} WHERE id = ?"  # noqa: S608 (constants)
     store.connection.execute(statement, (*row.values(), started.book_run))
     visits, evaluations = int(numbers["visits"]), int(numbers["evaluations"])
-    (store.finish_run if ended else store.update_run)(started.run, visits, evaluations)
+    store.update_run(started.run, visits, evaluations, finished=ended is not None)
 
 
 def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tuple[str, ...]]]:

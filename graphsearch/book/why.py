@@ -16,7 +16,7 @@ import chess
 from ..base.answer import Answer, picked
 from ..base.errors import GraphSearchError
 from ..position.board import board_of, check, fen_of, key_text
-from ..store.apart import completed_reader
+from ..store.apart import ApartMoves
 from ..store.store import Store
 from ..store.tables.books import books
 from ..store.tables.games import games_by_move
@@ -145,7 +145,7 @@ class _BookReader:
     """One book of an open file."""
 
     def __init__(self, store: Store, name: str | None) -> None:
-        self._read, self._book = completed_reader(store), StoredBook(store, name)
+        self._read, self._book = ApartMoves.of(store).read, StoredBook(store, name)
         self.config, self.tree = stored_config(self._book.row.config, self._book.row.name), self._book.tree
         self.tree.expansion = self.config.expansion
         self.tree.update(self.tree.positions)

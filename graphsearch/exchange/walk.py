@@ -506,7 +506,7 @@ class Walk:
         side = self.export.side
         black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
         own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
-        completed = self._apart.completed_in(batch, self.export.store.read)
+        completed = self._apart.completed_in(batch)
         batch, edges = known_edges_of(batch, completed)
         legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
         if self.export.book is None:

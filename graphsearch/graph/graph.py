@@ -22,15 +22,14 @@ from ..base.system import return_freed_memory
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import AbsentEvaluator, Evaluator, accepted
 from ..store.apart import ApartMoves
-from ..store.apart import write as write_apart
+from ..store.entries import EntryTable
 from ..store.file import copy_database, copy_elsewhere
 from ..store.provenance import FIRST_EVALUATOR, UNBOUND, UNSETTLED
 from ..store.record import NodeRecord, RecordBatch
 from ..store.rewrite import tidy
 from ..store.store import MAX_BATCH, Store
 from ..store.tables.history import RootValues
-from ..store.tables.rows import write_row
-from ..store.transposition import EntryTable
+from ..store.tables.rows import insert, write_row
 from ..store.union import add_records
 from .arena import Arena, budget_of
 from .arena_kernel import FRESH_NODES, VISITS
@@ -88,7 +87,7 @@ class Graph:
         self.saved_nodes = 0  # records saved so far
         self.tables_meanwhile = True  # whether a search writes the plain tables, not only `flush` and `close`
         self._notes: list[Work] = []
-        self.apart = ApartMoves.of(store) if store else ApartMoves()  # the moves that were searched apart
+        self.apart = ApartMoves.of(store, self.pager.read) if store else ApartMoves(self.pager.read)
         self._tables = RootTables(self.pager.read)
         self.entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
         self.evaluator = evaluator
@@ -269,8 +268,7 @@ class Graph:
 
         It knows the positions after moves that were searched apart (`NodeRecord.known`).
         """
-        record = self.pager.read(board)
-        return record and self.apart.completed(record, board, self.pager.read)
+        return self.apart.read(board)
 
     def root_values(self, board: chess.Board) -> RootValues | None:
         """Returns the values of a root, without the draws that only this game's history makes."""
@@ -424,7 +422,7 @@ class Graph:
         new = self.apart.add(board, moves)
 
         def write(store: Store) -> None:
-            write_apart(store.connection, new)
+            insert(store.connection, "searched_apart", ("key", "move"), new, otherwise="IGNORE")
             store.write_fact(UNSETTLED, "1")
 
         if self.store:

@@ -23,14 +23,13 @@ from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import POSITION_WORDS
 from ..store import entries
 from ..store.block_kernel import BLOCK
-from ..store.entries import depths
+from ..store.entries import PLACE_BYTES, EntryTable, depths
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.index import SIZES
 from ..store.merging import Rules
 from ..store.ordered_work import shared_out, thread_count
 from ..store.record import RecordBatch, newest_in_order
 from ..store.store import Store
-from ..store.transposition import ENTRY_BYTES, EntryTable
 from ..store.transposition_kernel import Words
 from . import copying_kernel
 from .arena import Arena
@@ -117,7 +116,7 @@ class GraphEntries:
         found = entries.load(store)
         self.problems += found.problems
         if len(found.keys):
-            table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
+            table = EntryTable(2 * len(found.keys) * PLACE_BYTES)
             table.enter(found.keys, found.data)
             self.proofs = table
             self._arena.set_entries(table.arrays)

@@ -13,7 +13,7 @@ import chess.polyglot
 from ..base.answer import picked
 from ..position.board import CLOCK_DRAW, KEY, check, fen_of, is_over_by_clock, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
-from ..store.apart import completed_reader
+from ..store.apart import ApartMoves
 from ..store.ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
 from ..store.record import UNPROVEN as UNPROVEN_FLAGS
 from ..store.record import Edge, NodeRecord
@@ -179,7 +179,7 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
         from ..store.store import Store
 
         with Store.open(source, read_only=True) as store:
-            return view(completed_reader(store), board)
+            return view(ApartMoves.of(store).read, board)
     return view(source.read, board)
 
 

@@ -24,7 +24,7 @@ from ..base.errors import InvalidParameterError, check_least
 from ..position.board import board_of, clocks_of, fens, key_texts, unpack
 from ..position.notation import legal_part, sans_of
 from ..position.values import cp_of
-from ..store.apart import completed_in_batches
+from ..store.apart import ApartMoves
 from ..store.provenance import RunInfo
 from ..store.ranking import best_move, has_best_move, node_mean, visits_of
 from ..store.record import TERMINAL_MASK, NodeRecord, RecordBatch, owned, sort_keys, take
@@ -290,7 +290,7 @@ class _Comparison:
 
     def __init__(self, found: Difference, top: int, stores: tuple[Store, Store]) -> None:
         self._found = found
-        self._old, self._new = (completed_in_batches(store) for store in stores)
+        self._old, self._new = (ApartMoves.of(store).completed_in for store in stores)
         self._changes = Most[tuple[RecordBatch, RecordBatch, tuple[str, ...]]](top)
         self._gone, self._come = MostVisited(top), MostVisited(top)
 
@@ -469,7 +469,7 @@ def since(
             done += len(batch)
             if on_progress:
                 on_progress(done, max(done, store.node_count))
-        known = completed_in_batches(store)
+        known = ApartMoves.of(store).completed_in
         found.come, found.proofs = most.found(known), proofs.found(known)
     return found
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InvalidParameterError, check_least
-from ..store.apart import completed_in_batches
+from ..store.apart import ApartMoves
 from ..store.ranking import visits_of
 from ..store.record import RecordBatch, take
 from ..store.segment import Portion
@@ -167,7 +167,7 @@ def find(
     """
     check_least(1, limit=limit)
     with Store.open(path, read_only=True) as store:
-        known, done = completed_in_batches(store), 0
+        known, done = ApartMoves.of(store).completed_in, 0
 
         def counted(stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
             """Yields the hits of a file, and counts the records read with them."""

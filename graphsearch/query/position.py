@@ -189,8 +189,8 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             node, store = found.node, source.store
             run = None if node.run is None else store.run(node.run)
             origin = Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
+        repertoire = chosen_moves(source.store, key_text(board))
         with source.store.reading() as connection:
-            repertoire = chosen_moves(connection, key_text(board))
             note = find_note(connection, key_text(board))
         return Position(
             position=fen_of(board),

@@ -16,7 +16,7 @@ from ..base.deadline import check_time
 from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
 from ..position.board import board_of, check, fen_of, key_text, legal_moves, pack_checked
 from ..position.values import cp_of
-from ..store.apart import ApartMoves, Reader
+from ..store.apart import ApartMoves, Read
 from ..store.ranking import has_best_move, known_edges, proof_at, ranking
 from ..store.record import Edge, NodeRecord
 from ..store.segment import passed_over
@@ -28,7 +28,7 @@ from .steps import keys_after
 class Records:
     """Records for one query, each read once: of a graph in memory, or of a file (`RecordSource`)."""
 
-    def __init__(self, path: Path, stored: Reader) -> None:
+    def __init__(self, path: Path, stored: Read) -> None:
         """Creates a source over the graph of a path; `stored` returns the record of a position, or None."""
         self.path, self._stored = path, stored
         self._known: dict[str, NodeRecord | None] = {}
@@ -72,8 +72,8 @@ class RecordSource(Records):
 
     def __init__(self, store: Store) -> None:
         """Creates a source over an open file."""
-        self._apart = ApartMoves.of(store)
-        super().__init__(store.path, self._apart.reader(self._sound))
+        self._apart = ApartMoves.of(store, self._sound)
+        super().__init__(store.path, self._apart.read)
         self.store = store
 
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
@@ -93,7 +93,7 @@ class RecordSource(Records):
             self._known[key] = None
         for i, place in enumerate(np.flatnonzero(have).tolist()):
             key, board = asked[place]
-            self._known[key] = self._apart.completed(records.record(i), board, self._sound)
+            self._known[key] = self._apart.completed(records.record(i), board)
 
     def _sound(self, board: chess.Board) -> NodeRecord | None:
         try:

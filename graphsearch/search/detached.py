@@ -157,17 +157,13 @@ class DetachedSearches(Searches[Tag]):
     def _begin_run(self, job: SearchJob, store: Store) -> None:
         self._run = store.begin_run(fen_of(job.board), {}, job.params.as_dict())
 
-    def _note_run(self, store: Store) -> None:
+    def _note_run(self, store: Store, *, finished: bool = False) -> None:
         if self._run is not None:
-            store.update_run(self._run, self._visits, self._evaluations)
-
-    def _finish_run(self, store: Store) -> None:
-        if self._run is not None:
-            store.finish_run(self._run, self._visits, self._evaluations)
+            store.update_run(self._run, self._visits, self._evaluations, finished=finished)
 
     def finish(self) -> None:
         """Writes the end of the run of jobs without one."""
-        self._graph.call(self._finish_run)
+        self._graph.call(lambda store: self._note_run(store, finished=True))
 
     def finished(self, seconds: float) -> Iterator[tuple[Tag, SearchResult]]:
         """Yields the searches that end within some seconds, after merging their records into the file.

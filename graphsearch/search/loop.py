@@ -363,8 +363,7 @@ class GraphSearch:
         def note(store: Store) -> None:
             self._insert_run(store)
             assert self._run is not None
-            update = store.finish_run if finished else store.update_run
-            update(self._run, counts.new_visits, counts.evaluations)
+            store.update_run(self._run, counts.new_visits, counts.evaluations, finished=finished)
             if values:
                 history.write(store, self._run, values)
 

@@ -31,13 +31,12 @@ from ..position.board import BLACK, BLACK_TO_MOVE, MAX_MOVES, META, fen_of, key_
 from ..position.values import LEAST_MATE
 from ..query.steps import legal_codes, positions_after
 from ..store import transposition_kernel as fields
-from ..store.entries import load
+from ..store.entries import TYPES, load
 from ..store.store import Store
-from ..store.transposition import TYPES
 
 # ------------------------------------------------------------------------------------ theory
 PV, CUT, ALL = "pv", "cut", "all"
-KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.transposition.TYPES`
+KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.entries.TYPES`
 
 
 PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)

@@ -1,11 +1,11 @@
-"""Fixed-depth searches and mate proofs in the file: their transposition entries, and their runs as rows.
+"""Transposition entries of fixed-depth searches and mate proofs, in memory and in the file, and their runs.
 
 Saves append entries as pieces, which are rewritten when their number has doubled. A piece belongs to one
 evaluation, or contains proofs, which are valid under every evaluation. Of two entries of a position a proof
 counts, else the newest. Values are thousandths of a pawn for the side to move, moves of runs UCI.
 
-Call functions that write inside `Store.transaction`. `schema/entries.md` describes the bytes,
-`schema/store.md` the tables.
+`transposition_kernel.py` has the fields of the data word, `schema/entries.md` the bytes of the file,
+`schema/store.md` the tables. Call functions that write inside `Store.transaction`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
@@ -25,11 +26,126 @@ from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_par
 from ..base.answer import Answer
 from ..base.errors import CorruptRecordError
 from ..base.version import __version__
+from ..jit.types import uint64
+from ..position.board import decode_move, encode_move, key_of, pack
+from ..position.values import LEAST_MATE, MATE
+from . import transposition_kernel as kernel
 from .file import sql_errors
 from .provenance import fact_number, now, set_fact
 from .store import Store
-from .tables.rows import TABLES, fault_of_row, json_object, query, read_rows, rows, update_row, write_row
+from .tables.rows import TABLES, fault_of_row, json_object, read_rows, rows, update_row, write_row
 from .transposition_kernel import DEPTH_AT, DEPTH_MASK, PROOF, Words, bits_at, checks
+
+# ------------------------------------------------------------------ entries in memory
+PLACE_BYTES = 17  # of one entry
+LEAST_PLACES = 1 << 10
+BOUNDS = ("", "upper", "lower", "exact")
+TYPES = ("", "pv", "cut", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The result of a fixed-depth search, or a proof, for one position.
+
+    Attributes:
+      value: thousandths of a pawn for the side to move; MATE - n: it mates in n plies; n - MATE: it is mated.
+      depth: full-width plies searched; PROOF: the entry holds at every depth.
+      bound: `exact`, `lower` (at least the value), `upper` (at most), or empty if only the move is known.
+      move: best move; None if none is known.
+      kind: expected node type: `pv`, `cut`, `all` or empty.
+      cut: number, from 1, of the move in order that caused the cutoff, at most 7; 0: no cutoff.
+    """
+
+    value: int
+    depth: int
+    bound: str
+    move: chess.Move | None
+    kind: str
+    cut: int
+
+    @property
+    def mate_plies(self) -> int | None:
+        """Plies to a proven mate, negative if the side to move is mated; None if the entry proves none."""
+        if self.value >= LEAST_MATE and self.bound in ("exact", "lower"):
+            return MATE - self.value
+        if self.value <= -LEAST_MATE and self.bound in ("exact", "upper"):
+            return -(MATE + self.value)
+        return None
+
+
+def decoded(data: int) -> Entry:
+    """Returns the entry of a data word."""
+    move = data >> kernel.MOVE_AT & kernel.MOVE_MASK
+    return Entry(
+        value=(data & kernel.VALUE_MASK) - kernel.VALUE_BIAS,
+        depth=data >> kernel.DEPTH_AT & kernel.DEPTH_MASK,
+        bound=BOUNDS[data >> kernel.BOUND_AT & kernel.BOUND_MASK],
+        move=decode_move(move) if move else None,
+        kind=TYPES[data >> kernel.TYPE_AT & kernel.TYPE_MASK],
+        cut=data >> kernel.CUT_AT & kernel.CUT_MASK,
+    )
+
+
+def encoded(entry: Entry, board: chess.Board) -> int:
+    """Returns the data word of an entry of a position."""
+    move, bound = encode_move(entry.move) if entry.move else 0, BOUNDS.index(entry.bound)
+    kind, check = TYPES.index(entry.kind), uint64(check_of(board))
+    return int(kernel.packed_entry(entry.value, move, entry.depth, bound, kind, entry.cut, check))
+
+
+def check_of(board: chess.Board) -> int:
+    """Returns the check hash of a position, 32 bits, as the kernels compute it."""
+    return int(kernel.check_of_words(np.array(pack(board), np.uint64)))
+
+
+class EntryTable:
+    """Entries in memory, in a fixed number of places; the least valuable are evicted. One writer."""
+
+    def __init__(self, size: int) -> None:
+        """Creates an empty table of at most `size` bytes (a power of two entries)."""
+        places = LEAST_PLACES
+        while 2 * places * PLACE_BYTES <= size:
+            places *= 2
+        self.arrays = kernel.new_entries(places)
+
+    @property
+    def count(self) -> int:
+        """Entries in the table."""
+        return int(self.arrays.counters[kernel.STORED])
+
+    @property
+    def dirty_count(self) -> int:
+        """Entries that are not in the file."""
+        return int(self.arrays.counters[kernel.DIRTY_ENTRIES])
+
+    def next_search(self) -> None:
+        """Begins a search; entries of earlier searches are evicted first."""
+        counters = self.arrays.counters
+        counters[kernel.GENERATION] = counters[kernel.GENERATION] % kernel.AGE + 1
+
+    def get(self, board: chess.Board) -> Entry | None:
+        """Returns the entry of a position, None if there is none."""
+        data = int(kernel.look_up(self.arrays, uint64(key_of(board)), uint64(check_of(board))))
+        return decoded(data) if data else None
+
+    def put(self, board: chess.Board, entry: Entry) -> None:
+        """Writes an entry and marks it dirty."""
+        kernel.write(self.arrays, uint64(key_of(board)), uint64(encoded(entry, board)))
+
+    def enter(self, keys: Words, data: Words) -> None:
+        """Adds entries read from a file; existing entries that are at least as deep stay."""
+        kernel.enter(self.arrays, keys, data)
+
+    def take_dirty(self) -> tuple[Words, Words]:
+        """Returns (keys, data) of the dirty entries and marks them clean."""
+        keys, data = np.zeros((2, self.dirty_count), np.uint64)
+        kernel.take_dirty(self.arrays, keys, data)
+        return keys, data
+
+    def touch_again(self, keys: Words, data: Words) -> None:
+        """Marks entries from `take_dirty` dirty again after saving failed."""
+        kernel.touch_again(self.arrays, keys, data)
+
 
 # ------------------------------------------------------------------ the bytes of a piece
 MOST_ENTRIES = 1 << 16  # of a piece
@@ -38,22 +154,14 @@ LEVEL = 1  # zstd; only its entropy coding matters here, higher levels are slowe
 
 
 def encode(keys: Words, data: Words) -> bytes:
-    """Returns the bytes of a piece: those of all entries at each place, steps from key to key first.
-
-    Args:
-      keys, data: entries as `distinct` returns them.
-    """
+    """Returns the bytes of a piece of `distinct` entries, place by place, steps from key to key first."""
     words = np.stack([np.diff(keys, prepend=np.uint64(0)), data], 1).astype("<u8")
     planes = words.view(np.uint8).reshape(-1, ENTRY_BYTES).T
     return ZstdCompressor(level=LEVEL).compress(planes.tobytes())
 
 
 def decode(blob: bytes, entries: int) -> tuple[Words, Words]:
-    """Returns the keys and data words of a piece of so many entries, in order.
-
-    Raises:
-      CorruptRecordError: if the bytes are not such a piece.
-    """
+    """Returns the keys and data words of a piece, in order; CorruptRecordError if it has other entries."""
     size = ENTRY_BYTES * entries
     try:
         if get_frame_parameters(blob).content_size != size:
@@ -80,13 +188,8 @@ def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
     return keys[first], data[first]
 
 
-def is_proof(data: Words) -> NDArray[np.bool_]:
-    """Returns which entries are valid at every depth, and therefore under every evaluation."""
-    return np.asarray(depths(data) == PROOF)
-
-
 def depths(data: Words) -> NDArray[np.int64]:
-    """Returns the depth of each entry."""
+    """Returns the depth of each entry; one of depth PROOF is valid under every evaluation."""
     return bits_at(data, DEPTH_AT, DEPTH_MASK)
 
 
@@ -137,8 +240,7 @@ def facts(store: Store) -> EntryFacts:
     """Returns the numbers of entries in a file, without reading the entries."""
     statement = "SELECT evaluation, entries, length(data) FROM entry_piece ORDER BY evaluation"
     columns = ("entry_piece.evaluation", "entry_piece.entries", "entry_piece.id")
-    with store.reading() as connection:
-        pieces = list(query(connection, statement, (), *columns))
+    pieces = store.query(statement, (), *columns)
     found: dict[str, int] = {}
     for evaluation, entries, _ in pieces:
         found[evaluation] = found.get(evaluation, 0) + entries
@@ -147,13 +249,9 @@ def facts(store: Store) -> EntryFacts:
 
 
 def load(store: Store, evaluation: str = PROOFS) -> Loaded:
-    """Returns the entries that are valid under an evaluation; by default only proven mates.
+    """Returns the entries that are valid under an evaluation (a digest), proofs included; default: these.
 
-    Args:
-      evaluation: the digest of the evaluation; the result always includes the proofs.
-
-    Raises:
-      StoreError: if the file cannot be read at all; a damaged piece is left out and reported in `problems`.
+    A damaged piece is left out and named in `problems`.
     """
     with sql_errors(store.path, "read it"), store.snapshot():
         return load_only(store, PROOFS, evaluation)
@@ -191,19 +289,19 @@ def _read(store: Store, number: int, report: Report) -> tuple[Words, Words] | No
     """Returns the entries of a piece, None after a report if it is damaged."""
     columns = ("evaluation", "entries", "checksum", "data")
     try:
-        for evaluation, entries, checksum, blob in rows(
-            store.connection, "entry_piece", columns, "WHERE id = ?", (number,)
-        ):
-            if _checksum(evaluation, blob) != checksum:
-                raise CorruptRecordError("checksum")
-            keys, data = decode(blob, entries)
-            if evaluation == PROOFS and not is_proof(data).all():
-                raise CorruptRecordError("not all of its entries are proofs")
-            return keys, data
-        raise CorruptRecordError("its row is not found by its number")  # a page of the table is damaged
+        row = next(rows(store.connection, "entry_piece", columns, "WHERE id = ?", (number,)), None)
+        if row is None:  # a page of the table is damaged
+            raise CorruptRecordError("its row is not found by its number")
+        evaluation, entries, checksum, blob = row
+        if _checksum(evaluation, blob) != checksum:
+            raise CorruptRecordError("checksum")
+        keys, data = decode(blob, entries)
+        if evaluation == PROOFS and (depths(data) != PROOF).any():
+            raise CorruptRecordError("not all of its entries are proofs")
     except (CorruptRecordError, sqlite3.DatabaseError) as error:
         report(f"{store.path}: piece {number} of the entries is damaged: {error}")
-    return None
+        return None
+    return keys, data
 
 
 def sizes(store: Store, report: Report) -> dict[int, int]:
@@ -218,20 +316,22 @@ def append(store: Store, keys: Words, data: Words, evaluation: str) -> None:
     A rewrite deletes the entries of other evaluations.
 
     Args:
-      keys, data: uint64[K] in any order.
-      evaluation: the digest of the evaluation that computed their values.
+      keys, data: uint64[K] in any order. evaluation: the digest of what computed their values.
     """
-    proofs = is_proof(data)
+    proofs = depths(data) == PROOF
     for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
         insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
-    count = store.connection.execute("SELECT count(*) FROM entry_piece").fetchone()[0]
     held = 0  # after the last rewrite, if its row is not damaged
     with suppress(CorruptRecordError):
         held = fact_number(store.connection, FACT)
-    if count > FEW_PIECES + 2 * held:
+    if _count(store) > FEW_PIECES + 2 * held:
         others = "DELETE FROM entry_piece WHERE evaluation NOT IN (?, ?)"
         store.connection.execute(others, (PROOFS, evaluation))
         rewrite(store)
+
+
+def _count(store: Store) -> int:
+    return int(store.connection.execute("SELECT count(*) FROM entry_piece").fetchone()[0])
 
 
 def insert(connection: sqlite3.Connection, keys: Words, data: Words, evaluation: str) -> None:
@@ -258,18 +358,18 @@ def rewrite(store: Store) -> list[str]:
         problems += found.problems
         store.connection.executemany("DELETE FROM entry_piece WHERE id = ?", [(n,) for n in found.pieces])
         insert(store.connection, found.keys, found.data, evaluation)
-    count = store.connection.execute("SELECT count(*) FROM entry_piece").fetchone()[0]
+    count = _count(store)
     set_fact(store.connection, FACT, str(count) if count else None)
     return list(dict.fromkeys(problems))
 
 
 # ------------------------------------------------------------------ the runs
-ALPHABETA, MATE = "alphabeta", "mate"  # kinds
+ALPHABETA = "alphabeta"  # kind of a run; others are `mate`
 HISTORY = "history"  # limit of a run: number of earlier positions that have occurred twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """The result so far of a run, or of one of its iterations.
 
     Attributes:
@@ -278,7 +378,8 @@ class Outcome:
       value: thousandths of a pawn for the side to move; None if nothing is known.
       bound: `exact`, `lower`, `upper`, or empty.
       best_move, pv: UCI, the line's moves separated by spaces.
-      nodes, hits, stored_hits: as in `solvers.alphabeta.search.Counts`.
+      nodes, hits, stored_hits, cutoffs, first_cutoffs: as in `solvers.alphabeta.search.Counts`; the last two
+        are stored of an iteration only.
       seconds: duration.
     """
 
@@ -293,18 +394,12 @@ class Outcome:
     hits: int = 0
     stored_hits: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome(Outcome):
-    """An `Outcome` with the counts of `solvers.alphabeta.search.Counts` that only an iteration stores."""
-
     cutoffs: int = 0
     first_cutoffs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryRun(Outcome, Answer):
+class EntryRun(RunOutcome, Answer):
     """A row of `entry_run`; `finished` is None while it runs, or if it was killed."""
 
     id: int
@@ -320,15 +415,14 @@ class EntryRun(Outcome, Answer):
     json_keys = " ".join(TABLES["entry_run"].columns)
 
 
-_STEP_COLUMNS = tuple(TABLES["entry_iteration"].columns)[2:]  # without its id and its run
-_RUN_COLUMNS = tuple(field.name for field in fields(Outcome))
+_OUTCOME_COLUMNS = tuple(one.name for one in fields(RunOutcome))
 
 
 def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any], evaluation: str) -> int:
     """Records a new run that starts now; returns its number.
 
     Args:
-      kind: ALPHABETA or MATE. fen, key: the position, its key as `key_text` returns it.
+      fen, key: the position, its key as `key_text` returns it.
       limits: the limits of the run, by name. evaluation: digest of the evaluation.
     """
     row = {
@@ -343,9 +437,10 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
     return write_row(store.connection, "entry_run", row, otherwise="ABORT")
 
 
-def update(store: Store, run: int, outcome: Outcome, *, finished: bool) -> None:
+def update(store: Store, run: int, outcome: RunOutcome, *, finished: bool) -> None:
     """Records the result of a run so far, and its end if `finished`."""
-    row = {name: getattr(outcome, name) for name in _RUN_COLUMNS}
+    columns = TABLES["entry_run"].columns
+    row = {name: value for name, value in asdict(outcome).items() if name in columns}
     update_row(store.connection, "entry_run", run, row | ({"finished": now()} if finished else {}))
 
 
@@ -355,12 +450,7 @@ def add_iteration(store: Store, run: int, outcome: RunOutcome) -> None:
 
 
 def runs(store: Store) -> list[EntryRun]:
-    """Returns all rows of `entry_run` of a file, oldest first.
-
-    Raises:
-      CorruptRecordError: if a row is damaged.
-      StoreError: if the file cannot be read.
-    """
+    """Returns all rows of `entry_run` of a file, oldest first."""
     with store.reading() as connection:
         return read_rows(connection, "entry_run", EntryRun, "ORDER BY id", objects=("limits",))
 
@@ -374,7 +464,7 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
     Args:
       fen, key: the position, its key as `key_text` returns it. evaluation: digest of the evaluation.
     """
-    columns = ", ".join(f"step.{name}" for name in _STEP_COLUMNS)
+    columns = ", ".join(f"step.{name}" for name in _OUTCOME_COLUMNS)
     with store.reading() as connection:
         found = connection.execute(
             f"SELECT entry_run.fen, entry_run.limits, {columns} FROM"  # noqa: S608 (constants)
@@ -384,7 +474,7 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
             (key, evaluation),
         ).fetchall()
     same = [row for its_fen, limits, *row in found if _clock(its_fen) == _clock(fen) and _is_free(limits)]
-    steps = [dict(zip(_STEP_COLUMNS, row, strict=True)) for row in same]
+    steps = [dict(zip(_OUTCOME_COLUMNS, row, strict=True)) for row in same]
     return {step["depth"]: RunOutcome(**step) for step in steps}
 
 

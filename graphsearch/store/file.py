@@ -1,10 +1,9 @@
-"""The SQLite file: its lock, opening it for one writer or for undisturbing readers, its format, its log.
+"""The SQLite file: its lock, its format, its log, and connections for one writer or for readers.
 
 The writer's lock is an advisory lock on `FILE.lock`, which the kernel releases when its holder dies. It is
 not on the graph file itself: closing any second descriptor of that file would drop SQLite's own locks.
 
-Statements are bounded, since a file may come from a stranger. A file that was moved or overwritten is
-noticed, since data written into it is lost.
+Functions that open, read or write a file raise StoreError, with its name, if they cannot.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ from .tables.studies import recorded
 
 # ------------------------------------------------------------------ the writer's lock
 def lock_of(path: Path) -> int | None:
-    """Returns the descriptor of a locked file, created if it is missing; None if another process holds it.
+    """Returns the descriptor of a file that is locked from now on, None if another process holds the lock.
 
     Raises:
-      OSError: if the file cannot be opened.
+      OSError: if the file cannot be opened or created.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
     if try_lock(descriptor):
@@ -52,15 +51,15 @@ def lock_of(path: Path) -> int | None:
 
 
 def release(lock: int) -> None:
-    """Releases a lock of `lock_of`."""
-    unlock(lock)  # explicit, because a forked child may share the descriptor
+    """Releases a lock of `lock_of`, also where a forked child shares the descriptor."""
+    unlock(lock)
     os.close(lock)
 
 
 def is_held(path: Path) -> bool:
     """Returns whether a process is writing a graph file."""
     try:
-        descriptor = os.open(_sidecar(path), os.O_RDONLY)
+        descriptor = os.open(_beside(path, ".lock"), os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -82,7 +81,7 @@ def holder(path: Path) -> Holder | None:
     if not is_held(path):
         return None
     note: dict[str, Any] = {}
-    with suppress(OSError), _sidecar(path).open("rb", buffering=0) as file:
+    with suppress(OSError), _beside(path, ".lock").open("rb", buffering=0) as file:
         file.seek(1)  # Windows lets nobody read the locked byte
         note = json_object(file.read(MOST_NOTE).decode("utf-8", "replace")) or {}
     match note:
@@ -91,8 +90,8 @@ def holder(path: Path) -> Holder | None:
     return Holder(None, None)
 
 
-def _sidecar(path: Path) -> Path:
-    return path.with_name(path.name + ".lock")
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
 
 
 class WriteLock:
@@ -103,7 +102,7 @@ class WriteLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._sidecar, self._owner = _sidecar(path), os.getpid()
+        self._sidecar, self._owner = _beside(path, ".lock"), os.getpid()
         while True:
             try:
                 descriptor = lock_of(self._sidecar)
@@ -238,7 +237,7 @@ def check_is_file(path: Path, *, create: bool) -> None:
 
 def log_of(path: Path) -> Path:
     """Returns the path of the write-ahead log of a graph file."""
-    return path.with_name(path.name + "-wal")
+    return _beside(path, "-wal")
 
 
 def file_bytes(path: Path) -> int:
@@ -257,12 +256,15 @@ def log_bytes(path: Path) -> int:
 def remove_side_files(path: Path, *, lock: bool = False) -> None:
     """Removes the files that SQLite has left beside a graph file, and the lock file if asked."""
     for end in (*_SQLITE, ".lock") if lock else _SQLITE:
-        path.with_name(path.name + end).unlink(missing_ok=True)
+        _beside(path, end).unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------ connections
 class BoundedConnection(sqlite3.Connection):
-    """A connection that interrupts a statement after more steps than the size of its file explains."""
+    """A connection that interrupts a statement after more steps than the size of its file explains.
+
+    The rows of `executemany` count with the statement before it.
+    """
 
     pulses: int | None = None  # that a statement may take; None: any number
 
@@ -275,49 +277,26 @@ class BoundedConnection(sqlite3.Connection):
         self.pulses = None
         self.set_progress_handler(None, 0)
 
-    def execute(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._restart_count()
-        return super().execute(*args)
-
-    def executemany(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._restart_count()
-        return super().executemany(*args)
-
-    def executescript(self, *args: Any) -> sqlite3.Cursor:  # noqa: D102
-        self._restart_count()
-        return super().executescript(*args)
-
-    def _restart_count(self) -> None:
-        """Restarts the count of steps.
-
-        The counter is not a Python function: a signal that arrived inside one would be lost.
-        """
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        """Restarts the count of steps, and executes a statement."""
         if self.pulses is not None:
+            # not a Python function: a signal that arrived inside one would be lost
             self.set_progress_handler(chain(repeat(0, self.pulses), repeat(1)).__next__, PULSE)
-
-
-def uri_of(path: Path, query: str) -> str:
-    """Returns an absolute path and a query as SQLite's URI, also a long path of Windows.
-
-    >>> uri_of(Path("/games/my file.graph"), "mode=ro").endswith("my%20file.graph?mode=ro")
-    True
-    """
-    return f"file:{quote(os.fsencode(path))}?{query}"
+        return super().execute(*args)
 
 
 def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:
     """Returns a connection to a database from an untrusted source.
 
     The schema cannot call a harmful function or virtual table, and SQLite checks the cells of each page that
-    it reads. A statement takes no more steps than the size of the file explains. From Python 3.12 on, which
-    offers that mode, SQL cannot write the schema or shadow tables; before, this program's own statements do
-    not, and `query.sql` passes no others.
+    it reads. From Python 3.12 on, SQL cannot write the schema or shadow tables; before, this program's own
+    statements do not, and `query.sql` passes no others.
 
     Args:
       path: the file. query: how SQLite opens it, as in a URI.
     """
     connection = sqlite3.connect(
-        uri_of(path, query),
+        f"file:{quote(os.fsencode(path))}?{query}",  # also a long path of Windows
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,
@@ -598,11 +577,9 @@ class Place:
         """Notes the first run, before a commit."""
         self._runs.add(_first_run(self._connection))
 
-    def note_written(self) -> None:
-        """Notes the state of the file, after this process has written into it."""
-        self._note(os.fstat(self._file.fileno()))
-
-    def _note(self, found: os.stat_result) -> None:
+    def note_written(self, found: os.stat_result | None = None) -> None:
+        """Notes the state of the file, after a checkpoint has written into it."""
+        found = found or os.fstat(self._file.fileno())
         self._left = found.st_size, found.st_mtime_ns
         self._changes = max(self._changes, self._counter() or 0)
 
@@ -642,7 +619,7 @@ class Place:
         if self.overwritten:
             raise StoreMovedError(f"{self._path} was overwritten with another file while it was open")
         self._holds_run = self._holds_run or run != ()
-        self._note(found)
+        self.note_written(found)
 
     def leave(self) -> None:
         """Closes the connection; the log reaches the file only if it is the same one, wherever it is now.
@@ -667,9 +644,6 @@ def copy_elsewhere(path: Path, write: Callable[[Path], None]) -> Path:
 
     Args:
       path: the lost file. write: writes the copy; called with other paths until one succeeds.
-
-    Raises:
-      StoreError: if the copy cannot be written anywhere.
     """
     failure = StoreError(f"{path}: it cannot be copied")
     for folder in filter(Path.is_dir, (path.parent, Path.cwd(), Path(tempfile.gettempdir()))):
@@ -685,11 +659,7 @@ def copy_elsewhere(path: Path, write: Callable[[Path], None]) -> Path:
 
 
 def copy_database(connection: sqlite3.Connection, copy: Path) -> None:
-    """Copies the database of a connection, which may have lost its file, to a new file.
-
-    Raises:
-      StoreError: if the copy cannot be written.
-    """
+    """Copies the database of a connection, which may have lost its file, to a new file."""
     with sql_errors(copy, "write to it"), closing(connect(copy)) as target:
         connection.backup(target)
 
@@ -702,11 +672,7 @@ WAIT_SECONDS = 60.0  # for a transaction of another process
 
 @contextmanager
 def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """Yields a connection to a graph file, and its path without links.
-
-    Raises:
-      StoreError: if the file cannot be written.
-    """
+    """Yields a connection to a graph file that may be written, and its path without links."""
     real = real_path(path)
     check_is_file(real, create=False)
     if not os.access(real, os.W_OK):
@@ -722,11 +688,7 @@ def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Con
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Runs the body as one transaction; rolls it back if the body raises.
-
-    Raises:
-      StoreError: if the file cannot be written; the file is unchanged.
-    """
+    """Runs the body as one transaction; rolls it back if the body raises, or the file cannot be written."""
     try:
         with sql_errors(path, "write to it"):
             connection.execute("BEGIN IMMEDIATE")
@@ -754,11 +716,7 @@ def editing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def opened_to_read(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """Yields a connection in one read transaction on the plain tables of a graph.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
+    """Yields a connection in one read transaction on the plain tables of a graph."""
     real = real_path(path)
     check_is_file(real, create=False)
     with closing(open_reader(real)) as connection, sql_errors(real, "read it"):

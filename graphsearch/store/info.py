@@ -21,15 +21,12 @@ class StoreInfo:
     """The facts of a graph file.
 
     Attributes:
-      nodes: distinct records.
-      file_bytes: size on disk, write-ahead log included.
+      nodes: distinct records. file_bytes: size on disk, write-ahead log included.
       evaluator: the evaluator of the file; `provenance.UNBOUND` if it is bound to none yet.
-      roots: positions searched as roots, the last searched first.
-      runs: all runs, oldest first.
+      roots: positions searched as roots, the last searched first. runs: all runs, oldest first.
       evaluators: all evaluators that the data in the file comes from, by number.
       imported: counts of imported games, books and positions.
-      entries: transposition entries of fixed-depth searches and mate proofs.
-      entry_runs: these searches and proofs, oldest first.
+      entries: counts of transposition entries. entry_runs: the searches that wrote them, oldest first.
     """
 
     path: str
@@ -61,11 +58,7 @@ class StoreInfo:
 
 
 def info(path: str | os.PathLike[str]) -> StoreInfo:
-    """Returns the facts of a graph file.
-
-    Raises:
-      StoreError: as `Store.open` for reading.
-    """
+    """Returns the facts of a graph file; raises as `Store.open` for reading."""
     with Store.open(path, read_only=True) as store:
         return StoreInfo(
             str(store.path),
@@ -83,10 +76,6 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
 
 
 def unfinished_state(path: str | os.PathLike[str]) -> str:
-    """Returns the progress of a file's unfinished change of evaluator and how to resume it; empty if none.
-
-    Raises:
-      StoreError: as `Store.open` for reading.
-    """
+    """Returns the progress of a file's unfinished change of evaluator and how to resume it; empty if none."""
     with Store.open(path, read_only=True) as store:
         return provenance.unfinished_state(store.connection, store.path, store.identity)

@@ -1,7 +1,7 @@
 """Sources of values: the evaluator that made them, the search, and their tables (`schema/store.md`).
 
-The functions take a connection, and so also work on a file that is being opened, or is damaged. Until a
-change of evaluator ends, a mark says that the file has mixed values.
+The functions take a connection, and so also work on a file that is being opened, or is damaged. They raise
+CorruptRecordError if a stored value is not what it should be.
 """
 
 from __future__ import annotations
@@ -60,10 +60,7 @@ def _flat(options: Mapping[str, object], above: str = "") -> dict[str, object]:
     """Returns options by name, nested ones as "outer.inner"."""
     flat: dict[str, object] = {}
     for name, value in sorted(options.items()):
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{above}{name}.")
-        else:
-            flat[above + name] = value
+        flat |= _flat(value, f"{above}{name}.") if isinstance(value, Mapping) else {above + name: value}
     return flat
 
 
@@ -80,11 +77,10 @@ def differences(there: EvaluatorIdentity, here: EvaluatorIdentity) -> str:
     ]
     found = []
     for name in dict.fromkeys(chain(*both)):
-        one, other = (json.dumps(fields[name]) if name in fields else "not set" for fields in both)
-        brief, other_brief = (_brief(name, fields) for fields in both)
-        if one != other:
-            shown = (brief, other_brief) if brief != other_brief else (one, other)
-            found.append(f"{name} {shown[0]} there, {shown[1]} here")
+        whole = [json.dumps(fields[name]) if name in fields else "not set" for fields in both]
+        brief = [_brief(name, fields) for fields in both]
+        if whole[0] != whole[1]:
+            found.append("{} {} there, {} here".format(name, *(whole if brief[0] == brief[1] else brief)))
     return "; ".join(found)
 
 
@@ -102,10 +98,10 @@ def _brief(name: str, fields: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One search, as listed by `store info`. Times are ISO 8601 in UTC; counts are of its own additions.
+    """A row of `run`. Times are ISO 8601 in UTC; counts are of its own additions.
 
-    `kind` is `search`, or another reason to ask an evaluator, such as `reevaluate`; `evaluator` is its number
-    in the table `evaluator`; `program` is the version that ran, None if unknown.
+    `kind` is `search`, or another reason to ask an evaluator, such as `reevaluate`; `program` is the version
+    that ran, None if unknown.
     """
 
     id: int
@@ -123,7 +119,7 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class RootInfo:
-    """A position that was searched as a root: its key (`key_text`), FEN and last known root N."""
+    """A row of `root`, a position that was searched as one: its key (`key_text`), FEN and last known N."""
 
     key: str
     position: str
@@ -150,11 +146,7 @@ def fact(connection: sqlite3.Connection, name: str) -> str | None:
 def fact_number(
     connection: sqlite3.Connection, name: str, default: int = 0, among: range = range(MOST_COUNT)
 ) -> int:
-    """Returns the number in a row of `store_info`, `default` if there is no row.
-
-    Raises:
-      CorruptRecordError: if the value is not one of the numbers `among`.
-    """
+    """Returns the number in a row of `store_info`, one of `among`; `default` if there is no row."""
     text = fact(connection, name)
     if text is None:
         return default
@@ -188,31 +180,19 @@ def write_evaluator(connection: sqlite3.Connection, number: int, identity: Evalu
 
 
 def evaluator_number(connection: sqlite3.Connection) -> int:
-    """Returns the id of the evaluator that the file is bound to.
-
-    Raises:
-      CorruptRecordError: if the stored value is not a number.
-    """
+    """Returns the id of the evaluator that the file is bound to."""
     return fact_number(connection, "evaluator", FIRST_EVALUATOR, range(1, MAX_EVALUATOR + 1))
 
 
 def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
-    """Returns the evaluator that the file is bound to; None if it is unbound, or its creation was cut short.
-
-    Raises:
-      CorruptRecordError: if the stored value is not an identity.
-    """
+    """Returns the evaluator of the file; None if it is unbound, or its creation was cut short."""
     number = evaluator_number(connection)
     found = next(rows(connection, "evaluator", ("identity",), "WHERE id = ?", (number,)), None)
     return identity_of(found[0]) if found else None
 
 
 def identity_of(text: object) -> EvaluatorIdentity:
-    """Returns the identity of a text of `EvaluatorIdentity.as_json`, as a row of `evaluator` has it.
-
-    Raises:
-      CorruptRecordError: if it is not an identity.
-    """
+    """Returns the identity of a text of `EvaluatorIdentity.as_json`, as a row of `evaluator` has it."""
     found = json_object(text) or {}
     kinds = {"kind": str, "digest": str, "mapping": str, "options": dict}
     if found.keys() != kinds.keys() or not all(isinstance(found[name], kinds[name]) for name in kinds):
@@ -229,9 +209,7 @@ def bind(
     unbound: bool,
     write: bool,
 ) -> EvaluatorIdentity:
-    """Returns the evaluator identity of the file; binds an unbound file to the given one.
-
-    Without `identity`, a file without evaluator data stays UNBOUND.
+    """Returns the evaluator of the file; binds an unbound file to the given one, else it stays UNBOUND.
 
     Args:
       create, unbound: as in `Store.open`. write: whether the file may be written.
@@ -276,20 +254,14 @@ def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> E
 
 
 def node_count(connection: sqlite3.Connection) -> int:
-    """Returns the number of distinct records, as counted by the writers.
-
-    Raises:
-      CorruptRecordError: if the stored value is not a number.
-    """
+    """Returns the number of distinct records, as counted by the writers."""
     return fact_number(connection, "nodes")
 
 
 def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:
     """Adds to the number of distinct records."""
-    connection.execute(
-        "UPDATE store_info SET value = CAST(CAST(value AS INTEGER) + ? AS TEXT) WHERE name = 'nodes'",
-        (fresh,),
-    )
+    total = "CAST(CAST(value AS INTEGER) + ? AS TEXT)"
+    connection.execute(f"UPDATE store_info SET value = {total} WHERE name = 'nodes'", (fresh,))  # noqa: S608
 
 
 # ------------------------------------------------------------------ unfinished changes of evaluator
@@ -299,7 +271,7 @@ UNSETTLED = "unsettled"  # row of store_info: a merge or a search of some moves 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The progress of a reevaluation of the whole file.
+    """The progress of a reevaluation of the whole file; until its end the file has mixed values.
 
     Attributes:
       evaluator: number of the new evaluator, which the file is bound to already.
@@ -322,11 +294,7 @@ class Unfinished:
 
 
 def read_unfinished(connection: sqlite3.Connection) -> Unfinished | None:
-    """Returns the mark of the file, None if it has none.
-
-    Raises:
-      CorruptRecordError: if the stored value is not a mark.
-    """
+    """Returns the mark of the file, None if it has none."""
     text = fact(connection, MARK)
     if text is None:
         return None
@@ -340,13 +308,9 @@ def read_unfinished(connection: sqlite3.Connection) -> Unfinished | None:
 
 
 def unfinished_state(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity) -> str:
-    """Returns the progress of a marked file and how to resume; empty if it is not marked.
-
-    Args:
-      identity: of the evaluator that the file is bound to.
-    """
+    """Returns the progress of a marked file with this evaluator and how to resume; empty without a mark."""
     mark = read_unfinished(connection)
     if mark is None:
         return ""
-    how = f"`{mark.command}`" if mark.command else "`graphsearch reevaluate`"
-    return f"{path} {mark.describe(identity)}, and its values are mixed; continue with {how}"
+    how = mark.command or "graphsearch reevaluate"
+    return f"{path} {mark.describe(identity)}, and its values are mixed; continue with `{how}`"

@@ -1,8 +1,8 @@
 """Reading records by position: of one state of the file, in batches, inside kernels, beside a writer.
 
-A reader has its own connection. It reads a batch in one read transaction, so that a merge cannot delete a
-block that it needs, and ends the transaction after the batch, so that checkpoints of the write-ahead log are
-not held back. Its index of segments and chunks belongs to the same state of the file.
+A reader reads a batch in one read transaction, so that a merge cannot delete a block that it needs, and ends
+it after the batch, so that checkpoints of the write-ahead log are not held back. Its index of segments and
+chunks belongs to the same state of the file.
 """
 
 from __future__ import annotations
@@ -59,12 +59,9 @@ class Found(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """The result of searching some blocks.
+    """The result of searching some blocks: the records found, their positions, and as in `Found` the damage.
 
-    Attributes:
-      records: the records found. hits: their positions.
-      misses: positions that a damaged block may hold, or that have an unsound record.
-      damage: the error of each damaged block and of each unsound record.
+    `misses` are positions that a damaged block may hold, or that have an unsound record.
     """
 
     records: RecordBatch
@@ -79,8 +76,7 @@ def find(
     """Returns the newest records of some positions; compares whole positions, not only keys.
 
     Args:
-      connection: in the state of the file that the index belongs to.
-      words: `[K, 10]` packed positions.
+      connection: in the state of the file that the index belongs to. words: `[K, 10]` packed positions.
       most: blocks that are fetched at once. threads: most threads that search blocks.
     """
     flat = owned(words, np.uint64).reshape(-1)
@@ -120,7 +116,7 @@ def _candidates(
 def _fetched(
     connection: sqlite3.Connection, index: Index, asked: Places, blocks: Places, most: int
 ) -> Iterator[tuple[Places, Places, Places, NDArray[np.uint8], Places]]:
-    """Yields pieces in the order of blocks, each of few blocks and chunks: the arguments of `_searched`."""
+    """Yields the arguments of `_searched` in the order of blocks, each for few blocks and chunks."""
     order = np.argsort(blocks, kind="stable")
     asked, blocks = asked[order], blocks[order]
     chunks = np.cumsum(np.diff(index.owners(blocks), prepend=-1) != 0)
@@ -147,7 +143,7 @@ def _searched(
     Args:
       words: of all positions, flat.
       asked: `[n]` positions, block by block. firsts: `[blocks + 1]` where those of each block begin.
-      blocks: their indices in the index. data, ends: their bytes, as `fetch` returns them.
+      blocks: their indices in the index. data, ends: as `fetch` returns them.
     """
     owners, which = np.unique(index.owners(blocks), return_inverse=True)
     dictionaries = [index.dictionaries[owner] for owner in owners.tolist()]
@@ -209,20 +205,12 @@ class Reader:
         return sum(int(one.nbytes) for one in [*arrays.arrays(), arrays.keys]) + int(arrays.sizes.sum())
 
     def filter(self) -> FilterArrays:
-        """Returns the filter of the last committed state, for `index_kernel.may_be_stored`.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
+        """Returns the filter of the last committed state, for `index_kernel.may_be_stored`; as `find`."""
         return self.present_index().filter
 
     @contextmanager
     def file_arrays(self) -> Iterator[FileArrays | None]:
-        """Holds one state of the file and yields its arrays for kernels, None if kernels cannot read it.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
+        """Holds one state of the file and yields its arrays for kernels, None if kernels cannot read it."""
         reader = self._kernel_reader
         if reader is None or self.closed or self._owner != os.getpid():
             yield None
@@ -246,13 +234,11 @@ class Reader:
         """Returns which packed positions have a record, `[K]`, and the newest records of these, in order.
 
         An unsound record, or one in a damaged block, counts as not found. So does a record in a chunk with a
-        damaged index, unless an older segment has an earlier version. `problems` lists the damage.
+        damaged index, unless an older segment has an earlier version. `problems` lists the damage; StoreError
+        if the file cannot be read at all.
 
         Args:
           words: `[K, 10]`, at most 100,000 positions.
-
-        Raises:
-          StoreError: if the file cannot be read at all.
         """
         if len(words) > MAX_ASKED:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
@@ -292,18 +278,17 @@ class Reader:
 class KernelReader:
     """The connection and arrays with which kernels read a file, for one thread.
 
+    Another connection of this process must have opened and checked the file.
+
     Attributes:
       version: data version of the file's state in `arrays` and `filter`, None if there is none.
-      arrays: the argument of the kernels.
-      filter: the filter of the same state.
+      arrays: the argument of the kernels. filter: of the same state.
+
+    Raises:
+      sqlite3.OperationalError: if it cannot be opened.
     """
 
     def __init__(self, library: Libsqlite, path: Path) -> None:
-        """Opens the file; another connection of this process must have opened and checked it.
-
-        Raises:
-          sqlite3.OperationalError: if it cannot be opened.
-        """
         self._connection = ReadConnection(library, f"{path.as_uri()}?mode=ro")
         prepare = self._connection.prepare
         self._connection.run(prepare("PRAGMA cell_size_check = ON"))
@@ -314,20 +299,14 @@ class KernelReader:
         self._unpacker = Unpacker()
         self._dictionaries: tuple[bytes, ...] = ()
         self.filter = no_filter()
-        functions = np.zeros(FUNCTIONS, np.int64)
-        functions[:] = (
-            library.bind,
-            library.step,
-            library.blob,
-            library.size,
-            library.reset,
-            prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}"),
-        )
+        block = prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}")
+        functions = [library.bind, library.step, library.blob, library.size, library.reset, block]
+        assert len(functions) == FUNCTIONS
         states = np.zeros(STATES, np.int64)
         states[UNKNOWN] = NO_CHUNK
         self.arrays = ReaderArrays(
             slots=np.zeros(0, np.int64),
-            functions=functions,
+            functions=np.array(functions, np.int64),
             states=states,
             data=np.zeros(MAX_BLOCK_BYTES + PADDING, np.uint8),
             moves=np.zeros(ROOM, np.uint16),
@@ -338,8 +317,7 @@ class KernelReader:
     def hold(self, reader: Reader) -> bool:
         """Holds the present state of the file until `end`; returns whether `arrays` belong to this state.
 
-        Args:
-          reader: reads the index through another connection.
+        `reader` reads the index through another connection.
         """
         self._load_unknown()
         for _ in range(INDEX_ATTEMPTS):
@@ -348,7 +326,9 @@ class KernelReader:
             if version is None or version == self.version:
                 self.version = version
                 return version is not None
-            self._set_index(reader.present_index())  # of `version` if the next attempt begins the same one
+            index = reader.present_index()  # of `version` if the next attempt begins the same one
+            self.filter, self._dictionaries = index.filter, index.dictionaries
+            self.arrays = self.arrays._replace(slots=self._unpacker.known_slots(self._dictionaries))
             self.version = version
             self.end()
         return False
@@ -360,11 +340,6 @@ class KernelReader:
     def close(self) -> None:
         """Closes the connection."""
         self._connection.close()
-
-    def _set_index(self, index: Index) -> None:
-        """Replaces the arrays and the filter by those of another state's index."""
-        self.filter, self._dictionaries = index.filter, index.dictionaries
-        self.arrays = self.arrays._replace(slots=self._unpacker.known_slots(self._dictionaries))
 
     def _load_unknown(self) -> None:
         """Loads the dictionaries that a kernel has missed; they evict the least recently used ones."""

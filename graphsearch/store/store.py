@@ -22,17 +22,6 @@ from ..base.version import __version__
 from ..position.board import fen_of, key_text_of_words, pack, unpack
 from . import file, merging, provenance
 from .block import unfit
-from .file import (
-    Place,
-    WriteLock,
-    check_is_file,
-    data_version,
-    log_bytes,
-    open_reader,
-    open_writer,
-    real_path,
-    sql_errors,
-)
 from .index import KEPT, KEPT_WRITING, SIZES, Catalog, OnCorrupt, Sizes
 from .index_kernel import find_stored
 from .ordered_work import in_order, thread_count
@@ -57,6 +46,9 @@ def _last_run(connection: sqlite3.Connection) -> int:
 class Store:
     """A graph file. Use it from one thread at a time, and close it.
 
+    Methods raise StoreError if the file cannot be read or written, CorruptRecordError if a block or row that
+    they need is damaged, UnsoundRecordError if a record is.
+
     Attributes:
       catalog: the index of its segments, with the sizes of the portions that are written, merged and read.
       evaluator_number: the evaluator that the file is bound to, which new records carry.
@@ -67,13 +59,13 @@ class Store:
         self,
         path: Path,
         connection: sqlite3.Connection,
-        lock: WriteLock | None,
+        lock: file.WriteLock | None,
         identity: EvaluatorIdentity,
         sizes: Sizes,
     ) -> None:
         self.path, self.identity = path, identity
         self.connection, self._lock = connection, lock
-        self.place = Place(path, connection) if lock else None
+        self.place = file.Place(path, connection) if lock else None
         self.begun: dict[int, dict[str, Any]] = {}
         self._last_run = self._node_count = 0  # the highest number of a run in the file or reserved
         self._numbering = Lock()  # of `_last_run`
@@ -84,7 +76,7 @@ class Store:
         self._lost: dict[str, str] = {}
         self._top = TopTables(connection)
         with self._one_state():
-            self._data_version = data_version(connection)
+            self._data_version = file.data_version(connection)
             self._last_run = _last_run(connection) if lock else 0
             self.catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
             self._load()
@@ -101,16 +93,14 @@ class Store:
         resume: bool = False,
         sizes: Sizes = SIZES,
     ) -> Store:
-        """Returns the store of a file.
+        """Returns the store of a file; links are followed.
 
         Args:
-          path: the graph file; links are followed.
           identity: the evaluator; an unbound file is bound to it. None accepts the file's own, or none.
           create: create the file if it is missing; this needs an identity, unless `unbound` is given.
           unbound: bind a new file to no evaluator; it accepts no records until it is bound.
           read_only: never write, lock or create anything; works while a search writes.
-          resume: open a file with an unfinished change of evaluator for writing, to continue the change.
-          sizes: the sizes of the portions that are written, merged and read.
+          resume: accept a file with an unfinished change of evaluator, to continue the change.
 
         Raises:
           UnfinishedError: if the file has an unfinished change of evaluator, without `resume` or `read_only`.
@@ -119,15 +109,15 @@ class Store:
           StoreLockedError: if another process is writing it.
           StoreError: if it cannot be opened, or is no graph file.
         """
-        real = real_path(path)
-        check_is_file(real, create=create and not read_only)
+        real = file.real_path(path)
+        file.check_is_file(real, create=create and not read_only)
         with ExitStack() as stack:
-            lock = None if read_only else WriteLock(real)
+            lock = None if read_only else file.WriteLock(real)
             if lock:
                 stack.callback(lock.release)
-            connection = open_reader(real) if read_only else open_writer(real, create=create)
+            connection = file.open_reader(real) if read_only else file.open_writer(real, create=create)
             stack.callback(connection.close)
-            with sql_errors(real, "read it"):
+            with file.sql_errors(real, "read it"):
                 if not read_only and not resume:
                     its = provenance.read_identity(connection)
                     if its and (state := provenance.unfinished_state(connection, real, its)):
@@ -193,7 +183,7 @@ class Store:
         if self.connection.in_transaction:
             raise StoreError(f"{self.path}: a transaction is already open; end it first")
         try:
-            with sql_errors(self.path, "write to it"):
+            with file.sql_errors(self.path, "write to it"):
                 self.connection.execute("BEGIN IMMEDIATE")
                 if self.place:
                     self.place.check()
@@ -207,7 +197,7 @@ class Store:
                 self.connection.execute("ROLLBACK")
             self._top.forget()
             try:
-                with sql_errors(self.path, "read it"):
+                with file.sql_errors(self.path, "read it"):
                     self._load(forget=True)
             finally:
                 if self.place:
@@ -218,7 +208,7 @@ class Store:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Yields the connection; SQLite errors in the body become a StoreError that names the file."""
         self._check_open()
-        with sql_errors(self.path, "read it"):
+        with file.sql_errors(self.path, "read it"):
             yield self.connection
 
     @contextmanager
@@ -226,7 +216,7 @@ class Store:
         """Joins the open transaction, or makes a new one."""
         self.check_writable()
         if self.connection.in_transaction:
-            with sql_errors(self.path, "write to it"):
+            with file.sql_errors(self.path, "write to it"):
                 yield self.connection
         else:
             with self.transaction():
@@ -244,7 +234,7 @@ class Store:
 
         Raises:
           CapacityError: if a batch has too many records.
-          StoreError: if the file is bound to no evaluator, or cannot be written.
+          StoreError: if the file is bound to no evaluator.
         """
         if not (most := max(map(len, batches), default=0)):
             return
@@ -295,23 +285,13 @@ class Store:
         )
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None.
-
-        Raises:
-          CorruptRecordError: if a block that may hold it is damaged.
-          UnsoundRecordError: if its record is unsound.
-        """
+        """Returns the record of a position, or None."""
         check_time()
         _, found = self.find(pack(board).reshape(1, -1))
         return found.record(0) if len(found) else None
 
     def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which packed positions, `[K, 10]`, have a record, and the newest ones of these, in order.
-
-        Raises:
-          CorruptRecordError: if a block that may hold one is damaged.
-          UnsoundRecordError: if a record is unsound.
-        """
+        """Returns which packed positions, `[K, 10]`, have a record, and the newest ones, in order."""
         with self.reading() as connection, self.snapshot():
             index = self.catalog.around(sort_keys(words))
             found = find(connection, index, words, self.catalog.sizes.piece_blocks)
@@ -334,18 +314,13 @@ class Store:
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
         """Yields the newest version of every record, in batches of some 16,000, in segment order.
 
-        An unsound record is left out and reported.
-
         Args:
-          on_corrupt: called for each damaged block, which is then left out; without it the scan raises.
-
-        Raises:
-          CorruptRecordError: naming file, segment and block.
+          on_corrupt: called for each damaged block and unsound record, which is then left out; without it the
+            scan raises.
         """
-        said: set[str] = set()
+        said: set[str] = set()  # the portions on both sides of a block read it
 
         def note(error: CorruptRecordError) -> None:
-            """Reports a block once, although the portions on both its sides read it."""
             if on_corrupt is None:
                 raise error
             if str(error) not in said:
@@ -363,9 +338,7 @@ class Store:
         """Returns some 16,000 records from a sort key on, still encoded, so that any thread can decode them.
 
         Begin with 0 and continue with the portion's `following` until it is None: this scan lets the file be
-        written between two portions. It may or may not return records that are added or deleted meanwhile. It
-        reads only the chunks around the portion, so that all portions of a file together cost as much as a
-        scan.
+        written between two portions. It may or may not return records that are added or deleted meanwhile.
         """
         with self.reading() as connection, self.snapshot():
             catalog = self.catalog
@@ -379,15 +352,11 @@ class Store:
     ) -> Iterator[_Result]:
         """Yields `solve(portion)` for every portion of the file, in order.
 
-        The caller's thread reads the file, some portions ahead; other threads decode and solve. Other
-        connections may write between two portions.
+        The caller's thread reads the file, some portions ahead. Other connections may write between two
+        portions.
 
         Args:
-          solve: called on any thread, several at once.
-          threads: how many; default: one for each core, at most 8.
-
-        Raises:
-          CorruptRecordError: naming file, segment and block.
+          solve: called on any thread, several at once. threads: how many; default: `thread_count`.
         """
         return in_order(self._fetched_portions(), solve, threads or thread_count())
 
@@ -403,10 +372,7 @@ class Store:
             start = portion.following
 
     def reader(self) -> Reader:
-        """Returns a reader of batches with its own connection, for another thread than the writer's.
-
-        It sees committed data only. Closing the store closes it, too.
-        """
+        """Returns a reader of committed data with its own connection; closing the store closes it, too."""
         self._check_open()
         reader = Reader(self.path, sizes=self.catalog.sizes)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
@@ -429,21 +395,13 @@ class Store:
             provenance.set_fact(connection, name, value)
 
     def evaluators(self) -> dict[int, EvaluatorIdentity]:
-        """Returns the evaluators that a file lists, by number.
-
-        Raises:
-          CorruptRecordError: if a row has no identity.
-        """
+        """Returns the evaluators that a file lists, by number."""
         with self.reading() as connection:
             found = rows(connection, "evaluator", ("id", "identity"), "ORDER BY id")
             return {number: provenance.identity_of(text) for number, text in found}
 
     def add_evaluator(self, identity: EvaluatorIdentity) -> int:
-        """Returns the number of an evaluator in a file; adds it if it is missing.
-
-        Raises:
-          StoreError: if the file lists 15 others already.
-        """
+        """Returns the number of an evaluator; adds it if it is missing; at most 15 fit."""
         with self.writing() as connection:
             known = self.evaluators()
             for number, other in known.items():
@@ -451,40 +409,27 @@ class Store:
                     return number
             number = max(known, default=0) + 1
             if number > MAX_EVALUATOR:
-                raise StoreError(
-                    f"{self.path}: the file has {MAX_EVALUATOR} evaluators already, the most that fit;"
-                    f" use another file for {identity.describe()}"
-                )
+                full = f"the file has {MAX_EVALUATOR} evaluators already, the most that fit"
+                raise StoreError(f"{self.path}: {full}; use another file for {identity.describe()}")
             provenance.write_evaluator(connection, number, identity)
             return number
 
     def bind_evaluator(self, number: int) -> None:
-        """Binds a file to one of its listed evaluators; from then on no other may be used with it.
-
-        Raises:
-          StoreError: if it lists no evaluator of this number.
-        """
+        """Binds a file to one of its listed evaluators; from then on no other may be used with it."""
         with self.writing() as connection:
             identity = self.evaluators().get(number)
             if identity is None:
-                raise StoreError(
-                    f"{self.path}: the file has no evaluator {number}; add it before binding the file to it"
-                )
+                problem = f"the file has no evaluator {number}; add it before binding the file to it"
+                raise StoreError(f"{self.path}: {problem}")
             provenance.set_fact(connection, "evaluator", str(number))
             self.identity, self.evaluator_number = identity, number
 
     def reserve_run(self) -> int:
-        """Returns a number for a run that `begin_run` records later. Any thread of the writer may call it.
-
-        Raises:
-          StoreError: if the file has 1,048,575 runs already.
-        """
+        """Returns a number, of at most 1,048,575, for a run that `begin_run` records later; on any thread."""
         with self._numbering:
             if self._last_run >= MAX_RUN:
-                raise StoreError(
-                    f"{self.path}: the file has {MAX_RUN:,} runs already and no room for more;"
-                    " use another file"
-                )
+                runs = f"the file has {MAX_RUN:,} runs already and no room for more"
+                raise StoreError(f"{self.path}: {runs}; use another file")
             self._last_run += 1
             return self._last_run
 
@@ -503,10 +448,7 @@ class Store:
         Args:
           kind: `search`, or another reason to call an evaluator.
           evaluator: number of the evaluator; None: the one that the file is bound to.
-          run: a reserved number.
-
-        Raises:
-          StoreError: if the file has 1,048,575 runs already.
+          run: a reserved number; without one, `reserve_run` gives it.
         """
         with self.writing() as connection:
             highest = _last_run(connection)
@@ -527,16 +469,11 @@ class Store:
             self.begun[run] = row
             return run
 
-    def update_run(self, run: int, visits: int, evaluations: int) -> None:
-        """Records the visits and evaluations that a run has added so far."""
+    def update_run(self, run: int, visits: int, evaluations: int, *, finished: bool = False) -> None:
+        """Records the visits and evaluations that a run has added so far, and its end if `finished`."""
+        row: dict[str, object] = {"visits": visits, "evaluations": evaluations}
         with self.writing() as connection:
-            update_row(connection, "run", run, {"visits": visits, "evaluations": evaluations})
-
-    def finish_run(self, run: int, visits: int, evaluations: int) -> None:
-        """Records the end of a run, and the visits and evaluations that it has added."""
-        with self.writing() as connection:
-            counts = {"visits": visits, "evaluations": evaluations}
-            update_row(connection, "run", run, counts | {"finished": provenance.now()})
+            update_row(connection, "run", run, row | ({"finished": provenance.now()} if finished else {}))
 
     def runs(self) -> list[RunInfo]:
         """Returns all runs of a file, oldest first."""
@@ -559,9 +496,7 @@ class Store:
     def raise_root(self, key: str, visits: int) -> None:
         """Raises the recorded root N of a position that was searched as a root before; never lowers it."""
         with self.writing() as connection:
-            connection.execute(
-                "UPDATE root SET visits = ? WHERE key = ? AND visits < ?", (visits, key, visits)
-            )
+            connection.execute("UPDATE root SET visits = max(visits, ?) WHERE key = ?", (visits, key))
 
     def roots(self) -> list[RootInfo]:
         """Returns all positions searched as roots, the last searched first."""
@@ -569,10 +504,7 @@ class Store:
             return read_rows(connection, "root", RootInfo, "ORDER BY last_searched DESC, key")
 
     def write_top(self, found: Iterable[Shown]) -> None:
-        """Writes positions as `top.Listed.rows` shows them to `top_position` and `top_edge`.
-
-        From now on the rows follow the records of their positions.
-        """
+        """Writes positions as `top.Listed.rows` shows them; from now on they follow their records."""
         with self.writing():
             self._top.write(shown for shown in found if shown.position["key"] not in self._left_out)
 
@@ -600,10 +532,9 @@ class Store:
                 merging.end(self.connection, *merging.parts_of_merge(catalog))
                 catalog.load()
             if not merging.under_way(catalog):
-                merging.start(
-                    self.connection,
-                    merging.choose_segments(catalog.segments, self.node_count, rules, sizes=catalog.sizes),
-                )
+                count, sizes = self.node_count, catalog.sizes
+                wanted = merging.choose_segments(catalog.segments, count, rules, sizes=sizes)
+                merging.start(self.connection, wanted)
                 catalog.load()
             blocks = rules.blocks or catalog.sizes.step_blocks
             output, _ = merging.parts_of_merge(catalog)
@@ -614,27 +545,24 @@ class Store:
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
         """Copies the write-ahead log into the file, if it is longer than `over` bytes.
 
-        Commits do not do this: call it after a transaction, from the thread that writes, with
-        `over=file.LOG_BYTES` (16 MiB). It waits for the disk, never for a reader.
+        Commits do not do this: call it after a transaction, from the thread that writes. It waits for the
+        disk, never for a reader.
 
         Returns:
           The size of the log now in bytes; whether a reader of an old state prevents emptying it.
-
-        Raises:
-          StoreError: if the file cannot be written; nothing is lost.
         """
         self.check_writable()
         if self.connection.in_transaction:
             raise StoreError(f"{self.path}: a checkpoint inside a transaction; end it first")
-        size = log_bytes(self.path)
+        size = file.log_bytes(self.path)
         if size <= over:
             return size, False
         assert self.place
         self.place.check()
-        with sql_errors(self.path, "write to it"):
+        with file.sql_errors(self.path, "write to it"):
             _, frames, copied = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             held = copied < frames  # by a reader, which keeps its state
-            if not held and log_bytes(self.path):
+            if not held and file.log_bytes(self.path):
                 self.connection.execute("PRAGMA busy_timeout = 0")
                 try:
                     truncated = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -642,14 +570,10 @@ class Store:
                     self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * file.BUSY_SECONDS)}")
                 held = bool(truncated[0])
         self.place.note_written()
-        return log_bytes(self.path), held
+        return file.log_bytes(self.path), held
 
     def shorten_log(self) -> None:
-        """Copies a long write-ahead log into the file; call it between two transactions.
-
-        Raises:
-          StoreError: if the log is too long because another program reads an old state of the file.
-        """
+        """Copies a long log into the file, between two transactions; raises if a reader makes it too long."""
         size, held = self.checkpoint(over=file.LOG_BYTES)
         if held and size > file.LONGEST_LOG_BYTES:
             raise StoreError(
@@ -677,9 +601,9 @@ class Store:
             return
         with self._one_state():
             self._check_open()
-            version = data_version(self.connection)
+            version = file.data_version(self.connection)
             if version != self._data_version:
-                with sql_errors(self.path, "read it"):
+                with file.sql_errors(self.path, "read it"):
                     self._load()
                     self._data_version = version
             yield

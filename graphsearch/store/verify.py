@@ -62,14 +62,11 @@ PIECE_BLOCKS = 512  # blocks that are checked at once
 
 @dataclass(slots=True, kw_only=True)
 class VerifyReport(Problems):
-    """The result of a check.
+    """The result of a check: counts of what could be read; its problems name segment, block and record.
 
     Attributes:
-      records: live records that could be read.
-      stored: records in all segments, superseded versions included.
-      blocks, runs: number of blocks and segments that were read.
-      entries: transposition entries that could be read, superseded versions included.
-      problems: each names run, block and record.
+      records: live ones. stored: records in all segments, superseded versions included.
+      runs: segments. entries: transposition entries, superseded versions included.
       opened: whether the file could be opened; only then do the numbers describe it.
     """
 
@@ -222,11 +219,9 @@ ELSEWHERE = frozenset({"entry_piece"})  # `entries.sizes` checks them
 
 
 def check_rows(connection: sqlite3.Connection, path: Path, report: Callable[[str], object]) -> None:
-    """Reports every row with an invalid value, and every row that refers to a missing one.
+    """Reports every row with an invalid value, and every row that refers to a missing one, in a line each.
 
-    Args:
-      connection: it reads texts that are not UTF-8 from now on (`lenient`).
-      path: the file. report: called with one line for each.
+    The connection reads texts that are not UTF-8 from now on (`lenient`).
     """
     connection.text_factory = lenient
     for name in TABLES.keys() - ELSEWHERE:

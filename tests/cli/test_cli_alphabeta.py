@@ -13,7 +13,7 @@ import pytest
 
 from graphsearch.graph.graph import Graph
 from graphsearch.jit.places import COMPILING
-from graphsearch.store.transposition import Entry
+from graphsearch.store.entries import Entry
 
 from ..conftest import Cli, sql
 from ..support.forks import Command

@@ -15,7 +15,7 @@ from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
 from graphsearch.position.board import history_keys
 from graphsearch.position.values import MATE
-from graphsearch.store.transposition import Entry, EntryTable
+from graphsearch.store.entries import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
 from tests.support.table import TableEntry, TableEvaluator
 

@@ -28,7 +28,7 @@ from graphsearch.solvers.mate.beside import (
     learn_line,
 )
 from graphsearch.solvers.mate.search import SLICE, MateSearch, find_mate
-from graphsearch.store.transposition import Entry
+from graphsearch.store.entries import Entry
 from graphsearch.store.transposition_kernel import PROOF
 from tests.support.positions import mate_in_one
 

@@ -11,8 +11,8 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.tablebase import Syzygy
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.values import MATE
+from graphsearch.store.entries import Entry, EntryTable
 from graphsearch.store.record import NodeRecord
-from graphsearch.store.transposition import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
 
 from ..conftest import shared_data

@@ -110,7 +110,7 @@ def played_in(store: Store) -> list[list[object]]:
     """Returns players, their games, and the history of the start position in books and by its lines."""
     found = games.players(store)
     played: list[object] = [
-        asdict(row) | {"moves": row.moves.hex(), "keys": row.keys.hex()}
+        row._asdict() | {"moves": row.moves.hex(), "keys": row.keys.hex()}
         for row in games.games_of(store, [p.id for p in found])
     ]
     lines: list[object] = [[row.depth, *(row.pv or "").split()] for row in history.of_root(store, START)]
@@ -196,7 +196,7 @@ def enter_into(store: Store) -> None:
         found = entries.RunOutcome(
             depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9
         )
-        for kind in (entries.ALPHABETA, entries.MATE):
+        for kind in (entries.ALPHABETA, "mate"):
             run = entries.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
             entries.add_iteration(store, run, found)
             entries.update(store, run, found, finished=True)
@@ -217,14 +217,16 @@ def make_golden() -> None:
     with Store.open(GOLDEN) as store:
         for k in range(3):
             run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
-            store.finish_run(run, 7 + k, 6)
+            store.update_run(run, 7 + k, 6, finished=True)
             line: dict[str, Any] = {"best_move": "e2e4", "pv": "e2e4 e7e5"}
             root = history.RootValues(key=START, n=8 + 7 * k, q=k / 8, draw=0.5, depth=k, **line)
             history.write(store, run, root)
             book = history.BookValues(key=START, searched=k, positions=2 * k, value=k / 4, n=8, **line)
-            history.write_book(store, 1, run, book)
+            history.write(store, run, book, 1)
         other = store.add_evaluator(OTHER)
-        store.finish_run(store.begin_run("", {}, {}, kind="reevaluate", evaluator=other), 0, 46)
+        store.update_run(
+            store.begin_run("", {}, {}, kind="reevaluate", evaluator=other), 0, 46, finished=True
+        )
         store.append(batch_of([replace(r, run=4, evaluator=other) for r in records[::7]]), fresh=0)
         import_into(store)
         enter_into(store)

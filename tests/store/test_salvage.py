@@ -64,7 +64,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = filled(tmp_path_factory.mktemp("sound") / "test.graph", OLD, runs=2)
     with Store.open(path) as store, store.transaction():
         store.append(batch_of(newer()), fresh=0)
-        store.finish_run(store.begin_run(chess.STARTING_FEN, {"visits": 3}, {}), 3, 2)
+        store.update_run(store.begin_run(chess.STARTING_FEN, {"visits": 3}, {}), 3, 2, finished=True)
         for k in range(400):
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
             store.record_root(key, f"{chess.STARTING_FEN}{'1' * 40}", k)

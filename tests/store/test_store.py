@@ -169,7 +169,7 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
         first = store.begin_run(chess.STARTING_FEN, {"visits": 100}, {"cpuct": 1.5})
         store.update_run(first, 10, 9)
         second = store.begin_run("8/8/8/8/8/8/8/K1k5 w - - 0 1", {}, {})
-        store.finish_run(first, 100, 90)
+        store.update_run(first, 100, 90, finished=True)
         store.record_root("463b96181691fc9c", chess.STARTING_FEN, 100)
         store.record_root("463b96181691fc9c", chess.STARTING_FEN, 150)
     facts = info(path)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphsearch.base.errors import CorruptRecordError
 from graphsearch.store import entries
-from graphsearch.store.entries import ALPHABETA, MATE, MOST_ENTRIES, RunOutcome, decode, encode
+from graphsearch.store.entries import ALPHABETA, MOST_ENTRIES, RunOutcome, decode, encode
 from graphsearch.store.info import info
 from graphsearch.store.rewrite import compact
 from graphsearch.store.salvage import salvage
@@ -214,7 +214,7 @@ def test_runs_and_iterations_are_plain_rows(path: Path) -> None:
             entries.add_iteration(store, run, one)
             entries.add_iteration(store, run, two)
             entries.update(store, run, two, finished=True)
-            entries.begin(store, MATE, chess.STARTING_FEN, "0" * 16, {}, OURS)
+            entries.begin(store, "mate", chess.STARTING_FEN, "0" * 16, {}, OURS)
         assert entries.iterations(store, chess.STARTING_FEN, "0" * 16, OURS) == {1: one, 2: two}
         assert entries.iterations(store, chess.STARTING_FEN, "0" * 16, OTHERS) == {}
     first, second = info(path).entry_runs

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from graphsearch.jit.types import uint64
 from graphsearch.position.values import MATE
 from graphsearch.store import transposition_kernel as kernel
-from graphsearch.store.transposition import LEAST_PLACES, Entry, EntryTable, check_of, decoded, encoded
+from graphsearch.store.entries import LEAST_PLACES, Entry, EntryTable, check_of, decoded, encoded
 from graphsearch.store.transposition_kernel import PROOF
 
 

@@ -231,7 +231,7 @@ class Session:
         assert run is not None
 
         def write(store: Store) -> None:
-            (store.finish_run if finished else store.update_run)(run, visits, evaluations)
+            store.update_run(run, visits, evaluations, finished=finished)
             for name, text in facts.items():
                 store.write_fact(name, text)
 

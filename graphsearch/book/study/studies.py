@@ -335,5 +335,6 @@ def write_note(path: AnyPath, board: chess.Board, text: str, revision: int | Non
             raise ChangedMeanwhileError("the note was changed elsewhere; it is shown as it is now")
         if plain:
             return rows.put_note(connection, key, fen_of(board), plain)
-        rows.delete_note(connection, key)
+        if known:
+            rows.delete_note(connection, known)
         return None

@@ -141,7 +141,7 @@ class _Reevaluation:
                 merge_all(store, self._say_settling, WRITING)
                 settled = settle(store, ram_bytes=ram_bytes, on_progress=self._say_settling)
         with store.transaction():
-            store.finish_run(self._run, 0, self._evaluated)
+            store.update_run(self._run, 0, self._evaluated, finished=True)
             if settled:
                 write_root_tables(store)
                 note_roots(store, self._run)

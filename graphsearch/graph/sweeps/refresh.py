@@ -18,7 +18,7 @@ import numpy as np
 from ...base.answer import Answer
 from ...base.errors import CapacityError, InvalidParameterError, StoreError
 from ...position.board import board_of
-from ...store.apart import completed_reader
+from ...store.apart import ApartMoves
 from ...store.provenance import UNSETTLED
 from ...store.record import RecordBatch, board_tables, take
 from ...store.rewrite import OnProgress, Progress, append_versions, tidy
@@ -114,7 +114,7 @@ def refresh_store(
         if report.stale:
             run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
             note_roots(store, run)
-            store.finish_run(run, 0, 0)
+            store.update_run(run, 0, 0, finished=True)
         store.write_fact(UNSETTLED, None)
     if report.stale:
         tidy(store)
@@ -148,7 +148,7 @@ def write_root_tables(store: Store) -> list[Row]:
 
 def note_roots(store: Store, run: int) -> None:
     """Inserts the present values of all roots into the history, those of books too; in a transaction."""
-    read = completed_reader(store)
+    read = ApartMoves.of(store).read
     for fen in games.known_roots(store):
         board = board_of(fen)
         if values := root_values(read, board):

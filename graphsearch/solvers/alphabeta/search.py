@@ -48,9 +48,8 @@ from ...position.values import FAR, LEAST_MATE, MATE, centipawns, mate_moves
 from ...search.job import Control, SearchClock
 from ...search.params import Limits
 from ...store import entries
-from ...store.entries import ALPHABETA, RunOutcome
+from ...store.entries import ALPHABETA, Entry, EntryTable, RunOutcome
 from ...store.store import Store
-from ...store.transposition import Entry, EntryTable
 from ...store.transposition_kernel import MOST_DEPTH, PROOF, PV
 from . import search_kernel as kernel
 from .search_kernel import QUIET_PLIES, search_slice

@@ -38,7 +38,7 @@ from ...position.tables import load_tables
 from ...position.values import MATE
 from ...search.job import Control, SearchClock
 from ...search.params import Limits
-from ...store.transposition import Entry, EntryTable
+from ...store.entries import Entry, EntryTable
 from ...store.transposition_kernel import PROOF
 from . import proof_kernel as kernel
 from .proof_kernel import ANY_LENGTH

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
 from ...base.errors import InvalidParameterError
 from ..store import Store
-from .rows import query, read_rows
+from .rows import read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,14 @@ def books(store: Store, *, repertoires: bool = False) -> list[BookRow]:
     return [row for row in found if repertoires or row.name not in REPERTOIRES.values()]
 
 
-def chosen_moves(connection: sqlite3.Connection, key: str) -> dict[str, list[str]]:
+def chosen_moves(store: Store, key: str) -> dict[str, list[str]]:
     """Returns the moves of a position that are in repertoires, by side."""
     statement = (
         "SELECT side, move FROM book JOIN book_move ON book_move.book = book.id"
         " WHERE book.name IN (?, ?) AND key = ? ORDER BY side, place"
     )
     found: dict[str, list[str]] = {}
-    values = (*REPERTOIRES.values(), key)
-    for side, move in query(connection, statement, values, "book.side", "book_move.move"):
+    for side, move in store.query(statement, (*REPERTOIRES.values(), key), "book.side", "book_move.move"):
         found.setdefault(side, []).append(move)
     return found
 

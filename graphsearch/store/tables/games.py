@@ -1,10 +1,7 @@
-"""Imported data: counts of games by position and move, and the files that they came from.
+"""Imported data: counts of games by position and move, the files that they came from, and whole games.
 
 Call functions that write inside `Store.transaction`. Keys are texts (`key_text`), moves UCI.
-`schema/store.md` describes the tables.
-
-Only `import --players` fills the tables of players and whole games: `player`, `event`, `game`, `game_index`
-and `game_text`.
+`schema/store.md` describes the tables. Only `import --players` stores players and whole games.
 """
 
 from __future__ import annotations
@@ -12,14 +9,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...base.answer import Answer
 from ..provenance import now
 from ..store import Store
-from .rows import MAX_TEXT_BYTES, TABLES, insert, query, read_rows, write_row
+from .rows import MAX_TEXT_BYTES, TABLES, insert, read_rows, rows, write_row
 
 ASKED_AT_ONCE = 500  # keys of one statement
 
@@ -59,12 +56,10 @@ class MoveCounts:
 
 @dataclass(frozen=True, slots=True)
 class GameSource:
-    """An imported file: a row of the table `source`.
+    """An imported file: a row of the table `source`; `finished` is None until the import is complete.
 
-    Attributes:
-      finished: None until the import is complete.
-      players: number of games processed so far with players stored, skipped ones included; None: the import
-        stores no players.
+    `players` is the number of games processed so far with players stored, skipped ones included; None: the
+    import stores no players.
     """
 
     id: int
@@ -105,20 +100,13 @@ class Imported(Answer):
 
 
 def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
-    """Returns the moves of imported games in each of these positions, the most played first.
-
-    Args:
-      keys: of positions. Positions without games are left out of the result.
-    """
+    """Returns the moves of imported games by position, the most played first; none without games."""
     found: dict[str, list[MoveCounts]] = {}
-    names = ("key", *_MOVE_COLUMNS)
-    statement = (
-        f"SELECT {', '.join(names)} FROM game_move WHERE key IN (SELECT value FROM json_each(?))"  # noqa: S608
-        " ORDER BY key, white + draws + black + unknown DESC, variations DESC, move"
-    )
-    wanted = json.dumps(sorted(set(keys)))
+    order = "ORDER BY key, white + draws + black + unknown DESC, variations DESC, move"
+    where, wanted = "WHERE key IN (SELECT value FROM json_each(?))", json.dumps(sorted(set(keys)))
     with store.reading() as connection:
-        for key, *row in query(connection, statement, (wanted,), *(f"game_move.{name}" for name in names)):
+        names = ("key", *_MOVE_COLUMNS)
+        for key, *row in rows(connection, "game_move", names, f"{where} {order}", (wanted,)):
             found.setdefault(key, []).append(MoveCounts(*row))
     return found
 
@@ -171,8 +159,7 @@ def update_source(
 ) -> GameSource:
     """Records the progress of an import; in the transaction that adds its data, so that no data counts twice.
 
-    Args:
-      players: number of games with players stored so far, skipped ones included; None: as before.
+    `players` is as in `GameSource`; None: as before.
     """
     ended = source.finished or (now() if finished else None)
     kept = source.players if players is None else players
@@ -180,12 +167,7 @@ def update_source(
 
 
 def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[MoveRow]) -> None:
-    """Adds counts to those of the file; keeps the FEN with the fewest half-moves of each position.
-
-    Args:
-      positions: (key, FEN, ply) each.
-      moves: (key, move, SAN, white, draws, black, unknown, variations) each.
-    """
+    """Adds counts to those of the file; keeps the FEN with the fewest half-moves of each position."""
     store.connection.executemany(
         "INSERT INTO game_position (key, fen, ply) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE"
         " SET fen = excluded.fen, ply = excluded.ply WHERE excluded.ply < ply",
@@ -200,23 +182,21 @@ def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[Mo
     )
 
 
-def add_entries(store: Store, rows: Iterable[EntryRow]) -> None:
+def add_entries(store: Store, entries: Iterable[EntryRow]) -> None:
     """Adds entries of a Polyglot book; their positions are not known yet."""
     names = ("key", "move", "source", "place", "raw_move", "weight", "learn")
-    insert(store.connection, "polyglot_entry", names, rows, otherwise="ABORT")
+    insert(store.connection, "polyglot_entry", names, entries, otherwise="ABORT")
 
 
-def name_entries(store: Store, rows: Iterable[tuple[str, str, str | None, str, int, int]]) -> None:
+def name_entries(store: Store, entries: Iterable[tuple[str, str, str | None, str, int, int]]) -> None:
     """Adds positions and moves to entries: (FEN, move, SAN, key, source, place) each."""
-    store.connection.executemany(
-        "UPDATE polyglot_entry SET fen = ?, move = ?, san = ? WHERE key = ? AND source = ? AND place = ?",
-        rows,
-    )
+    marks = "fen = ?, move = ?, san = ? WHERE key = ? AND source = ? AND place = ?"
+    store.connection.executemany(f"UPDATE polyglot_entry SET {marks}", entries)  # noqa: S608 (constants)
 
 
-def add_epd(store: Store, rows: Iterable[EpdRow]) -> None:
+def add_epd(store: Store, positions: Iterable[EpdRow]) -> None:
     """Adds positions of an EPD file."""
-    store.connection.executemany("INSERT INTO epd_position VALUES (?, ?, ?, ?, ?)", rows)
+    store.connection.executemany("INSERT INTO epd_position VALUES (?, ?, ?, ?, ?)", positions)
 
 
 def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
@@ -268,9 +248,8 @@ class PlayerRow(Answer):
         return self.white + self.black
 
 
-@dataclass(frozen=True, slots=True)
-class GameRow:
-    """A stored game.
+class GameRow(NamedTuple):
+    """A stored game: the columns of `game`, and the opening and keys of `game_index`.
 
     Attributes:
       source, number: the file, 0 before the game is added, and the number of the game in it, from 1.
@@ -318,7 +297,6 @@ SELECT id FROM (
 """
 
 
-# -------------------------------------------------------------- writing
 _ADD = """
 INSERT OR REPLACE INTO game VALUES (
   ?, ?, ?, ?, (SELECT id FROM player WHERE name = ?), (SELECT id FROM player WHERE name = ?), ?, ?, ?,
@@ -337,14 +315,7 @@ def add(store: Store, source: int, games: Sequence[GameRow]) -> None:
     insert(store.connection, "event", ("name", "site"), events, otherwise="IGNORE")
     store.connection.executemany(
         _ADD,
-        (
-            (
-                *(source, game.number, game.place, game.size, game.white, game.black, game.white_elo),
-                *(game.black_elo, game.date, game.event, game.site or "", game.round, game.result, game.eco),
-                *(game.fen, game.moves),
-            )
-            for game in games
-        ),
+        (game._replace(source=source, site=game.site or "")[:-2] for game in games),  # the columns of `game`
     )
 
 
@@ -375,7 +346,13 @@ def player_names(store: Store) -> list[tuple[int, str]]:
 
 
 NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
-
+_JOINS = {
+    "white": "LEFT JOIN player AS white ON white.id = game.white",
+    "black": "LEFT JOIN player AS black ON black.id = game.black",
+    "event": "LEFT JOIN event ON event.id = game.event",
+    "game_index": "LEFT JOIN game_index ON game_index.source = game.source"
+    " AND game_index.number = game.number",
+}
 _GAMES = f"""
 SELECT
   game.source, game.number, place, bytes, white.name, black.name, white_elo, black_elo, date, event.name,
@@ -383,10 +360,7 @@ SELECT
 FROM json_each(?) AS wanted
 CROSS JOIN game
   ON game.source = wanted.value >> {NUMBER_BITS} AND game.number = wanted.value & {(1 << NUMBER_BITS) - 1}
-LEFT JOIN player AS white ON white.id = game.white
-LEFT JOIN player AS black ON black.id = game.black
-LEFT JOIN event ON event.id = game.event
-LEFT JOIN game_index ON game_index.source = game.source AND game_index.number = game.number
+{" ".join(_JOINS.values())}
 ORDER BY wanted.key
 """  # noqa: S608 (constants)
 _GAME_NAMES = (
@@ -417,8 +391,7 @@ def game(store: Store, source: int, number: int) -> GameRow | None:
 Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: any
 
 
-@dataclass(frozen=True, slots=True)
-class TextRow:
+class TextRow(NamedTuple):
     """A row of `game_text`: where its text begins in the unpacked file, its length, and its zstd frame."""
 
     place: int
@@ -450,10 +423,9 @@ class Conditions:
 
 
 # -------------------------------------------------------------- texts
-def add_texts(connection: sqlite3.Connection, source: int, rows: Iterable[TextRow]) -> None:
+def add_texts(connection: sqlite3.Connection, source: int, parts: Iterable[TextRow]) -> None:
     """Adds parts of the text of a file."""
-    names = tuple(TABLES["game_text"].columns)
-    insert(connection, "game_text", names, ((source, *astuple(row)) for row in rows))
+    insert(connection, "game_text", tuple(TABLES["game_text"].columns), ((source, *part) for part in parts))
 
 
 def text_end(store: Store, source: int) -> int:
@@ -464,13 +436,11 @@ def text_end(store: Store, source: int) -> int:
 
 def text_rows(store: Store, source: int, place: int, size: int) -> list[TextRow]:
     """Returns the rows that hold `size` bytes of the text of a file from `place` on, in order."""
-    statement = (
-        "SELECT place, bytes, data FROM game_text"
-        " WHERE source = ? AND place > ? AND place < ? AND place + bytes > ? ORDER BY place"
-    )
+    where = "WHERE source = ? AND place > ? AND place < ? AND place + bytes > ? ORDER BY place"
     values = (source, place - MAX_TEXT_BYTES, place + size, place)
-    names = ("game_text.place", "game_text.bytes", "game_text.data")
-    return [TextRow(*row) for row in store.query(statement, values, *names)]
+    with store.reading() as connection:
+        found = rows(connection, "game_text", ("place", "bytes", "data"), where, values)
+        return [TextRow(*row) for row in found]
 
 
 SORTS = {  # what a list may be sorted by -> SQL
@@ -484,13 +454,6 @@ SORTS = {  # what a list may be sorted by -> SQL
     "eco": "coalesce(game.eco, substr(game_index.opening, 1, 3))",
     "plies": "length(game.moves)",
     "event": "event.name",
-}
-_JOINS = {
-    "white": "LEFT JOIN player AS white ON white.id = game.white",
-    "black": "LEFT JOIN player AS black ON black.id = game.black",
-    "event": "LEFT JOIN event ON event.id = game.event",
-    "game_index": "LEFT JOIN game_index ON game_index.source = game.source"
-    " AND game_index.number = game.number",
 }
 
 
@@ -508,10 +471,9 @@ class GameList:
             return int(found.fetchone()[0])
 
     def page(self, *, by: str, down: bool, first: int, most: int) -> list[GameRow]:
-        """Returns a page of the sorted games; games without a value to sort by come last.
+        """Returns at most `most` (-1: all) of the sorted games behind the `first` ones.
 
-        Args:
-          by: a key of `SORTS`. first: number of games to skip. most: most games to return, -1 for all.
+        Games without a value to sort by come last; `by` is a key of `SORTS`.
         """
         turn = "DESC" if down else "ASC"
         key = SORTS[by]
@@ -582,10 +544,9 @@ def kept(store: Store) -> int:
 def games_of(
     store: Store, numbers: Sequence[int], *, white: bool = True, black: bool = True, since: str | None = None
 ) -> list[GameRow]:
-    """Returns the games of some players, each once, by file and number.
+    """Returns the games of some players, by number, each once: those with the given colours.
 
     Args:
-      numbers: of the players. white, black: whether to include their games with this colour.
       since: only games of this date or later, as far as it is known; games without a date are left out.
     """
     sides: list[Sides] = [(numbers, None)] if white else []
@@ -596,7 +557,7 @@ def games_of(
 
 def index_keys(store: Store) -> Iterator[tuple[int, int, bytes]]:
     """Yields source, number and keys of all games that count and have them."""
-    names = ("game_index.source", "game_index.number", "game_index.keys")
-    statement = f"SELECT source, number, keys FROM game_index WHERE source IN ({_COUNTED})"  # noqa: S608
     with store.reading() as connection:
-        yield from query(connection, statement, (), *names)
+        yield from rows(
+            connection, "game_index", ("source", "number", "keys"), f"WHERE source IN ({_COUNTED})"
+        )

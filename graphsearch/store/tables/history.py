@@ -47,7 +47,7 @@ class BookValues:
       key: of the position. searched: positions that this build had searched. positions: of the book.
       value: in the book, for the side to move, in [-1, 1]. n: node N when the book searched it last.
       best_move, pv: the move and the line of the best values in the book, as in `RootValues`.
-      book, run, saved: the book, the run that saved them, and when; `write_book` sets them.
+      book, run, saved: the book, the run that saved them, and when; `write` sets them.
     """
 
     key: str
@@ -63,31 +63,27 @@ class BookValues:
 
 
 # -------------------------------------------------------------- writing
-def write(store: Store, run: int, root: RootValues) -> None:
-    """Writes the values of a root, replacing those of this run at the same N; call it in a transaction."""
-    write_row(store.connection, "root_history", asdict(root) | {"run": run, "saved": now()})
-    _thin(store, "root_history", {"key": root.key})
+def write(store: Store, run: int, root: RootValues | BookValues, book: int | None = None) -> None:
+    """Writes the values of a root, those of a book with its number; call it in a transaction.
 
-
-def write_book(store: Store, book: int, run: int, root: BookValues) -> None:
-    """Writes the values of a book's root, replacing those of this run with as many searches; see `write`."""
-    write_row(store.connection, "book_history", asdict(root) | {"book": book, "run": run, "saved": now()})
-    _thin(store, "book_history", {"key": root.key, "book": book})
+    They replace those of this run at the same N, or of as many searches.
+    """
+    table, of = ("root_history", {}) if book is None else ("book_history", {"book": book})
+    write_row(store.connection, table, asdict(root) | of | {"run": run, "saved": now()})
+    _thin(store, table, {"key": root.key, **of})
 
 
 def _thin(store: Store, table: str, of: dict[str, object]) -> None:
     """Deletes rows of one position if it has too many; `of`: columns of its key, and their values."""
     where = "WHERE " + " AND ".join(f"{name} = ?" for name in of)
-    values = tuple(of.values())
+    values, last = tuple(of.values()), TABLES[table].key[-1]
     count = f"SELECT count(*) FROM {table} {where}"  # noqa: S608 (constants)
-    if store.connection.execute(count, values).fetchone()[0] <= MOST_ROWS:
-        return
-    last = TABLES[table].key[-1]
-    order = f"{where} ORDER BY run, {last}"
-    found = list(rows(store.connection, table, ("run", "best_move", last), order, values))
-    gone = [found[i] for i in rows_to_delete([row[:2] for row in found], ROWS_LEFT)]
-    statement = f"DELETE FROM {table} {where} AND run = ? AND {last} = ?"  # noqa: S608 (constants)
-    store.connection.executemany(statement, [(*values, run, at) for run, _, at in gone])
+    if store.connection.execute(count, values).fetchone()[0] > MOST_ROWS:
+        order = f"{where} ORDER BY run, {last}"
+        found = list(rows(store.connection, table, ("run", "best_move", last), order, values))
+        gone = [found[i] for i in rows_to_delete([row[:2] for row in found], ROWS_LEFT)]
+        statement = f"DELETE FROM {table} {where} AND run = ? AND {last} = ?"  # noqa: S608 (constants)
+        store.connection.executemany(statement, [(*values, run, at) for run, _, at in gone])
 
 
 # -------------------------------------------------------------- reading

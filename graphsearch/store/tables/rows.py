@@ -203,13 +203,10 @@ def rows(
     rest: str = "",
     values: Sequence[object] = (),
 ) -> Iterator[Row]:
-    """Yields columns of the rows of a table.
+    """Yields columns of the rows of a table; CorruptRecordError at the first row that is damaged.
 
     Args:
-      names: the columns. rest: the clauses after the table. values: of its marks.
-
-    Raises:
-      CorruptRecordError: at the first row that is damaged.
+      rest: the clauses after the table. values: of its marks.
     """
     statement = f"SELECT {', '.join(names)} FROM {table} {rest}"  # noqa: S608 (constants)
     return query(connection, statement, values, *(f"{table}.{name}" for name in names))
@@ -273,10 +270,9 @@ def insert(
     *,
     otherwise: Literal["REPLACE", "IGNORE", "ABORT"] = "REPLACE",
 ) -> None:
-    """Inserts many rows into a table.
+    """Inserts many rows into columns of a table.
 
     Args:
-      names: their columns. values: the rows.
       otherwise: at an existing key, replace the old row, ignore the new one, or raise.
     """
     connection.executemany(_insertion(table, names, otherwise), values)

@@ -1,6 +1,4 @@
-"""What people write: the tables `study`, `study_position`, `note`, `edit` and `task`.
-
-Write within a transaction.
+"""What people write: the tables `study`, `study_position`, `note`, `edit` and `task`. Write in a transaction.
 
 The table `edit` logs every row of studies, notes and repertoires that an edit changes, for undo and redo.
 Triggers of a `recorded` connection write each row as it was before and after the change. An undo writes the
@@ -64,14 +62,7 @@ def pgn_of(connection: sqlite3.Connection, number: int) -> str:
 
 
 def add_study(connection: sqlite3.Connection, name: str, pgn: str, keys: Sequence[str]) -> Study:
-    """Adds a study; returns it.
-
-    Args:
-      pgn: its text. keys: of the positions after its moves.
-
-    Raises:
-      InvalidParameterError: if a study has this name.
-    """
+    """Adds and returns a study; `keys` are those after its moves; raises as `check_free`."""
     check_free(connection, name)
     moment = now()
     row = {"name": name, "moves": len(keys), "revision": 1, "created": moment, "changed": moment}
@@ -100,11 +91,7 @@ def free_name(connection: sqlite3.Connection, name: str) -> str:
 def update_study(
     connection: sqlite3.Connection, study: Study, *, name: str, pgn: str | None, keys: Sequence[str] | None
 ) -> Study:
-    """Writes the name of a study, and its text with its keys unless they are None; returns its next revision.
-
-    Raises:
-      InvalidParameterError: if another study has this name.
-    """
+    """Writes the name of a study, and its text and keys unless they are None; returns the next revision."""
     if name != study.name:
         check_free(connection, name)
     moves = study.moves if keys is None else len(keys)
@@ -131,9 +118,8 @@ def delete_study(connection: sqlite3.Connection, number: int) -> None:
 def studies_through(connection: sqlite3.Connection, key: str) -> list[tuple[int, str, int]]:
     """Returns the studies with a move that leads to a position: number, name, and the first such move."""
     statement = (
-        "SELECT study.id, study.name, min(move) FROM study_position"
-        " JOIN study ON study.id = study_position.study WHERE key = ?"
-        " GROUP BY study.id ORDER BY study.name"
+        "SELECT study.id, study.name, min(move) FROM study_position JOIN study ON study.id = study"
+        " WHERE key = ? GROUP BY study.id ORDER BY study.name"
     )
     return list(query(connection, statement, (key,), "study.id", "study.name", "study_position.move"))
 
@@ -158,14 +144,10 @@ def put_note(connection: sqlite3.Connection, key: str, fen: str, text: str) -> N
     return note
 
 
-def delete_note(connection: sqlite3.Connection, key: str) -> bool:
-    """Deletes the note on a position; returns whether there was one."""
-    known = find_note(connection, key)
-    if known is None:
-        return False
-    set_fact(connection, GONE, str(max(known.revision, fact_number(connection, GONE))))
-    connection.execute("DELETE FROM note WHERE key = ?", (key,))
-    return True
+def delete_note(connection: sqlite3.Connection, note: Note) -> None:
+    """Deletes the note on a position."""
+    set_fact(connection, GONE, str(max(note.revision, fact_number(connection, GONE))))
+    connection.execute("DELETE FROM note WHERE key = ?", (note.key,))
 
 
 # ------------------------------------------------------------------ undo and redo
@@ -202,14 +184,16 @@ def recorded(connection: sqlite3.Connection) -> Iterator[None]:
     step = 1 + int(connection.execute("SELECT coalesce(max(step), 0) FROM edit").fetchone()[0])
     connection.execute("PRAGMA recursive_triggers = ON")  # else a replaced row is not logged
     for table in EDITED:
-        for event, known in (("INSERT", (False, True)), ("DELETE", (True, False)), ("UPDATE", (True, True))):
-            old, new = (
-                f"json_array({', '.join(f'{row}.{name}' for name in TABLES[table].columns)})"
-                if one
-                else "NULL"
-                for row, one in zip(("OLD", "NEW"), known, strict=True)
-            )
-            values = f"{step}, 0, '{table}', {old}, {new}"
+        old, new = (
+            f"json_array({', '.join(f'{row}.{name}' for name in TABLES[table].columns)})"
+            for row in ("OLD", "NEW")
+        )
+        for event, pair in (
+            ("INSERT", f"NULL, {new}"),
+            ("DELETE", f"{old}, NULL"),
+            ("UPDATE", f"{old}, {new}"),
+        ):
+            values = f"{step}, 0, '{table}', {pair}"
             log = f"INSERT INTO edit (step, undone, edited, old, new) VALUES ({values})"  # noqa: S608 (constants)
             name = f"edit_{table}_{event}"
             connection.execute(f"CREATE TEMP TRIGGER {name} AFTER {event} ON main.{table} BEGIN {log}; END")
@@ -232,12 +216,14 @@ def turn(connection: sqlite3.Connection, *, back: bool) -> TurnedEdit | None:
     if step is None:
         return None
     turned = TurnedEdit()
-    order = f"WHERE step = ? ORDER BY id {'DESC' if back else 'ASC'}"
+    names, order = ("edited", "old", "new"), "WHERE step = ? ORDER BY id"
+    if back:
+        names, order = ("edited", "new", "old"), f"{order} DESC"
     try:
-        for table, *texts in list(rows(connection, "edit", ("edited", "old", "new"), order, (step,))):
+        for table, *texts in list(rows(connection, "edit", names, order, (step,))):
             before, after = (
                 None if text is None else dict(zip(TABLES[table].columns, json.loads(text), strict=True))
-                for text in (texts[::-1] if back else texts)
+                for text in texts
             )
             _write(connection, table, before, after)
             _note(connection, turned, table, before, after)

@@ -30,6 +30,7 @@ from .rows import TABLES, fault_of_row, write_row
 Row = dict[str, Any]
 Read = Callable[[chess.Board], NodeRecord | None]
 
+_POSITION, _EDGE = (tuple(TABLES[name].columns) for name in ("top_position", "top_edge"))
 _ALONE = "key NOT IN (SELECT key FROM top_position)"  # moves of a position that is not listed
 _MENDS = "`graphsearch lab refresh` mends it"
 TOLERANCE = 1e-6  # for shares and values of rows and records: another machine may round differently
@@ -47,14 +48,12 @@ class Listed:
 
     Attributes:
       board: the position. key: of the rows.
+
+    Raises:
+      InvalidPositionError: if the FEN is invalid.
     """
 
     def __init__(self, fen: str) -> None:
-        """Keeps a position.
-
-        Raises:
-          InvalidPositionError: if the FEN is invalid.
-        """
         self.board = board_from_fen(fen)
         self.key, self._fen = key_text(self.board), fen
         self._moves: list[chess.Move] = []
@@ -76,33 +75,16 @@ class Listed:
         order, priors = record.order, record.priors if record.codes else []
         q, d = node_mean(record)
         wdl = wdl_from_q(q, d)
-        position = {
-            "key": self.key,
-            "fen": self._fen,
-            "n": record.visits,
-            "q": q,
-            "win": wdl.win,
-            "draw": wdl.draw,
-            "loss": wdl.loss,
-            "best_move": self._moves[order[ranked[0]]].uci() if ranked else None,
-        }
-        visited = [(self._moves[order[k]].uci(), edge_of(record, k), priors[order[k]]) for k in ranked]
-        return Shown(
-            position,
-            {
-                move: {
-                    "key": self.key,
-                    "move": move,
-                    "san": self.san(move),
-                    "n": edge.n,
-                    "p": prior,
-                    "q": edge.value,
-                    "draw": draw_beside(edge.value, edge.draws),
-                }
-                for move, edge, prior in visited
-                if edge.n
-            },
-        )
+        best = self._moves[order[ranked[0]]].uci() if ranked else None
+        position = (self.key, self._fen, record.visits, q, wdl.win, wdl.draw, wdl.loss, best)
+        moves: dict[str, Row] = {}
+        for k in ranked:
+            edge, move = edge_of(record, k), self._moves[order[k]].uci()
+            if edge.n:
+                draw = draw_beside(edge.value, edge.draws)
+                row = (self.key, move, self.san(move), edge.n, priors[order[k]], edge.value, draw)
+                moves[move] = dict(zip(_EDGE, row, strict=True))
+        return Shown(dict(zip(_POSITION, position, strict=True)), moves)
 
     def san(self, uci: str) -> str:
         """Returns the SAN of a legal move."""
@@ -178,15 +160,11 @@ class TopTables:
         return [key for (key,) in self._connection.execute(statement)]
 
     def _stored(self, key: str) -> Shown | None:
-        positions = self._rows("top_position", key)
-        return (
-            Shown(positions[0], {row["move"]: row for row in self._rows("top_edge", key)})
-            if positions
-            else None
-        )
+        positions = self._rows("top_position", _POSITION, key)
+        moves = {row["move"]: row for row in self._rows("top_edge", _EDGE, key)}
+        return Shown(positions[0], moves) if positions else None
 
-    def _rows(self, table: str, key: str) -> list[Row]:
-        columns = tuple(TABLES[table].columns)
+    def _rows(self, table: str, columns: tuple[str, ...], key: str) -> list[Row]:
         statement = f"SELECT {', '.join(columns)} FROM {table} WHERE key = ?"  # noqa: S608 (constants)
         found = self._connection.execute(statement, (key,))
         return [dict(zip(columns, row, strict=True)) for row in found]

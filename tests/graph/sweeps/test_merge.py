@@ -269,7 +269,7 @@ def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> N
         for k in range(searches):
             run = store.begin_run(chess.STARTING_FEN, {"visits": k}, {})
             if k < searches - 1:
-                store.finish_run(run, k, k)
+                store.update_run(run, k, k, finished=True)
         execute = store.connection.execute
         execute("UPDATE run SET started = '2026-01-0' || id")
         # runs that agree in every column are one; the clock may go on between two stores

@@ -32,7 +32,7 @@ from graphsearch.solvers.nodetypes import (
     minimal_of,
     walk,
 )
-from graphsearch.store.transposition import TYPES, Entry, EntryTable, encoded
+from graphsearch.store.entries import TYPES, Entry, EntryTable, encoded
 from tests.support.positions import after_each_move, after_line
 
 Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut

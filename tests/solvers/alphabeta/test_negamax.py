@@ -20,7 +20,7 @@ from graphsearch.position.board import POSITION_WORDS, pack
 from graphsearch.position.tables import load_tables
 from graphsearch.position.values import FAR, MATE
 from graphsearch.solvers.alphabeta.search import AlphaBeta
-from graphsearch.store.transposition import Entry, EntryTable
+from graphsearch.store.entries import Entry, EntryTable
 from tests.support.nnue_kernel import exchanged
 from tests.support.positions import after_each_move, random_games
 

@@ -11,7 +11,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.position.values import LEAST_MATE, MATE
 from graphsearch.solvers.alphabeta.search import AlphaBeta, DepthResult
-from graphsearch.store.transposition import Entry, EntryTable
+from graphsearch.store.entries import Entry, EntryTable
 from tests.conftest import shared_data
 from tests.support.plain import as_json, in_plain_python
 from tests.support.positions import after_line, played

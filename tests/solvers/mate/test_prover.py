@@ -24,7 +24,7 @@ from graphsearch.solvers.mate.search import (
     check_mate,
     find_mate,
 )
-from graphsearch.store.transposition import Entry, EntryTable
+from graphsearch.store.entries import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
 from tests.conftest import shared_data
 from tests.support.mates import mates_within, placed

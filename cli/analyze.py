@@ -58,9 +58,9 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
-    from graphsearch.book.review.judging import GameReview, MoveReview, Player, Value
-    from graphsearch.book.review.review import ReviewReport
-    from graphsearch.book.review.sets import SetProgress, SetReport, SetRow
+    from graphsearch.book.review.review import GameReview, MoveReview, Player, ReviewReport, Value
+    from graphsearch.book.review.sets import SetReport, SetRow
+    from graphsearch.exchange.importing import FileProgress
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
@@ -381,26 +381,26 @@ def _analyze_set(request: Request) -> int:
     return signals.exit_code or (out.FAILED if problems else 0)
 
 
-def _set_title(now: SetProgress) -> str:
-    return f"{now.name}, {now.solved:,} solved, {rate(now.rate)} evaluations/s"
+def _set_title(now: FileProgress) -> str:
+    return f"{now.name}, {now.count:,} solved, {rate(now.rate)} evaluations/s"
 
 
 def _set_cells(row: SetRow) -> dict[str, str]:
-    white = is_white(row.position)
+    node, white = row.node, is_white(row.node.position)
     after = "" if row.solved_seconds is None else f"{row.solved_evaluations:,} ({row.solved_seconds:.2f} s)"
     return {
-        "Line": str(row.line),
-        "Id": row.id,
+        "Line": str(row.source.number),
+        "Id": row.source.id,
         "Wanted": row.wanted,
         "Best": row.pv[0] if row.pv else "",
         "Solved": "" if row.solved is None else "yes" if row.solved else "no",
         "Points": "" if row.points is None else f"{row.points} of {row.most_points}",
-        "Score": score(row.cp, row.mate, white=white),
-        "Visits": f"{row.visits:,}",
+        "Score": score(row.cp, node.mate, white=white),
+        "Visits": f"{node.visits:,}",
         "Solved after": after,
-        "Q": signed(row.q, white=white),
+        "Q": signed(node.q, white=white),
         "Spent": f"{row.evaluations:,}",
-        "PV": numbered(row.position, row.pv),
+        "PV": numbered(node.position, row.pv),
     }
 
 
@@ -476,8 +476,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
 
     `every`: prints every move of the games in place of the figures; then only a named file is written.
     """
-    from graphsearch.book.review.games import GameChoice
-    from graphsearch.book.review.review import ReviewSettings
+    from graphsearch.book.review.review import GameChoice, ReviewSettings
     from graphsearch.book.review.review import review as review_games
 
     from .exports import opened_target

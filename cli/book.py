@@ -14,10 +14,9 @@ from graphsearch.base.limits import text_lines, whole_number
 from graphsearch.book import queue
 from graphsearch.book.growth import RootValue
 from graphsearch.book.queue import GivenItem, NewItem, QueueItem
-from graphsearch.book.status import RunRow, Status
+from graphsearch.book.status import KINDS, RunRow, Status, TodoRow, book_names
 from graphsearch.book.status import status as status_of
-from graphsearch.book.todo import KINDS, TodoRow, book_names
-from graphsearch.book.todo import todo as find_work
+from graphsearch.book.status import todo as find_work
 from graphsearch.book.why import Why
 from graphsearch.book.why import why as explain
 from graphsearch.evaluators.factory import with_threads
@@ -261,13 +260,13 @@ def todo(
 
 
 def _todo_cells(row: TodoRow) -> dict[str, str]:
-    lead = {**opening_cells(opening_at(row.position)), "Position": row.position}
+    lead = {**opening_cells(opening_at(row.at.fen)), "Position": row.at.fen}
     if row.reach is None:
         return {
             "Line": row.line or "start",
             **lead,
             "Priority": "" if row.priority is None else f"{row.priority:.3f}",
-            "Ply": str(row.ply),
+            "Ply": str(row.at.ply),
         }
     return {
         "Line": row.line if row.move else f"{row.line}, no move yet",
@@ -369,10 +368,11 @@ def _books(found: Sequence[Status]) -> Iterator[Part]:
         yield from [""] * (i > 0)
         total = item.open + item.leaf + item.end
         yield (
-            f"Book {item.name} ({item.side}): {count(total, 'position')}, {count(item.moves, 'move')};"
-            f" {item.open:,} searched, {item.leaf:,} to search, {count(item.end, 'end')}"
+            f"Book {item.book.name} ({item.book.side}): {count(total, 'position')},"
+            f" {count(item.moves, 'move')}; {item.open:,} searched, {item.leaf:,} to search,"
+            f" {count(item.end, 'end')}"
         )
-        yield f"Begun {moment(item.created)}, last built {moment(item.updated)} (UTC)"
+        yield f"Begun {moment(item.book.created)}, last built {moment(item.book.updated)} (UTC)"
         yield from _root_lines(item.roots)
         if item.queue:
             yield "Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(item.queue.items()))

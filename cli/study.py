@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import chess
 import typer
 
+from graphsearch.base.answer import plain
 from graphsearch.base.limits import LINE, check_size
-from graphsearch.book.study import repertoire, studies, survey
-from graphsearch.book.study.survey import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
+from graphsearch.book.study import repertoire, studies
+from graphsearch.book.study.repertoire import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 from graphsearch.store.store import Store
 
 from . import options
@@ -72,11 +73,9 @@ def list_studies(store: options.StoreOption) -> None:
     """
     found = studies.list_studies(store)
     rows = (
-        {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)}
-        for one in found.studies
+        {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)} for one in found
     )
-    shown = Table(rows)
-    print_answer(found, [shown if found.studies else "There are no studies."])
+    print_answer({"studies": plain(found)}, [Table(rows) if found else "There are no studies."])
 
 
 def import_studies(file: options.PgnInput, store: options.StoreToMake, name: str = "") -> None:
@@ -152,10 +151,10 @@ def note(store: options.StoreOption, position: options.AnyPositionOptions, text:
         notes = studies.list_notes(store)
         rows = [
             {"Changed (UTC)": moment(one.changed), "Position": one.fen, "Note": " ".join(one.text.split())}
-            for one in notes.notes
+            for one in notes
         ]
         shown = Table(rows, {"Position": WHOLE})
-        print_answer(notes, [shown if rows else "There are no notes."])
+        print_answer({"notes": plain(notes)}, [shown if rows else "There are no notes."])
         return 0
     found = studies.note_on(store, board)
     texts = [found.note.text] if found.note else []
@@ -246,9 +245,9 @@ def export_repertoire(store: options.StoreOption, side: OneSide, output: str = o
     """
     wanted, target = one_side(side), Path(output)
     if target.suffix.lower() == TOML:
-        text = survey.toml_of_repertoire(store, wanted, target.stem)
+        text = repertoire.toml_of_repertoire(store, wanted, target.stem)
     else:
-        text = survey.pgn_of_repertoire(store, wanted)
+        text = repertoire.pgn_of_repertoire(store, wanted)
     if is_json():
         print_json({"text": text})
     else:
@@ -277,7 +276,7 @@ def show_repertoire(
       graphsearch repertoire show first.graph --depth 6 --json
     """
     wanted = options.side_of(side)
-    found = [survey.survey(store, one) for one in ([wanted] if wanted else repertoire.SIDES)]
+    found = [repertoire.survey(store, one) for one in ([wanted] if wanted else repertoire.SIDES)]
     if is_json():
         print_json({"repertoires": [one.as_dict() for one in found]})
         return

@@ -10,6 +10,7 @@ end. Workers, if there are any, search several leaves at once (`search.detached`
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -51,13 +52,11 @@ RUN_COLUMNS = ("searched", "visits", "evaluations", "seconds")
 COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
 
 
-# ------------------------------------------------------------------ reports
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport(Answer):
     """A build so far, or at its end.
 
     Attributes:
-      book: its name. roots: their values now.
       ended: `complete`, `stop`, `time` or `evaluations`; while it runs `loading`, `checking` or `building`.
       positions, leaves: of the book now, without those in the state `apart`.
       searched, added: positions, by this build. visits, evaluations, seconds: of this build.
@@ -93,12 +92,7 @@ Ending = tuple[QueueItem, State, str]  # an item, its state, a note for the user
 
 @dataclass(slots=True)
 class _Line:
-    """An accepted item and its progress.
-
-    Attributes:
-      keys: of its positions, one more than moves.
-      place: index of the next position. searched: number of searched positions.
-    """
+    """An accepted item: one more key than moves, the place of the next position, searched positions."""
 
     item: QueueItem
     keys: list[str]
@@ -113,11 +107,7 @@ class _Line:
 
 
 class Requests:
-    """The items of the queue that a build has accepted.
-
-    Attributes:
-      lines: of the unfinished items.
-    """
+    """The items of the queue that a build has accepted, and the lines of the unfinished ones."""
 
     def __init__(self, tree: BookTree, growth: Growth, max_ply: int) -> None:
         self.lines: list[_Line] = []
@@ -154,10 +144,12 @@ class Requests:
 
     def next_line(self) -> BookLine | None:
         """Returns the line to the next position that the queue asks for, None if there is none now."""
+        positions = self._tree.positions
         for line in self.lines:
-            position = self._tree.positions.get(line.key)
-            if position is not None and position.key not in self._tree.taken:
-                return self._tree.line_to(line.key)
+            if line.key in positions and line.key not in self._tree.taken:
+                steps = zip(line.keys[: line.place], line.moves, strict=False)
+                moves = [positions[key].moves[move] for key, move in steps]
+                return BookLine.of(line.keys[: line.place + 1], moves)
         return None
 
     def searched(self, key: str) -> None:
@@ -211,10 +203,9 @@ def build(
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
 ) -> BuildReport:
-    """Builds a book until a limit, saves it, and returns a report.
+    """Builds a book in a graph file, new or not, until a limit, saves it, and returns a report.
 
     Args:
-      path: the graph file, created if missing.
       settings: default: until nothing is left to search, in this process.
       evaluator: replaces the configured one, in this process only; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
@@ -292,7 +283,7 @@ class Builder:
         return self._report(ended)
 
     def _loop(self) -> str:
-        while not (self.stop.is_set() or self._is_out_of_time):
+        while not self._must_end:
             self._poll()
             ended = self._start_searches()
             if not self.searches.running:
@@ -310,15 +301,13 @@ class Builder:
         return STOPPED if self.stop.is_set() else TIME
 
     @property
-    def _seconds_left(self) -> float | None:
-        """The time until the limit; None without one."""
-        limit = self.settings.seconds
-        return None if limit is None else limit + self.began - time.monotonic()
+    def _seconds_left(self) -> float:
+        """The time until the limit; infinite without one."""
+        return (self.settings.seconds or math.inf) + self.began - time.monotonic()
 
     @property
-    def _is_out_of_time(self) -> bool:
-        left = self._seconds_left
-        return left is not None and left <= 0.0
+    def _must_end(self) -> bool:
+        return self.stop.is_set() or self._seconds_left <= 0.0
 
     def _start_searches(self) -> str:
         """Starts as many searches as there is room for; returns why there are no more to start."""
@@ -363,7 +352,7 @@ class Builder:
     def _continue_check(self) -> bool:
         """Reports the progress of the check; returns False if the build has to end."""
         self._show("checking")
-        return not (self.stop.is_set() or self._is_out_of_time)
+        return not self._must_end
 
     def _note_roots(self) -> None:
         found = self.roots.rows()
@@ -413,8 +402,7 @@ class Builder:
         visits = leaf.visits
         if visits is None and leaf.evaluations is not None:
             visits = VISITS_PER_EVALUATION * leaf.evaluations
-        left = self._seconds_left
-        seconds = None if left is None else max(left, LEAST_SECONDS)
+        seconds = max(self._seconds_left, LEAST_SECONDS) if self.settings.seconds else None
         return SearchJob(
             board=board,
             limits=Limits(visits=visits, evaluations=leaf.evaluations, seconds=seconds),
@@ -428,9 +416,7 @@ class Builder:
     def _save(self, ended: str | None = None, *, wait: bool = True) -> None:
         """Writes what has changed in the book, and the numbers of this build.
 
-        Args:
-          ended: why the build has ended, None while it runs. The book loses a search that was stopped, the
-            graph keeps it. wait: until the file has it.
+        `ended`: why the build has ended, None while it runs. `wait`: until the file has it.
         """
         tree, started, numbers = self.tree, self.started, self._row()
         changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}

@@ -393,12 +393,7 @@ TABLES: dict[str, type[Table]] = {
 # ------------------------------------------------------------------ the configuration
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A position where the book begins.
-
-    Attributes:
-      board: the position; its ply is that of its move number (`chess.Board.ply()`).
-      origin: for the user, such as `root 1`.
-    """
+    """A position where the book begins, at the ply of its move number, and its origin, such as `root 1`."""
 
     board: chess.Board
     origin: str
@@ -409,11 +404,10 @@ class BookConfig:
     """A checked BOOK.toml.
 
     Attributes:
-      text: the file as read. name: of the book. side: the side with the book's own moves.
+      text: the file as read. side: the side with the book's own moves.
       max_ply: positions at this ply are not searched, and none of their moves is added.
       roots: distinct positions before `max_ply`.
-      forced, excluded: moves in UCI by position key. only: keys of positions that get no other moves than the
-        forced ones.
+      forced, excluded: moves in UCI by position key. only: keys of positions that get forced moves only.
       notes: for the author, one line each.
     """
 
@@ -458,11 +452,7 @@ class BuildSettings:
 
 # ------------------------------------------------------------------ reading
 def read_config(path: str | os.PathLike[str]) -> BookConfig:
-    """Returns the book that a file describes; paths in it are relative to its folder.
-
-    Raises:
-      BookConfigError: with a line for every fault: file, line, key, value found and values allowed.
-    """
+    """Returns the book that a file describes; paths in it are relative to its folder; as `parse_config`."""
     file = Path(path)
     try:
         text = read_file(file, TOML).decode("utf-8-sig")
@@ -494,9 +484,6 @@ def parse_config(text: str, folder: Path | None, name: str) -> BookConfig:
 def stored_config(text: str, name: str) -> BookConfig:
     """Returns the configuration in a graph file, without its roots and evaluator: their files may be gone.
 
-    Args:
-      name: of the book.
-
     Raises:
       BookConfigError: if the text cannot be read: another version of this program wrote it.
     """
@@ -505,11 +492,7 @@ def stored_config(text: str, name: str) -> BookConfig:
 
 
 def load_toml(text: str, name: str) -> dict[str, Any]:
-    """Returns the unchecked tables of a BOOK.toml, within limits that `tomllib` lacks.
-
-    Raises:
-      BookConfigError: if the text is not TOML, too large or nested too deeply; with file and line.
-    """
+    """Returns the unchecked tables of a BOOK.toml, within limits that `tomllib` lacks; as `parse_config`."""
     try:
         return toml_tables(text)
     except RecursionError:
@@ -699,10 +682,9 @@ _KEY = re.compile(r"""\s*([\w.\- "']+?)\s*=""")
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
-    """Returns the line, from 1, of every table and key of a BOOK.toml, by its path.
+    """Returns the line, from 1, of every table and key of a BOOK.toml, by its path of keys and indices.
 
-    A path consists of keys and of indices, from 0, of tables such as `[[root]]`. It reads lines, not TOML: a
-    line of a text over several lines may look like a key.
+    It reads lines, not TOML: a line of a text over several lines may look like a key.
 
     >>> lines_of("[a]\\nb = [\\n1,\\n2]\\n[[c]]\\nd.e = 3")
     {('a',): 1, ('a', 'b'): 2, ('c',): 5, ('c', 0): 5, ('c', 0, 'd'): 6, ('c', 0, 'd', 'e'): 6}

@@ -1,20 +1,188 @@
-"""The growth of a book by one searched position: values from its record, and new moves."""
+"""The growth of a book by one searched position: values from its record, and decisions on its moves.
+
+The best move is always added. Further own moves: by `own_cp` and `own_moves`. Further replies: by
+`reply_cp`, `reply_p` and `reply_games`, at most the best `reply_moves`. A move without visits has no value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import chess
 
+from ..base.answer import picked
 from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
 from ..store.ranking import edge_of
 from ..store.record import NodeRecord
 from ..store.tables.history import PV_MOVES, BookValues
-from .config import BookConfig, is_own_turn
-from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
+from .config import BookConfig, Window, is_own_turn
 from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, loss_from_q
 
+# ------------------------------------------------------------------ decisions
+FORCED, QUEUE, CHOSEN, BEST, OWN_CP = "forced", "queue", "chosen", "best", "own_cp"
+REPLY_CP, REPLY_P, REPLY_GAMES = "reply_cp", "reply_p", "reply_games"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A legal move in UCI, as input of a decision.
+
+    Attributes:
+      q: edge Q, None while n = 0; value: of the book if it has the move, else q; for the side that plays it.
+      games: imported games with it. rule: by which the book added it; empty: the book does not have it.
+    """
+
+    move: str
+    p: float
+    n: int
+    q: float | None
+    value: float | None
+    san: str = ""
+    games: int = 0
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on a candidate.
+
+    Attributes:
+      loss: centipawns against the best move; None if unknown.
+      rule: by which it is in the book; empty: it stays outside. reason: the same in words, with the numbers.
+      admitted: whether the rules admit the move now, or the queue or a person put it in; a book keeps other
+        moves that were added before, and its exports leave them out.
+    """
+
+    candidate: Candidate
+    loss: int | None
+    rule: str
+    reason: str
+    admitted: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the verdict as an object of the JSON of `graphsearch book why`."""
+        own = {"in_book": bool(self.rule), "rule": self.rule or None, "reason": self.reason}
+        own["admitted"] = self.admitted
+        numbers = picked(self, "p=candidate.p n=candidate.n q=candidate.q value=candidate.value loss_cp=loss")
+        return picked(self.candidate, "move san") | own | numbers | picked(self.candidate, "games")
+
+
+def decide(
+    config: BookConfig, board: chess.Board, ply: int, known: Sequence[Candidate], wanted: Collection[str] = ()
+) -> list[Verdict]:
+    """Returns a verdict on every legal move of a position, best value first.
+
+    Args:
+      ply: of the position in the book. known: all legal moves. wanted: UCI moves from the queue.
+    """
+    ranked = sorted(known, key=_sort_key)
+    best = ranked[0].value if ranked else None
+    key = key_text(board)
+    forced, excluded = config.forced.get(key, ()), config.excluded.get(key, ())
+    window = None if ply >= config.max_ply else config.window_at(ply)
+    tests = _Tests(window, is_own=is_own_turn(config.side, board.turn))
+    verdicts = []
+    for found in ranked:
+        loss = loss_from_q(best, found.value)
+        if found.move in excluded:
+            rule, reason = "", "excluded by the configuration"
+        else:
+            rule, reason = tests.of(found, loss)  # counts an admitted forced move in the limit
+        if found.move in forced:
+            rule, reason = FORCED, "forced by the configuration"
+        elif found.move in wanted and found.move not in excluded:
+            rule, reason = QUEUE, "put in by the queue"
+        elif key in config.only and found.move not in excluded:
+            rule, reason = "", "only forced moves are added here"
+        admitted = bool(rule) or (found.rule in (QUEUE, CHOSEN) and found.move not in excluded)
+        if found.rule == CHOSEN and admitted:
+            rule, reason = CHOSEN, "chosen by a person"
+        elif found.rule and not rule and found.move not in excluded:
+            rule, reason = found.rule, f"added before; now {reason}"
+        verdicts.append(Verdict(found, loss, rule, reason, admitted))
+    return verdicts
+
+
+def _sort_key(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
+    """Returns the sort key of a candidate: value, then moves of the book first, then visits and prior."""
+    value = 0.0 if found.value is None else found.value
+    return (found.value is None, -value, not found.rule, -found.n, -found.p, found.move)
+
+
+class _Tests:
+    """The tests of a window; the caller passes moves best value first."""
+
+    def __init__(self, window: Window | None, *, is_own: bool) -> None:
+        self._window = window
+        self._is_own = is_own
+        self._admitted = 0
+        self._has_best = False
+
+    def of(self, found: Candidate, loss: int | None) -> tuple[str, str]:
+        """Returns the rule that admits a move, or "", and the reason."""
+        if self._window is None:
+            return "", "no window covers this ply"
+        rule, reason = (self._own if self._is_own else self._reply)(self._window, found, loss)
+        most = self._window.own_moves if self._is_own else self._window.reply_moves
+        if rule and most is not None and self._admitted >= most:
+            return "", f"{reason}, but {most} better {'is' if most == 1 else 'are'} enough"
+        self._admitted += bool(rule)
+        return rule, reason
+
+    def _own(self, window: Window, found: Candidate, loss: int | None) -> tuple[str, str]:
+        if loss is None:
+            return "", "not visited"
+        if not self._has_best:
+            self._has_best = True
+            return BEST, "the best move"
+        if loss <= window.own_cp:
+            return OWN_CP, f"loses {loss} cp, at most {window.own_cp:g}"
+        return "", f"loses {loss} cp, more than {window.own_cp:g}"
+
+    def _reply(self, window: Window, found: Candidate, loss: int | None) -> tuple[str, str]:
+        if loss is not None and not self._has_best:
+            self._has_best = True
+            return BEST, "the best reply"
+        missed = []
+        if window.reply_cp is not None:
+            if loss is not None and loss <= window.reply_cp:
+                return REPLY_CP, f"loses {loss} cp, at most {window.reply_cp:g}"
+            missed.append(
+                "not visited" if loss is None else f"loses {loss} cp, more than {window.reply_cp:g}"
+            )
+        if window.reply_p is not None:
+            if found.p >= window.reply_p:
+                return REPLY_P, f"P {found.p:.3f}, at least {window.reply_p:g}"
+            missed.append(f"P {found.p:.3f}, below {window.reply_p:g}")
+        if window.reply_games is not None:
+            if found.games >= window.reply_games:
+                return REPLY_GAMES, f"{found.games:,} games, at least {window.reply_games:,}"
+            missed.append(f"{found.games:,} games, below {window.reply_games:,}")
+        return "", "; ".join(missed) or "only the best reply is added"
+
+
+def may_admit(window: Window | None, loss: int | None, better: int, admitted: int, *, is_own: bool) -> bool:
+    """Returns whether a window may admit the best move outside the book now, by its value or its rank.
+
+    Args:
+      loss: its centipawns against the best move. better: moves of the book with at least its value.
+      admitted: moves of the book that windows admitted.
+    """
+    if window is None:
+        return False
+    most = window.own_moves if is_own else window.reply_moves
+    limit = window.own_cp if is_own else window.reply_cp
+    is_near = loss is not None and (better == 0 or (limit is not None and loss <= limit))
+    if is_near and (most is None or better < most):
+        return True
+    # `reply_moves` alone may have kept it out
+    has_others = window.reply_p is not None or window.reply_games is not None
+    return not is_own and has_others and most is not None and better < most <= admitted
+
+
+# ------------------------------------------------------------------ growing
 Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[list[str]], Mapping[str, Mapping[str, int]]]
 
@@ -36,12 +204,7 @@ class Growth:
     """Adds positions and moves by the configuration."""
 
     def __init__(self, config: BookConfig, tree: BookTree, since: int, read: Read, games: Games) -> None:
-        """Creates the growth of a tree.
-
-        Args:
-          since: number of this run of the book. read: returns the record of a position.
-          games: returns the imported games by position and move (`games_by_move`).
-        """
+        """Creates the growth of a tree by a run of the book, number `since`; `games`: as `games_by_move`."""
         self._config = config
         self._tree = tree
         self._since = since
@@ -216,10 +379,7 @@ class Growth:
         tree.lowered.clear()
 
     def _has_more(self, position: Position) -> bool:
-        """Returns whether a window may admit a move outside the book now, by its value or its rank.
-
-        If the best one is excluded, the next may be admitted; only the record shows that.
-        """
+        """Returns whether a window may admit a move outside now; if the best one is excluded, the next."""
         if position.state != OPEN or position.outside is None:
             return False
         values = [v for v in self._tree.values(position).values() if v is not None]
@@ -228,9 +388,8 @@ class Growth:
         window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
         is_own = is_own_turn(self._config.side, position.turn)
         admitted = sum(move.rule not in (FORCED, QUEUE) for move in position.moves.values())
-        by_value = admits_by_value(window, loss, better, is_own=is_own)
-        by_rank = not is_own and admits_by_rank(window, admitted, better)
-        return (by_value or by_rank) and position.key not in self._config.only
+        may = may_admit(window, loss, better, admitted, is_own=is_own)
+        return may and position.key not in self._config.only
 
     def fit_ply(self, position: Position) -> None:
         """Sets the state of a position that was never searched to leaf or end, by its ply."""
@@ -244,12 +403,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class RootValue:
-    """A root of a book and its value.
-
-    Attributes:
-      position: FEN. origin: of the root, such as `root 1`.
-      value: for the side to move, None: not searched yet. best: SAN.
-    """
+    """A root of a book, its origin such as `root 1`, its value for the side to move, its best move in SAN."""
 
     position: str
     origin: str
@@ -293,11 +447,7 @@ class Roots:
 
     # -------------------------------------------------------------- the history
     def changes(self, searched: int) -> list[BookValues]:
-        """Returns the roots with a new value, best move or line since the last call.
-
-        Args:
-          searched: positions that this build has searched.
-        """
+        """Returns the roots with a new value, best move or line since the last call."""
         found = []
         for key in self._tree.roots:
             position = self._tree.positions[key]

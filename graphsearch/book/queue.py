@@ -1,7 +1,8 @@
 """The queue of positions and lines that a book searches first: the table `book_queue`.
 
 Each change is a short transaction of its own connection, without the lock of the writer of records, so that
-the queue can be changed while a builder runs.
+the queue can be changed while a builder runs. Functions raise StoreError if the file cannot be read or
+written.
 """
 
 from __future__ import annotations
@@ -27,21 +28,13 @@ from ..store.tables.rows import rows, table_of
 
 State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
-WAITING: State = "waiting"
-DROPPED: State = "dropped"
 ROWS = 500  # of one transaction: other writers wait for it
 _NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
 
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """A position or a line to add.
-
-    Attributes:
-      fen: where the line begins.
-      moves: UCI moves from there; all positions of the line are added. Empty: the position alone.
-      origin: for the user, such as `games.pgn, game 7`.
-    """
+    """A line to add with all its positions: FEN, UCI moves, and its origin, such as `games.pgn, game 7`."""
 
     fen: str
     moves: tuple[str, ...] = ()
@@ -53,10 +46,8 @@ class QueueItem(Answer):
     """A row of the queue.
 
     Attributes:
-      book: name of its book; None: the book that is built next.
-      fen, moves, origin: as of a `NewItem`.
-      added, changed: times in ISO 8601; `changed` is None while it waits.
-      note: its result, or why it was refused.
+      book: None: the one that is built next. fen, moves, origin: as of a `NewItem`.
+      added, changed: times in ISO 8601; `changed` is None while it waits. note: its result or refusal.
     """
 
     id: int
@@ -92,15 +83,9 @@ class Added:
 
 # ---------------------------------------------------------------- for people
 def add(path: str | os.PathLike[str], new: Iterable[NewItem], *, book: str | None = None) -> Added:
-    """Adds items to the queue, except those already waiting for the same book.
+    """Adds items to the queue, except those already waiting for the same book (None: the one built next).
 
     It reads items one by one, so there may be many; items added before a failure stay.
-
-    Args:
-      book: their book; None: the book that is built next.
-
-    Raises:
-      StoreError: if the file cannot be written, or has no queue and another process writes it.
     """
     ids: list[int] = []
     duplicates: list[tuple[NewItem, int]] = []
@@ -122,7 +107,6 @@ def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
 
     Raises:
       InvalidParameterError: if an id has no row; nothing is dropped then.
-      StoreError: if the file cannot be written.
     """
     with changing(path) as connection:
         left: list[QueueItem] = []
@@ -130,31 +114,23 @@ def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
             found = list(_items(connection, "id = ?", (number,)))
             if not found:
                 raise InvalidParameterError(f"{path}: the queue has no item {number}")
-            if not set_state(connection, number, DROPPED):
+            if not set_state(connection, number, "dropped"):
                 left += found
         return left
 
 
 def drop_all(path: str | os.PathLike[str], *, book: str | None = None) -> int:
-    """Drops the waiting rows of a book, or all; returns their number.
-
-    Raises:
-      StoreError: if the file cannot be written.
-    """
+    """Drops the waiting rows of a book, or all; returns their number."""
     with changing(path) as connection:
         waiting = "state = 'waiting' AND book IS coalesce(?, book)"
         statement = f"UPDATE book_queue SET state = ?, changed = ? WHERE {waiting}"  # noqa: S608
-        return connection.execute(statement, (DROPPED, now(), book)).rowcount
+        return connection.execute(statement, ("dropped", now(), book)).rowcount
 
 
 def items(
     path: str | os.PathLike[str], *, state: State | None = None, book: str | None = None
 ) -> Iterator[QueueItem]:
-    """Yields the rows of a state (None: all) and a book (None: all), in the order in which they were added.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
+    """Yields the rows of a state (None: all) and a book (None: all), as they were added."""
     with opened_to_read(path) as connection:
         where = "state = coalesce(?, state) AND book IS coalesce(?, book)"
         yield from _items(connection, where, (state, book))
@@ -162,11 +138,7 @@ def items(
 
 # --------------------------------------------------------------- for builders
 def waiting(store: Store, book: str) -> list[QueueItem]:
-    """Returns the waiting items of a book and those for any book, in the order in which they were added.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
+    """Returns the waiting items of a book and those for any book, as they were added."""
     where = "state = 'waiting' AND (book IS NULL OR book = ?)"
     with sql_errors(store.path, "read it"):
         return list(_items(store.connection, where, (book,)))
@@ -175,8 +147,7 @@ def waiting(store: Store, book: str) -> list[QueueItem]:
 def set_state(connection: sqlite3.Connection, number: int, state: State, note: str | None = None) -> bool:
     """Sets the state of a waiting row; returns False for any other row, and leaves it as it is."""
     statement = "UPDATE book_queue SET state = ?, note = ?, changed = ? WHERE id = ? AND state = 'waiting'"
-    changed = None if state == WAITING else now()
-    return connection.execute(statement, (state, note, changed, number)).rowcount == 1
+    return connection.execute(statement, (state, note, now(), number)).rowcount == 1
 
 
 def end(store: Store, number: int, state: State, note: str) -> None:
@@ -209,12 +180,7 @@ MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
 
 @dataclass(frozen=True, slots=True)
 class GivenItem:
-    """The item of one position, line or game.
-
-    Attributes:
-      item: None if it could not be read. notes: for the user.
-      problem: why there is no item.
-    """
+    """The item of one position, line or game, with notes for the user; or the problem, why there is none."""
 
     item: NewItem | None
     notes: tuple[str, ...] = ()
@@ -240,10 +206,7 @@ def from_text(text: str, *, moves: str | None = None) -> GivenItem:
 def from_games(
     path: Path, *, ply: int | None = None, only: Collection[int] | None = None
 ) -> Iterator[GivenItem]:
-    """Yields the line of each game of a PGN file, up to `ply` half-moves; a problem if it has none.
-
-    Args:
-      only: numbers of games; None: all.
+    """Yields the line of each game of a PGN file (`only`: of these), up to `ply` half-moves; or a problem.
 
     Raises:
       InvalidPositionError: if the file is not PGN, or lacks one of these games.
@@ -266,8 +229,7 @@ def from_games(
 def from_lines(lines: Iterable[str], name: str) -> Iterator[GivenItem]:
     """Yields the item of each line of a text: a FEN, an EPD line, or moves from the start position.
 
-    `POSITION moves LIST`, as in UCI, is a line from there. Skips blank lines and lines that begin with #;
-    if there are no others, yields a problem with the text's name.
+    `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and lines that begin with # are none.
 
     >>> [given.item.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"], "a.epd")]
     [('e2e4', 'e7e5'), ('d2d4',)]

@@ -33,12 +33,7 @@ MOVE_COLUMNS = [name for name in TABLES["book_move"].columns if name not in ("bo
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The row ids of a build in its file.
-
-    Attributes:
-      book: of the table `book`. run: of the table `run`. book_run: of the table `book_run`.
-      before, built: the configuration that the book was last built with, and when; empty if it is new.
-    """
+    """The row ids of a build in these tables; the configuration of the last build and its time, or empty."""
 
     book: int
     run: int
@@ -139,13 +134,8 @@ def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tu
 def read_tree(connection: sqlite3.Connection, book: int, tree: BookTree, *, whole: bool = True) -> list[Root]:
     """Fills a tree with the stored positions and moves of a book; returns its roots, by origin.
 
-    The caller sets the roots of the tree and updates it.
-
-    Args:
-      whole: whether a move that begins or ends outside the positions is an error; else it is left out.
-
-    Raises:
-      CorruptRecordError: if a row is damaged, or rows do not fit together.
+    The caller sets the roots of the tree and updates it. `whole`: whether a move that begins or ends outside
+    the positions raises CorruptRecordError, as a damaged row does; else it is left out.
     """
     for fields in _fields(connection, "book_position", POSITION_COLUMNS, "WHERE book = ?", book):
         position = Position(**fields)
@@ -171,20 +161,12 @@ def _fields(
 
 
 class StoredBook:
-    """A whole book as it is stored.
-
-    Attributes:
-      row: of the table `book`. tree: its positions. roots: FENs of its roots, by key.
-    """
+    """A whole book as it is stored: row of the table `book`, tree, and FENs of its roots by key."""
 
     def __init__(self, store: Store, name: str | None, *, whole: bool = True) -> None:
-        """Reads a book, without a name the only one; `whole`: as for `read_tree`.
+        """Reads a book, without a name the only one; as `book_named` and `read_tree`.
 
         The caller holds a snapshot of the store if the file may change meanwhile.
-
-        Raises:
-          InvalidParameterError: if there is no such book.
-          StoreError: if the file cannot be read.
         """
         self.row, self.tree = book_named(store, name), BookTree()
         with store.reading() as connection:

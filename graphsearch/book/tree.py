@@ -30,10 +30,10 @@ LEAF, OPEN, END, APART = "leaf", "open", "end", "apart"
 
 @dataclass(slots=True, kw_only=True)
 class BookMove:
-    """A move of the book; values are seen by the side that plays it.
+    """A move of the book, in UCI; values are seen by the side that plays it.
 
     Attributes:
-      move: UCI. san: SAN. child: key of the position after it. rule: by which it was added.
+      child: key of the position after it. rule: by which it was added.
       p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
       value: of the book when its row was last written; None if it was unknown then.
       loss, games: when it was added: centipawns against the best move, imported games with it.
@@ -58,7 +58,7 @@ class Position:
     """A position of the book; values are seen by the side to move.
 
     Attributes:
-      key: as `key_text` has it. fen: the position. ply: fewest half-moves to it.
+      key: as `key_text` has it. ply: fewest half-moves to it.
       state: `leaf`, `open`, `end`, or `apart` while no root leads to it.
       searches: number of searches to the limit. n: node N after the last one.
       value: of the book; None before the first search.
@@ -92,11 +92,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class BookLine:
-    """A line from a root to a position of the book.
-
-    Attributes:
-      keys: of the positions, the root first. moves, sans: the moves between, UCI and SAN.
-    """
+    """A line from a root to a position of the book: keys, the root first, and the moves in UCI and SAN."""
 
     keys: tuple[str, ...]
     moves: tuple[str, ...] = ()
@@ -113,18 +109,16 @@ Ways = dict[str, tuple[str, BookMove]]  # by key of a position: the position bef
 
 # ------------------------------------------------------------------ the tree
 class BookTree:
-    """The positions of one book.
+    """The positions of one book, by key; the other sets hold keys.
 
     Attributes:
-      positions: by key. roots: keys, in the order of the configuration.
-      changed: keys of positions with unwritten rows.
-      unsettled: keys of positions with a new value or ply since this was last emptied.
-      lowered: keys of positions to which a shorter path was found since this was last emptied.
-      taken: keys of positions that are being searched.
+      roots: in the order of the configuration. changed: with unwritten rows. taken: being searched.
+      unsettled: with a new value or ply since this was last emptied.
+      lowered: with a shorter path found since this was last emptied.
     """
 
     def __init__(self, expansion: Expansion | None = None) -> None:
-        """`expansion`: how the next leaf is chosen."""
+        """Creates an empty tree; `expansion` chooses the next leaf."""
         self.expansion = expansion or Expansion()
         self.positions: dict[str, Position] = {}
         self.roots: list[str] = []
@@ -312,8 +306,7 @@ class BookTree:
     ) -> tuple[dict[str, float], Ways]:
         """Returns the probability of each position on its likeliest line from a root, and the way to each.
 
-        Args:
-          shares: returns the probabilities of a position's moves, by UCI move; a missing one has 0.
+        `shares` returns the probabilities of a position's moves, by UCI move; a missing one has 0.
         """
         found, ways = dict.fromkeys(self.roots, 1.0), Ways()
         for position in self.ordered():
@@ -333,23 +326,6 @@ class BookTree:
             before, move = ways[keys[-1]]
             keys.append(before)
             moves.append(move)
-        return BookLine.of(keys[::-1], moves[::-1])
-
-    def line_to(self, key: str) -> BookLine:
-        """Returns a line to a position by its parents at smaller plies, from a root if one leads there so.
-
-        It looks at no other position than these: `shortest_ways` takes time with the size of the book.
-        """
-        keys, moves = [key], list[BookMove]()
-        while keys[-1] not in self.roots:
-            position = self.positions[keys[-1]]
-            above = [self.positions[parent] for parent in position.parents]
-            above = [parent for parent in above if parent.ply < position.ply]
-            if not above:
-                break
-            parent = min(above, key=attrgetter("ply", "key"))
-            moves.append(next(move for move in parent.moves.values() if move.child == position.key))
-            keys.append(parent.key)
         return BookLine.of(keys[::-1], moves[::-1])
 
     def reachable(self) -> set[str]:
@@ -373,11 +349,7 @@ class BookTree:
     def _cheapest(
         self, begins: Mapping[str, float], steps: Callable[[Position], Iterable[tuple[BookMove, float]]]
     ) -> dict[str, float]:
-        """Returns the sum of costs on the cheapest path to every position that steps reach from some others.
-
-        Args:
-          begins: the first positions, with what they cost. steps: returns moves and their costs, at least 0.
-        """
+        """Returns the sum of costs, none below 0, on the cheapest path from `begins` to every position."""
         found: dict[str, float] = {}
         heap = [(cost, key) for key, cost in begins.items()]
         heapq.heapify(heap)

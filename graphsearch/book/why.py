@@ -1,4 +1,7 @@
-"""Explains the moves of a book: those of a position, with verdicts, and those that were added or removed."""
+"""Explains the moves of a book: those of a position, with verdicts, and those that were added or removed.
+
+Functions only read files, and raise StoreError if that fails.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,7 @@ from ..store.store import Store
 from ..store.tables.books import books
 from ..store.tables.games import games_by_move
 from .config import stored_config
-from .decide import Verdict
-from .growth import Growth, known_moves
+from .growth import Growth, Verdict, known_moves
 from .rows import StoredBook
 from .tree import APART, OPEN, Position
 
@@ -32,7 +34,6 @@ class Why:
     """A position of a book, explained.
 
     Attributes:
-      book: its name. position: FEN.
       found: whether the book has it. at: its position in the book, else one that was never searched.
       line: a shortest line, in SAN, from the start of the game where the moves to the root are known, else
         from the root; empty for a root without moves.
@@ -60,7 +61,7 @@ class Why:
 
     @property
     def state(self) -> str | None:
-        """Its state in the book: `leaf`, `open` or `end`; None if it is not there."""
+        """Its state in the book; None if it is not there."""
         return self.at.state if self.found else None
 
     @property
@@ -88,9 +89,8 @@ class LeftAt:
     """The position where a game leaves a book.
 
     Attributes:
-      position: FEN of the last position of the book. move: SAN of the next move.
-      line: to that position, as `Why.line`. verdict: on the move; None without a decision.
-      state: of that position.
+      position: FEN of the last position of the book. line: to it, as `Why.line`. state: of it.
+      move: SAN of the next move. verdict: on the move; None without a decision.
     """
 
     position: str
@@ -106,16 +106,13 @@ class LeftAt:
 
 
 def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = None) -> Why:
-    """Returns the verdicts of a book on a position, with reasons; read-only.
+    """Returns the verdicts of a book (without a name, of the only one) on a position, with reasons.
 
-    Args:
-      board: the position; its move stack shows where a game leaves the book.
-      name: of the book; None: the only one of the file.
+    Its move stack shows where a game leaves the book.
 
     Raises:
       InvalidPositionError: if the position is not legal.
       InvalidParameterError: if the file has no such book.
-      StoreError: if it cannot be read.
     """
     check(board)
     with Store.open(path, read_only=True) as store:
@@ -123,14 +120,10 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
 
 
 def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset[str] | None]:
-    """Returns a function that returns the moves of a position that the rules of a book admit now, in UCI.
+    """Returns a function that returns the moves of a position that `why` calls admitted, in UCI.
 
-    They are those that `why` calls admitted. None: nothing is decided there, as of a position whose record is
-    gone.
-
-    Raises:
-      InvalidParameterError: if the file has no such book.
-      StoreError: if it cannot be read.
+    None: nothing is decided there, as of a position whose record is gone. Without such a book, raises
+    InvalidParameterError.
     """
     book = _BookReader(store, name)
 
@@ -218,7 +211,7 @@ class BookChange:
     """A move that a book has added or removed.
 
     Attributes:
-      position: FEN. move, san: UCI and SAN. came: whether it was added, not removed.
+      came: whether it was added, not removed.
       rule: by which the book added it. reason: why it is in the book now or no longer is; empty if unknown.
       n: edge N at the last decision. value: in the book, for the side that plays the move; None if unknown.
       loss: centipawns against the best move; None if unknown.
@@ -249,11 +242,7 @@ Moves = dict[tuple[str, str], tuple[int, BookChange]]  # by key and move: the bu
 
 
 def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: int = 20) -> list[BookChanges]:
-    """Returns the added and removed moves between two files, for every book that both have.
-
-    Raises:
-      StoreError: if a file cannot be read.
-    """
+    """Returns the added and removed moves between two files, for every book that both have."""
     with Store.open(old, read_only=True) as one, Store.open(new, read_only=True) as other:
         ours, theirs = ({row.name: _moves(store, row.name) for row in books(store)} for store in (one, other))
         found = []
@@ -266,11 +255,7 @@ def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: in
 
 
 def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> list[BookChanges]:
-    """Returns the moves that a run or a later one has added to each book; removed moves leave no trace.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
+    """Returns the moves that a run or a later one has added to each book; removed moves leave no trace."""
     with Store.open(path, read_only=True) as store:
         statement = "SELECT id FROM book_run WHERE run >= ?"
         builds = {number for (number,) in store.query(statement, (run,), "book_run.id")}

@@ -105,10 +105,9 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Minimal:
-    """The leaves of a minimal alpha-beta tree; exact integers if the branching factor is an integer.
+    """The leaves of a minimal alpha-beta tree by type; `worst`: without any cut, b^n.
 
-    Attributes:
-      pv, cut, all: leaves by type. worst: leaves without any cut, b^n.
+    Exact integers if the branching factor is an integer.
     """
 
     pv: float
@@ -217,10 +216,7 @@ def _nodes_of(data: Words) -> Nodes:
 
 
 def walk(board: chess.Board, keys: Words, data: Words, *, on_progress: OnProgress | None = None) -> Nodes:
-    """Returns the entries that legal moves through entries reach from a position, by their ply.
-
-    Args:
-      keys, data: `[K]`, the entries, each key once.
+    """Returns the entries, `[K]`, that legal moves through entries reach from a position, by their ply.
 
     Raises:
       UnknownPositionError: if the position has no entry.
@@ -350,10 +346,9 @@ class Classification:
     """The stored positions below one, by node types.
 
     Attributes:
-      position: FEN of the start. start: expected type of the start: by its bound, PV where it has none.
+      start: expected type of the start: by its bound, PV where it has none.
       entries: number of the file's entries of the present evaluation. ignored: of another evaluation.
-      problems: one line for each damaged entry.
-      proven: number of positions with a proof of a mate.
+      problems: one line for each damaged entry. proven: number of positions with a proof of a mate.
       branching: mean legal moves of a position that has any.
       actual, leaves: positions by stored bound.
       agreement: of the actual types with those expected by `garms`, `kannan` and the `search` itself.

@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, Response
 
 from ..base.errors import InvalidParameterError
 from ..base.limits import open_file, text_lines
-from ..book.study.pgn import read_games
+from ..book.study.studies import read_games
 from .routes import get, post, upload
 from .task_queue import DONE, ServedFile
 from .tasks import (

@@ -23,7 +23,7 @@ from ..base.errors import (
     StoreError,
 )
 from ..book.status import status
-from ..book.study.pgn import StudyGame, read_games, steps_of
+from ..book.study.studies import StudyGame, read_games, steps_of
 from ..book.why import why
 from ..exchange.kept_games import export_games, game_text
 from ..position.board import check, fen_of, is_over_by_clock, key_text
@@ -43,8 +43,6 @@ from ..query.pv import pv
 from ..query.routes import routes
 from ..query.tree import tree
 from ..store.info import info, unfinished_state
-from ..store.store import Store
-from ..store.tables.books import books
 from .routes import download, get, post
 from .task_queue import ServedFile
 from .tasks import node
@@ -350,9 +348,7 @@ def _books(served: ServedFile, wanted: Nothing) -> dict[str, Any]:
         found = status(served.path)
     except GraphSearchError as error:
         return {"books": [], "note": str(error)}
-    with Store.open(served.path, read_only=True) as store:
-        texts = {row.name: row.config for row in books(store)}
-    return {"books": [book.as_dict() | {"config": texts.get(book.name, "")} for book in found]}
+    return {"books": [one.as_dict() | {"config": one.book.config} for one in found]}
 
 
 def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:

@@ -18,11 +18,12 @@ import chess.pgn
 from pydantic import Field
 from starlette.responses import Response
 
+from ..base.answer import plain
 from ..base.deadline import time_limit
 from ..base.errors import GraphSearchError, InvalidPositionError
 from ..base.limits import STUDY_MOVES, open_file
-from ..book.study import repertoire, studies, survey
-from ..book.study.pgn import MoveRow, game_of, read_games, text_of
+from ..book.study import repertoire, studies
+from ..book.study.studies import MoveRow, game_of, read_games, text_of
 from ..exchange.importing import GivenFile
 from ..position.notation import START_WORD, named_board
 from ..query.line import tree_values
@@ -153,7 +154,7 @@ class RepertoireImport(SideWanted, StudyImport):
 # ------------------------------------------------------------ studies
 def _studies(served: ServedFile, wanted: Nothing) -> dict[str, object]:
     """Returns the list of studies, and the reason if they cannot be changed."""
-    return studies.list_studies(served.path).as_dict() | {"closed": closed(served)}
+    return {"studies": plain(studies.list_studies(served.path)), "closed": closed(served)}
 
 
 def closed(served: ServedFile) -> str:
@@ -244,15 +245,15 @@ def _turned(served: ServedFile, act: Literal["undo", "redo"]) -> dict[str, objec
 # ------------------------------------------------------------ repertoires
 def _repertoire(served: ServedFile, wanted: SideWanted) -> dict[str, object]:
     """Returns a repertoire with its gaps and weak spots."""
-    return survey.survey(served.path, wanted.side).as_dict() | {"closed": closed(served)}
+    return repertoire.survey(served.path, wanted.side).as_dict() | {"closed": closed(served)}
 
 
 def _repertoire_file(served: ServedFile, wanted: RepertoireFile) -> Response:
     """Returns a repertoire as a file."""
     if wanted.form == "toml":
-        text = survey.toml_of_repertoire(served.path, wanted.side, wanted.side)
+        text = repertoire.toml_of_repertoire(served.path, wanted.side, wanted.side)
     else:
-        text = survey.pgn_of_repertoire(served.path, wanted.side)
+        text = repertoire.pgn_of_repertoire(served.path, wanted.side)
     return download(text, wanted.side, wanted.form)
 
 

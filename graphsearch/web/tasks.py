@@ -29,8 +29,7 @@ from ..base.errors import GraphSearchError, InvalidParameterError, StoreLockedEr
 from ..base.limits import byte_count, open_file
 from ..base.system import give_way
 from ..book.config import BookConfig, parse_config
-from ..book.review.games import GameChoice
-from ..book.review.review import LEAST_VISITS
+from ..book.review.review import LEAST_VISITS, GameChoice
 from ..book.why import admitted_moves
 from ..evaluators.factory import EvaluatorSpec, create, with_threads
 from ..exchange.importing import FileProgress, GivenFile
@@ -55,7 +54,7 @@ from .wanted import (
 )
 
 if TYPE_CHECKING:
-    from ..book.review.judging import GameReview
+    from ..book.review.review import GameReview
     from ..evaluators.protocol import Evaluator
     from ..graph.graph import Graph
     from ..graph.view import Reader

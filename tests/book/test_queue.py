@@ -15,7 +15,7 @@ from graphsearch.book import build as building
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings
 from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
-from graphsearch.book.todo import MIN_P, TodoRow, todo
+from graphsearch.book.status import MIN_P, TodoRow, todo
 from graphsearch.position.board import key_text, legal_moves
 from graphsearch.store.store import Store
 
@@ -244,7 +244,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None
             record = present(store.read(board))
             likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= MIN_P}
             in_book = {"e4": {"e7e5", "c7c5"}, "d4": {"d7d5"}}[line]
-            assert {row.move for row in replies if row.position == board.fen()} == likely - in_book
+            assert {row.move for row in replies if row.at.fen == board.fen()} == likely - in_book
     for row in replies:
         assert row.reach == pytest.approx(present(row.p))  # White's own moves count 1
     reaches = [row.reach or 0.0 for row in found]
@@ -254,7 +254,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(tmp_path: Path) -> None
 
 def test_imported_games_make_a_reply_a_gap_and_their_share_its_weight(tmp_path: Path) -> None:
     path = book_file(tmp_path / "a.graph", e4_c6=25, e4_e5=70, e4_a6=5)
-    first = [row for row in gaps(path) if row.position == after_line("e4").fen()]
+    first = [row for row in gaps(path) if row.at.fen == after_line("e4").fen()]
     assert [(row.line, row.reach, row.games, row.p) for row in first] == [("1. e4 c6", 0.25, 25, None)]
     waiting = {row.line: row.reach for row in gaps(path) if row.move is None}
     assert waiting["1. e4 e5"] == 0.7

@@ -10,7 +10,7 @@ import chess
 import pytest
 
 from graphsearch.book.config import BookConfig, Expansion, Root, Window
-from graphsearch.book.decide import Candidate, Verdict, decide
+from graphsearch.book.growth import Candidate, Verdict, decide
 from graphsearch.book.tree import LEAF, OPEN, BookMove, BookTree, Position
 from graphsearch.position.board import key_text
 from graphsearch.position.values import CP_FACTOR, CP_SLOPE
@@ -61,15 +61,6 @@ EDGES = {
 
 def cp(*numbers: float) -> list[float]:
     return [math.atan(number / CP_FACTOR) / CP_SLOPE for number in numbers]
-
-
-# ------------------------------------------------------------------ lines
-def test_a_line_to_a_position_comes_from_a_root_by_smaller_plies() -> None:
-    tree = tree_of(PLAIN, PLIES | {"f": 3}, EDGES | {"e": [("back", "b")]})
-    assert tree.line_to("e").keys == ("a", "b", "e")
-    assert tree.line_to("e").moves == ("x", "v")
-    assert tree.line_to("a").keys == ("a",)
-    assert tree.line_to("f").keys == ("f",)  # no root leads there
 
 
 # ------------------------------------------------------------------ values

@@ -172,7 +172,7 @@ NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3
 
 def read_studies(data: bytes, folder: Path) -> bool:
     """Reads games into studies; what is let in is written, and read again the same."""
-    from graphsearch.book.study.pgn import read_games, text_of
+    from graphsearch.book.study.studies import read_games, text_of
     from graphsearch.exchange.importing import GivenFile, opened
 
     def written(file: Path) -> tuple[str, list[str]]:
@@ -214,7 +214,7 @@ def read_notes(data: bytes, folder: Path) -> bool:
     """Reads games with all their notes; what is let in is written and read again the same."""
     import chess.pgn
 
-    from graphsearch.book.review.games import GameChoice, SourceGame, source_game, wanted_games
+    from graphsearch.book.review.review import GameChoice, SourceGame, source_game, wanted_games
     from graphsearch.exchange.importing import GivenFile, opened
 
     file, taken = folder / "a.pgn", 0

@@ -269,7 +269,7 @@ def test_a_book_from_a_page_is_built_with_an_evaluator_of_the_page(client: Clien
     assert "net.pb.gz" in done(client, lost.json["number"])["error"]
     built = client.post("build", text=book, evaluations=60)
     assert done(client, built.json["number"])["state"] == "done"
-    assert [row.name for row in status(small_graph)] == ["x"]
+    assert [row.book.name for row in status(small_graph)] == ["x"]
 
 
 def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(

@@ -12,8 +12,16 @@ import chess
 import chess.pgn
 from selenium.webdriver.common.action_chains import ActionChains
 
-from graphsearch.book.study.pgn import MoveRow, game_of, rows_of
-from graphsearch.book.study.studies import change_study, import_studies, list_studies, load_study, note_on
+from graphsearch.book.study.studies import (
+    MoveRow,
+    change_study,
+    game_of,
+    import_studies,
+    list_studies,
+    load_study,
+    note_on,
+    rows_of,
+)
 from graphsearch.exchange.importing import GivenFile
 from tests.web.client import Client, Serve, done, until
 from tests.web.page import DOWN, ESCAPE, HOME, LINE, RIGHT, UP, Page
@@ -115,7 +123,7 @@ def test_a_game_is_opened_added_to_searched_exported_and_imported_again(page: Pa
     upload(page, file)
     page.has(LINE, 30)
     page.wait("return !document.querySelector('#studies').open", "the dialog to close")
-    number = list_studies(path).studies[0].id
+    number = list_studies(path)[0].id
     assert exported(page, number) == long_game()
     game = chess.pgn.read_game(io.StringIO(long_game()))
     assert game is not None
@@ -146,7 +154,7 @@ def test_a_game_is_opened_added_to_searched_exported_and_imported_again(page: Pa
     upload(page, file)
     page.says("#notation-name", "(2)")
     assert page.line() == shown
-    again = [one.id for one in list_studies(path).studies if one.id != number]
+    again = [one.id for one in list_studies(path) if one.id != number]
     assert [exported(page, one) for one in again] == [text]
     harmless(page)
 
@@ -217,7 +225,7 @@ def test_variations_are_promoted_demoted_deleted_and_written_on_and_a_study_is_r
     page.click("#study-list [aria-label^=Delete]")
     page.click("dialog.sure .primary")
     page.has("#study-list button.link", 0)
-    assert list_studies(page.client.server.served.path).studies == ()
+    assert list_studies(page.client.server.served.path) == []
     harmless(page)
 
 
@@ -456,7 +464,7 @@ def test_a_deleted_study_comes_back_and_is_shown(page: Page) -> None:
     page.has(LINE, 11)
     assert exported(page, number) == before
     page.click("#redo")
-    until(lambda: not list_studies(page.client.server.served.path).studies, "the study to go")
+    until(lambda: not list_studies(page.client.server.served.path), "the study to go")
     assert page.errors() == []
 
 
@@ -493,7 +501,7 @@ def test_a_draft_a_note_and_a_repertoire_are_turned_back_in_their_order(page: Pa
     page.says("#line", "open")
     turn(page, "y")
     told(page, "repertoire")
-    assert list_studies(path).studies == ()
+    assert list_studies(path) == []
     assert page.errors() == []
 
 

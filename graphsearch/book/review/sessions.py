@@ -70,7 +70,6 @@ class Work:
 
     Attributes:
       searched, known: numbers of positions that got visits, and of those with nothing left to do.
-      new_visits, evaluations: added. seconds: of the call. stopped: whether it was stopped.
       problems: parts of the input that were left out. notes: for the user, one line each.
     """
 
@@ -94,11 +93,7 @@ def open_session(
     *,
     ram_bytes: int | None,
 ) -> Iterator[Session]:
-    """Yields the session of a graph file, or of a graph in memory.
-
-    Args:
-      work: counts what is done. `book.review.review` describes the others.
-    """
+    """Yields the session of a graph file, or of a graph in memory; as `book.review.review`."""
     with open_searches(
         path,
         evaluator,
@@ -119,10 +114,7 @@ class Session:
     again.
 
     Attributes:
-      work: what is done. read: returns the record of a position.
-      unkept: visits that positions lack and cannot get, by `name_of` them; and marks of positions that had
-        their evaluations or time.
-      spent: work on positions of sets, by `name_of` them.
+      unkept: these visits and marks; spent: work on positions of sets; both by `name_of` the position.
     """
 
     def __init__(
@@ -133,7 +125,7 @@ class Session:
         stop: threading.Event,
         work: Work | None = None,
     ) -> None:
-        """`stop` ends the running search."""
+        """Creates a session; `stop` ends the running search."""
         self._graph, self._searches, self._settings, self._stop = graph, searches, settings, stop
         self.read, self.work = graph.read, work or Work()
         self.unkept: dict[str, int] = {}
@@ -150,7 +142,6 @@ class Session:
 
         Args:
           positions: each with a tag for the caller, and with the game before it on its move stack.
-          on_progress: called regularly with the progress of a position, in this process.
 
         Yields:
           The tag and the result; None if nothing was left to do.
@@ -221,7 +212,7 @@ class Session:
             self._graph.flush(self._note(finished=True))
 
     def _note(self, *, finished: bool) -> Callable[[Store], None]:
-        """Returns a function that writes the state of the run, and the visits that no record keeps."""
+        """Returns a function that writes the state of the run, and the facts."""
         run, visits, evaluations = self._run, self.work.new_visits, self.work.evaluations
         facts = {
             name: json.dumps(dict(list(found.items())[-MOST_MARKS:]))
@@ -238,7 +229,7 @@ class Session:
         return write
 
     def _read_facts(self, store: Store) -> None:
-        """Reads the visits that no record keeps, and the work on positions of sets; none if unreadable."""
+        """Reads the facts; none if unreadable."""
         self.unkept, self.spent = _fact(store, UNKEPT, _MARKS), _fact(store, SPENT, _SPENT)
 
     # -------------------------------------------------------------- what is left to do

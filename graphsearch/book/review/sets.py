@@ -24,7 +24,7 @@ from ...base.limits import text_lines
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...exchange.epd_import import EpdLine, annotated, is_solved, read_set
-from ...exchange.importing import Problem
+from ...exchange.importing import FileProgress, OnProgress, Problem
 from ...exchange.output import check_target, new_output
 from ...graph.view import NodeView, view
 from ...position.board import NOT_TERMINAL, terminal_kind
@@ -51,45 +51,45 @@ class SetRow(Answer):
     """One position after its search. Values are seen by the side to move.
 
     Attributes:
-      line, id, position: its line number, the id in that line, FEN.
+      source: its line. node: the position.
       best: the best move in UCI; None if the game is over. pv: the best line, in SAN.
       solved: whether the best move or mate is the result named in the line; None if it names none.
       wanted: the named result, with moves in SAN.
       points, most_points: of the best move, and the most of any move; None if the line gives none.
-      q, cp, mate, visits: of the position; mate in moves, None if none is proven.
       evaluations, seconds: spent on it, including earlier calls.
       solved_evaluations, solved_seconds: spent until the result became right and stayed right, or None.
       known: whether it had been searched before.
     """
 
-    line: int
-    id: str
-    position: str
+    json_keys = (
+        "line=source.number id=source.id position=node.position best pv solved wanted points most_points"
+        " q=node.q cp mate=node.mate visits=node.visits evaluations seconds"
+        " solved_evaluations solved_seconds known"
+    )
+
+    source: EpdLine
+    node: NodeView
     best: str | None
     pv: tuple[str, ...]
     solved: bool | None
     wanted: str
     points: int | None
     most_points: int | None
-    q: float
-    cp: int
-    mate: int | None
-    visits: int
     evaluations: int
     seconds: float
     solved_evaluations: int | None
     solved_seconds: float | None
     known: bool
 
+    @property
+    def cp(self) -> int:
+        """The value in centipawns."""
+        return cp_of(self.node.q)
+
 
 @dataclass(slots=True, kw_only=True)
 class SetReport(Work):
-    """The report of a set.
-
-    Attributes:
-      total: lines with a position. done: number of those searched or known.
-      solved, judged: number of right ones, and of those with a named result. points, most_points: of all.
-    """
+    """The report of a set: its positions, those done, those right of those with a named result, points."""
 
     total: int = 0
     done: int = 0
@@ -105,17 +105,6 @@ class SetReport(Work):
         self.solved += bool(row.solved)
         self.points += row.points or 0
         self.most_points += row.most_points or 0
-
-
-@dataclass(frozen=True, slots=True)
-class SetProgress:
-    """The progress of a set: positions done and solved; the present one; evaluations per second."""
-
-    done: int
-    total: int
-    solved: int
-    name: str
-    rate: float
 
 
 def read_lines(file: BinaryIO, name: str) -> tuple[list[EpdLine], list[Problem]]:
@@ -146,15 +135,14 @@ def search_set(
     evaluator: Evaluator | EvaluatorSpec,
     ram_bytes: int | None = None,
     stop: threading.Event | None = None,
-    on_progress: Callable[[SetProgress], object] | None = None,
+    on_progress: OnProgress | None = None,
     on_row: Callable[[SetRow], object] | None = None,
 ) -> SetReport:
     """Searches the positions of a set that have not reached their limits, in turn, and returns a report.
 
     Args:
-      path: the graph file, created if missing; None: in memory.
-      stop: set it, from any thread or a signal handler, to save and return without an EPD file.
-      evaluator, ram_bytes: as for `book.review.review`.
+      path: the graph file, created if missing; None: in memory. Others as for `book.review.review`.
+      on_progress: gets the positions done and solved, the present one, and evaluations per second.
 
     Raises:
       ExportError: if the EPD file cannot be written. Other errors as `book.review.review`.
@@ -182,7 +170,7 @@ def _rows(
     session: Session,
     lines: list[EpdLine],
     report: SetReport,
-    on_progress: Callable[[SetProgress], object] | None,
+    on_progress: OnProgress | None,
 ) -> Iterator[tuple[EpdLine, SetRow]]:
     """Yields each line with its row, in their order, when its search is finished."""
     began, place, done = time.monotonic(), 0, dict[int, tuple[_Watch, bool]]()
@@ -200,7 +188,7 @@ def _rows(
         if on_progress:
             rate = (report.evaluations + now.evaluations) / max(time.monotonic() - began, 1e-9)
             name = watch.line.id or f"line {watch.line.number}"
-            on_progress(SetProgress(report.done, report.total, report.solved, name, rate))
+            on_progress(FileProgress("Searching", name, report.done, report.total, report.solved, rate))
 
     for watch, result in session.run(watched(), on_progress=look):
         if result is not None:
@@ -241,19 +229,14 @@ def _row(line: EpdLine, node: NodeView | None, spent: Spent, *, known: bool) -> 
     solved, points = _solved(line, node), line.points
     best = node.moves[0] if node.moves else None
     return SetRow(
-        line=line.number,
-        id=line.id,
-        position=node.position,
+        source=line,
+        node=node,
         best=best.move.uci() if best else None,
         pv=tuple(sans_of(line.board, best.pv)) if best else (),
         solved=solved,
         wanted=_wanted(line),
         points=points.get(best.move.uci(), 0) if points and best else None,
         most_points=max(points.values()) if points else None,
-        q=node.q,
-        cp=cp_of(node.q),
-        mate=node.mate,
-        visits=node.visits,
         evaluations=spent[0],
         seconds=spent[1] / 1000,
         solved_evaluations=spent[2] if solved else None,
@@ -275,9 +258,9 @@ def _wanted(line: EpdLine) -> str:
 
 def _operations(row: SetRow) -> dict[str, str]:
     """Returns the EPD operations that a search adds to its line."""
-    mate, ce = row.mate or 0, row.cp
+    mate, ce = row.node.mate or 0, row.cp
     if mate:  # 32767 minus the plies of the mate
         ce = MATE_CE - (2 * mate - 1) if mate > 0 else -MATE_CE - 2 * mate
-    found = {"acd": len(row.pv), "acn": row.visits, "acs": round(row.seconds), "ce": ce}
+    found = {"acd": len(row.pv), "acn": row.node.visits, "acs": round(row.seconds), "ce": ce}
     found |= {"dm": mate} if mate > 0 else {}
     return {name: str(number) for name, number in found.items()} | {"pv": " ".join(row.pv)}

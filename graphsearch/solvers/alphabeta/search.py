@@ -61,15 +61,13 @@ class Counts:
     """Counts of a fixed-depth search.
 
     Attributes:
-      nodes: positions entered, quiescence included; the root counts.
-      interior: those searched with depth left. leaves: those where none was left.
-      quiescence: those below leaves.
+      nodes: positions entered, quiescence and root included. interior: those searched with depth left.
+      leaves: those where none was left. quiescence: those below leaves.
       hits: entries found in the table. stored_hits: those that were in the table before this run.
       hit_cutoffs: nodes that an entry ended. cutoffs: nodes that a move's value >= beta ended.
-      first_cutoffs: those ended by the first move. researches: null windows that failed and were searched
-        again. proofs: nodes that a proven result of the graph ended. ordered: nodes with moves ordered by
-        the graph's N and P. path_draws: repetitions on the path and clocks of 100.
-      pv, cut, all: interior nodes by expected type.
+      first_cutoffs: those ended by the first move. researches: null windows that failed, searched again.
+      proofs: nodes that a proven result of the graph ended. ordered: nodes with moves ordered by the graph.
+      path_draws: repetitions on the path and clocks of 100. pv, cut, all: interior nodes by expected type.
       static: static evaluations. cached: leaves with a value in the leaf cache.
       expanded: nodes with generated moves. moves: legal moves of those; their ratio is the branching factor.
     """
@@ -110,8 +108,7 @@ class DepthResult(Answer):
       bound: `exact`, `lower` (value >= beta) or `upper` (value <= alpha).
       move: best move; None if the game is over, or none is known.
       pv: the principal variation, legal, `move` first; may be shorter than the depth.
-      counts: of this iteration. seconds: wall time. complete: False if it was stopped; then `value`, `bound`,
-        `move` and `pv` are those of the finished moves.
+      complete: False if it was stopped; then `value`, `bound`, `move`, `pv` are those of the finished moves.
     """
 
     json_keys = "depth value bound move pv seconds complete counts"
@@ -130,12 +127,7 @@ class DepthResult(Answer):
 
 @dataclass(frozen=True, slots=True)
 class KnownDepth:
-    """Facts that the file held about the root when the search began.
-
-    Attributes:
-      depth: plies; 0: nothing usable.
-      nodes, seconds: cost of the iterations up to it, as far as the file has them.
-    """
+    """The depth that the file knew when the search began, 0 if none, and the stored cost of reaching it."""
 
     depth: int = 0
     nodes: int = 0
@@ -157,17 +149,15 @@ class AlphaBetaResult:
     """The result of a search of one position to a depth.
 
     Attributes:
-      board: the position. asked: requested depth.
+      asked: requested depth.
       depth: completed plies; 0: none, then `value` is that of the moves finished so far, if any.
       value: thousandths of a pawn for the side to move, MATE - n mates in n plies; None if nothing is known.
       bound: `exact`, `lower` (at least), `upper` (at most), empty if nothing is known.
       move: best move; None if the game is over or none is known. pv: legal, `move` first.
-      iterations: of this run, including a stopped one. counts: of all of them.
-      known: facts from the file. report: outcome of loading the file's entries.
+      iterations: of this run, including a stopped one. report: outcome of loading the file's entries.
       entries: in memory at the end. graph_nodes: positions of the graph that could order moves.
       stop_reason: `depth`, `known` (the file had the answer), `mate` (deeper searches find the same), `time`,
         `nodes`, `stop`, `reader`, `finished` (the game is over).
-      store: the file, None if there is none.
     """
 
     board: chess.Board
@@ -254,11 +244,9 @@ def _longest_defence(table: EntryTable, board: chess.Board) -> chess.Move | None
 
 @dataclass(frozen=True, slots=True)
 class RootFact:
-    """A value of the root that is known without a search.
+    """A value of the root that is known without a search, as in `DepthResult`.
 
-    Attributes:
-      depth: of its entry or iteration; the requested one, if it holds at every depth.
-      value, bound, pv: as in `DepthResult`.
+    `depth`: of its entry or iteration; the requested one, if it holds at every depth.
     """
 
     depth: int
@@ -295,9 +283,7 @@ def facts_of(
     """Returns all known facts about a root, the deepest last; at equal depth runs come after the entry.
 
     An entry may be weaker than the run that wrote it, because it must hold for every path to the position.
-
-    Args:
-      entry: that of the root (`usable_entry`). rows: earlier iterations by depth.
+    `rows`: earlier iterations by depth.
     """
     facts = []
     if entry is not None:
@@ -356,11 +342,9 @@ class AlphaBeta:
     """Searches positions to a fixed depth with one table of entries. Not for several threads at once."""
 
     def __init__(self, table: EntryTable, arena: Arena | None = None) -> None:
-        """Creates an engine.
+        """Creates an engine that reads entries and adds its own.
 
-        Args:
-          table: transposition entries; the engine reads them and adds its own.
-          arena: a graph in memory; its visits and priors order moves, and its proofs end nodes.
+        `arena`: a graph in memory; its visits and priors order moves, and its proofs end nodes.
         """
         self.table = table
         self.arena = arena
@@ -476,7 +460,6 @@ def search_to_depth(
     control: Control | None = None,
     *,
     table_bytes: int = TABLE_BYTES,
-    use_graph: bool = True,
     on_depth: Callable[[DepthResult], None] | None = None,
 ) -> AlphaBetaResult:
     """Searches a position to a depth, saves everything, and returns the result.
@@ -491,7 +474,6 @@ def search_to_depth(
       limits: when to stop earlier; visits are nodes, quiescence included, and evaluations do not count.
       control: stops the search, after saving, and gets its progress within an iteration.
       table_bytes: most memory of the entries, if the graph uses none yet.
-      use_graph: let stored visits order moves, and stored proofs end positions.
       on_depth: called after each iteration.
 
     Raises:
@@ -506,7 +488,7 @@ def search_to_depth(
     with graph.held():
         session = _AlphaBetaSession(graph, board, depth, limits or Limits(), control or Control())
         session.on_depth = on_depth
-        return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
+        return session.run(graph.use_entries(table_bytes))
 
 
 class _AlphaBetaSession:
@@ -531,7 +513,7 @@ class _AlphaBetaSession:
         self.stop_reason = ""
 
     # ---------------------------------------------------------- the loop
-    def run(self, table: EntryTable, *, use_graph: bool) -> AlphaBetaResult:
+    def run(self, table: EntryTable) -> AlphaBetaResult:
         self.table = table
         kind = terminal_kind(self.board)
         if kind != NOT_TERMINAL or is_over_by_clock(self.board):
@@ -540,7 +522,7 @@ class _AlphaBetaSession:
             return self._result()
         self._look_up()
         if self.answer is None:
-            self._search(use_graph=use_graph)
+            self._search()
         result = self._result()
         if self.unsaved is None:
             return result
@@ -565,11 +547,10 @@ class _AlphaBetaSession:
         if self.answer is not None:
             self.stop_reason = "known"
 
-    def _search(self, *, use_graph: bool) -> None:
+    def _search(self) -> None:
         self.graph.note_later(self._begin)
         try:
-            if use_graph:
-                self.graph_nodes = bring_visited(self.graph, self.board)
+            self.graph_nodes = bring_visited(self.graph, self.board)
             self.engine = AlphaBeta(self.table, self.graph.arena if self.graph_nodes else None)
             self.table.next_search()
             self._iterate()

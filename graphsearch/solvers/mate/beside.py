@@ -1,4 +1,4 @@
-"""Runs the prover beside a best-first search: mates in two before it, longer mates between its waves, and a
+"""Runs the prover beside a best-first search: mates in two before it, longer ones between its waves, and a
 shorter one once its root is proven.
 
 A search follows its evaluator; of two mates it proves the one that it finds first. The prover takes a slice
@@ -23,6 +23,7 @@ from ...graph.graph import Graph
 from ...graph.view import NodeView
 from ...position.board import CLOCK_DRAW, encode_move, pack
 from ...search import visit_kernel
+from ...search.job import Control
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.warm import kernels_compiling
@@ -60,9 +61,7 @@ def compile_kernels() -> None:
 
 
 def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> None:
-    """Writes a mate to the records along its line: best attack and longest defence, up to the mate.
-
-    Positions that the graph does not know get records. No wave may be in flight.
+    """Writes a mate to the records along its line; unknown positions get records. No wave may be in flight.
 
     Raises:
       CapacityError: if there is no room for them.
@@ -84,8 +83,7 @@ def allowance(spent: float, *, share: float, lead: float, whole: float = math.in
     """Returns the most that the prover may have used beside a search that has used `spent`, in its unit.
 
     Args:
-      share: of the search, in the long run.
-      lead: credit that the prover may use before its share allows it.
+      share: of the search, in the long run. lead: credit before the share allows it.
       whole: most that the search will use; the lead does not exceed the prover's share of it.
 
     >>> [allowance(s, share=0.05, lead=40.0) for s in (10.0, 100.0, 2000.0)]
@@ -99,8 +97,7 @@ def allowance(spent: float, *, share: float, lead: float, whole: float = math.in
 class MateFinder:
     """Looks for mates beside one search of one position, and adds them to its graph (`SearchJob.mates`).
 
-    Attributes:
-      first: the first move of the line found last; empty without one.
+    `first`: the first move of the line found last; empty without one.
     """
 
     def __init__(
@@ -115,12 +112,9 @@ class MateFinder:
         """Creates a finder for a search of a position with some limits, which `stop` ends.
 
         With a limit of visits or evaluations the share is counted in visits, so the search is repeatable;
-        else in time.
-
-        Args:
-          seconds: of a search that plans its time itself; None: as `limits` have them.
+        else in time: `seconds` where a search plans its time itself.
         """
-        self._graph, self._board, self._stop = graph, board, stop
+        self._graph, self._board, self._stop, self._control = graph, board, stop, Control(stop=stop)
         self._seconds = limits.seconds if seconds is None else seconds
         self._visits = limits.visits or limits.evaluations
         self._search: MateSearch | None = None
@@ -142,9 +136,7 @@ class MateFinder:
         """Looks for a proof in the file's entries, then for a short mate if the root is still open.
 
         An entry may have proven the root's result before any record proves a move that leads to it.
-
-        Args:
-          doubtful: whether positions of the game may spoil the proof of the root's record.
+        `doubtful`: whether positions of the game may spoil the proof of the root's record.
         """
         if self._stop.is_set():
             return
@@ -188,16 +180,13 @@ class MateFinder:
 
     # -------------------------------------------------------------- the lines
     def recall(self) -> tuple[chess.Move, ...]:
-        """Returns the line of the mate that the graph's entries prove; empty if they prove none.
-
-        It is also empty if too many entries below it are lost.
-        """
+        """Returns the line of the mate that the graph's entries prove; empty if they prove none any more."""
         proofs = self._graph.entries.proofs
         entry = proofs.get(self._board) if proofs else None
         if entry is None or not entry.mate_plies:
             return ()
         search = MateSearch(self._board, entries=proofs, table_bytes=TABLE_BYTES)
-        search.limit(Limits(visits=LINE_VISITS), self._stop)
+        search.limit(Limits(visits=LINE_VISITS), self._control)
         with suppress(CapacityError):
             line = search.recall(SETTLING_VISITS)
             self._search = search if line else None
@@ -210,9 +199,9 @@ class MateFinder:
             return ()
         seconds = SETTLING_SHARE * self._seconds if self._seconds else None
         search = self._opened()
-        search.limit(Limits(visits=SETTLING_VISITS, seconds=seconds), self._stop, moves=AT_LEAST)
+        search.limit(Limits(visits=SETTLING_VISITS, seconds=seconds), self._control, moves=AT_LEAST)
         line = self._finished(search)
-        search.limit(Limits(), self._stop)
+        search.limit(Limits(), self._control)
         self._steps = search.steps()
         self._began, self._settled = _now(), self.visits
         return line
@@ -220,9 +209,7 @@ class MateFinder:
     def beside(self, visits: int, q: float) -> tuple[chess.Move, ...]:
         """Returns the line of a mate if the prover finds one before its share of the search is used up.
 
-        Args:
-          visits: of the search so far.
-          q: of its root, if it is known.
+        `visits`: of the search so far. `q`: of its root.
         """
         search = self._search
         if search is None or search.mate is not None:
@@ -232,16 +219,13 @@ class MateFinder:
         attacker.weight, defender.weight = _weight(q), _weight(-q)
         while self._has_share(visits, share) and self._goes_on(search):
             pass
-        search.limit(Limits(visits=LINE_VISITS), self._stop)
+        search.limit(Limits(visits=LINE_VISITS), self._control)
         return _line(search)
 
     def after(self, mate: int | None) -> tuple[chess.Move, ...]:
-        """Returns the line of a shorter mate than the proven one, empty without one.
+        """Returns the line of a shorter mate than the proven one, or the longest defence; empty without one.
 
-        If the side to move is mated, the line is its longest defence.
-
-        Args:
-          mate: moves of the proven mate, negative if the side to move is mated; None: unknown.
+        `mate`: moves of the proven mate, negative if the side to move is mated; None: unknown.
         """
         most = None if mate is None else mate - 1 if mate > 0 else -mate
         search = self._opened()
@@ -250,7 +234,7 @@ class MateFinder:
         if mate is not None:
             search.sides[mate > 0].closed = True  # the side that is mated
         seconds = DECIDED_SHARE * self._seconds if self._seconds else None
-        search.limit(Limits(visits=self._visits_after(), seconds=seconds), self._stop, moves=most)
+        search.limit(Limits(visits=self._visits_after(), seconds=seconds), self._control, moves=most)
         line = self._finished(search)
         return line if mate is None or mate < 0 or len(line) < 2 * mate - 1 else ()
 
@@ -298,11 +282,7 @@ def _now() -> tuple[float, float]:
 
 
 def _weight(q: float) -> float:
-    """Returns the share of the prover's visits for the mates of a side with the value `q`.
-
-    >>> _weight(0.9), _weight(0.2), _weight(-0.9)
-    (1.0, 1.0, 0.1)
-    """
+    """Returns the share of the prover's visits for the mates of a side with the value `q`."""
     return 1.0 if q > -DECIDED else UNLIKELY
 
 
@@ -327,7 +307,6 @@ def compile_search(
     Args:
       filed: also compile the kernels that save to a file.
       told: whether the user already knows about the compilation; else the log says so.
-      board: the position of the trial; default: the start position.
     """
     with (
         kernels_compiling(evaluator, filed=filed, prover=__name__, told=told),

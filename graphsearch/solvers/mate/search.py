@@ -7,15 +7,14 @@ questions share one table of the prover, which holds the line.
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import chess
 import numpy as np
+from chess.polyglot import zobrist_hash
 
 from ...base.answer import Answer
 from ...base.errors import CapacityError, GraphSearchError, InvalidParameterError
@@ -30,6 +29,7 @@ from ...position.board import (
     history_keys,
     is_over_by_clock,
     may_claim,
+    occurred_twice,
     pack_root,
     terminal_kind,
 )
@@ -52,13 +52,12 @@ LENGTHS_AHEAD = (1, 2, 4, 7, 12)
 
 @dataclass(slots=True)
 class Side:
-    """The search for a mate by one side.
+    """The search for a mate by one side; lengths are in moves.
 
     Attributes:
-      attacks: whether the side is to move at the root.
-      excluded: moves within which it cannot mate. found: moves of the shortest mate known, None without one.
-      most: the longest mate to look for, in moves. closed: whether its questions have ended.
-      lost_any: whether a search without a length limit ended without a mate.
+      attacks: whether the side is to move at the root. most: the longest mate to look for.
+      excluded: moves within which it cannot mate. found: the shortest mate known, None without one.
+      closed: whether its questions have ended. lost_any: whether one without a limit ended without a mate.
       weight: share of a round's visits that its questions get, in (0, 1].
     """
 
@@ -143,12 +142,7 @@ assert 2 * MOST_MOVES < kernel.MOST_PLIES
 
 
 class ProofNumbers(NamedTuple):
-    """Proof and disproof number of one question.
-
-    Attributes:
-      pn, dn: proof and disproof number; 0: proven, disproved.
-      plies: of a proof, its length.
-    """
+    """Proof and disproof number of one question, 0 if it is proven or disproved; plies of its proof."""
 
     pn: int
     dn: int
@@ -184,11 +178,9 @@ class Prover:
     """A table of proofs and disproofs, and the search that fills it. One thread."""
 
     def __init__(self, *, size: int = TABLE_BYTES, drawn: Iterable[int] = ()) -> None:
-        """Creates an empty table.
+        """Creates an empty table of at most `size` bytes, which begins small and grows.
 
-        Args:
-          size: bytes of the table, at most; it begins small and grows.
-          drawn: Polyglot keys of positions that stood twice in the game: reaching one is a draw.
+        `drawn`: Polyglot keys of positions that stood twice in the game: reaching one is a draw.
         """
         self._most_places = LEAST_PLACES
         while 2 * self._most_places * PLACE_BYTES <= size:
@@ -266,9 +258,7 @@ class Prover:
     def give(self, table: EntryTable, *, exact: bool) -> int:
         """Exports proven mates as entries to be saved, except cheap ones; returns their number.
 
-        Args:
-          exact: whether disproofs of shorter mates hold for the position itself; False in a game with
-            repetitions.
+        `exact`: whether disproofs of shorter mates hold for the position itself: no game repeats.
         """
         return int(kernel.give_entries(self.memory.table, table.arrays, exact))
 
@@ -362,12 +352,7 @@ Steps = Generator[None, None, str]  # yields after each slice; returns a stop re
 
 @dataclass(frozen=True, slots=True)
 class MateProgress:
-    """Progress of a mate search.
-
-    Attributes:
-      seconds, visits: so far. excluded: moves within which neither side can force mate.
-      mate: moves to the shortest mate known, negative if the side to move is mated; None without one.
-    """
+    """Progress of a mate search; `excluded` and `mate` as in `MateResult`."""
 
     seconds: float
     visits: int
@@ -380,11 +365,10 @@ class MateResult:
     """The result of a mate search.
 
     Attributes:
-      position: FEN.
       mate: moves to mate; negative: the side to move is mated; 0: it is mated already; None: none is proven.
       pv: best attack and longest defence, all of it.
       shortest: whether no shorter mate exists. excluded: moves within which neither side can force mate.
-      visits: nodes expanded. seconds: wall time. proofs: positions proven.
+      visits: nodes expanded. proofs: positions proven.
       stop_reason: `proven`, `excluded` (none within the requested moves), `visits`, `time`, `stop`,
         `finished` (the game is over: checkmate, stalemate, dead position or 75-move rule), `claimable` (the
         side to move may claim a draw, and cannot mate) or `hopeless` (neither side has the pieces).
@@ -462,7 +446,7 @@ class MateSearch:
         entries: EntryTable | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
-        """Creates a search; see `find_mate`. `run`, or `limit` and `steps`, or `recall` must follow."""
+        """Creates a search; `run`, or `limit` and `steps`, or `recall` must follow."""
         drawn = history_keys(board)
         self.board = board.copy(stack=False)
         self.entries = entries
@@ -500,7 +484,7 @@ class MateSearch:
         """Searches until the shortest mate is proven or a limit is reached; see `find_mate`."""
         if moves is not None and not 1 <= moves <= MOST_MOVES:
             raise InvalidParameterError(f"moves must be from 1 to {MOST_MOVES}, not {moves}")
-        self._set(limits, control or Control(), moves)
+        self.limit(limits, control or Control(), moves=moves)
         over = self._over()
         if over is not None:
             return over
@@ -524,11 +508,7 @@ class MateSearch:
     def recall(self, visits: int) -> tuple[chess.Move, ...]:
         """Returns the line of the mate that the table of entries proves; empty if it proves none.
 
-        Args:
-          visits: of the search for a proof on the line that the table lacks, at most.
-
-        Raises:
-          CapacityError: if that search fails.
+        Raises CapacityError if a search of so many visits does not find a proof that the line lacks.
         """
         self._take()
         self._finder.reproof = visits, 1
@@ -559,11 +539,8 @@ class MateSearch:
         mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
         return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
 
-    def limit(self, limits: Limits, stop: threading.Event, *, moves: int | None = None) -> None:
+    def limit(self, limits: Limits, control: Control, *, moves: int | None = None) -> None:
         """Sets new limits, which count from now on; the next `steps` continues the search."""
-        self._set(limits, Control(stop=stop), moves)
-
-    def _set(self, limits: Limits, control: Control, moves: int | None) -> None:
         if limits.visits is not None:
             limits = replace(limits, visits=limits.visits + self.prover.visits)
         self._clock = SearchClock(limits, control)
@@ -719,7 +696,6 @@ class MateSearch:
 # It plays out every defence by the rules of python-chess alone. The search supplies only the attacker's
 # moves, which are proposals: the check refutes wrong ones.
 Attack = Callable[[chess.Board, int], chess.Move | None]
-Key = Hashable
 
 
 class MateRefutedError(GraphSearchError):
@@ -733,12 +709,7 @@ class MateRefutedError(GraphSearchError):
 
 @dataclass(frozen=True, slots=True)
 class MateCheck(Answer):
-    """A confirmed claim.
-
-    Attributes:
-      plies: the longest defence against the attacker's moves. line: that defence, to the mate.
-      positions: examined; one that several lines reach counts once.
-    """
+    """A confirmed claim: the longest defence against the attacker's moves, and the positions examined."""
 
     json_keys = "plies positions"
 
@@ -780,69 +751,55 @@ def check_mate(board: chess.Board, moves: int, attack: Attack) -> MateCheck:
 
 class _Checker:
     def __init__(self, board: chess.Board, attack: Attack) -> None:
-        self.root = board.copy()
-        self.board = board.copy()
-        self.attack = attack
-        self.known: dict[Key, _Mated] = {}
-        self.path: list[chess.Move] = []
-        self.drawn = _twice(board)
+        self.root, self.board, self.attack = board.copy(), board.copy(), attack
+        self.known: dict[Hashable, _Mated] = {}
+        self.drawn = occurred_twice(board)
 
     def mated(self, left: int, *, attacks: bool) -> int:
         """Returns the plies to mate of the position; refutes the claim if they exceed `left`."""
         key, clock = self.board._transposition_key(), self.board.halfmove_clock
         known = self.known.get(key)
-        if known is not None and (clock <= known.clock or clock + known.plies <= CLOCK_DRAW):
-            if known.plies > left:
-                self._refute("a defence lasts longer")
-            return known.plies
-        found = self._attacked(left, clock) if attacks else self._defended(left, clock)
-        self.known[key] = found
-        return found.plies
-
-    def _attacked(self, left: int, clock: int) -> _Mated:
-        self._refute_draws(left)
-        if left < 1:
+        if known is None or (clock > known.clock and clock + known.plies > CLOCK_DRAW):
+            known = self.known[key] = self._examined(left, attacks=attacks)
+        elif known.plies > left:
             self._refute("a defence lasts longer")
-        move = self.attack(self.board.copy(stack=False), left)
-        if move is None or move not in self.board.legal_moves:
-            self._refute("the attacker has no move")
-        assert move is not None
-        return _Mated(self._after(move, left, attacks=False) + 1, move, clock)
+        return known.plies
 
-    def _defended(self, left: int, clock: int) -> _Mated:
-        if self.board.is_checkmate():
+    def _examined(self, left: int, *, attacks: bool) -> _Mated:
+        board, clock = self.board, self.board.halfmove_clock
+        if not attacks and board.is_checkmate():
             return _Mated(0, None, clock)
-        self._refute_draws(left)
-        if left < 2:
+        self._refute_draws()
+        if left < (1 if attacks else 2):
             self._refute("a defence lasts longer")
         longest, best = 0, None
-        for move in list(self.board.legal_moves):
-            plies = self._after(move, left, attacks=True) + 1
+        for move in [self.attack(board.copy(stack=False), left)] if attacks else list(board.legal_moves):
+            if move is None or move not in board.legal_moves:
+                self._refute("the attacker has no move")
+            board.push(move)
+            plies = self.mated(left - 1, attacks=not attacks) + 1
+            board.pop()
             if plies > longest:
                 longest, best = plies, move
         return _Mated(longest, best, clock)
 
-    def _after(self, move: chess.Move, left: int, *, attacks: bool) -> int:
-        self.board.push(move)
-        self.path.append(move)
-        plies = self.mated(left - 1, attacks=attacks)
-        self.path.pop()
-        self.board.pop()
-        return plies
+    @property
+    def _path(self) -> tuple[chess.Move, ...]:
+        return tuple(self.board.move_stack[len(self.root.move_stack) :])
 
-    def _refute_draws(self, left: int) -> None:
+    def _refute_draws(self) -> None:
         """Refutes the claim if the game is over without a mate of the attacker."""
         if not any(self.board.generate_legal_moves()):
             self._refute("stalemate" if not self.board.is_check() else "the attacker is mated")
         if self.board.is_insufficient_material():
             self._refute("a dead position")
-        if self.path and self.board.halfmove_clock >= CLOCK_DRAW:
+        if self._path and self.board.halfmove_clock >= CLOCK_DRAW:
             self._refute("50 moves without progress")
-        if self.path and self.board._transposition_key() in self.drawn:
+        if self._path and zobrist_hash(self.board) in self.drawn:
             self._refute("a position for the third time")
 
-    def _refute(self, reason: str) -> None:
-        raise MateRefutedError(reason, self.root, tuple(self.path))
+    def _refute(self, reason: str) -> NoReturn:
+        raise MateRefutedError(reason, self.root, self._path)
 
     def line(self) -> tuple[chess.Move, ...]:
         """Returns the longest defence from the root, after `mated` has checked it."""
@@ -851,11 +808,3 @@ class _Checker:
             moves.append(move)
             board.push(move)
         return tuple(moves)
-
-
-def _twice(board: chess.Board) -> set[Key]:
-    game, counts = board.copy(), Counter[Key]()
-    while game.move_stack:
-        game.pop()
-        counts[game._transposition_key()] += 1
-    return {key for key, count in counts.items() if count >= 2}

@@ -16,9 +16,16 @@ import pytest
 
 from graphsearch.base.errors import ExportError
 from graphsearch.book.review import sessions
-from graphsearch.book.review.games import GameChoice
-from graphsearch.book.review.judging import GameReview, move_accuracy, weights, win_percent
-from graphsearch.book.review.review import ReviewReport, ReviewSettings, review
+from graphsearch.book.review.review import (
+    GameChoice,
+    GameReview,
+    ReviewReport,
+    ReviewSettings,
+    move_accuracy,
+    review,
+    weights,
+    win_percent,
+)
 from graphsearch.book.review.sets import SetRow, SetSettings, read_lines, search_set
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.epd_import import read_epd
@@ -396,7 +403,7 @@ def searcher(tmp_path: Path) -> Searcher:
 def test_solved_counts_and_points_are_those_of_the_best_moves(searcher: Searcher) -> None:
     searcher(Limits(visits=200))
     mate, avoided, points = searcher.rows
-    assert (mate.best, mate.mate, mate.solved) == ("d1d8", 1, True)
+    assert (mate.best, mate.node.mate, mate.solved) == ("d1d8", 1, True)
     assert (avoided.best, avoided.solved) == ("d1d8", False)
     assert points.solved is None
     assert points.most_points == 10
@@ -441,7 +448,7 @@ def test_the_written_lines_keep_their_operations_and_have_the_results(searcher: 
     found = read_epd(first).operations
     assert (found["id"], found["bm"], found["dm"], found["ce"]) == ("mate", ["d1d8"], 1, 32766)
     assert found["pv"] == ["d1d8"]
-    assert chess.Board().set_epd(third)["acn"] == searcher.rows[2].visits  # python-chess reads it, too
+    assert chess.Board().set_epd(third)["acn"] == searcher.rows[2].node.visits  # python-chess reads it, too
     searcher.output = searcher.store
     with pytest.raises(ExportError):
         searcher(Limits(visits=100))
@@ -455,5 +462,5 @@ def test_workers_search_a_set_and_rows_come_in_its_order() -> None:
         None, lines, settings, evaluator=EvaluatorSpec(evaluator="uniform"), on_row=rows.append
     )
     assert (report.done, report.solved, report.stopped) == (3, 1, False)
-    assert [row.line for row in rows] == [line.number for line in lines]
-    assert rows[2].visits >= 50
+    assert [row.source.number for row in rows] == [line.number for line in lines]
+    assert rows[2].node.visits >= 50

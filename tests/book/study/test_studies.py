@@ -23,23 +23,36 @@ from graphsearch.base.errors import (
 )
 from graphsearch.book.build import build
 from graphsearch.book.config import parse_config
-from graphsearch.book.study.pgn import MoveRow, StudyGame, game_of, read_games, rows_of, text_of
-from graphsearch.book.study.repertoire import add_line, import_file, load, remove_move
+from graphsearch.book.study.repertoire import (
+    Survey,
+    add_line,
+    import_file,
+    load,
+    pgn_of_repertoire,
+    remove_move,
+    survey,
+    toml_of_repertoire,
+)
 from graphsearch.book.study.studies import (
     ImportedStudies,
+    MoveRow,
+    StudyGame,
     change_study,
     create_study,
     delete_study,
     export_studies,
+    game_of,
     import_studies,
     list_notes,
     list_studies,
     load_study,
     note_on,
+    read_games,
+    rows_of,
+    text_of,
     turn_edit,
     write_note,
 )
-from graphsearch.book.study.survey import Survey, pgn_of_repertoire, survey, toml_of_repertoire
 from graphsearch.book.why import why
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.importing import GivenFile
@@ -88,7 +101,7 @@ def said(text: str, *line: str) -> chess.pgn.Game:
 
 
 def names(path: Path) -> list[str]:
-    return [one.name for one in list_studies(path).studies]
+    return [one.name for one in list_studies(path)]
 
 
 def test_null_moves_in_variations_are_kept_in_the_text_and_end_lines_elsewhere(graph: Path) -> None:
@@ -183,7 +196,7 @@ def test_a_merge_loses_no_study_and_adds_none_twice(graph: Path, study: int, tmp
         assert names(graph) == [NAME, f"{NAME} (2)"]
         assert note_on(graph, chess.Board()).as_dict()["text"] == "ours\n\ntheirs"
     assert ["changed" in export_studies(graph, [name]) for name in names(graph)] == [False, True]
-    assert [one.name for one in list_studies(graph).studies if one.moves == 1] == [f"{NAME} (2)"]
+    assert [one.name for one in list_studies(graph) if one.moves == 1] == [f"{NAME} (2)"]
     assert verify(graph).ok
 
 
@@ -255,7 +268,7 @@ def test_undo_and_redo_go_through_the_states_of_a_file(small_graph: Path, acts: 
 
 
 def _act(path: Path, act: str, k: int) -> None:
-    known = list_studies(path).studies
+    known = list_studies(path)
     if act in ("note", "erase"):
         write_note(path, BOARD, f"note {k}" if act == "note" else "")
     elif act in ("line", "other"):

@@ -200,7 +200,7 @@ def test_mates_of_the_collection_are_found_with_the_right_length() -> None:
 def test_a_search_in_slices_goes_on_where_it_stood() -> None:
     whole = mate_of(RETI)
     search = MateSearch(start_of(RETI), table_bytes=SMALL)
-    search.limit(Limits(visits=50_000), threading.Event())
+    search.limit(Limits(visits=50_000), Control())
     visits = [search.prover.visits for _ in search.steps()]
     assert all(later - earlier <= SLICE for earlier, later in pairwise(visits))
     assert (search.line(), search.is_shortest) == (whole.pv, True)

@@ -1,16 +1,13 @@
 // The page: the board and the line on one side, the views on the other.
 
-import { ask, follow, Refused, whenDamaged } from "./api.js";
+import { ask, follow, Refused, send, whenDamaged } from "./api.js";
 import { Board } from "./board.js";
-import { after, menOf, NAMES, turnOf } from "./chess.js";
-import { bytes, count, forWhite, h, percent, put, score } from "./dom.js";
-import { exchange, showAddress } from "./exchange.js";
-import { lines } from "./lines.js";
-import { toggleFollow } from "./follow.js";
-import { notation } from "./notation.js";
-import { follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, recall, refresh, remember, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
-import { strip } from "./search.js";
-import { views } from "./views.js";
+import { after, menOf, NAMES, said, turnOf } from "./chess.js";
+import { bytes, chip, count, forWhite, h, link, percent, put, score, short, steady } from "./dom.js";
+import { movesView } from "./moves.js";
+import { notation, openDraft, savePgn } from "./notation.js";
+import { strip, toggleFollow } from "./search.js";
+import { addLine, addressOf, askLines, follow as followAddress, go, holdKey, leftGameAt, node, on, open, play, played, recall, refresh, remember, setView, showQueue, state, step, tell, toast, toEnd, whenKnown } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const ARROWS = 5;
@@ -77,10 +74,9 @@ function showGauge() {
   const text = !found || state.look.over ? "" : score(forWhite({ mate: found.mate, cp: found.moves[0]?.cp }, found.position));
   const label = found ? `White wins ${percent(win, 0)}, draws ${percent(draw, 0)}, Black wins ${percent(loss, 0)}` : "no value yet";
   $("gauge").classList.toggle("flipped", board.flipped);
-  put($("gauge"), part("loss", loss), part("draw", draw), part("win", win), text && h("span", { text }));
+  put($("gauge"), part("black", loss), part("even", draw), part("white", win), text && h("span", { text }));
   $("gauge").setAttribute("title", label);
   $("gauge").setAttribute("aria-label", label);
-  $("gauge").setAttribute("role", "img");
 }
 
 function showNote() {
@@ -101,7 +97,8 @@ function showPosition() {
   showGauge();
   showNote();
   $("opening").textContent = state.look.opening || "";
-  showAddress();
+  $("fen").value = state.look.position;
+  $("link").value = location.origin + addressOf();
   announce();
   document.title = `${state.look.line.map((step) => step.san).slice(-4).join(" ") || "start"} · graphsearch`;
 }
@@ -149,7 +146,6 @@ function announce() {
 // ------------------------------------------------------------ the board by keys
 // when the keyboard has gone to it, the arrow keys choose a square, Enter takes up and puts down
 const KEY_STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-const FIRST_SQUARE = "e2";
 
 function boardKeys() {
   const say = (text) => { $("announce").textContent = text; }; // for screen readers
@@ -157,7 +153,7 @@ function boardKeys() {
   svg.setAttribute("tabindex", "0");
   svg.setAttribute("role", "application");
   svg.setAttribute("aria-roledescription", "chess board: arrow keys choose a square, Enter moves");
-  let last = FIRST_SQUARE;
+  let last = "e2";
   const show = (square) => { board.cursor = square; board.drawMarks(); };
   const about = (square) => {
     const man = board.state.men[square];
@@ -221,7 +217,7 @@ function escape() {
 
 const ACTS = { // by key; the page lists them
   ArrowLeft: () => step(-1), ArrowRight: () => step(1), Home: () => go(0), End: toEnd, ArrowUp: () => desk.turn(-1), ArrowDown: () => desk.turn(1),
-  " ": playBest, s: toggleFollow, "+": () => best.more(), "=": () => best.more(), "-": () => best.fewer(), m: () => desk.mistake(1), M: () => desk.mistake(-1),
+  " ": playBest, s: toggleFollow, "+": () => setShown(state.shown + 1), "=": () => setShown(state.shown + 1), "-": () => setShown(state.shown - 1), m: () => desk.mistake(1), M: () => desk.mistake(-1),
   w: () => { turnOn("tools", "editing", true); desk.comment(); }, t: flip, Escape: escape, "?": () => $("keys").showModal(),
 };
 for (const [id, key] of Object.entries({ first: "Home", back: "ArrowLeft", forward: "ArrowRight", last: "End", best: " ", flip: "t" })) $(id).addEventListener("click", ACTS[key]);
@@ -291,15 +287,12 @@ $("tools").addEventListener("click", () => turnOn("tools", "editing"));
 $("taller").addEventListener("click", () => turnOn("taller", "tall"));
 
 // ------------------------------------------------------------ light and dark
-function theme(name) {
-  if (name) document.documentElement.dataset.theme = name;
-  else delete document.documentElement.dataset.theme;
-}
-theme(recall("theme"));
+const chosen = document.documentElement.dataset;
+if (recall("theme")) chosen.theme = recall("theme");
 $("theme").addEventListener("click", () => {
-  const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  theme(dark ? "light" : "dark");
-  remember("theme", dark ? "light" : "dark");
+  const isDark = chosen.theme ? chosen.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  chosen.theme = isDark ? "light" : "dark";
+  remember("theme", chosen.theme);
 });
 
 // damage stays in sight: every save that follows writes into the same file
@@ -319,6 +312,186 @@ function showToast(text) {
   $("toast").hidden = false;
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => { $("toast").hidden = true; }, 6000);
+}
+
+// ------------------------------------------------------------ the best lines
+// the answer in a sentence, and lines whose moves can be played, and show their positions
+const MOST_LINES = 20;
+const leave = () => tell("preview", null);
+const inRange = (wanted) => Math.max(1, Math.min(MOST_LINES, wanted));
+state.shown = inRange(Number(recall("lines")) || state.shown);
+
+function drawLines() {
+  if (!state.look) return;
+  put($("answer"), sentence());
+  const rows = node()?.moves.slice(0, state.shown) || [];
+  put($("lines"), Array.from({ length: state.shown }, (_, k) => h("li", {}, rows[k] && rowOf(rows[k]))));
+}
+const showLines = steady($("lines"), drawLines);
+for (const name of ["position", "news", "lines", "live"]) on(name, () => showLines(name));
+
+function setShown(wanted) {
+  state.shown = inRange(wanted);
+  remember("lines", state.shown);
+  drawLines();
+  askLines();
+}
+
+function sentence() {
+  const { look } = state;
+  if (look.over) return `The game is over: ${look.over}.`;
+  const found = node();
+  const [best, next] = found?.moves.filter((move) => move.n || move.mate) || [];
+  if (!best) return look.problem ? "" : h("span", { class: "muted", text: "No search has been here." });
+  const worth = (move) => score(forWhite(move, look.position));
+  const all = found.moves.reduce((sum, move) => sum + move.n, 0);
+  return [h("b", { text: said(look.position, [best.san]) }), `: ${worth(best)}, ${percent(all ? best.n / all : 1, 0)} of ${count(all)} visits`, next ? `; then ${next.san}: ${worth(next)}.` : ".",
+    found.apart ? " Searched apart." : ""];
+}
+
+function rowOf(move) {
+  const fen = state.look.position;
+  const found = move.pv_san ? move : state.lines.get(move.move);
+  const [moves, sans] = found ? [found.pv, found.pv_san] : [[move.move], [move.san]];
+  const [number, black] = [Number(fen.split(" ")[5]) || 1, turnOf(fen) === "b" ? 1 : 0];
+  const numberOf = (k) => ((k + black) % 2 ? (k ? null : `${number}…`) : `${number + (k + black) / 2}.`);
+  const line = h("span", { class: "pv", role: "group", "aria-label": `Line of ${move.san}` }, sans.map((san, k) => h("button", {
+    type: "button", class: "ply", tabindex: k ? "-1" : "0", "data-focus": `line ${move.move} ${k}`, "data-number": numberOf(k), text: san,
+    onclick: () => open({ root: state.root, line: [...played(), ...moves.slice(0, k + 1)] }),
+    ...Object.fromEntries(["mouseenter", "focus"].map((name) => [`on${name}`, () => tell("preview", { men: moves.slice(0, k + 1).reduce(after, menOf(fen)), last: moves[k] })])),
+    onblur: leave,
+  })), !found && move.n > 1 && h("button", { type: "button", class: "ply", "data-focus": `line ${move.move} 1`, "aria-label": `Show the line of ${move.san}`, text: "…", onclick: () => addLine(move.move) }));
+  line.addEventListener("keydown", byArrows);
+  line.addEventListener("mouseleave", leave);
+  return [move.mate ? h("span", { class: "chip", text: score(forWhite(move, fen)) }) : chip(move, fen), h("span", { class: "figure number", title: `${count(move.n)} visits`, text: short(move.n) }), line];
+}
+
+// the arrow keys go from move to move of a line that the keyboard has gone to
+function byArrows(event) {
+  const next = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" }[event.key];
+  if (!next || !event.target.matches(":focus-visible")) return;
+  event.target[next]?.focus();
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+// ------------------------------------------------------------ FEN, PGN and links in and out
+const LARGEST = 30e6; // bytes that are pasted or opened; larger files are imported
+
+$("load").addEventListener("click", () => read($("text").value));
+$("open-file").addEventListener("change", openFile);
+$("save-pgn").addEventListener("click", savePgn);
+document.addEventListener("paste", (event) => { // anywhere but into a field
+  if (event.target.closest("input, textarea") || document.querySelector("dialog[open]")) return;
+  read(event.clipboardData.getData("text"));
+});
+for (const name of ["fen", "link"]) $(`copy-${name}`).addEventListener("click", () => copy($(name)));
+
+async function read(text) {
+  if (!text.trim()) return;
+  const found = await send("read", { text });
+  const several = found.games.length > 1;
+  put($("games-found"), several && gamesList(found, text), found.problems.length && h("p", { class: "note", text: found.problems.slice(0, 3).join(" ") }));
+  if (several) $("exchange").open = true;
+  else {
+    await openGame(found.games[0], text);
+    if (found.problems.length) toast(found.problems[0]);
+  }
+}
+
+// a game with comments or variations comes with all of it
+async function openGame(game, text) {
+  const { root, line, headers } = game;
+  if (!/[{(;$!?]/.test(text)) { open({ root, line, headers: Object.keys(headers).length ? headers : null }); return; }
+  openDraft(await send("read-tree", { text, number: game.number }), Infinity);
+}
+
+function gamesList(found, text) {
+  const rows = found.games.map((game) => h("li", {}, link(`${game.headers.White || "?"} – ${game.headers.Black || "?"} ${game.headers.Result || ""} (${game.line.length} plies)`, () => openGame(game, text))));
+  return h("div", {}, h("p", { class: "note", text: `${found.games.length}${found.more ? " first" : ""} games:` }), h("ol", { class: "games scroll" }, rows));
+}
+
+async function openFile() {
+  const [file] = $("open-file").files;
+  if (!file) return;
+  if (file.size > LARGEST) toast("That is a large file; import it in the view File instead.");
+  else await read(await file.text()).finally(() => { $("open-file").value = ""; });
+}
+
+function copy(input) {
+  input.select();
+  navigator.clipboard?.writeText(input.value).catch(() => document.execCommand("copy"));
+}
+
+// ------------------------------------------------------------ the views by name, and the parts of each
+// a part is { name, title, make(host) -> { show(), on: {...} } }; one that few pages need comes when it is first opened
+const later = (name, title, load) => ({ name, title, load: async () => Object.values(await load()).find((part) => part.name === name) });
+// and one that depends on what the file holds or allows, when that is known
+const informed = (name, title, load) => later(name, title, async () => (await Promise.all([load(), state.fileKnown]))[0]);
+const VIEWS = [
+  ["analysis", "Analysis", [{ ...movesView, title: "Moves" }, later("graph", "Graph", () => import("./values.js")), later("values", "Values", () => import("./values.js")), informed("search", "Search", () => import("./search.js"))]],
+  ["games", "Games", [informed("list", "Game list", () => import("./queries.js")), later("novelties", "Novelties", () => import("./queries.js")), later("prepare", "Prepare", () => import("./queries.js"))]],
+  ["book", "Book and repertoire", [later("repertoire", "Repertoire", () => import("./repertoire.js")), informed("books", "Books", () => import("./files.js"))]],
+  ["review", "Review", [informed("review", "Review", () => import("./review.js"))]],
+  ["file", "File", [informed("files", "Import and export", () => import("./files.js")), informed("runs", "Runs", () => import("./files.js")), later("find", "Find", () => import("./queries.js"))]],
+];
+const NEWS = ["position", "news", "lines", "live", "beat", "queue", "file", "facts"];
+
+function views() {
+  const [bar, tabs, panel] = [$("views"), $("tabs"), $("panel")];
+  let current = null;
+  let shown = "";
+  const last = new Map(); // the part of each view that was open last
+
+  // a list of tabs; the arrow keys go through it
+  function tabsOf(host, entries, chosen, choose) {
+    put(host, entries.map(({ id, title }, k) => h("button", {
+      type: "button", role: "tab", id, "aria-selected": String(k === chosen), "aria-controls": "panel", tabindex: k === chosen ? "0" : "-1", text: title,
+      onclick: (event) => { choose(k); if (event.detail) panel.focus({ preventScroll: true }); }, // a pointer needs the keys for the board
+      onkeydown: (event) => {
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        choose((k + step + entries.length) % entries.length);
+        host.querySelector("[aria-selected=true]").focus();
+      },
+    })));
+  }
+
+  function show(name) {
+    const at = Math.max(0, VIEWS.findIndex(([, , parts]) => parts.some((part) => part.name === name)));
+    const [view, , parts] = VIEWS[at];
+    const k = Math.max(0, parts.findIndex((part) => part.name === name));
+    last.set(view, k);
+    shown = parts[k].name;
+    tabsOf(bar, VIEWS.map(([id, title]) => ({ id: `view-${id}`, title })), at, (next) => choose(VIEWS[next][2][last.get(VIEWS[next][0]) ?? 0].name));
+    tabsOf(tabs, parts.map((part) => ({ id: `tab-${part.name}`, title: part.title })), k, (next) => choose(parts[next].name));
+    panel.setAttribute("aria-labelledby", `tab-${shown}`);
+    tell("preview", null);
+    const place = h("div", { class: `view-${shown}` }); // its own: late answers to another view go nowhere
+    put(panel, place);
+    panel.scrollTop = 0;
+    current = null;
+    open(parts[k], place);
+  }
+
+  function choose(name) {
+    show(name);
+    setView(name);
+    if (getComputedStyle(panel).overflowY === "visible") panel.parentElement.scrollIntoView({ block: "start" }); // below the board
+  }
+
+  async function open(part, place) {
+    const made = part.load ? await part.load().catch((error) => tell("error", error)) : part;
+    if (!made || !place.isConnected) return;
+    current = made.make(place);
+    current.show?.();
+  }
+
+  const news = steady(panel, (name, value) => current?.on?.[name]?.(value));
+  for (const name of NEWS) on(name, (value) => news(name, value));
+  on("view", (name) => { if (name !== shown) show(name); });
+  show(state.view);
 }
 
 // ------------------------------------------------------------ news of the server
@@ -347,11 +520,9 @@ async function loadFile() {
 }
 
 const desk = notation();
-exchange();
-const best = lines($("answer"), $("lines"));
 strip($("strip"));
 state.fileKnown = loadFile();
-views($("views"), $("tabs"), $("panel"));
+views();
 followAddress();
 
 // counters of a server that does not answer would stand for ever

@@ -1,11 +1,9 @@
 // A chess board in SVG: pieces that are dragged or clicked, promotion, arrows, last move, check, coordinates.
 //
-//   const board = new Board(element, { onMove: (uci) => ... });
 //   board.show({ fen, legal: ["e2e4", ...], last: "e7e5", check: "e1", arrows: [{ move: "g1f3", width: 0.6 }] });
 //
-// The document holds the pieces as symbols `piece-wk` ... `piece-bp`. The classes of what is drawn are in
-// board.css. With `legal: null` the moves are not known yet: the men of `turn` may
-// be taken up, and `onEarly(from, to)` gets the move.
+// The document holds the pieces as symbols `piece-wk` ... `piece-bp`. With `legal: null` the moves are not known
+// yet: the men of `turn` may be taken up, and `onEarly(from, to)` gets the move.
 
 import { after, castlingOf, menOf, spoken } from "./chess.js";
 
@@ -35,7 +33,11 @@ export class Board {
     this.cursor = null; // the square that keys have gone to
     this.drawn = new Map(); // arrows and circles of a person: kind by move or square
     this.drawSquares();
-    this.listen();
+    this.svg.addEventListener("pointerdown", (event) => this.down(event));
+    this.svg.addEventListener("pointermove", (event) => this.drag(event));
+    this.svg.addEventListener("pointerup", (event) => this.up(event));
+    this.svg.addEventListener("pointercancel", () => this.select(null));
+    this.svg.addEventListener("contextmenu", (event) => event.preventDefault());
   }
 
   // ------------------------------------------------------------ what is shown
@@ -101,33 +103,26 @@ export class Board {
   drawSquares() {
     this.layers.squares.replaceChildren();
     this.layers.names.replaceChildren();
+    const name = (text, x, y, dark, anchor) => { draw("text", { class: dark ? "on-dark" : "on-light", x, y, "text-anchor": anchor, "font-size": 9 }, this.layers.names).textContent = text; };
     for (const file of FILES) {
       for (let rank = 1; rank <= 8; rank += 1) {
         const [x, y] = this.corner(file + rank);
         const dark = (FILES.indexOf(file) + rank) % 2;
         draw("rect", { class: dark ? "dark" : "light", x, y, width: UNIT, height: UNIT }, this.layers.squares);
-        if (y === 7 * UNIT) this.name(file, x + UNIT - 3, y + UNIT - 3, dark, "end");
-        if (x === 0) this.name(rank, x + 3, y + 10, dark, "start");
+        if (y === 7 * UNIT) name(file, x + UNIT - 3, y + UNIT - 3, dark, "end");
+        if (x === 0) name(rank, x + 3, y + 10, dark, "start");
       }
     }
-  }
-
-  name(text, x, y, dark, anchor) {
-    draw("text", { class: dark ? "on-dark" : "on-light", x, y, "text-anchor": anchor, "font-size": 9 }, this.layers.names)
-      .textContent = text;
-  }
-
-  mark(square, name) {
-    const [x, y] = this.corner(square);
-    draw("rect", { class: name, x, y, width: UNIT, height: UNIT }, this.layers.marks);
   }
 
   drawMarks() {
     const { last, check } = this.state;
     this.layers.marks.replaceChildren();
-    if (last) for (const square of [last.slice(0, 2), last.slice(2, 4)]) this.mark(square, "last");
-    if (this.selected) this.mark(this.selected, "selected");
-    if (this.cursor) this.mark(this.cursor, "cursor");
+    for (const [square, name] of [[last?.slice(0, 2), "last"], [last?.slice(2, 4), "last"], [this.selected, "selected"], [this.cursor, "cursor"]]) {
+      if (!square) continue;
+      const [x, y] = this.corner(square);
+      draw("rect", { class: name, x, y, width: UNIT, height: UNIT }, this.layers.marks);
+    }
     if (check) {
       const [x, y] = this.centre(check);
       draw("circle", { class: "check", cx: x, cy: y, r: UNIT / 2 - 1.5 }, this.layers.marks);
@@ -244,14 +239,6 @@ export class Board {
     return this.state.men[square]?.[0] === this.state.turn;
   }
 
-  listen() {
-    this.svg.addEventListener("pointerdown", (event) => this.down(event));
-    this.svg.addEventListener("pointermove", (event) => this.drag(event));
-    this.svg.addEventListener("pointerup", (event) => this.up(event));
-    this.svg.addEventListener("pointercancel", () => this.select(null));
-    this.svg.addEventListener("contextmenu", (event) => event.preventDefault());
-  }
-
   select(square) {
     this.selected = square;
     this.dragging = null;
@@ -298,18 +285,11 @@ export class Board {
     this.select(target === square && !moved && !again ? square : null);
   }
 
-  // castling is made by either way of writing it, unless the other is another move
-  castlingTo(from, to) {
-    return this.movesFrom(from).filter((move) => {
-      const castling = castlingOf(this.state.men, move);
-      return castling && (castling.kingTo === to || castling.rook === to);
-    });
-  }
-
   tryMove(from, to) {
     if (!this.state.legal) return this.tryEarly(from, to);
     const named = this.movesFrom(from).filter((move) => move.slice(2, 4) === to);
-    const moves = named.length ? named : this.castlingTo(from, to);
+    const castles = (move) => { const found = castlingOf(this.state.men, move); return found?.kingTo === to || found?.rook === to; };
+    const moves = named.length ? named : this.movesFrom(from).filter(castles); // castling by either way of writing it
     if (!moves.length) return false;
     if (moves.length > 1) this.choose(moves);
     else this.play(moves[0]);

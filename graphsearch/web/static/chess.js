@@ -73,7 +73,3 @@ export function spoken(fen) {
   }).filter(Boolean).join(", ");
   return `White: ${side("w")}. Black: ${side("b")}. ${turnOf(fen) === "w" ? "White" : "Black"} to move.`;
 }
-
-// FENs in addresses: blanks become _
-export const fenToPath = (fen) => fen.replaceAll(" ", "_");
-export const fenFromPath = (text) => text.replaceAll("_", " ");

@@ -90,13 +90,11 @@ export function fields(name, values, list, onChoice = () => {}) {
 
 export const form = (run, ...parts) => h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); run(); } }, ...parts);
 
-// a button that leads somewhere
 export const link = (text, onclick, title = null) => h("button", { type: "button", class: "link", text, title, onclick });
 
 // what is drawn and leads somewhere, by pointer or Enter
 export const visited = (visit) => ({ onclick: visit, onkeydown: (event) => { if (event.key === "Enter") visit(); } });
 
-// gives the browser a file to keep
 export function download(blob, name) {
   const link = h("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
@@ -131,12 +129,8 @@ export function short(n) {
 }
 
 export function bytes(n) {
-  let value = n;
-  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
-    if (value < 1000 || unit === "TB") return `${unit === "B" ? value : value.toFixed(1)} ${unit}`;
-    value /= 1000;
-  }
-  return "";
+  const k = n < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(n) / 3));
+  return `${k ? (n / 1000 ** k).toFixed(1) : n} ${["B", "kB", "MB", "GB", "TB"][k]}`;
 }
 
 export function clock(seconds) {

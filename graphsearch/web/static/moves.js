@@ -1,13 +1,11 @@
 // The moves of the position: visits, values, priors, proofs, lines, games and books.
 
-import { ask } from "./api.js";
-import { bar, chip, count, forWhite, h, pawns, percent, proven, put, score, short, signed, sortHead } from "./dom.js";
-import { isLeftOut, limitNote, movesMenu } from "./follow.js";
-import { said } from "./chess.js";
-import { has as isOf, SIDES } from "./repertoire_row.js";
-import { here, node, play, played, pointed, state } from "./state.js";
+import { ask, send } from "./api.js";
+import { bar, chip, count, forWhite, h, pawns, percent, points, proven, put, score, short, showMenu, signed, sortHead } from "./dom.js";
+import { said, turnOf } from "./chess.js";
+import { isLeftOut, leaveOut, leftOut, limitNote, searchBehind } from "./search.js";
+import { here, node, play, played, pointed, refresh, state, tell, toast } from "./state.js";
 
-const menu = movesMenu(document.getElementById("row-menu"), play);
 const order = { by: null, down: true, details: false };
 
 const COLUMNS = [
@@ -84,7 +82,7 @@ function header([name, title, about], host) {
 function rowOf(row, columns, all) {
   const cells = {
     san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move), ...behind(row) }),
-      Object.keys(SIDES).filter((side) => isOf(side, row.move)).map((side) => h("span", { class: "mark", role: "img", "aria-label": `in ${SIDES[side]} repertoire`, title: `In ${SIDES[side]} repertoire`, text: side === "white" ? "♙" : "♟" })),
+      Object.keys(SIDES).filter((side) => isIn(side, row.move)).map((side) => h("span", { class: "mark", role: "img", "aria-label": `in ${SIDES[side]} repertoire`, title: `In ${SIDES[side]} repertoire`, text: side === "white" ? "♙" : "♟" })),
       row.transposition && h("span", { class: "mark", title: "Other moves lead to this position too", text: "⇄" }),
       row.apart && h("span", { class: "mark", title: "Searched apart: the visits and the value are those of the position behind it", text: "◇" }),
       Math.abs(row.stale || 0) > 0.02 && h("span", { class: "mark", title: `The position behind it is now worth Q ${signed(forWhite({ q: row.child_q }, fen()).q)}; refresh the file to bring the move up to date`, text: "≈" })),
@@ -95,13 +93,13 @@ function rowOf(row, columns, all) {
     p: () => percent(row.p),
     games: () => row.games && gamesCell(row.games),
     book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: loses ${pawns(found.loss) || "?"}` })),
-    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, repertoire", text: "⋯", onclick: (event) => menu(event.currentTarget, row.move, row.san) }),
+    act: () => !state.file?.read_only && h("button", { type: "button", class: "quiet act", "data-focus": `act ${row.move}`, "aria-haspopup": "menu", "aria-label": `Search ${row.san}`, title: "Search here, exclude, only this, repertoire", text: "⋯", onclick: (event) => menu(event.currentTarget, row) }),
   };
   return h("tr", { class: isLeftOut(row.move) ? "left-out" : null, ...pointed(row.move) }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
 }
 
 const fen = () => state.look.position;
-const white = () => fen().split(" ")[1] === "w";
+const white = () => turnOf(fen()) === "w";
 const wdlBar = ([win, draws, loss]) => bar(`White wins ${percent(win, 0)}, draws ${percent(draws, 0)}, Black wins ${percent(loss, 0)}`, ["win", win], ["draw", draws], ["loss", loss]);
 
 function gamesCell(games) {
@@ -145,3 +143,38 @@ async function why(button, book) {
   const rows = found.moves.map((move) => h("li", {}, h("b", { text: `${move.san}: ` }), `${move.reason}`));
   button.replaceWith(h("ul", { class: "why" }, rows.length ? rows : h("li", { text: `${found.state}; nothing was decided here yet` })));
 }
+
+// what is done with a move
+function menu(button, { move, san }) {
+  const others = [...leftOut()].filter((each) => each !== move);
+  showMenu(document.getElementById("row-menu"), button, [
+    [`Search here: after ${san}`, () => searchBehind(move)],
+    [isLeftOut(move) ? "Take this move again" : "Exclude this move", () => leaveOut(isLeftOut(move) ? others : [...others, move])],
+    ["Only this move", () => leaveOut(state.look.legal.map((each) => each.move).filter((each) => each !== move))],
+    ...rowItems(move),
+  ]);
+}
+
+// ------------------------------------------------------------ moves of repertoires
+export const SIDES = { white: "White’s", black: "Black’s" };
+const isIn = (side, move) => Boolean(state.look?.repertoire[side]?.includes(move));
+
+// adds a line, or removes its last move; tells what was done
+export async function changeRepertoire(side, { root, line }, { remove = false } = {}) {
+  const { added, removed } = await send(`repertoire-${remove ? "remove" : "add"}`, { side, root, line: line.join(" ") });
+  if (added || removed) tell("edited");
+  toast(`${SIDES[side]} repertoire: ${remove ? `${points(removed, "move")} removed` : added ? `${points(added, "move")} added` : "it has this line already"}.`);
+  refresh();
+}
+
+// items of the menu of a row: [text, act]
+function rowItems(move) {
+  const mine = white() ? "white" : "black";
+  const sides = Object.keys(SIDES).filter((side) => side === mine || isIn(side, move));
+  return sides.map((side) => {
+    const remove = isIn(side, move);
+    return [`${remove ? "Remove from" : "Add to"} ${SIDES[side]} repertoire`, () => changeRepertoire(side, { root: state.root, line: [...played(), move] }, { remove })];
+  });
+}
+
+export const lineItems = (root, line) => Object.keys(SIDES).map((side) => [`Add this line to ${SIDES[side]} repertoire`, () => changeRepertoire(side, { root, line })]);

@@ -2,13 +2,146 @@
 //
 // Moves that are played go into it; a line that is only looked at does not, unless a hand says so.
 
-import { ask, latest, send } from "./api.js";
-import { download, h, points, put, score } from "./dom.js";
-import { editor } from "./notation_edit.js";
-import { drawTree, MISTAKES } from "./notation_view.js";
+import { ask, latest, send, upload } from "./api.js";
+import { said } from "./chess.js";
+import { asked, count, download, h, points, put, score, showMenu, table, when } from "./dom.js";
+import { lineItems } from "./moves.js";
 import { addressOf, here, on, open, played, refresh, state, tell, toast } from "./state.js";
-import { START_NODE, Tree } from "./tree.js";
 
+// ------------------------------------------------------------ the moves of a game with its variations
+// a change returns what it did, { put, drop }, to be made in another tree.
+
+const START_NODE = 0; // the number of the first position
+
+// moves: each after its parent, those of one parent in their order
+class Tree {
+  constructor(moves = []) {
+    this.nodes = new Map([[START_NODE, { id: START_NODE, parent: null, kids: [] }]]);
+    this.last = START_NODE;
+    for (const move of moves) this.#hang({ ...move, kids: [] });
+  }
+
+  #hang(node) {
+    this.nodes.set(node.id, node);
+    this.nodes.get(node.parent).kids.push(node.id);
+    this.last = Math.max(this.last, node.id);
+  }
+
+  // the same moves, which later changes of this tree leave alone
+  copy() {
+    const found = new Tree();
+    Object.assign(found, { nodes: structuredClone(this.nodes), last: this.last });
+    return found;
+  }
+
+  get size() { return this.nodes.size - 1; }
+  node(id) { return this.nodes.get(id); }
+  kids(id) { return this.nodes.get(id).kids.map((kid) => this.nodes.get(kid)); }
+
+  // the moves that lead to a node
+  path(id) {
+    const found = [];
+    for (let node = this.node(id); node.parent !== null; node = this.node(node.parent)) found.push(node);
+    return found.reverse();
+  }
+
+  // the first moves from a node on
+  rest(id) {
+    const found = [];
+    for (let [kid] = this.kids(id); kid; [kid] = this.kids(kid.id)) found.push(kid);
+    return found;
+  }
+
+  // how far a line (UCI) is in the tree: the node there, and the moves up to it
+  find(line) {
+    let [at, plies] = [START_NODE, 0];
+    for (const move of line) {
+      const kid = this.kids(at).find((each) => each.move === move);
+      if (!kid) break;
+      [at, plies] = [kid.id, plies + 1];
+    }
+    return { id: at, plies };
+  }
+
+  // all nodes, each after its parent, a line before its variations
+  * walk(from = START_NODE) {
+    const waiting = [...this.kids(from)].reverse();
+    while (waiting.length) {
+      const node = waiting.pop();
+      yield node;
+      waiting.push(...this.kids(node.id).reverse());
+    }
+  }
+
+  get isPlain() { return [...this.nodes.values()].every((node) => node.kids.length < 2 && !node.comment && !node.before && !node.nags?.length); }
+
+  // the number of a node in the order of `walk`, as the server has it
+  number(id) { return 1 + [...this.walk()].findIndex((node) => node.id === id); }
+
+  // ---------------------------------------------------------- changes
+  #done(node, values) { return { put: [{ path: this.path(node.id).map((each) => each.move), san: node.san, ...values }] }; }
+
+  add(parent, move, san) {
+    const node = { id: this.last + 1, parent, move, san, before: "", comment: "", nags: [], kids: [] };
+    this.#hang(node);
+    return { node, change: this.#done(node) };
+  }
+
+  // to the place before, or behind, among its variations
+  shift(id, by) {
+    const place = this.node(this.node(id).parent).kids.indexOf(id) + by;
+    return this.#place(id, place) ? this.#done(this.node(id), { place }) : null;
+  }
+
+  #place(id, place) {
+    const { kids } = this.node(this.node(id).parent);
+    if (place < 0 || place >= kids.length) return false;
+    kids.splice(kids.indexOf(id), 1);
+    kids.splice(place, 0, id);
+    return true;
+  }
+
+  // the move where the variation of a node begins; null on the main line
+  branch(id) {
+    for (const node of this.path(id).reverse()) if (this.node(node.parent).kids[0] !== node.id) return node.id;
+    return null;
+  }
+
+  // how many moves go with this one
+  below(id) { return [...this.walk(id)].length; }
+
+  remove(id) {
+    const drop = [this.path(id).map((node) => node.move)];
+    const kids = this.node(this.node(id).parent).kids;
+    kids.splice(kids.indexOf(id), 1);
+    for (const node of [this.node(id), ...this.walk(id)]) this.nodes.delete(node.id);
+    return { drop };
+  }
+
+  set(id, values) {
+    Object.assign(this.node(id), values);
+    return this.#done(this.node(id), values);
+  }
+
+  // makes a change that was made in another tree, as far as its moves are here
+  repeat({ put = [], drop = [] }) {
+    for (const { path, san, place, ...values } of put) {
+      const { id, plies } = this.find(path);
+      if (plies < path.length - 1) continue; // it was deleted here
+      const node = plies === path.length ? this.node(id) : this.add(id, path.at(-1), san).node;
+      if (place !== undefined) this.#place(node.id, place);
+      for (const [name, value] of Object.entries(values)) if (value.length) node[name] = value;
+    }
+    for (const path of drop) {
+      const { id, plies } = this.find(path);
+      if (plies === path.length) this.remove(id);
+    }
+  }
+
+  get rows() { return [...this.walk()].map(({ id, parent, move, before, comment, nags }) => ({ id, parent, move, before, comment, nags })); }
+}
+
+// ------------------------------------------------------------ what is shown
 const $ = (id) => document.getElementById(id);
 const MOST_VALUES = 1000; // moves whose values are asked for
 const VALUES_MS = 250;
@@ -26,7 +159,6 @@ const done = []; // what this page changed last, for undo: a draft and what it w
 const undone = [];
 let wanted = null; // the move of a study that an address names
 const isClosed = () => (pane.study ? closed : "");
-const edit = editor({ change, here: () => (current === null ? null : pane.tree.node(current)), pane: () => pane, isClosed });
 const worth = latest();
 
 function draft(game, { root = null, tree = new Tree(), comment = "", headers = {} } = {}) {
@@ -244,7 +376,6 @@ export async function savePgn() {
   download(new Blob([pgn], { type: "application/x-chess-pgn" }), "game.pgn");
 }
 
-// a game as the server reads it
 const gameOf = ({ tree, root, comment, headers }) => ({ root, moves: tree.rows, comment, headers });
 
 // node: the number of the move to go to; null: the one on the board
@@ -303,11 +434,11 @@ async function look() {
 
 // ------------------------------------------------------------ drawing
 function draw() {
-  buttons = drawTree($("line"), { tree: pane.tree, root: pane.root || state.root, comment: pane.comment, current, values }, goTo);
+  drawTree();
   if (!buttons.size && !pane.comment) put($("line"), h("li", { class: "note", text: "Play a move, or open a game or a study." }));
   reveal();
   showState();
-  edit.show();
+  showEdit();
   showElsewhere();
   askValues();
 }
@@ -367,6 +498,168 @@ function askValues({ now = false } = {}) {
   }, () => {}), now ? 0 : VALUES_MS);
 }
 
+// ------------------------------------------------------------ the tree: a row for each stretch of a line, variations set in; flat, however deep they are
+const MOST_SHOWN = 4000; // moves; of larger trees, variations beside the board's line are folded
+const FOLDED_ABOVE = 1500;
+const DEEPEST = 6; // steps to the right
+
+const GLYPHS = {
+  1: "!", 2: "?", 3: "!!", 4: "??", 5: "!?", 6: "?!", 7: "□", 10: "=", 13: "∞", 14: "+=", 15: "=+", 16: "±", 17: "∓", 18: "+−", 19: "−+",
+  22: "⊙", 23: "⊙", 32: "↻", 33: "↻", 36: "→", 37: "→", 40: "⇒", 41: "⇒", 132: "⇆", 133: "⇆", 140: "∆", 146: "N",
+};
+const MOVE_GLYPHS = [1, 2, 3, 4, 5, 6];
+const MISTAKES = [2, 4, 6]; // ? ?? ?!
+const VALUE_GLYPHS = [10, 13, 14, 15, 16, 17, 18, 19];
+const glyph = (nag) => GLYPHS[nag] || `$${nag}`;
+
+// stretches of lines, in the order of a PGN: { depth, moves, ply, resumed, folded }; `ply` of the first move, `resumed` behind variations
+function* stretches(tree, start, isOpen) {
+  const waiting = [{ from: START_NODE, depth: 0, moves: [], ply: start }];
+  while (waiting.length) {
+    const { from, depth, moves, ply, resumed } = waiting.pop();
+    if (moves.length && !isOpen(moves[0])) { yield { depth, moves, ply, resumed, folded: true }; continue; }
+    let at = from;
+    for (let kids = tree.kids(at); kids.length; kids = tree.kids(at)) {
+      const [main, ...others] = kids;
+      moves.push(main);
+      at = main.id;
+      if (!others.length) continue;
+      waiting.push({ from: at, depth, moves: [], ply: ply + moves.length, resumed: true });
+      for (const other of others.reverse()) waiting.push({ from: other.id, depth: depth + 1, moves: [other], ply: ply + moves.length - 1 });
+      at = null;
+      break;
+    }
+    if (moves.length) yield { depth, moves, ply, resumed, folded: false };
+  }
+}
+
+function drawTree() {
+  const { tree, comment } = pane;
+  buttons = new Map();
+  const path = new Set(tree.path(current ?? START_NODE).map((node) => node.id));
+  const folds = tree.size > FOLDED_ABOVE;
+  const isOpen = (first) => !folds || path.has(first.id) || tree.node(first.parent).kids[0] === first.id;
+  const [, side, , , , number] = (pane.root || state.root).split(" ");
+  const start = 2 * (Number(number) - 1) + (side === "b" ? 1 : 0); // 0 at the first white move of a game
+  const rows = comment ? [h("li", { class: "stretch d0" }, remark(comment))] : [];
+  let shown = 0;
+  for (const { depth, moves, ply, resumed, folded } of stretches(tree, start, isOpen)) {
+    if (shown > MOST_SHOWN) { rows.push(h("li", { class: "note", text: "More moves follow; go there on the board to see them." })); break; }
+    const some = moves.slice(0, MOST_SHOWN);
+    shown += some.length;
+    const parts = some.flatMap((node, k) => moveParts(node, ply + k, k === 0 || Boolean(some[k - 1].comment)));
+    rows.push(h("li", { class: `stretch d${Math.min(depth, DEEPEST)}` }, depth > 0 && !resumed && h("span", { class: "muted", text: "(" }), parts, folded && h("span", { class: "muted", text: "…" }), depth > 0 && !tree.kids(moves.at(-1).id).length && h("span", { class: "muted", text: ")" })));
+  }
+  $("line").replaceChildren(...rows);
+}
+
+function moveParts(node, ply, first) {
+  const number = ply % 2 ? (first || node.before ? `${Math.floor(ply / 2) + 1}…` : "") : `${Math.floor(ply / 2) + 1}.`;
+  const [evaluation, left] = ["eval", "clk"].map((name) => node.comment?.match(`\\[%${name}\\s+([^\\],\\s]+)`)?.[1]);
+  const value = values.get(node.id) || evaluation;
+  const button = h("button", { type: "button", text: node.san, "data-node": node.id, "aria-current": node.id === current ? "step" : null, onclick: () => goTo(node.id) });
+  buttons.set(node.id, button);
+  return [
+    node.before && remark(node.before),
+    h("span", { class: "move-box" }, number && h("span", { class: "number", text: number }), button,
+      node.nags.length > 0 && h("span", { class: "nag", text: node.nags.map(glyph).join(" ") }), value && h("span", { class: "worth", title: values.get(node.id) ? "Value in the graph, White's view" : "Value of the game's comment", text: value }), left && h("span", { class: "worth", title: "Time left", text: `⏱${left}` })),
+    node.comment && remark(node.comment),
+  ];
+}
+
+// a comment, without the commands of other programs, such as [%clk 0:01:02]
+function remark(text) {
+  const words = text.replace(/\[%[^\]]*\]\s*/g, "").trim();
+  return words && h("span", { class: "said", text: words });
+}
+
+// ------------------------------------------------------------ what is done with the move on the board
+let writes = false; // whether the comment is being written
+let shown = {}; // the node, its tree (a study that is opened again has another), and all else that is drawn
+
+const setNags = (node, nags) => change(pane.tree.set(node.id, { nags: [...nags].sort((a, b) => a - b) }));
+
+function glyphs(node) {
+  const has = new Set(node.nags);
+  const without = (some) => node.nags.filter((nag) => !some.includes(nag));
+  const marks = MOVE_GLYPHS.map((nag) => h("button", {
+    type: "button", class: "glyph", "aria-pressed": String(has.has(nag)), text: glyph(nag), "aria-label": `Glyph ${glyph(nag)}`,
+    onclick: () => setNags(node, has.has(nag) ? without([nag]) : [...without(MOVE_GLYPHS), nag]),
+  }));
+  const chosen = VALUE_GLYPHS.find((nag) => has.has(nag)) || "";
+  const value = h("select", { id: "glyph-value", "aria-label": "Judgement of the position", onchange: (event) => setNags(node, [...without(VALUE_GLYPHS), ...(event.target.value ? [Number(event.target.value)] : [])]) },
+    h("option", { value: "", text: "judge" }), VALUE_GLYPHS.map((nag) => h("option", { value: nag, selected: nag === chosen, text: glyph(nag) })));
+  return [h("span", { class: "glyphs" }, marks), value];
+}
+
+const tool = (id, text, title, onclick, off = false) => h("button", { type: "button", id, text, title, disabled: off, onclick });
+
+function moveTools(node) {
+  const { tree, root } = pane;
+  const branch = tree.branch(node.id);
+  const kids = branch === null ? [] : tree.node(tree.node(branch).parent).kids;
+  // the nearest move up the line that has a variation behind it
+  const leading = tree.path(node.id).findLast((each) => tree.node(each.parent).kids.at(-1) !== each.id);
+  const line = () => navigator.clipboard?.writeText(lineOf(node)).catch(() => {});
+  return [
+    tool("promote", "Promote", "Move the variation up; at the top it is the main line", () => change(tree.shift(branch, -1)), branch === null),
+    tool("demote", "Demote", "Move this move's line down among its variations", () => change(tree.shift(leading.id, 1)), !leading),
+    tool("delete-move", "Delete", "Delete this move and all behind it", () => remove(node)),
+    kids.length > 0 && tool("delete-line", "Delete variation", "Delete the whole variation", () => remove(tree.node(branch))),
+    tool("to-repertoire", "To repertoire…", "Add the moves up to here to a repertoire", (event) => showMenu($("line-menu"), event.currentTarget, lineItems(root, tree.path(node.id).map((each) => each.move)))),
+    tool("copy-line", "Copy line", "Copy the moves up to here and on", line),
+  ];
+}
+
+async function remove(node) {
+  const { tree } = pane;
+  const below = tree.below(node.id);
+  if (below && !await asked(`Delete ${node.san} and the ${points(below, "move")} behind it?`, "Delete")) return;
+  if (pane.tree === tree && tree.node(node.id)) change(tree.remove(node.id), { to: node.parent });
+}
+
+function lineOf(node) {
+  const { tree, root } = pane;
+  return said(root, [...tree.path(node.id), ...tree.rest(node.id)].map((each) => each.san));
+}
+
+function words(node) {
+  const { tree } = pane;
+  const isStart = node.id === START_NODE;
+  const begins = !isStart && tree.node(node.parent).kids[0] !== node.id;
+  const area = (id, label, text, write) => h("div", {}, h("label", { for: id, text: label }),
+    h("textarea", { id, rows: 3, value: text, onchange: (event) => write(event.target.value.trim()), onkeydown: (event) => { if (event.key === "Escape") { event.target.blur(); toggleComment(); } } }));
+  return h("div", { class: "words" },
+    begins && area("comment-before", "Comment before the variation", node.before, (text) => change(tree.set(node.id, { before: text }))),
+    isStart ? area("comment", "Comment before the first move", pane.comment, (text) => { pane.comment = text; change({ comment: text, says: true }); })
+      : area("comment", `Comment on ${node.san}`, node.comment, (text) => change(tree.set(node.id, { comment: text }))));
+}
+
+function toggleComment() {
+  writes = !writes;
+  showEdit();
+  if (writes) $("comment")?.focus();
+}
+
+function showEdit() {
+  const node = current === null ? null : pane.tree.node(current);
+  const host = $("edit");
+  host.hidden = !node || Boolean(isClosed());
+  if (host.hidden) { shown = {}; return; }
+  const typed = document.activeElement?.closest("#edit textarea");
+  const { tree } = pane;
+  if (typed && shown.tree === tree && shown.id === node.id) return; // what is being written stays
+  const isStart = node.id === START_NODE;
+  const all = JSON.stringify([pane.study, node, writes, tree.size, tree.branch(node.id), isStart || tree.node(node.parent).kids, pane.comment]);
+  if (shown.all === all) return;
+  shown = { tree, id: node.id, all };
+  const focus = document.activeElement?.closest("#edit") ? document.activeElement.id : "";
+  put(host, h("div", { class: "row" },
+    h("button", { type: "button", id: "write", "aria-expanded": String(writes), text: "Comment", title: "Write a comment (w)", onclick: toggleComment }), !isStart && glyphs(node), !isStart && moveTools(node)),
+  writes && words(node));
+  if (focus) $(focus)?.focus({ preventScroll: true });
+}
+
 // ------------------------------------------------------------ the note on the position, whatever line reached it
 const WAIT_MS = 120; // a held arrow key asks once
 const NO_NOTE = { text: "", revision: 0, studies: [] };
@@ -414,52 +707,122 @@ function noteOn(host) {
     last(ask("note", mine), (found) => { if (mine === place) take(found); }, (error) => toast(error.message));
   }
 
-  return {
-    show() {
-      if (!state.look) return;
-      if (document.activeElement === area) area.blur(); // what was typed is saved where it belongs
-      [place, known, typed] = [here(), NO_NOTE, false];
-      draw();
-      clearTimeout(timer);
-      timer = setTimeout(load, WAIT_MS);
-    },
-    news() { if (!typed && place) load(); },
-    state: draw,
-  };
+  on("position", () => {
+    if (document.activeElement === area) area.blur(); // what was typed is saved where it belongs
+    [place, known, typed] = [here(), NO_NOTE, false];
+    draw();
+    clearTimeout(timer);
+    timer = setTimeout(load, WAIT_MS);
+  });
+  on("file", () => { if (!typed && place) load(); });
+  return draw;
 }
+
+// ------------------------------------------------------------ the list of studies: open, new, rename, delete, PGN in and out
+function studiesDialog() {
+  const dialog = $("studies");
+  const list = h("div", { id: "study-list" });
+  const told = h("ul", { class: "plain", id: "left-out" });
+  const name = h("input", { id: "study-name", size: 24, spellcheck: "false" });
+  const file = h("input", { type: "file", id: "study-file", accept: ".pgn,.gz,.zst", class: "hidden", onchange: take });
+  const tools = h("div", {});
+
+  const create = async (event) => {
+    event.preventDefault();
+    await keep(name.value.trim());
+    name.value = "";
+    dialog.close();
+  };
+
+  async function take() {
+    const [one] = file.files;
+    if (!one) return;
+    const found = await upload("study-import", {}, one);
+    file.value = "";
+    put(told, found.left_out.slice(0, 200).map((reason) => h("li", { text: reason })), found.found > 200 && h("li", { text: `and ${count(found.found - 200)} more` }));
+    tell("edited");
+    if (found.studies.length === 1) await openStudy(found.studies[0].id);
+    if (found.studies.length === 1 && !found.found) dialog.close();
+    else await load();
+  }
+
+  const row = (study) => [
+    h("button", { type: "button", class: "link", text: study.name, "aria-current": study.id === pane.study ? "true" : null, onclick: async () => { await openStudy(study.id); dialog.close(); } }),
+    study.moves, when(study.changed),
+    h("span", { class: "row" }, h("a", { class: "button", href: `/api/study-pgn?id=${study.id}`, text: "PGN", "aria-label": `PGN of ${study.name}` }),
+      !closed && h("button", { type: "button", text: "Rename", "aria-label": `Rename ${study.name}`, onclick: () => rename(study) }),
+      !closed && h("button", { type: "button", text: "Delete", "aria-label": `Delete ${study.name}`, onclick: () => remove(study) })),
+  ];
+
+  async function remove(study) {
+    if (!await asked(`Delete ${study.name}?`, "Delete")) return;
+    await send("study-delete", { id: study.id, revision: study.revision });
+    tell("edited");
+    toast(`The study ${study.name} is deleted; Ctrl-Z brings it back.`);
+    await load();
+  }
+
+  async function rename(study) {
+    const given = await asked(`The new name of ${study.name}`, "Rename", study.name);
+    if (given === null) return;
+    renamed(await send("study-change", { id: study.id, revision: study.revision, name: given }));
+    await load();
+  }
+
+  async function load() {
+    const { studies } = await ask("studies");
+    put(list, table(["Study", "Moves", "Changed", "Actions"], studies.map(row), { caption: "Studies of this file", empty: "There are no studies yet." }));
+    put(tools, closed ? h("p", { class: "note", text: closed }) : h("div", { class: "row" },
+      h("form", { class: "inline", onsubmit: create }, h("label", { for: "study-name", text: "Keep what is on the board as" }), name, h("button", { class: "primary", text: "New study" })),
+      h("label", { class: "button", text: "PGN in… " }, file)),
+    h("p", { class: "row" }, h("a", { class: "button", href: "/api/study-pgn", text: "All studies as PGN", hidden: !studies.length }), h("button", { type: "button", id: "tree-pgn", text: "What is shown as PGN", onclick: savePgn })));
+  }
+
+  const show = async () => {
+    put(told);
+    put(list); // rows of before have old revisions
+    await load();
+    if (!dialog.open) dialog.showModal();
+  };
+
+  put(dialog, h("div", { class: "row" }, h("h2", { id: "studies-title", text: "Studies" }), h("span", { class: "grow" }), h("button", { type: "button", text: "Close", onclick: () => dialog.close() })),
+    tools, told, list);
+
+  $("studies-open").addEventListener("click", show);
+  $("keep").addEventListener("click", async () => { await show(); name.value ||= nameOf(state.game); name.select(); });
+}
+
+const nameOf = (game) => {
+  const { White: white = "", Black: black = "", Event: event = "" } = game?.headers || {};
+  const players = [white, black].filter((each) => each && each !== "?").join(" – ");
+  return players || (event !== "?" ? event : "");
+};
 
 // ------------------------------------------------------------ the page
 export function notation() {
-  let dialog = null;
-  const studies = async (act) => {
-    dialog ||= import("./studies.js").then((found) => found.studiesDialog({ open: openStudy, keep, renamed, savePgn, pane: () => pane, closed: () => closed }));
-    (await dialog)[act]();
-  };
-  $("studies-open").addEventListener("click", () => studies("show"));
-  $("keep").addEventListener("click", () => studies("keep"));
+  studiesDialog();
   $("close-study").addEventListener("click", close);
   for (const act of ["undo", "redo"]) $(act).addEventListener("click", () => turnBack(act));
   on("edited", () => noteChange());
-  const note = noteOn($("note"));
+  const drawNote = noteOn($("note"));
   on("arrived", arrived);
   on("ahead", ahead);
-  on("position", () => { draw(); note.show(); if (current !== null) tell("shapes", (current === START_NODE ? pane.comment : pane.tree.node(current).comment) || ""); });
+  on("position", () => {
+    draw();
+    if (current !== null) tell("shapes", (current === START_NODE ? pane.comment : pane.tree.node(current).comment) || "");
+    if (wanted) openStudy(wanted.id, { node: wanted.node });
+    wanted = null;
+  });
   on("beat", () => askValues({ now: true }));
-  on("file", () => { note.news(); look(); askValues(); });
+  on("file", () => { look(); askValues(); });
   on("facts", async () => {
     ({ closed } = await ask("studies"));
-    showState(); edit.show(); note.state();
+    showState(); showEdit(); drawNote();
   });
   on("address", (text) => {
     const [id, node] = text.split(".").map(Number);
     if (!id && pane.study) pane = draft(null);
     wanted = id && id !== pane.study ? { id, node: node || START_NODE } : null;
   });
-  on("position", () => {
-    if (!wanted) return;
-    const { id, node } = wanted;
-    wanted = null;
-    openStudy(id, { node });
-  });
-  return { turn, turnBack, mistake, comment: () => edit.comment() };
+  return { turn, turnBack, mistake, comment: () => { if (!writes) toggleComment(); else $("comment")?.focus(); } };
 }

@@ -1,10 +1,11 @@
-// Forms with an answer: positions by conditions, what imported games have not seen yet, and where an opponent leaves a book.
+// Forms with an answer: positions by conditions, imported games, what these have not seen yet, and where an opponent leaves a book.
 
 import { ask, latest } from "./api.js";
-import { ecoOf, wayTo } from "./books.js";
-import { chip, count, fields, form, h, link, pawns, percent, proven, put, table } from "./dom.js";
-import { here, open } from "./state.js";
 import { said } from "./chess.js";
+import { chip, count, fields, form, h, link, pawns, percent, proven, put, sortHead, table } from "./dom.js";
+import { ecoOf, wayTo } from "./files.js";
+import { openDraft } from "./notation.js";
+import { here, open, state } from "./state.js";
 
 const kept = { find: { min_n: "100" }, novelties: {}, prepare: {} }; // what was typed, while the page is open
 const any = (...values) => [["", "any"], ...values.map((value) => [value, value])];
@@ -81,4 +82,72 @@ function drawPreparation(host, found) {
   put(host, h("p", { class: "note", text: `${found.players.join(" / ")}${side}: ${count(found.games)} games, ${count(found.entered)} in ${found.book ? `the book ${found.book}` : "the graph"}; left by him ${count(found.left)}, by the other side before ${count(found.left_by_other)}, ended inside ${count(found.stayed)}.` }),
     table(["Line", "Games", "Of", "Result", "Costs", "Score", "Best", "Your answer", "Last", "Game"], rows, { caption: "Where he leaves", empty: "He never leaves it." }),
     found.total > rows.length && h("p", { class: "note", text: `${count(found.total - rows.length)} more moves; query prepare lists all.` }));
+}
+
+// ------------------------------------------------------------ imported games as a list; a click opens one in the notation, with all its comments
+const PAGE = 50;
+const MOST_PGN = 1000; // games of a download
+const list = { values: { here: "" }, by: "date", down: true, first: 0 }; // what was chosen, while the page is open
+
+const LIST_FIELDS = [
+  ["player", "Player", "name, or part of it", 16], ["color", "His colour", [["", "any"], ["white", "White"], ["black", "Black"]]], ["opponent", "Opponent", "", 12],
+  ["opening", "Opening", "B90 or Najdorf", 14], ["result", "Result", [["", "any"], ["1-0", "1-0"], ["0-1", "0-1"], ["1/2-1/2", "½-½"], ["*", "*"]]],
+  ["least_elo", "Rating from", "", 5], ["most_elo", "to", "", 5], ["since", "Date from", "YYYY-MM-DD", 11], ["until", "to ", "YYYY-MM-DD", 11], ["file", "File", "", 10],
+];
+// key, heading, whether the greatest comes first
+const COLUMNS = [
+  ["date", "Date", true], ["white", "White", false], ["white_elo", "Elo", true], ["black", "Black", false], ["black_elo", "Elo", true], ["result", "Result", false],
+  ["eco", "ECO", false], ["", "Opening"], ["plies", "Moves", true], ["event", "Event", false], ["number", "Game", false],
+];
+
+export const listView = {
+  name: "list",
+  make(host) {
+    const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const last = latest();
+    const given = () => ({ ...list.values, ...(list.values.here ? here() : {}), by: list.by, down: list.down });
+    const show = (first = 0) => {
+      list.first = first;
+      if (!state.file?.info.imported.games) { put(answer, state.file && h("p", { class: "note", text: "Games are imported in the view File." })); return; }
+      last(ask("game-list", { ...given(), first, most: PAGE }), (found) => drawList(answer, found, { given, show }),
+        (error) => put(answer, h("p", { class: "failed", text: error.message })));
+    };
+    put(host, conditions(show), answer);
+    show(list.first);
+    return { on: { position() { if (list.values.here) show(); }, facts() { show(list.first); } } };
+  },
+};
+
+function conditions(show) {
+  const box = h("input", { type: "checkbox", id: "list-here", checked: Boolean(list.values.here), onchange: () => { list.values.here = box.checked ? "true" : ""; show(); } });
+  const clear = () => { list.values = { here: "" }; element.replaceWith(conditions(show)); show(); };
+  const element = form(show, fields("list", list.values, LIST_FIELDS, show), h("label", {}, box, " reach the position on the board"), h("button", { class: "primary", text: "Show" }), h("button", { type: "button", text: "Clear", onclick: clear }));
+  return element;
+}
+
+function drawList(host, found, { given, show }) {
+  const [first, end] = [found.first + 1, found.first + found.games.length];
+  const page = (text, at, off) => h("button", { type: "button", text, disabled: off, onclick: () => show(at) });
+  const pgn = new URLSearchParams({ ...Object.fromEntries(Object.entries(given()).filter(([, value]) => value !== "")), most: MOST_PGN });
+  put(host, h("div", { class: "row" }, h("span", { class: "note", text: `${count(found.total)} of ${count(found.all_games)} games${found.games.length ? `, ${count(first)} to ${count(end)}` : ""}` }),
+    page("Back", Math.max(0, found.first - PAGE), !found.first), page("Next", found.first + PAGE, end >= found.total),
+    found.total > 0 && h("a", { class: "button", href: `/api/game-list-pgn?${pgn}`, text: found.total > MOST_PGN ? `PGN of the first ${count(MOST_PGN)}` : "PGN" })),
+  found.games.length > 0 && table(COLUMNS.map((column) => heading(column, show)), found.games.map(rowOf), { caption: "Imported games", mark(tr, k) { tr.className = "game"; tr.addEventListener("click", () => openGame(found.games[k])); } }));
+}
+
+function heading([key, title, down], show) {
+  if (!key) return title;
+  return sortHead(key, title, list, () => { Object.assign(list, { by: key, down: list.by === key ? !list.down : down }); show(); });
+}
+
+const rowOf = (game) => [
+  h("span", { text: game.date ?? "" }), h("button", { type: "button", class: "link", "aria-label": `Open ${game.white || "?"} – ${game.black || "?"}`, text: game.white || "?" }), game.white_elo?.toFixed(), game.black || "?", game.black_elo?.toFixed(),
+  game.result, game.eco, h("span", { class: "wide", text: (game.opening || "").slice(4) }), Math.ceil(game.plies / 2), game.event, h("span", { title: game.file, text: `${game.source}:${game.number}` }),
+];
+
+// opens a game at the position on the board, if that was asked for
+async function openGame(game) {
+  const { source, number } = game;
+  const whole = await ask("game", { source, number, ...here() });
+  openDraft(whole, game.ply ?? (state.at ? whole.ply : 0));
 }

@@ -4,7 +4,7 @@ import { ask, latest, upload } from "./api.js";
 import { said } from "./chess.js";
 import { asked, chip, count, h, link, percent, points, put, short, table } from "./dom.js";
 import { open, played, state, tell } from "./state.js";
-import { change, SIDES } from "./repertoire_row.js";
+import { changeRepertoire, SIDES } from "./moves.js";
 
 const GLYPHS = { 2: "?", 4: "??", 6: "?!" };
 const MOST_ROWS = 20; // of gaps, unless all are asked for
@@ -38,7 +38,7 @@ export const repertoireView = {
 
     function tools(found) {
       const file = h("input", { type: "file", id: "repertoire-file", accept: ".pgn,.gz,.zst", class: "hidden", onchange: takeIn });
-      const add = () => change(side, { root: state.root, line: played() }).then(load);
+      const add = () => changeRepertoire(side, { root: state.root, line: played() }).then(load);
       return h("div", { class: "row" },
         found.closed ? h("span", { class: "note", text: found.closed }) : [
           h("button", { type: "button", id: "add-board-line", text: "Add the line on the board", disabled: !state.at, onclick: add }),
@@ -56,7 +56,6 @@ export const repertoireView = {
       load();
     }
 
-    // -------------------------------------------------------- lists
     function gaps(found) {
       const rows = found.gaps.slice(0, MOST_ROWS).map((gap) => [link(lineText(gap), () => go(gap)), link(gap.san, () => go(gap, gap.reply), "Go there and choose an answer"),
         percent(gap.reach), gap.p === null ? "" : percent(gap.p), gap.n, gap.games]);
@@ -70,7 +69,6 @@ export const repertoireView = {
       return found.weak.length > 0 && table(["After", "Own move", "Score", "Loss of Q", "Best"], rows, { caption: "Weak spots: own moves that lose, or that no search knows" });
     }
 
-    // -------------------------------------------------------- the tree
     function tree(found) {
       const byKey = new Map(found.positions.map((one) => [one.key, one]));
       const missing = Map.groupBy(found.gaps, (gap) => gap.position);
@@ -98,10 +96,6 @@ export const repertoireView = {
       const fold = has && h("button", { type: "button", class: "fold quiet", onclick: () => unfold(!unfolded.has(placeOf(child))) });
       const unfold = (isOpen) => {
         if (isOpen) unfolded.add(placeOf(child)); else unfolded.delete(placeOf(child));
-        if (isOpen && child.replies.length === 1 && !all.missing.has(child.position)) { // to the next fork
-          const next = all.byKey.get(child.replies[0].child);
-          if (next) unfolded.add(placeOf(next));
-        }
         showFold();
       };
       const showFold = () => {
@@ -125,7 +119,7 @@ export const repertoireView = {
     }
 
     async function remove(one, move) {
-      if (await asked(`Remove ${move.san}, and all that only it reaches?`, "Remove")) change(side, { root: one.root, line: [...one.moves, move.move] }, { remove: true }).then(load);
+      if (await asked(`Remove ${move.san}, and all that only it reaches?`, "Remove")) changeRepertoire(side, { root: one.root, line: [...one.moves, move.move] }, { remove: true }).then(load);
     }
 
     drawSides();

@@ -1,11 +1,11 @@
 // Reviews of games: what is to be reviewed, the curve with its marks, the moves with their losses, the files.
 
 import { ask, latest, upload } from "./api.js";
-import { gameChart } from "./chart.js";
 import { count, fields, h, link, put, s, score, table } from "./dom.js";
 import { openDraft } from "./notation.js";
-import { jobRow, progressOf } from "./search.js";
+import { jobRow } from "./search.js";
 import { open, pgnOfLine, state, tell, toast } from "./state.js";
+import { gameChart } from "./values.js";
 
 const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
 const given = { visits: "1000", player: "", since: "" };
@@ -68,10 +68,9 @@ function reviewForm() {
 }
 
 function drawJobs(host, fetchIt) {
-  const rows = [...state.queue.running.filter((job) => job.kind === "review"), ...reviews()].map((job) => jobRow(job, job.state === "running" && progressOf(job),
+  const rows = [...state.queue.running.filter((job) => job.kind === "review"), ...reviews()].map((job) => jobRow(job,
     job.state === "done" && job.facts.missing && h("span", { class: "note", text: "Its files are not beside this graph file; review the games again, which costs nothing." }),
-    job.state === "done" && job.facts.reviewed > 0 && !job.facts.missing && h("button", { type: "button", text: "Show", "data-focus": `show ${job.number}`, onclick: () => fetchIt(job.number) }),
-    job.facts.problems?.length > 0 && h("span", { class: "note", text: job.facts.problems.map((each) => `line ${each.line}: ${each.reason}`).join("; ") })));
+    job.state === "done" && job.facts.reviewed > 0 && !job.facts.missing && h("button", { type: "button", text: "Show", "data-focus": `show ${job.number}`, onclick: () => fetchIt(job.number) })));
   put(host, rows.length > 0 && h("ul", { class: "jobs" }, rows));
 }
 

@@ -1,9 +1,9 @@
-// Searches: the strip above the views, the settings, and the queue.
+// Searches: the strip above the views, the search that goes where the board goes, the moves that searches may take,
+// the settings, and the queue.
 
 import { send } from "./api.js";
 import { bytes, clock, count, fields, h, percent, points, put, short } from "./dom.js";
-import { followSwitch, searchedMoves } from "./follow.js";
-import { here, on, state } from "./state.js";
+import { here, on, play, state, tell, toast, whenKnown } from "./state.js";
 
 const running = () => state.queue.running.find((job) => job.kind !== "export") || null;
 
@@ -12,7 +12,7 @@ export function strip(host) {
   const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings below Analysis, Search", onclick: () => send("search", searchHere()) });
   const stop = h("button", { type: "button", id: "stop", class: "primary stop", text: "Stop", onclick: () => { const job = running(); if (job) send("queue", { action: "stop", number: job.number, hold: true }); } });
   const text = h("span", { class: "counters", id: "counters" });
-  put(host, start, stop, followSwitch(settings), text);
+  put(host, start, stop, followSwitch(), text);
   const draw = () => {
     const job = running();
     const held = state.outside.holder && !state.outside.holder.ours;
@@ -72,6 +72,72 @@ function countersOf(job) {
   return [title, ` ${STAGES[facts.stage] || "starting…"}`];
 }
 
+const REST_MS = 120; // for which the board rests before the search comes
+
+const limits = new Map(); // sets of moves that searches leave out, by FEN
+let timer = 0;
+let goesThere = false; // whether the search goes to the position that is awaited
+
+const followJob = () => state.queue.running.find((one) => one.kind === "follow") || state.queue.waiting.find((one) => one.kind === "follow");
+const isFollowing = () => Boolean(followJob() && !followJob().stopping);
+
+// ------------------------------------------------------------ moves that are searched
+export const leftOut = () => limits.get(state.look?.position) || new Set();
+export const isLeftOut = (move) => leftOut().has(move);
+const taken = () => state.look.legal.map((each) => each.move).filter((move) => !isLeftOut(move));
+
+// the moves of the position that a search may take, as words; empty: all
+const searchedMoves = () => (leftOut().size ? taken().join(" ") : "");
+
+export function leaveOut(moves) {
+  if (moves.length === state.look.legal.length) { toast("One move at least must be searched."); return; }
+  if (moves.length) limits.set(state.look.position, new Set(moves)); else limits.delete(state.look.position);
+  tell("news", state.look);
+  if (state.queue.running.some((one) => one.kind === "follow" || (one.kind === "search" && !one.waits))) follow();
+}
+
+export function limitNote(sanOf) {
+  const [out, others] = [[...leftOut()], taken()];
+  const names = (moves) => moves.map(sanOf).join(", ");
+  return out.length > 0 && h("div", { class: "limit" }, others.length <= out.length ? `The search takes only ${names(others)}. ` : `The search leaves out ${names(out)}. `, h("button", { type: "button", class: "link", "data-focus": "all moves", text: "Take all moves", onclick: () => leaveOut([]) }));
+}
+
+// ------------------------------------------------------------ the search that goes where the board goes
+function follow() {
+  clearTimeout(timer);
+  if (!state.look) { whenKnown(follow); return; } // a page that has just been opened
+  if (state.look.over) return;
+  const { evaluator, threads, ram, params } = settings();
+  send("follow", { ...here(), searchmoves: searchedMoves(), evaluator, threads, ram, params });
+}
+
+function followNot() {
+  clearTimeout(timer);
+  if (followJob()) send("queue", { action: "stop", number: followJob().number, hold: true });
+}
+
+function followSwitch() {
+  const box = h("input", { type: "checkbox", id: "follow", onchange: () => { if (box.checked) follow(); else followNot(); } });
+  const label = h("label", { class: "switch", title: "Where the board goes, the search goes (s)" }, box, " Follow the board");
+  const show = () => {
+    box.checked = isFollowing();
+    label.hidden = Boolean(state.file?.read_only);
+  };
+  for (const name of ["queue", "facts"]) on(name, show);
+  let shown = false; // another window that opens does not take the search away
+  on("position", () => {
+    clearTimeout(timer);
+    if (goesThere || (shown && isFollowing())) timer = setTimeout(follow, goesThere ? 0 : REST_MS);
+    [shown, goesThere] = [true, false];
+  });
+  on("moving", () => clearTimeout(timer));
+  show();
+  return label;
+}
+
+export const searchBehind = (move) => { goesThere = play(move); };
+export const toggleFollow = () => { if (isFollowing()) followNot(); else follow(); };
+
 // ------------------------------------------------------------ settings, kept while the page is open
 const kept = { visits: "", evaluations: "", seconds: "", searchmoves: "", evaluator: "", threads: "", ram: "", params: "" };
 const settings = () => Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== ""));
@@ -99,29 +165,29 @@ function settingsForm() {
       h("button", { type: "button", text: "Queue this position", onclick: () => send("search", { ...searchHere(), queue: true }) })));
 }
 
-// a task in a list
-export const jobRow = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
-export const downloadOf = (job) => job.kind === "export" && job.state === "done" && !job.facts.missing && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
+// a task in a list: how far it is or how it ended, what it has written, and what it has left out
+export const jobRow = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }),
+  job.state === "running" && progressOf(job), downloadOf(job), problemsOf(job), more);
+const downloadOf = (job) => job.kind === "export" && job.state === "done" && !job.facts.missing && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
 
 function drawQueue(host) {
   const { running: now, waiting, ended, held, memory_only: alone } = state.queue;
   const order = (body) => send("queue", body);
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
-  put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => jobRow(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => jobRow(job, stop(job, "Remove"))), ended.map((job) => jobRow(job, downloadOf(job), leftOut(job)))),
+  put(host, alone && h("p", { class: "note", text: alone[0].toUpperCase() + alone.slice(1) + "." }), h("ul", { class: "jobs" }, now.map((job) => jobRow(job, stop(job, "Skip"))), waiting.map((job) => jobRow(job, stop(job, "Remove"))), ended.map((job) => jobRow(job))),
     !now.length && !waiting.length && !ended.length && h("p", { class: "note", text: "The queue is empty." }),
     waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", onclick: () => order({ action: "hold" }) }),
       h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })),
     ended.length > 0 && h("button", { type: "button", text: "Forget what has ended", onclick: () => order({ action: "forget" }) }));
 }
 
-// what an import has left out, with its reason
-function leftOut({ facts }) {
+function problemsOf({ facts }) {
   if (!facts.problems?.length) return null;
-  const lines = facts.problems.map((one) => h("li", { text: typeof one === "string" ? one : `${facts.kind === "pgn" ? "line" : "entry"} ${one.place}: ${one.reason}` }));
+  const lines = facts.problems.map((one) => h("li", { text: typeof one === "string" ? one : `${facts.kind === "polyglot" ? "entry" : "line"} ${one.line ?? one.place}: ${one.reason}` }));
   return h("details", {}, h("summary", { text: `${points(facts.found ?? lines.length, "problem")}` }), h("ul", {}, lines));
 }
 
-export function progressOf(job) {
+function progressOf(job) {
   const { facts } = job;
   if (facts.total) return h("progress", { max: facts.total, value: facts.done, "aria-label": job.title });
   return facts.counters ? h("span", { class: "muted", text: `${count(facts.counters.new_visits)} visits` }) : null;

@@ -4,7 +4,7 @@
 // `asked` is where the page goes, and whatever has to do with the position that is shown waits or is dropped.
 
 import { ask, send } from "./api.js";
-import { fenFromPath, fenToPath, START } from "./chess.js";
+import { START } from "./chess.js";
 
 const listeners = {};
 export const on = (name, listen) => { (listeners[name] ||= []).push(listen); };
@@ -91,7 +91,7 @@ function pathOf({ root, line, at, study = "", view = "" }) {
   if (study) query.set("study", study);
   if (view) query.set("view", view);
   const rest = query.toString().replaceAll("+", ",").replaceAll("%2C", ",");
-  return `/p/${fenToPath(root)}${rest ? `?${rest}` : ""}`;
+  return `/p/${root.replaceAll(" ", "_")}${rest ? `?${rest}` : ""}`;
 }
 
 export const addressOf = () => pathOf(state);
@@ -105,7 +105,7 @@ export function setView(name) {
 // where the address of the page says; also when one goes back to it
 export function follow() {
   let root = START;
-  try { root = fenFromPath(decodeURIComponent(location.pathname.replace(/^\/p\//, "").replace(/^\/$/, ""))) || START; } catch { /* no address of this page */ }
+  try { root = decodeURIComponent(location.pathname.replace(/^\/p\//, "").replace(/^\/$/, "")).replaceAll("_", " ") || START; } catch { /* no address of this page */ }
   const query = new URLSearchParams(location.search);
   const line = (query.get("line") || "").split(/[\s,]+/).filter(Boolean);
   const at = Math.max(0, Math.min(line.length, Number(query.get("at") ?? line.length) || 0));

@@ -2,7 +2,7 @@
 
 import { ask, send } from "./api.js";
 import { bar, chip, count, forWhite, h, pawns, percent, points, proven, put, score, short, showMenu, signed, sortHead } from "./dom.js";
-import { said, turnOf } from "./chess.js";
+import { turnOf } from "./chess.js";
 import { isLeftOut, leaveOut, leftOut, limitNote, searchBehind } from "./search.js";
 import { here, node, play, played, pointed, refresh, state, tell, toast } from "./state.js";
 
@@ -81,7 +81,7 @@ function header([name, title, about], host) {
 
 function rowOf(row, columns, all) {
   const cells = {
-    san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move), ...behind(row) }),
+    san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move) }),
       Object.keys(SIDES).filter((side) => isIn(side, row.move)).map((side) => h("span", { class: "mark", role: "img", "aria-label": `in ${SIDES[side]} repertoire`, title: `In ${SIDES[side]} repertoire`, text: side === "white" ? "♙" : "♟" })),
       row.transposition && h("span", { class: "mark", title: "Other moves lead to this position too", text: "⇄" }),
       row.apart && h("span", { class: "mark", title: "Searched apart: the visits and the value are those of the position behind it", text: "◇" }),
@@ -108,15 +108,6 @@ function gamesCell(games) {
   const about = `${count(all)} games: ${count(games.white)} won by White, ${count(games.draws)} drawn, ${count(games.black)} won by Black${games.unknown ? `, ${count(games.unknown)} without a known result` : ""}`;
   return h("span", { class: "with-bar" }, h("span", { class: "figure", text: short(all), title: about }),
     bar(about, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
-}
-
-// the line of any move, in its title
-const behind = (row) => (row.n > 1 ? { onmouseenter: (event) => nameLine(event.currentTarget, row), onfocus: (event) => nameLine(event.currentTarget, row) } : {});
-
-async function nameLine(button, row) {
-  if (button.title) return;
-  const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
-  button.title = said(fen(), [row.san, ...(found?.lines[0]?.plies || []).map((ply) => ply.san)]);
 }
 
 function never(rows, searched) {

@@ -105,10 +105,10 @@ def with_options(function: Function) -> Callable[..., None]:
         asked = [name for name, *_ in more if values[name]]
         with shown_as(*asked), _without_leftover(values.get("store")):
             code = function(**{name: _value(name, hint, values) for name, hint, _ in given})
-            if code:
-                raise typer.Exit(code)
             if only_reads and more:
                 say_if_unfinished(values["store"])
+            if code:
+                raise typer.Exit(code)
 
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_numbered(hint))

@@ -101,7 +101,8 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
         ["store", "verify", unfinished],
         ["store", "backup", unfinished, copy],
     ):
-        done = cli(*command).ends(0, "its values are mixed")
+        cli(*command).ends(0, "its values are mixed")
+    cli("show", unfinished, "h4 h5 a4").ends(1, "its values are mixed", "does not hold this position")
     both = cli("diff", unfinished, copy).ends(0)
     for path in (unfinished, copy):
         assert both.err.count(f"note: {path} ") == 1

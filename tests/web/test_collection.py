@@ -14,6 +14,7 @@ from graphsearch.exchange.imports import import_files
 from .client import Client
 from .conftest import serving
 from .page import Page
+from .test_hands import sized
 
 EVIL = "<img src=x onerror=alert(1)>"
 LICHESS = f"""[Event "Rated blitz game"]
@@ -99,4 +100,9 @@ def test_tables_have_links_and_a_click_opens_the_game_at_the_position_on_the_boa
     page.says("#line", "Nxe5")
     page.reaches("e5")
     assert EVIL in page.text("#game")
+    with sized(page, 416, 800):  # a line of a table stays legible beside its numbers
+        page.view("find")
+        page.run("document.querySelector('.view-find form').requestSubmit()")
+        page.has(".view-find td")
+        assert page.run("return document.querySelector('.view-find td').offsetWidth") > 160
     assert page.errors() == []

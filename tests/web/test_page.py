@@ -6,11 +6,13 @@ import re
 import threading
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graphsearch.store.info import StoreInfo, info
-from tests.web.client import PATIENCE_S, queue, until
+from tests.query.handmade import LINES, graph_file
+from tests.web.client import PATIENCE_S, Serve, queue, until
 from tests.web.page import ESCAPE, LINE, MEN, Page
 
 VISITS = '[data-counter="visits"]'
@@ -100,6 +102,15 @@ def test_the_graph_is_drawn_before_the_facts_of_the_file_are_known(
     finally:
         known.set()
     page.says("#file-name", "small.graph")
+
+
+def test_ways_in_that_no_search_has_gone_have_no_number(driver: Any, serve: Serve, tmp_path: Path) -> None:
+    lines = LINES | {"Nf3 e5": {"d4": (18, 0.2)}}
+    client = serve(graph_file(tmp_path / "a.graph", lines))
+    page = Page(driver, client)
+    page.open("/p/?line=e4,e5,Nf3&view=graph", moves=3)
+    page.has(".view-graph tbody tr", 2)
+    assert sorted(labels(page, ".view-graph td:nth-child(2)")) == ["39", "\u2013"]
 
 
 def test_a_cell_without_a_value_is_empty(reading_page: Page) -> None:

@@ -90,7 +90,7 @@ export function fields(name, values, list, onChoice = () => {}) {
 
 export const form = (run, ...parts) => h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); run(); } }, ...parts);
 
-export const link = (text, onclick, title = null) => h("button", { type: "button", class: "link", text, title, onclick });
+export const link = (text, onclick, title = null, kind = "") => h("button", { type: "button", class: `link ${kind}`, text, title, onclick });
 
 // what is drawn and leads somewhere, by pointer or Enter
 export const visited = (visit) => ({ onclick: visit, onkeydown: (event) => { if (event.key === "Enter") visit(); } });
@@ -194,7 +194,7 @@ export function table(columns, rows, { caption = "", empty = "Nothing yet.", kin
     h("table", { class: "data" }, caption && h("caption", { text: caption }), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body)));
 }
 
-const isNumeric = (cell) => !cell || typeof cell === "number" || cell.numeric || /^[+−]?[\d.,]+%?$/.test(cell);
+const isNumeric = (cell) => !cell || typeof cell === "number" || cell.numeric || /^([+−]?[\d.,]+%?|–)$/.test(cell);
 const plain = (cell) => String(typeof cell !== "number" ? cell || "" : Number.isInteger(cell) ? whole.format(cell) : cell.toFixed(3));
 
 // a heading that sorts; `order` is { by, down }

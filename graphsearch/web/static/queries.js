@@ -15,7 +15,7 @@ const bookChoices = async (first) => {
   return [["", first], ...books.map(({ name }) => [name, `book ${name}`])];
 };
 
-const goTo = (row) => link(said(row.start, [...row.line, row.san]), () => open({ root: row.position, line: [row.move] }));
+const goTo = (row) => link(said(row.start, [...row.line, row.san]), () => open({ root: row.position, line: [row.move] }), null, "moves-to");
 
 // a view of a form and its answer: `fieldsOf()` gives the fields, `run(values, look, host)` asks and draws
 function view(name, about, ready, fieldsOf, run, { atOnce = false } = {}) {

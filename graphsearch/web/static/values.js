@@ -221,7 +221,7 @@ function nodeOf(node, edges, base) {
   const { x, y, radius, ways } = node;
   const route = routeTo(node);
   const sans = route.map((edge) => edge.san).join(" ");
-  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${count(node.n) || "no"} visits, White's Q ${signed(node.white_q)}, ${ways} ways in`;
+  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${node.n ? count(node.n) : "no"} visits, White's Q ${signed(node.white_q)}, ${ways} ways in`;
   const shown = signed(node.white_q, 2);
   const name = ["node", node.level === 0 && "root", ways > 1 && "shared"].filter(Boolean).join(" ");
   const visit = () => open({ root: base.root, line: [...base.line, ...route.map((edge) => edge.move)] });
@@ -235,7 +235,7 @@ function nodeOf(node, edges, base) {
 
 function drawWays(host, found, way) {
   const rows = found.parents.map((parent) => [h("button", { type: "button", class: "move", text: parent.san, title: `Go to ${parent.position}`, onclick: () => bestWay(parent) }),
-    parent.n, percent(parent.p), chip(parent, parent.position), parent.visits, link(parent.position, () => open({ root: parent.position, line: [] }))]);
+    parent.n || "–", percent(parent.p), chip(parent, parent.position), parent.visits, link(parent.position, () => open({ root: parent.position, line: [] }))]);
   put(host, table(["Move", "Visits", "P", "Score", "Visits before", "From"], rows, { caption: "Ways into this position", empty: "No stored position leads here." }),
     way?.line.length > 0 && h("p", {}, h("b", { text: "A line from a root: " }), link(way.line.join(" "), () => open(way))));
 }

@@ -40,10 +40,9 @@ PER_MILLE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The present view of a position, and the figures of its search.
+    """The present view of a position, `MultiPV` of whose moves have lines, and the figures of its search.
 
     Attributes:
-      node: the position; `MultiPV` of its moves have lines.
       depth, seldepth: mean and most plies of this search's visits; 0 before the first.
       seconds, speed: since the search began; visits per second.
       hashfull: memory in use, per mille. hits: hits in tablebases.
@@ -66,16 +65,25 @@ def info_lines(
 ) -> list[str]:
     """Returns an `info` line for each of the best moves that has a value; if none has, one with the node's.
 
-    Args:
-      listed: whether the moves are those of `searchmoves`, for which the node's value says nothing.
+    `listed`: whether the moves are those of `searchmoves`, for which the node's value says nothing.
     """
     node = report.node
     if not node.moves:
-        return [f"info depth 0 {_score(_end_of(node), wdl=wdl)}"]
+        end = _Worth(node.q, node.wdl, 0 if node.q <= -1.0 else None)
+        return [f"info depth 0 {_score(end, wdl=wdl)}"]
     worths = [(move, _worth(move)) for move in node.moves[:multipv]]
     first, best = worths[0]
-    if not listed and not (best and best.mate) and _is_worth(first, node):
-        worths[0] = first, _Worth(node.q, node.wdl)
+    lower, upper = node.bounds
+    if (
+        not listed
+        and not (best and best.mate)
+        and lower == upper
+        and first.bounds[0] <= lower <= first.bounds[1]
+    ):
+        worths[0] = (
+            first,
+            _Worth(node.q, node.wdl),
+        )  # proven, for example by tables, and the move may lead to it
     known = [(move, worth) for move, worth in worths if worth]
     if not known and not listed:
         known = [(first, _Worth(node.q, node.wdl))]
@@ -104,22 +112,6 @@ def _worth(move: MoveView) -> _Worth | None:
     return None if move.q is None or move.wdl is None else _Worth(move.q, move.wdl)
 
 
-def _is_worth(move: MoveView, node: NodeView) -> bool:
-    """Returns whether the node's result is proven, for example by tables, and the move may lead to it."""
-    lower, upper = node.bounds
-    return lower == upper and move.bounds[0] <= lower <= move.bounds[1]
-
-
-def _end_of(node: NodeView) -> _Worth:
-    """Returns the value of a finished game."""
-    return _Worth(node.q, node.wdl, 0 if node.q <= -1.0 else None)
-
-
-def totals_line(report: Report) -> str:
-    """Returns a line with the search's visits, which include catch-ups, and its evaluations."""
-    return f"info string {report.visits} new visits, {report.evaluations} evaluations"
-
-
 def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
     """Returns one `info` line; before any visit the depth is the length of the PV."""
     depth = report.depth or len(move.pv)
@@ -136,23 +128,6 @@ def _score(worth: _Worth, *, wdl: bool) -> str:
     """Returns the `score ...` of a value."""
     text = f"score cp {cp_of(worth.q)}" if worth.mate is None else f"score mate {worth.mate}"
     return f"{text} wdl {' '.join(map(str, rounded_shares(worth.wdl, PER_MILLE)))}" if wdl else text
-
-
-# ---------------------------------------------------------------- the prover
-def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
-    """Returns the `info` line of a proven mate; `pv`: its line in the GUI's notation."""
-    plies, speed = len(pv), round(result.visits / max(result.seconds, 1e-3))
-    return (
-        f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - began))}"
-        f" nodes {result.visits} score mate {result.mate} nps {speed} multipv 1"
-        f" pv {' '.join(pv)}"
-    )
-
-
-def no_mate_line(result: MateResult) -> str:
-    """Returns the message that the prover found no mate."""
-    within = f" in up to {result.excluded}" if result.excluded else " is proven"
-    return f"no mate{within}: the moves are searched as without `mate`"
 
 
 # ---------------------------------------------------------------- VerboseMoveStats
@@ -172,7 +147,11 @@ def stats_lines(node: NodeView, params: SearchParams, *, chess960: bool = False)
         text = _move_line(name, move, k, q, u)
         rows.append((move.n, q + u, text))
     rows.sort(key=lambda row: row[:2])
-    return [line for _, _, line in rows] + [_node_line(node, visited)]
+    whole = (
+        f"{_head('node', len(node.moves), node.visits, visited)}(WL: {node.q:>8.5f})"
+        f" (D: {node.wdl.draw:>5.3f}) (M: {NO_M:>4}) (Q: {node.q:>8.5f}) (V: {NO_V:>7}) "
+    )
+    return [*(line for _, _, line in rows), whole]
 
 
 def _head(label: str, index: int, n: int, p: float) -> str:
@@ -190,20 +169,11 @@ def _move_line(name: str, move: MoveView, index: int, q: float, u: float) -> str
     return text + f"(V: {NO_V:>7}) " + ("(T) " if move.bounds[0] == move.bounds[1] else "")
 
 
-def _node_line(node: NodeView, visited: float) -> str:
-    return (
-        f"{_head('node', len(node.moves), node.visits, visited)}(WL: {node.q:>8.5f})"
-        f" (D: {node.wdl.draw:>5.3f}) (M: {NO_M:>4}) (Q: {node.q:>8.5f}) (V: {NO_V:>7}) "
-    )
-
-
 INFO_SECONDS = 1.0  # between two reports of the same best move
 NEWS_SECONDS = 0.1  # between two reports, of which those of a new best move are shown
 IDLE_VISITS = 50_000  # `go depth` ends after so many visits, and these times those before,
 IDLE_TIMES = 10  # without a greater depth
 STOP_SECONDS = 0.15  # for the final report of a stopped search
-
-Board = chess.Board
 
 
 class GoAnswer:
@@ -212,7 +182,7 @@ class GoAnswer:
     def __init__(
         self,
         go: Go,
-        board: Board,
+        board: chess.Board,
         listed: Sequence[chess.Move],
         settings: Settings,
         writer: Writer,
@@ -256,7 +226,7 @@ class GoAnswer:
         self._proof: tuple[tuple[chess.Move, ...], str] | None = None  # a mate's line, and its `info`
 
     @property
-    def board(self) -> Board:
+    def board(self) -> chess.Board:
         """Returns a copy of the position with its game; several threads read it and push moves."""
         return self._board.copy()
 
@@ -289,11 +259,6 @@ class GoAnswer:
             return Limits(seconds=FALLBACK_SECONDS) if alone and not self.is_held else Limits()
         left = self.go.nodes - known
         return Limits(visits=left) if left > 0 else None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the worker has finished its search."""
-        return self._ended
 
     # ---------------------------------------------------------- the protocol's thread
     def hurry(self) -> None:
@@ -375,10 +340,16 @@ class GoAnswer:
         if not self.is_held and self._mates():
             self.give()
 
-    def prove(self, line: tuple[chess.Move, ...], info: str) -> None:
-        """Uses a proven mate as the answer: its line, and its `info`."""
+    def prove(self, result: MateResult) -> None:
+        """Uses a proven mate as the answer."""
+        plies, speed = len(result.pv), round(result.visits / max(result.seconds, 1e-3))
+        info = (
+            f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - self.began))}"
+            f" nodes {result.visits} score mate {result.mate} nps {speed} multipv 1"
+            f" pv {' '.join(self._written(result.pv))}"
+        )
         with self._lock:
-            self._proof = (line, info)
+            self._proof = (result.pv, info)
             if self.is_held and not self.done.is_set():
                 self.writer.line(info)
         self.stop.set()
@@ -547,7 +518,8 @@ class GoAnswer:
         if self._proof is not None:
             lines = [self._proof[1]]
         elif report is not None:
-            lines = [totals_line(report)] if report.visits else []
+            spent = f"info string {report.visits} new visits, {report.evaluations} evaluations"
+            lines = [spent] if report.visits else []
             wanted = self.settings.is_on("VerboseMoveStats") or self.settings.is_on("LogLiveStats")
             lines += self._lines(report, stats=wanted)
         elif not self._moves:
@@ -566,19 +538,14 @@ class GoAnswer:
             return self._proof[0]
         moves = self._report.node.moves if self._report else ()
         allowed = [move.move for move in moves if self._may_play(move.move)]
-        best = self._newest() or (allowed[0] if allowed else None)
+        ranked = [] if self._record is None else self._ranked(self._record)
+        best = ranked[0][0] if ranked else allowed[0] if allowed else None
         if best is None and self._expected and self._may_play(self._expected[0]):
             return self._expected
         if best is None:
             best = quick_move(self.board, self.listed, self.draws.at_once)
         known = next((move.pv for move in moves if move.move == best), None)
         return known or ((best,) if best else ())
-
-    def _newest(self) -> chess.Move | None:
-        if self._record is None:
-            return None
-        ranked = self._ranked(self._record)
-        return ranked[0][0] if ranked else None
 
 
 def _settled(node: NodeView, best: Collection[chess.Move], result: int) -> NodeView:
@@ -606,9 +573,11 @@ def quick_move(
     Move.from_uci('d1d8')
     """
     moves = [move for move in board.legal_moves if not listed or move in listed]
-    lead = sum(worth * len(board.pieces(kind, board.turn)) for kind, worth in WORTH.items())
-    lead -= sum(worth * len(board.pieces(kind, not board.turn)) for kind, worth in WORTH.items())
-    draw = DRAW if lead < 0 else -DRAW
+    own, other = (
+        sum(worth * len(board.pieces(kind, side)) for kind, worth in WORTH.items())
+        for side in (board.turn, not board.turn)
+    )
+    draw = DRAW if own < other else -DRAW
     return max(moves, key=lambda move: _gain(board, move) + draw * (move in drawing), default=None)
 
 

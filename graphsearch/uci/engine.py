@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import chess
@@ -27,6 +29,7 @@ from ..base.errors import (
 from ..base.faults import error_line
 from ..base.limits import shortened
 from ..base.version import __version__
+from ..evaluators.factory import EvaluatorSpec
 from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..evaluators.uniform import OutsideUniform
@@ -37,10 +40,10 @@ from ..search.params import Limits, SearchParams
 from ..search.repetition import view_in_game
 from ..search.results import Progress
 from ..solvers.mate.search import MOST_MOVES
-from .answer import GoAnswer, Report, mate_line, no_mate_line
+from .answer import GoAnswer, Report
 from .clock import BatchPace
-from .options import Settings, make_evaluator, make_substitute
-from .protocol import Go, Writer, parse_go, parse_position, parse_setoption, written_line
+from .options import OF_THE_PLACE, Settings, created, make_evaluator
+from .protocol import Go, Writer, parse_go, parse_position, parse_setoption
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
@@ -92,11 +95,8 @@ class EngineGraph:
         """
         if self.is_ready(settings):
             return self.graph
-        wanted = settings.of_the_graph()
-        stays = self._opened_for is not None and settings.place_of(self._opened_for) == settings.place_of(
-            wanted
-        )
-        if self.graph is None or self.trouble or not stays:
+        wanted, before = settings.of_the_graph(), self._opened_for or ()
+        if self.graph is None or self.trouble or before[:OF_THE_PLACE] != wanted[:OF_THE_PLACE]:
             self._drop_graph()
         self._close_evaluator()  # before the next one is made: both may need the same device
         self.trouble, self.is_substitute = "", False
@@ -149,7 +149,7 @@ class EngineGraph:
             self._complain(
                 f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
             )
-            evaluator, self.is_substitute = make_substitute(settings), True
+            evaluator, self.is_substitute = created(EvaluatorSpec(), settings), True
         for note in evaluator.notes:
             self._writer.info(note)
         return evaluator
@@ -249,15 +249,8 @@ class EngineGraph:
         self.full_at = None
         self._background.close()
         self.pace = BatchPace()
-        if graph is not None:
-            self._close(graph)
-
-    def _close_evaluator(self) -> None:
-        evaluator, self._chosen = self._chosen, None
-        if evaluator is not None:
-            evaluator.close()
-
-    def _close(self, graph: Graph) -> None:
+        if graph is None:
+            return
         try:
             with graph:
                 with suppress(StoreError, OSError):  # `flush` tries it again, and reports its error
@@ -269,6 +262,11 @@ class EngineGraph:
         except (StoreError, OSError) as error:
             self.lost = True
             self._writer.info(f"ERROR: {_text(error)}. What was not saved is lost")
+
+    def _close_evaluator(self) -> None:
+        evaluator, self._chosen = self._chosen, None
+        if evaluator is not None:
+            evaluator.close()
 
 
 def _repeated() -> chess.Board:
@@ -352,7 +350,9 @@ class Engine:
             case "uci":
                 head = [f"id name graphsearch {__version__}", "id author the graphsearch authors"]
                 self._writer.line(*head, *self.settings.lines(), "uciok")
-                self._give(_import_kernels)
+                self._give(
+                    partial(import_module, "graphsearch.search.loop")
+                )  # while the GUI sets its options
             case "isready":
                 self._isready()
             case "setoption":
@@ -461,7 +461,7 @@ class Engine:
         """
         if self._answer is not None:
             self._answer.end_soon()
-        if self._opened.graph is None and self._is_busy:
+        if self._opened.graph is None and self._waiting:
             if self._answer is not None:
                 self._answer.hurry()  # nobody else will: the process ends now
             return False  # compiling, or loading a network
@@ -477,10 +477,6 @@ class Engine:
         return self._opened.lost
 
     # ---------------------------------------------------------- the worker
-    @property
-    def _is_busy(self) -> bool:
-        return self._waiting > 0
-
     def _give(self, job: Job) -> None:
         with self._count:
             self._waiting += 1
@@ -569,10 +565,10 @@ class Engine:
             table_bytes=PROVER_BYTES,
         )
         if result.mate:
-            line = written_line(answer.board, result.pv, chess960=answer.settings.is_on("UCI_Chess960"))
-            answer.prove(result.pv, mate_line(result, answer.began, line))
+            answer.prove(result)
         elif not answer.done.is_set():
-            self._writer.info(no_mate_line(result))
+            within = f" in up to {result.excluded}" if result.excluded else " is proven"
+            self._writer.info(f"no mate{within}: the moves are searched as without `mate`")
 
     def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
         """Restricts the answer to the best moves by the tablebases, or else to those that keep the result."""
@@ -635,8 +631,3 @@ def _rest_of(answer: GoAnswer | None, board: chess.Board) -> tuple[chess.Move, .
             return line[k:]
         walk.push(move)
     return ()
-
-
-def _import_kernels() -> None:
-    """Imports the modules of a search while the GUI sets its options."""
-    from ..search import loop as _  # noqa: F401

@@ -15,7 +15,6 @@ from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, Searc
 from ..search.params import WHOLE_NUMBERS as WHOLE
 
 CHECK, SPIN, STRING, COMBO = "check", "spin", "string", "combo"
-NOT_OFFERED = ("UCI_Variant",)  # a GUI then knows, and sends chess
 MAX_MULTIPV = 500  # as lc0
 MAX_THREADS = 1024
 MAX_OVERHEAD_MS = 10_000
@@ -114,11 +113,11 @@ OPTIONS = (
     Option("UCI_EngineAbout", STRING, "graphsearch, a chess search whose memory is a file"),
 )
 BY_NAME = {option.name.lower(): option for option in OPTIONS}
-OF_THE_PLACE = ("GraphFile", "RAM")  # changing one of these reopens the graph
-OF_THE_GRAPH = (  # changing another one makes the evaluator anew; the graph stays if the answers are the same
-    *OF_THE_PLACE, "Evaluator", "EvaluatorOptions", "Policy", "Value", "PolicyTemperature",
+OF_THE_GRAPH = (  # a change makes the evaluator anew; the graph stays if its answers are the same
+    "GraphFile", "RAM", "Evaluator", "EvaluatorOptions", "Policy", "Value", "PolicyTemperature",
     "SyzygyPath", "Threads", "Workers", "Pool", "Gather",
 )  # fmt: skip
+OF_THE_PLACE = 2  # the first two; a change of these reopens the graph
 
 
 class Settings:
@@ -146,7 +145,7 @@ class Settings:
         Raises:
           InvalidParameterError: for an unknown name or a value that is out of range.
         """
-        if name.lower() in (known.lower() for known in NOT_OFFERED):
+        if name.lower() == "uci_variant":  # not offered, so that a GUI sends chess
             raise InvalidParameterError(f"{name} is not supported: only standard chess and Chess960 are")
         option = BY_NAME.get(name.lower())
         if option is None:
@@ -177,13 +176,8 @@ class Settings:
         return SearchParams.from_options([f"{name}={self._values[name]}" for name in OPTION_NAMES])
 
     def of_the_graph(self) -> tuple[str, ...]:
-        """Returns the settings that an open graph depends on; a change reopens it."""
+        """Returns the settings that an open graph depends on, those of its place first."""
         return tuple(self._values[name] for name in OF_THE_GRAPH)
-
-    @staticmethod
-    def place_of(values: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns the file and the memory in values of `of_the_graph`."""
-        return values[: len(OF_THE_PLACE)]
 
     def ram_bytes(self) -> int | None:
         """Returns the memory for the graph, None for the default."""
@@ -201,34 +195,26 @@ def make_evaluator(settings: Settings) -> Evaluator:
     """
     policy, value = settings.text("Policy") or None, settings.text("Value") or None
     own = [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]
-    spec = EvaluatorSpec(
-        evaluator=None if policy and value else settings.text("Evaluator") or None,
-        policy=policy,
-        value=value,
-        options=(*_given(settings), *own),
-        syzygy=settings.text("SyzygyPath") or None,
-        pool=settings.text("Pool") or None,
-    )
-    return _created(spec, settings)
-
-
-def make_substitute(settings: Settings) -> Evaluator:
-    """Returns the evaluator that replaces one that cannot be made."""
-    return _created(EvaluatorSpec(), settings)
-
-
-def _created(spec: EvaluatorSpec, settings: Settings) -> Evaluator:
-    threads = settings.number("Threads")
-    return create(with_threads(spec, threads) if threads else spec)
-
-
-def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Returns EvaluatorOptions: separated by semicolons, or by blanks if there is no semicolon."""
     text = settings.text("EvaluatorOptions")
     words = text.split(";") if ";" in text else text.split()
     try:
-        return parse_options(word for word in words if word.strip())
+        given = parse_options(word for word in words if word.strip())
     except InvalidParameterError as error:
         raise InvalidParameterError(
             f"EvaluatorOptions: {error}; several are separated by semicolons"
         ) from None
+    spec = EvaluatorSpec(
+        evaluator=None if policy and value else settings.text("Evaluator") or None,
+        policy=policy,
+        value=value,
+        options=(*given, *own),
+        syzygy=settings.text("SyzygyPath") or None,
+        pool=settings.text("Pool") or None,
+    )
+    return created(spec, settings)
+
+
+def created(spec: EvaluatorSpec, settings: Settings) -> Evaluator:
+    """Returns the evaluator of a specification with the threads of some settings."""
+    threads = settings.number("Threads")
+    return create(with_threads(spec, threads) if threads else spec)

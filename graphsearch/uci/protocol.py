@@ -56,8 +56,7 @@ class Go:
 def parse_go(words: list[str]) -> Go:
     """Returns the limits of a `go`, from the words after it.
 
-    A limit that cannot be read is noted and ignored; without any other one the answer comes at once, as for
-    `nodes 0`.
+    A limit that cannot be read is ignored; without any other one the answer comes at once, as for `nodes 0`.
 
     >>> parse_go("wtime 1000 btime 900 searchmoves e2e4 d2d4 nodes x".split()).searchmoves
     ('e2e4', 'd2d4')
@@ -116,7 +115,6 @@ class Given:
     """A position after the legal moves of a command.
 
     Attributes:
-      board: the position.
       problem: the first move that is illegal; with one, `go` has no answer.
       notes: what was left out of the FEN.
     """
@@ -127,9 +125,7 @@ class Given:
 
 
 def parse_position(words: list[str]) -> Given:
-    """Returns the position of a `position` command, from the words after it.
-
-    An illegal move ends the list. Castling rights and an en passant square that cannot be are left out.
+    """Returns the position of a `position` command, from the words after it, up to an illegal move.
 
     Raises:
       InvalidPositionError: if the command does not begin with a legal position.
@@ -178,7 +174,7 @@ def _possible(fen: str, notes: list[str]) -> str:
 def _possible_rights(board: chess.Board, given: str, notes: list[str]) -> str:
     """Returns the castling rights of a FEN that kings and rooks allow; notes the others.
 
-    If not all of `KQkq` are possible, those letters mean standard castling.
+    If not all of `KQkq` are possible, they mean standard castling.
     """
     claimed = board.copy(stack=False)
     letters = [letter for letter in given if letter.upper() in CASTLING_LETTERS]
@@ -209,9 +205,7 @@ def _may_be_passed(board: chess.Board, square: str) -> bool:
 def written_line(board: chess.Board, line: Iterable[chess.Move], *, chess960: bool) -> list[str]:
     """Returns the moves of a line in the GUI's notation, from the line's first position.
 
-    Args:
-      chess960: write all castling as the king taking his rook, as with `UCI_Chess960`; otherwise only
-        castling that is not standard.
+    `chess960`: all castling as the king taking his rook, as with `UCI_Chess960`; else only unusual castling.
 
     >>> board = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
     >>> written_line(board, [chess.Move.from_uci("e1g1")], chess960=True)
@@ -221,16 +215,9 @@ def written_line(board: chess.Board, line: Iterable[chess.Move], *, chess960: bo
         return [move.uci() for move in line]
     found, walk = [], board.copy(stack=False)
     for move in line:
-        castles = not walk.chess960 and walk.is_castling(move)
-        found.append(_king_takes_rook(move).uci() if castles else move.uci())
+        found.append(walk.uci(move, chess960=True))
         walk.push(move)
     return found
-
-
-def _king_takes_rook(move: chess.Move) -> chess.Move:
-    """Returns standard castling as the king taking his rook."""
-    file = 7 if move.to_square > move.from_square else 0
-    return chess.Move(move.from_square, chess.square(file, chess.square_rank(move.from_square)))
 
 
 def parse_setoption(line: str) -> tuple[str, str]:
@@ -259,10 +246,7 @@ def _appending(path: str) -> TextIO:
 
 
 class Writer:
-    """Passes every line to `send`, whole and in order, from any thread.
-
-    `gone` is set when the reader is gone.
-    """
+    """Passes every line to `send`, whole and in order, from any thread; `gone` is set without a reader."""
 
     def __init__(self, send: Callable[[str], object]) -> None:
         self._send = send

@@ -99,7 +99,7 @@ def ask_until_late(game: Played, blocking: BlockingEvaluator, *lines: str) -> li
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         answer = game.ask(*lines, until="bestmove")
-        while not blocking.waiting.wait(0.01) and game.engine._is_busy:
+        while not blocking.waiting.wait(0.01) and game.engine._waiting:
             assert time.monotonic() < end, "the worker neither waits nor ends"
         if blocking.waiting.is_set():
             return answer

@@ -36,7 +36,7 @@ from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes
 from ..store.apart import ApartMoves, known_edges_of
 from ..store.index_kernel import IDENTITY_WORDS
 from ..store.ranking import visits_of
-from ..store.reading import Reader
+from ..store.reading import MAX_ASKED, Reader
 from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
 from ..store.store import Store
 from .selection import Export
@@ -486,13 +486,17 @@ class Walk:
         _, new = self.met.meet(np.array([pack(board) for board in roots], np.uint64))
         self.met.rows["ply"] = np.array([board.ply() for board in roots], np.int32)[new]
         while done < len(self.met):
-            rows = np.arange(done, min(done + BATCH, len(self.met)))
-            done += len(rows)
-            yield from self._visit(self._within(rows))
+            # as many as can be read: keys are spread over the file, so each read unpacks most of its blocks
+            met = np.arange(done, min(done + MAX_ASKED, len(self.met)))
+            done, rows = done + len(met), self._within(met)
+            batch, known = records_at(self.reader, self.met.rows["words"][rows])
+            for begin in range(0, len(rows), BATCH):
+                end = min(begin + BATCH, len(rows))
+                yield from self._visit(rows[begin:end], batch.part(begin, end), known[begin:end])
             export.report.problems = list(self.reader.problems)
             if export.on_progress:
-                met = len(self.met)
-                export.on_progress(done, max(met, self._expected) if done < met else done)
+                total = len(self.met)
+                export.on_progress(done, max(total, self._expected) if done < total else done)
 
     def positions(
         self,
@@ -545,9 +549,8 @@ class Walk:
         self.export.leave_out("at_depth", len(rows) - len(inside))
         return inside
 
-    def _visit(self, rows: Ints) -> Iterator[tuple[Positions, Steps]]:
+    def _visit(self, rows: Ints, batch: RecordBatch, known: Mask) -> Iterator[tuple[Positions, Steps]]:
         """Yields a batch of positions, if there are any, and meets the positions after their moves."""
-        batch, known = records_at(self.reader, self.met.rows["words"][rows])
         clocks = clocks_of(batch.words)
         batch.words[:, META] = self.met.rows["words"][rows, META]
         entries = None if self.export.book is None else _look_up(self.export, batch.words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import chess
@@ -78,27 +79,22 @@ class EpdLine(NamedTuple):
 
 def read_positions(importing: Importing, given: Input) -> None:
     """Imports the positions of an EPD file."""
-    report, rows, passed, finished = importing.report, list[tables.EpdRow](), 0, False
+    report, rows, finished = importing.report, list[tables.EpdRow](), False
 
     def save() -> None:
         importing.save(lambda store: tables.add_epd(store, rows), finished=finished)
         rows.clear()
 
     try:
-        for number, line in enumerate(given.lines(), start=1):
-            text = line.strip()
-            passed += bool(text)
-            if text and not text.startswith("#") and passed > importing.before:
-                try:
-                    found = read_epd(text, number)
-                except InvalidPositionError as error:
-                    report.problems.append(Problem(number, str(error)))
-                    report.skipped += 1
-                    continue
-                report.problems += [Problem(number, fault) for fault in found.faults]
+        for found in read_set(given.lines(), passed=importing.before):
+            if isinstance(found, Problem):
+                report.problems.append(found)
+                report.skipped += 1
+            else:
+                report.problems += [Problem(found.number, fault) for fault in found.faults]
                 operations = json.dumps(found.operations, ensure_ascii=False)
-                fen = fen_of(found.board)
-                rows.append((importing.source.id, number, key_text(found.board), fen, operations))
+                fen, key = fen_of(found.board), key_text(found.board)
+                rows.append((importing.source.id, found.number, key, fen, operations))
                 report.taken += 1
             if len(rows) >= LINES_AT_ONCE:
                 save()
@@ -188,16 +184,18 @@ def _moves(board: chess.Board, name: str, text: str) -> list[str]:
 
 
 # ------------------------------------------------------------------ problem sets
-def read_set(lines: Iterable[str]) -> Iterator[EpdLine | Problem]:
+def read_set(lines: Iterable[str], *, passed: int = 0) -> Iterator[EpdLine | Problem]:
     """Yields the position of every line, or a `Problem` with the line; skips blank lines and comments (`#`).
+
+    Args:
+      passed: number of positions at the beginning to pass over unread.
 
     >>> [type(one).__name__ for one in read_set(["# two", "7k/8/8/8/8/8/8/K7 w - - bm Kb2;", "e4"])]
     ['EpdLine', 'Problem']
     """
-    for number, line in enumerate(lines, 1):
-        text = line.strip().lstrip("\ufeff")
-        if not text or text.startswith("#"):
-            continue
+    texts = ((number, line.strip().lstrip("\ufeff")) for number, line in enumerate(lines, 1))
+    positions = ((number, text) for number, text in texts if text and not text.startswith("#"))
+    for number, text in islice(positions, passed, None):
         try:
             yield read_epd(text, number)
         except InvalidPositionError as error:

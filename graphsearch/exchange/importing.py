@@ -230,8 +230,6 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
     if _is_packed(kept):  # a truncated file fails before anything is imported
         for _ in found.pieces(PIECE):
             pass
-        if not _head(kept).startswith(_GZIP):
-            _check_frames(kept)
         found.rewind()
     return found
 
@@ -274,15 +272,9 @@ class _Watched(io.RawIOBase):
     """
 
     def __init__(self, raw: BinaryIO, name: str, on_read: OnRead) -> None:
-        self._raw = raw
-        self._name = name
-        self._on_read = on_read
-        self._plain = raw
-        if _head(raw).startswith(_GZIP):
-            self._plain = cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
-        elif _is_packed(raw):
-            self._plain = cast(BinaryIO, _zstd().stream_reader(raw, read_across_frames=True, closefd=False))
-        self._size = os.fstat(raw.fileno()).st_size
+        self._name, self._on_read = name, on_read
+        self._is_packed, self._size = _is_packed(raw), os.fstat(raw.fileno()).st_size
+        self._pieces, self._rest = _unpacked(raw), memoryview(b"")
         self.count = 0  # unpacked bytes read
 
     def readable(self) -> bool:
@@ -290,31 +282,37 @@ class _Watched(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         self._on_read()
-        piece = self._plain.read(min(len(buffer), PIECE))
-        buffer[: len(piece)] = piece
-        self.count += len(piece)
-        if self._plain is not self._raw:
+        piece = self._rest or memoryview(next(self._pieces, b""))
+        size = min(len(piece), len(buffer))
+        buffer[:size], self._rest = piece[:size], piece[size:]
+        self.count += size
+        if self._is_packed:
             limits.check_unpacked(self.count, self._size, self._name)
-        return len(piece)
+        return size
 
 
-def _check_frames(raw: BinaryIO) -> None:
-    """Reads the frames of a zstd file; raises EOFError if it ends within one, which a reader passes over."""
-    raw.seek(0)
-    frame, packed = _zstd().decompressobj(), b""
+def _unpacked(raw: BinaryIO) -> Iterator[bytes]:
+    """Yields the unpacked bytes of a file; raises EOFError if it ends within packed data."""
+    head = _head(raw)
+    if head.startswith(_GZIP) or not _is_packed(raw):
+        file = gzip.GzipFile(fileobj=raw) if head.startswith(_GZIP) else raw
+        while piece := file.read(PIECE):
+            yield piece
+        return
+    frame, packed = _zstd(), b""  # a reader of `zstandard` would pass over a frame that is cut short
     is_open = False  # whether the frame has any bytes
     while packed := packed or raw.read(PIECE >> 4):
-        frame.decompress(packed[:ZSTD_STEP])
+        if piece := frame.decompress(packed[:ZSTD_STEP]):
+            yield piece
         packed, is_open = packed[ZSTD_STEP:], not frame.eof
         if frame.eof:
-            packed, frame = frame.unused_data + packed, _zstd().decompressobj()
-    raw.seek(0)
+            packed, frame = frame.unused_data + packed, _zstd()
     if is_open:
         raise EOFError
 
 
-def _zstd() -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor(max_window_size=limits.WINDOW.most)
+def _zstd() -> zstandard.ZstdDecompressionObj:
+    return zstandard.ZstdDecompressor(max_window_size=limits.WINDOW.most).decompressobj()
 
 
 def _read_whole(file: BinaryIO, size: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import InvalidPositionError
+from graphsearch.exchange import importing
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
@@ -142,6 +144,19 @@ def test_comment_lines_are_no_positions(path: Path) -> None:
     report = imported(path, f"# two positions\n{BOARD} bm e4;\n # and\n{BOARD} bm Kd2;\n")
     assert (report.taken, report.skipped, report.problems) == (2, 0, [])
     assert [place for place, *_ in stored(path)] == [2, 4]
+
+
+def test_a_stop_is_heeded_at_wrong_lines_too_and_comments_do_not_count_when_it_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "SAY_SECONDS", -1.0)
+    text = f"# four\n{BOARD} bm e4;\nwrong\n{BOARD} bm Kd2;\n# and\n{BOARD} bm e3;\n"
+    stop = threading.Event()
+    report = imported(path, text, stop=stop, on_progress=lambda now: stop.set() if now.count == 2 else None)
+    assert (report.state, report.taken, report.skipped) == ("stopped", 1, 1)
+    report = imported(path, text)
+    assert (report.state, report.taken, report.skipped) == ("continued", 3, 1)
+    assert [place for place, *_ in stored(path)] == [2, 4, 6]
 
 
 @pytest.mark.parametrize(("name", "count"), [("bratko-kopec.epd", 24), ("mates_500.epd", 500)])

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import zstandard
 from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorMismatchError, StoreError
 from graphsearch.base.limits import LINE
-from graphsearch.exchange import pgn_import
+from graphsearch.exchange import importing, pgn_import
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.pgn_import import GivenGame, PlayedBlock, _PgnImport, sure_game
@@ -252,6 +252,24 @@ def test_packing_line_ends_and_encoding_make_no_difference(path: Path, packed: A
     assert imported(path, packed(THREE.encode())).taken == 3
     query = "SELECT * FROM game_move ORDER BY key, move"
     assert sql(path, query) == sql(plain, query)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_a_packed_file_is_read_for_its_digest_to_check_it_and_to_import_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
+) -> None:
+    data, read = random.Random(1).randbytes(1 << 20), [0]
+    (tmp_path / "packed").write_bytes(pack(data))
+
+    class Counted(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
+            read[0] += len(piece := super().read(size))
+            return piece
+
+    monkeypatch.setattr(importing.limits, "open_file", lambda name, **_: Counted(name))
+    with importing.opened(GivenFile(str(tmp_path / "packed")), tmp_path) as file:
+        assert b"".join(file.pieces(1 << 16)) == data
+        assert 3.0 < read[0] / file.size < 3.1
 
 
 def test_lines_may_end_in_carriage_returns_alone_in_a_file_of_any_length(

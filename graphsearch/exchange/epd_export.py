@@ -76,14 +76,13 @@ def _rows(found: Positions, *, lines: Lines) -> list[str]:
 
 
 class Lines:
-    """The best lines of positions; caches each position's best move.
+    """The best lines of positions, from a cache of each position's best move.
 
-    Clocks up to 75 are not part of a position, so the position after a move is the same on every path, except
-    for a move from clock 75.
+    The position after a move is the same on every path, except for a move from clock 75.
     """
 
     def __init__(self, reader: Reader) -> None:
-        """Makes an empty cache of the records of a file."""
+        """Makes an empty cache."""
         self._reader, self._met = reader, Met()
         kinds = [("san", f"S{SAN_BYTES}"), ("code", np.uint16), ("state", np.uint8)]
         self._links = Growing(np.dtype(kinds))  # of each position met

@@ -38,12 +38,7 @@ Operations = dict[str, Any]
 
 
 class EpdLine(NamedTuple):
-    """A line of EPD.
-
-    Attributes:
-      text: its text. number: its line number. board: the position.
-      operations: by name, as `read_epd` describes them. faults: of operations that were left out.
-    """
+    """A line of EPD; `operations` by name, as `read_epd` describes them; `faults` of those left out."""
 
     text: str
     number: int
@@ -170,11 +165,7 @@ def _value(board: chess.Board, name: str, operand: str | None) -> object:
 
 
 def _moves(board: chess.Board, name: str, text: str) -> list[str]:
-    """Returns moves in UCI; the moves of a `pv` are played one after the other.
-
-    Raises:
-      InvalidPositionError: if one is not a legal move.
-    """
+    """Returns moves in UCI; the moves of a `pv` are played one after the other."""
     text = text.strip('"')
     if name != "pv":
         return [move.uci() for move in read_moves(board, text)] if text else []
@@ -209,7 +200,6 @@ def is_solved(operations: Mapping[str, Any], mate: int | None, move: str | None)
     the move must be one of `bm` and none of `am`.
 
     Args:
-      operations: as `read_epd` returns them.
       mate: in moves, negative if the side to move is mated; None without one.
       move: the first move of the result, in UCI.
 

@@ -47,10 +47,8 @@ def export(
       form: a name of `WRITERS`; schema/exports.md describes what each holds.
       path: the graph file, opened read-only; a search may write it meanwhile.
       target: the file or folder, replaced atomically; or a binary stream, not for a folder.
-      selection: what to export; None: all, and of a site what has `SITE_VISITS` or more visits.
-      comments: of pgn: also write N, Q, P, what is proven, and where a line goes on that is not continued.
-      weights: of polyglot: `n` or `q`; None: q with a book, else n.
-      on_progress: called with positions visited and met.
+      selection: None: all, and of a site what has `SITE_VISITS` or more visits.
+      comments: of pgn, as `write_pgn`. weights: of polyglot, as `write_polyglot`.
 
     Raises:
       InvalidParameterError: if there are no such weights, or no such book.

@@ -1,7 +1,6 @@
-"""Files that are imported: their bytes, and how they get into a graph file.
+"""Files that are imported: plain, gzip or zstd, on disk or a pipe, each identified by its digest.
 
-A file may be plain, gzip or zstd, on disk or a pipe; its digest identifies it. It goes into the graph file in
-transactions that record the progress.
+A file goes into the graph file in transactions that record the progress.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ class FileProgress:
     """Progress in a file.
 
     Attributes:
-      stage: such as `Reading`. name: of the file or the game. done, total: in units of the stage, most often
-        bytes.
+      stage: such as `Reading`. name: of the file or the game. done, total: in units of the stage, as bytes.
       count, rate: processed items (games, visits), and items per second; 0 if the stage processes none.
     """
 
@@ -105,7 +103,7 @@ class Input:
         self.size = size
         self._raw = raw
         self._on_read = on_read  # called before every read; may raise to stop the import
-        self._plain = self._begun()
+        self.rewind()
 
     @property
     def position(self) -> int:
@@ -114,13 +112,9 @@ class Input:
 
     def rewind(self) -> None:
         """Restarts reading at the first byte."""
-        self._plain = self._begun()
-
-    def _begun(self) -> io.BufferedReader:
-        """Returns a reader of the unpacked bytes from the first byte on."""
         self._watched = _Watched(self._raw, self.name, self._on_read)
+        self._plain = io.BufferedReader(self._watched, PIECE)
         self._handed_out = 0  # unpacked bytes
-        return io.BufferedReader(self._watched, PIECE)
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Yields the unpacked bytes in pieces of `size`; only the last one may be shorter.
@@ -130,7 +124,7 @@ class Input:
         """
         with _readable(self.name):
             while True:
-                piece = _read_whole(self._plain, size)
+                piece = self._plain.read(size)
                 self._handed_out += len(piece)
                 if piece:
                     yield piece
@@ -167,12 +161,10 @@ class Input:
 def opened(
     given: GivenFile, folder: Path, on_bytes: OnBytes | None = None, on_read: OnRead | None = None
 ) -> Iterator[Input]:
-    """Yields an open file with its digest; copies the data of a pipe to a temporary file first.
-
-    The digest shows before anything is counted whether the same bytes were imported before.
+    """Yields an open file with its digest, which shows whether the same bytes were imported before.
 
     Args:
-      folder: for the temporary file, which has no name and so disappears however the program ends.
+      folder: for a copy of a pipe's data; it has no name, and so disappears however the program ends.
       on_bytes: called with bytes read and total bytes while the digest is computed.
       on_read: called repeatedly while reading; may raise to stop the import.
 
@@ -186,11 +178,7 @@ def opened(
 
 
 def check_file(name: str) -> None:
-    """Checks that a file exists, and is neither a folder nor a device.
-
-    Raises:
-      InputFileError: if it does not exist, is a folder, or is a device.
-    """
+    """Raises InputFileError if a file does not exist, is a folder, or is a device."""
     try:
         if Path(name).is_dir():
             raise InputFileError(f"{name} is a folder; name the files in it")
@@ -235,11 +223,7 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
 
 
 def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes, name: str) -> str:
-    """Returns the SHA-256 of the rest of a file, and copies it to `copy` if given.
-
-    Raises:
-      InputFileError: if the copied data exceed the limit for pipes.
-    """
+    """Returns the SHA-256 of a file; copies it to `copy` if given, up to the limit for pipes."""
     found, done = hashlib.sha256(), 0
     while piece := file.read(PIECE):
         found.update(piece)
@@ -315,15 +299,6 @@ def _zstd() -> zstandard.ZstdDecompressionObj:
     return zstandard.ZstdDecompressor(max_window_size=limits.WINDOW.most).decompressobj()
 
 
-def _read_whole(file: BinaryIO, size: int) -> bytes:
-    """Returns `size` bytes, fewer only at the end."""
-    parts = []
-    while size and (part := file.read(size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
 # ------------------------------------------------------------------ imports
 SAY_SECONDS = 0.2
 
@@ -335,8 +310,8 @@ class Importing:
     """The state of an import of one file; saves rows and progress.
 
     Attributes:
-      source: its row in the file. report: the report under construction. before: items that an earlier import
-        processed. players: whether to store the players of games.
+      source: its row in the file. before: items that an earlier import processed.
+      players: whether to store the players of games.
     """
 
     def __init__(
@@ -368,13 +343,10 @@ class Importing:
         return self._stop.is_set()
 
     def save(self, write: tables.Write, *, finished: bool = False, players: int | None = None) -> None:
-        """Writes rows and the progress of the import in one transaction.
+        """Writes rows and the progress in one transaction.
 
         Args:
           players: games with stored players, skipped games included; None: as before.
-
-        Raises:
-          StoreError: if the file cannot be written; earlier transactions stay.
         """
         report = self.report
         with self.store.transaction():
@@ -411,17 +383,13 @@ class FileReport:
     """The result of importing one file.
 
     Attributes:
-      name, kind, digest: of the file, as in the table `source`.
-      source: number of its row; 0 if it has none.
+      name, kind, digest: as in the table `source`. source: number of its row; 0 if it has none.
       state: `imported`; `continued` (resumed an earlier import); `players` (counted before, only players were
         added); `known` (imported before, nothing was done); `stopped` (by the user); `failed`.
       taken, skipped: games, entries or positions, in total. new_taken, new_skipped: of this run.
-      players: games with players stored in this run.
-      problems: all skipped or wrong items of this run.
-      variants: games of other variants in this run, by name.
-      notes: messages for the user, one line each.
-      error: reason of a failure, else empty.
-      seconds: wall time of this run.
+      players: games with players stored in this run. problems: skipped or wrong items of this run.
+      variants: games of other variants in this run, by name. notes: messages for the user.
+      error: reason of a failure, else empty. seconds: wall time of this run.
     """
 
     name: str

@@ -38,14 +38,12 @@ def import_files(
     A missing graph file is made, bound to no evaluator. A file with the same bytes as one imported before
     does not count again; an interrupted import resumes after what is saved.
 
-    Games: one counts once for each of its (position, move) pairs, even if it repeats them; a broken game does
-    not count. Books: every entry; a book stores only the keys of its positions. Their FENs come from the
-    positions of the graph file, and from a search over the moves of the book and single moves that are not in
-    it, from those positions and from the start of the game.
+    A game counts once for each of its (position, move) pairs, even if it repeats them; a broken one does not
+    count. A book has only the keys of its positions. Their FENs come from the graph file, and from a search
+    over the moves of the book and single moves that it lacks, from there and from the start of the game.
 
     Args:
-      form: `pgn`, `polyglot` or `epd`.
-      variations: of pgn: count moves of variations too, in a separate column.
+      form: `pgn`, `polyglot` or `epd`. variations: of pgn: count moves of variations in a column apart.
       max_ply: of pgn: count only moves from positions below this ply; the rest of the game is not read.
       players: of pgn: store the players, moves and text of each game (tables `player`, `game`, `game_text`).
         A file that was imported without them is read again for that, but does not count again.

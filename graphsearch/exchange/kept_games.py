@@ -23,11 +23,7 @@ from .pgn_writing import COLUMNS, header
 
 
 def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[str, bool]:
-    """Returns the text of a game, as `text_of_game`.
-
-    Args:
-      path: the graph file, opened read-only.
-      source, number: of the game, as in the view `played_games`.
+    """Returns the text of a game, as `text_of_game`; `source`, `number`: as in the view `played_games`.
 
     Raises:
       InvalidParameterError: if the game is not stored.
@@ -38,9 +34,9 @@ def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[s
 
 
 def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:
-    """Returns the text of a game, and whether it is the original one; else it has headers and moves only.
+    """Returns the text of a game, and whether it is the original one.
 
-    A file that was damaged may have lost the text.
+    A file that was damaged may have lost that; the text then has headers and moves only.
     """
     data = text_of_rows(games.text_rows(store, row.source, row.place, row.size), row.place, row.size)
     if data is None:
@@ -64,15 +60,10 @@ def plain_text(row: GameRow) -> str:
         if place >= len(legal):
             break
         walk.push(legal[place])
-    return pgn_text(chess.pgn.Game.from_board(walk), headers).rstrip()
-
-
-def pgn_text(game: chess.pgn.Game, headers: dict[str, str]) -> str:
-    """Returns a game as PGN with these headers."""
-    lines = b"".join(header(name, value) for name, value in headers.items())
-    game.headers["Result"] = headers.get("Result", "*")
+    game, lines = chess.pgn.Game.from_board(walk), b"".join(header(*pair) for pair in headers.items())
+    game.headers["Result"] = headers["Result"]
     moves = game.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
-    return f"{lines.decode()}\n{moves}\n"
+    return f"{lines.decode()}\n{moves}".rstrip()
 
 
 # ------------------------------------------------------------------ texts in compressed pieces
@@ -81,11 +72,7 @@ LEVEL = 3  # 300 MB a second; PGN with clocks shrinks to a fourth
 
 
 class TextKeeper:
-    """Collects and compresses the text of a file while it is read.
-
-    Args:
-      covered: bytes at the beginning of the file that the graph file has already.
-    """
+    """Collects and compresses the text of a file; `covered`: bytes at its beginning that are stored."""
 
     def __init__(self, covered: int) -> None:
         self._at = covered  # offset of `_open` in the file
@@ -149,9 +136,6 @@ def export_games(path: str | os.PathLike[str], found: ListedGames, target: Targe
     """Writes listed games as PGN, or as CSV (RFC 4180) to a file `NAME.csv`.
 
     Returns the number of games without their full text: only headers and moves.
-
-    Args:
-      path: the graph file.
 
     Raises:
       ExportError: if the file cannot be written.

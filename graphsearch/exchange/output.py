@@ -25,7 +25,6 @@ def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
     """Yields a stream to write to: the target itself, or `NAME.part`, which is renamed on success.
 
     Args:
-      target: a path, or a binary stream, which stays open.
       store: the graph file, which no output may replace; None: none is open.
 
     Raises:
@@ -54,10 +53,7 @@ def target_name(target: Target) -> str:
 
 
 def check_target(target: Target | None, *, store: Path | None, source: Path | None = None) -> None:
-    """Checks before a long computation that its output can be written.
-
-    Args:
-      store: the graph file, if one is open. source: the input file. The output must replace neither.
+    """Checks before a long computation that its output can be written, and replaces no file that is read.
 
     Raises:
       ExportError: if it cannot.
@@ -91,7 +87,6 @@ def new_folder(
     """Yields a temporary folder beside the target; moves it there on success, removes it on failure.
 
     Args:
-      target: the path of the new folder.
       store: the graph file, which must not lie there.
       is_own: whether an existing folder is an earlier export, which may be replaced.
 
@@ -157,13 +152,11 @@ class ExportReport:
     """The result of an export.
 
     Attributes:
-      form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `parquet` or `site`.
-      path: of the output, `-` for a stream.
+      form: a name of `exports.WRITERS`. path: of the output, `-` for a stream.
       positions, moves: written; for PGN, those of the trees. games: for PGN, else 0.
       transpositions: for PGN, moves to positions that are expanded elsewhere.
       scaled: for Polyglot, moves with a weight that was scaled to fit 16 bits.
-      left_out: counts of omitted items, by the names of LEFT_OUT.
-      problems: damage found in the graph file, one line each. seconds: wall time.
+      left_out: by the names of LEFT_OUT. problems: damage in the graph file. seconds: wall time.
     """
 
     form: str

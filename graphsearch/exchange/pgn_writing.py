@@ -21,8 +21,6 @@ def header(name: str, value: str) -> bytes:
 def mistake_of(loss: float) -> int | None:
     """Returns the NAG of a loss of Q in [0, 2] by `MISTAKES`, None for a small loss.
 
-    ?! (6), ? (2) and ?? (4) from a loss of 0.1, 0.2 and 0.3 on, for moves with 10 visits or more.
-
     >>> mistake_of(0.3), mistake_of(0.05)
     (4, None)
     """

@@ -46,8 +46,7 @@ def fitted(
     """Returns weights in 16 bits: unchanged, or scaled if the largest of their position does not fit.
 
     Args:
-      largest: largest weight in each move's position; if positive, it stays at least 1.
-      fill: always scale the largest to 65,535.
+      largest: in each move's position; it stays at least 1. fill: always scale it to 65,535.
 
     >>> fitted(np.array([3.0, 1.0]), np.array([3, 3])).tolist()
     [3, 1]
@@ -224,14 +223,10 @@ Place = tuple[Words, int]  # a position and its ply
 
 
 class Finder:
-    """Yields each position found for a key of the book, and its ply; `follow` its moves before the next.
-
-    Attributes:
-      found: number of positions so far.
-    """
+    """Yields each position found for a key of the book, and its ply; `follow` its moves before the next."""
 
     def __init__(self, store: Store, keys: NDArray[np.uint64]) -> None:
-        """Begins to look for keys, sorted and distinct."""
+        """Begins to look for keys, sorted and distinct; `found`: number of positions so far."""
         self._store, self._keys = store, keys
         self._seen = np.zeros(len(self._keys), bool)
         self._ready: deque[Place] = deque()
@@ -315,8 +310,7 @@ _Part = tuple[Ints, NDArray[np.uint64], Mask, Ints, Floats, Ints, Ints, Floats]
 
 
 def _part(found: Positions, ids: Ints) -> _Part:
-    """Returns columns of a batch: of positions id, Polyglot key, whether it is exported, number of moves and
-    value; of moves the raw move, edge N and value (NaN if unknown)."""
+    """Returns columns: id, key, whether it is exported, number of moves and value; raw move, N and value."""
     moves, worth = found.moves, found.move_worth
     counts, raw = np.bincount(moves.of, minlength=len(found)), _raw_moves(found.words, moves)
     positions = (ids, found.words[:, KEY], found.own, counts, found.worth.q)
@@ -352,8 +346,7 @@ def entries_of(parts: Sequence[_Part], export: Export, *, by_value: bool) -> NDA
 def _without_clashes(rows: Ints, keys: NDArray[np.uint64], n: Ints, begins: Ints, export: Export) -> Ints:
     """Returns positions sorted by key, of each key the one with the most visits, else the first.
 
-    Args:
-      rows: their indices. n: visits of all moves. begins: first move of every position.
+    `rows`: their indices. `n`: visits of all moves. `begins`: first move of every position.
     """
     visits = np.add.reduceat(np.append(n, 0), begins)
     rows = rows[np.lexsort((rows, -visits[rows], keys[rows]))]
@@ -365,8 +358,7 @@ def _without_clashes(rows: Ints, keys: NDArray[np.uint64], n: Ints, begins: Ints
 def _weights_by_value(values: Floats, first: Ints, of: Ints) -> Floats:
     """Returns the weight of each move, 0 for one of unknown value.
 
-    Args:
-      first: the first move of each position. of: the position of each move.
+    `first`: the first move of each position. `of`: the position of each move.
     """
     known = ~np.isnan(values)
     scores = np.where(known, cps_of(np.where(known, values, -1.0)), -(1 << 40))
@@ -388,9 +380,7 @@ def _ways_to_roots(export: Export, roots: dict[int, float], walked: set[int]) ->
     """Returns entries for the positions before the roots of a book, sorted by key, best move first.
 
     The moves are those that lead to the roots, by the roots' values; a position of the walk has its own.
-
-    Args:
-      roots: values of positions by id; the ids of roots come first. walked: keys of positions with moves.
+    `roots`: values of positions by id, roots first. `walked`: keys of positions with moves.
     """
     values: dict[int, dict[int, float]] = {}
     for i, root in enumerate(export.roots, 1):

@@ -39,7 +39,7 @@ TERMINAL_TEXTS = ("", *TERMINALS.values())
 class Column(NamedTuple):
     """Rows of a column, unknown where not `valid`; with `texts`, the values are indices of these.
 
-    `kind`: the type in Parquet, as Arrow names it, or `text`, a dictionary.
+    `kind`: the type as Arrow names it, or `text`, a dictionary.
     """
 
     values: NDArray[Any]
@@ -124,10 +124,7 @@ def moves_of(found: Positions) -> Columns:
 def write_texts(
     export: Export, out: BinaryIO, walk: Walk, texts: Callable[[Positions], list[str]], *, head: str = ""
 ) -> None:
-    """Writes a text for every position of a selection; for one side, only those with that side to move.
-
-    Args:
-      texts: returns the text of each position. head: text before the first one.
+    """Writes a text for every position of a selection, of one side only those with that side to move.
 
     Raises:
       ExportError: if there is nothing to write.

@@ -33,11 +33,9 @@ class Selection:
       book: name of a book, to export its positions and moves only; None: those of the graph.
       admits: which moves of the book to export (`book.why.admitted_moves`); None: all.
       side: side to export for; None: the book's own side, else both. Moves of the other side are replies.
-      depth: maximum plies below a root; None: all.
-      min_visits: minimum visits of positions (node N) and of moves (edge N).
+      depth: maximum plies below a root; None: all. min_visits: least node N and edge N.
       max_moves: maximum own moves per position, best first; None: all. Replies are not limited.
-      all_moves: of formats of rows, also the moves without visits, where neither `min_visits` nor `max_moves`
-        limits the moves.
+      all_moves: of rows, also moves without visits, if neither `min_visits` nor `max_moves` limits the moves.
       headers: of PGN, those of the game that leads to the root.
     """
 

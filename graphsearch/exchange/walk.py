@@ -1,8 +1,7 @@
 """The positions of an export in batches of thousands, as columns: from a walk, or from a scan of the file.
 
-A walk goes over a selection breadth first. It keeps some 300 bytes in memory for each position met; records
-are read when their positions are visited. The moves are those visited by a search, or those of a book, which
-has its own values, and may have positions that are not in the graph.
+A walk is breadth first, and keeps some 300 bytes for each position met. Its moves are those visited by a
+search, or those of a book, which has its own values, and may have positions that the graph lacks.
 """
 
 from __future__ import annotations
@@ -83,10 +82,7 @@ _IDENTITY = np.dtype((np.void, 8 * IDENTITY_WORDS))
 
 
 class Met:
-    """Positions numbered from 1 in the order in which they were met.
-
-    Clocks up to 75 do not distinguish positions; each keeps the clock with which it was met.
-    """
+    """Positions numbered from 1 as they were met; each keeps its clock, up to 75 not part of a position."""
 
     def __init__(self) -> None:
         fields = [("words", np.uint64, POSITION_WORDS), ("depth", np.int32), ("ply", np.int32)]
@@ -102,13 +98,9 @@ class Met:
         return self._rows.values
 
     def meet(self, words: Words, follow: Mask | None = None) -> tuple[Ints, Ints]:
-        """Numbers positions met for the first time.
+        """Numbers positions, `[M, 10]`, met for the first time; `follow`: which may be new, None: all.
 
-        Args:
-          words: `[M, 10]`. follow: `[M]` which of them may be new; None: all.
-
-        Returns:
-          Their ids, `[M]`, 0 for one that is neither known nor new; indices of the new ones, in order.
+        Returns their ids, `[M]`, 0 for one that is neither known nor new, and the indices of the new ones.
         """
         marks: list[Any] = identities(words).view(_IDENTITY).ravel().tolist()  # bytes
         ids, new = self._ids, []
@@ -123,11 +115,9 @@ class Met:
 
 # ------------------------------------------------------------------ moves and positions
 class BookMove(NamedTuple):
-    """A move of a book.
+    """A move of a book, in UCI; `value` is that when it was added.
 
-    Attributes:
-      move: in UCI. child_value: of the position after it, for the side to move there; None before it was
-        searched. value: of the move when it was added to the book.
+    `child_value`: of the position after it, for the side to move there; None before it was searched.
     """
 
     move: str
@@ -150,9 +140,8 @@ class Moves:
     """Moves of visited positions, best first; those without visits by descending P, before losing ones.
 
     Attributes:
-      of: `[M]` the position. edge: its edge in the batch, -1 without one. index: place in canonical order.
-      code: the move. chosen: True if the move is part of the export, False if it is listed without visits.
-      p, value: of a book, what it knows about the moves, NaN if unknown; None if they come from a search.
+      of: `[M]` the position. edge: in the batch, -1 without one. index: place in canonical order.
+      chosen: False for a move listed without visits. p, value: of a book, NaN if unknown; None without one.
     """
 
     of: Ints
@@ -172,8 +161,8 @@ class MoveWorth(NamedTuple):
     """What moves are worth for the side that plays them, `[M]` each.
 
     Attributes:
-      n: visits. q, draw: of the edge, 0 without visits. mates: moves to a proven mate, 0 without one.
-      cp: of q, UNKNOWN without visits. value: q; of moves of a book, their value there.
+      q, draw: 0 without visits. mates: moves to a proven mate, 0 without one. cp: UNKNOWN without visits.
+      value: q; of moves of a book, their value there.
     """
 
     n: NDArray[np.uint32]
@@ -190,13 +179,11 @@ class Positions:
 
     Attributes:
       batch: the records, at the clocks with which they were met. clocks: `[R]` those of the evaluation.
-      edges: the same records with the known edges: those of moves that were searched apart (`store.apart`).
+      edges: the same records with edges of moves that were searched apart (`store.apart`).
       known: `[R]` whether the file has the record; without one, only its legal moves are valid.
       own: `[R]` whether the side to move is the one exported.
       depth: `[R]` plies below the root. ply: `[R]` by the move number. None without a walk.
-      legal: the legal moves, as `legal_codes`. ranked: their ranks.
-      moves: of the positions, record by record, best first.
-      entries: of a book; empty without one.
+      legal: as `legal_codes`. moves: record by record. entries: of a book; empty without one.
     """
 
     batch: RecordBatch
@@ -300,11 +287,7 @@ class Positions:
 
 # ------------------------------------------------------------------ the choice of moves
 def _limited(export: Export, of: Ints, own: Mask) -> Mask:
-    """Returns which moves a selection exports, given the position of each, best first.
-
-    Args:
-      own: `[R]` positions with limited moves.
-    """
+    """Returns which moves a selection exports, best first; `own`: `[R]` the positions that it limits."""
     most = export.selection.max_moves
     if most is None:
         return np.ones(len(of), bool)
@@ -320,9 +303,7 @@ def searched_moves(
 ) -> Moves:
     """Returns the moves visited by a search, and those without visits if the selection asks for them.
 
-    Args:
-      batch: the records with their known edges. legal: `[R, MAX_MOVES]` the legal moves.
-      own: `[R]` positions with limited moves.
+    `batch`: with the known edges. `legal`: `[R, MAX_MOVES]`. `own`: as `_limited`.
     """
     limits, n = export.selection, batch.n[order.edges]
     kept = (n > 0) & (n >= limits.min_visits)
@@ -451,10 +432,8 @@ class Steps(NamedTuple):
     """Where the chosen moves of some visited positions lead.
 
     Attributes:
-      ids: `[R]` of the positions, from 1, in the order in which they were met.
-      children: `[C]` ids of the positions after the moves, 0 for those not met so far, as may be those
-        after draws of the path.
-      followed: `[C]` whether a move has visits other than draws of the path.
+      ids: `[R]` of the positions. children: `[C]` ids of those after the moves, 0 if not met so far, as may
+        be those after draws of the path. followed: `[C]` whether a move has visits other than such draws.
     """
 
     ids: Ints
@@ -463,11 +442,7 @@ class Steps(NamedTuple):
 
 
 class Walk:
-    """A walk over the selection of an export, or a scan of its file.
-
-    Args:
-      leaves: visit positions at the depth limit, without following their moves.
-    """
+    """A walk over the selection of an export; `leaves`: visits positions at the depth limit too."""
 
     def __init__(self, export: Export, *, leaves: bool) -> None:
         self.export, self.reader, self._leaves = export, export.store.reader(), leaves
@@ -506,7 +481,7 @@ class Walk:
         places: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None,
         entries: Sequence[BookEntry] = (),
     ) -> Positions:
-        """Returns the positions of records; `places`: their depths and plies; other arguments as there."""
+        """Returns the positions of records; `places`: their depths and plies."""
         side = self.export.side
         black = (batch.words[:, META] & np.uint64(BLACK_TO_MOVE)).astype(bool)
         own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
@@ -614,17 +589,13 @@ class Tree:
     """The positions of a walk, by id - 1, and their moves: grouped by position, best first.
 
     Every position has `visited`, `own`, the index of its first move (`first`) and their number (`size`), and
-    its first parent: the id of the position (`parent`, 0 for a root) and the move (`way`, an index). Every
-    move has the id of its child position (`child`), 0 if the walk did not meet that.
+    its first parent: its id (`parent`, 0 for a root) and the move (`way`, an index). Every move has the id of
+    its `child`, 0 if the walk did not meet that. `columns` returns more columns of both. A root
+    that the user did not name joins another tree if a move leads there.
 
     Attributes:
       positions, moves: the columns; none if the walk visited no position.
       visited: number of positions visited. owner: of each move, the id of its position.
-
-    A root that the user did not name joins another tree if a move leads there.
-
-    Args:
-      columns: returns the extra columns of positions and of chosen moves.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Values, proofs and ranks of records in columns: a row per position, edge or move, thousands at once.
 
-Every sum runs in the same order as that of a single record, so all numbers are equal to the last bit. Visits
-rank most moves. Proofs, or many visits, change the order in few records: `store.ranking` ranks these
-one by one, and its rules exist only there.
+Sums run in the order of those of a single record, so all numbers are equal to the last bit. Visits rank most
+moves; records in which proofs or many visits may change the order are ranked by `store.ranking`, one by one.
 """
 
 from __future__ import annotations
@@ -63,9 +62,8 @@ class EdgeWorth(NamedTuple):
     """Values of records' edges, `[E]` each, seen by the side to move.
 
     Attributes:
-      q, draw: as `Edge.value` and `Edge.draws`. lower, upper: as `Edge.bounds`.
-      mates: moves to a mate that is proven at the clock of the path, 0 without one.
-      lost: whether the move loses at that clock.
+      q, draw, lower, upper: as `Edge.value`, `Edge.draws` and `Edge.bounds`.
+      mates: moves to a mate proven at the clock of the path, 0 without one. lost: whether it loses there.
     """
 
     q: Floats
@@ -105,11 +103,7 @@ def record_of_edges(batch: RecordBatch) -> Ints:
 
 # ------------------------------------------------------------------ values of positions
 class Worth(NamedTuple):
-    """Values of records' positions, `[R]` each, seen by the side to move.
-
-    Attributes:
-      q, draw: as `node_mean`. lower, upper: as `NodeRecord.bounds`.
-    """
+    """Values of records' positions, `[R]` each: as `node_mean` and `NodeRecord.bounds`."""
 
     q: Floats
     draw: Floats
@@ -120,9 +114,7 @@ class Worth(NamedTuple):
 class Proofs(NamedTuple):
     """Proofs of records' positions at the clocks of the paths, `[R]` each.
 
-    Attributes:
-      mates: plies to a proven mate, negative if the side to move is mated; 1 where a move mates; else 0.
-      notes: NO_NOTE, WON, DRAWN or LOST.
+    `mates`: plies to a proven mate, negative if the side to move is mated; 1 where a move mates; else 0.
     """
 
     mates: Ints
@@ -166,11 +158,9 @@ def _added(batch: RecordBatch, start: Floats, values: Floats) -> Floats:
 
 
 def proofs_of(batch: RecordBatch, clocks: Ints, worth: Worth, marks: NDArray[np.uint8]) -> Proofs:
-    """Returns the proofs of records' positions.
+    """Returns the proofs of records, at the clocks of the paths; `marks`: `[R, MAX_MOVES]`, by `legal_codes`.
 
-    Args:
-      batch: the records, at the clocks of the paths. clocks: `[R]` of the evaluations.
-      marks: `[R, MAX_MOVES]` of the legal moves, by `legal_codes`.
+    `clocks`: `[R]` of the evaluations.
     """
     mates, notes = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.int64)
     exact = worth.lower == worth.upper
@@ -208,7 +198,7 @@ class Ranked:
     Attributes:
       edges: `[E]`, record by record. ranks: `[E]` their ranks among the legal moves, from 1.
       best: `[R]` the best move as its index in canonical order, -1 if none is known.
-      by_rules: the whole ranking of the records whose moves more than visits, value and P may rank.
+      by_rules: the rankings by `store.ranking`.
     """
 
     edges: Ints
@@ -231,10 +221,10 @@ class Ranked:
 
 
 def ranked(batch: RecordBatch, clocks: Ints, known: Mapping[int, NodeRecord] | None = None) -> Ranked:
-    """Returns the moves of records, best first.
+    """Returns the moves of records, at the clocks of the paths, best first.
 
     Args:
-      batch: the records, at the clocks of the paths. clocks: `[R]` of the evaluations.
+      clocks: `[R]` of the evaluations.
       known: records with moves that were searched apart, by index; the batch has their known edges.
     """
     of, k, sizes = record_of_edges(batch), _places(batch), np.diff(batch.edge_offsets)

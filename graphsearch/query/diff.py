@@ -1,8 +1,7 @@
 """Compares two graph files, or one with itself as it was before a run.
 
-Two files are read in step, in the order of their records; only the rows of the answer stay in memory. One
-file records the values of roots at every save, the run that evaluated each record, and the build that added
-each move to a book. It does not record earlier values of other positions, nor moves dropped from a book.
+Two files are read in step, in the order of their records; only the rows of the answer stay in memory. A file
+has the values of roots at every save, and the run that evaluated each record; no earlier values of others.
 """
 
 from __future__ import annotations
@@ -50,12 +49,9 @@ OTHER_MOVE = 0.05  # change of Q that another best move counts as
 
 @dataclass(frozen=True, slots=True)
 class Worth(Answer):
-    """One file's values of a position, seen by the side to move.
+    """One file's values of a position, seen by the side to move; `bounds`: proven lower and upper result.
 
-    Attributes:
-      n, q, draw: node N, node Q, its draw probability. bounds: proven lower and upper result.
-      mate: moves to a proven mate, negative if the side to move is mated; None without one.
-      best_move, best_san: UCI and SAN; None without visits.
+    `mate`: moves to a proven mate, negative if the side to move is mated. `best_move`: None without visits.
     """
 
     json_keys = "n q draw cp bounds mate best_move best_san"
@@ -115,7 +111,7 @@ class Found(Answer):
 
 
 def found_in(batch: RecordBatch, known: Known) -> Iterator[Found]:
-    """Yields the positions of records; `known` completes those with moves that were searched apart."""
+    """Yields the positions of records, completed with moves that were searched apart."""
     completed = known(batch)
     for i, (fen, key) in enumerate(zip(fens(batch.words), key_texts(batch.words), strict=True)):
         record = completed.get(i) or batch.record(i)
@@ -129,10 +125,8 @@ class Difference(Answer):
     Attributes:
       old, new: the files. evaluators: descriptions of both; with different evaluators every value differs.
       cp: least change of Q that counts, in centipawns.
-      same: positions of both files with equal numbers in their records.
-      both: number of positions of both files. counts: number of changed ones, by kind of change.
-      only_old, only_new: number of positions that only one file holds.
-      changes: the changed positions of the largest weight (`matter`).
+      both, only_old, only_new: numbers of positions of the files. same: of equal records.
+      counts: number of changed positions, by kind of change. changes: those of the largest weight (`matter`).
       gone, come: the most visited positions that only the old or only the new file holds.
     """
 
@@ -358,8 +352,7 @@ def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
 def _equal(old: RecordBatch, new: RecordBatch, places: Ints) -> NDArray[np.bool_]:
     """Returns which records of `new` equal their partner in every number but run, evaluator and clock.
 
-    Args:
-      places: `[R]` the index in `old` of each record of `new`, negative without one.
+    `places`: `[R]` the index in `old` of each record of `new`, negative without one.
     """
     found = np.zeros(len(new), bool)
     rows = np.flatnonzero(places >= 0)
@@ -384,10 +377,7 @@ PERIOD = re.compile(r"(\d{1,5})([dh])")  # so many days or hours before now
 
 @dataclass(frozen=True, slots=True)
 class RootThen:
-    """A root's values at a save: the run, N, Q, centipawns, and the best move in SAN.
-
-    `mate`: moves to a mate that is proven now, None in a save before.
-    """
+    """A root's values at a save; `mate`: moves to a mate that is proven now, None in a save before."""
 
     run: int
     n: int
@@ -411,11 +401,10 @@ class Since(Answer):
     """The changes of a file since a run.
 
     Attributes:
-      path: the file. run: the first run that counts. runs: number of runs that count.
-      roots: saved since, those with a changed best move first. evaluated: number of records of these runs.
-      come: the most visited of them.
-      proven: number of these records with a proof, terminal positions excluded. proofs: the most visited, of
-        positions with enough visits.
+      run: the first run that counts. runs: number of runs that count.
+      roots: saved since, those with a changed best move first.
+      evaluated: number of records of these runs. come: the most visited of them.
+      proven: number of these with a proof, but for terminal ones. proofs: the most visited, with enough visits.
     """
 
     path: str

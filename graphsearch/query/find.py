@@ -90,9 +90,8 @@ class Filters:
     """Conditions that a position must satisfy, all of them; None: any.
 
     Attributes:
-      min_n, max_n: node N. min_q, max_q: node Q, seen by the side to move.
+      min_q, max_q: node Q, seen by the side to move. side: `w` or `b`, the side to move.
       bounds: `win`, `draw`, `loss` (proven for the side to move) or `proven` (any of them).
-      pieces: of `read_pieces`. side: `w` or `b`, the side to move.
     """
 
     min_n: int | None = None
@@ -156,7 +155,6 @@ def find(
     A position that a search adds or changes meanwhile is reported in its old or its new state.
 
     Args:
-      path: the graph file; it is only read.
       limit: most positions; None for all.
       on_progress: called with the records read and all records.
 

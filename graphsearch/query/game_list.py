@@ -64,11 +64,7 @@ class GameFilters:
             check(self.position)
 
     def conditions(self, store: Store, files: Mapping[int, str], met: Ply | None) -> Conditions:
-        """Returns the conditions on the tables of a file.
-
-        Args:
-          files: names of the files with games, by source. met: the games that reach the position.
-        """
+        """Returns the conditions on the tables; `files`: by source; `met`: games that reach the position."""
         opening, file = self.opening.strip(), self.file.casefold()
         is_code = bool(_ECO.fullmatch(opening))
         mine, other = (
@@ -96,11 +92,9 @@ class GameFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """The order of a list, and the part to return.
+    """The order of a list, by one of `SORTS`, and the part to return.
 
-    Attributes:
-      by: one of `SORTS`. down: greatest first. first: number of games to skip.
-      most: number of games to list, -1 for all.
+    `down`: greatest first. `first`: number of games to skip. `most`: to list, -1 for all.
     """
 
     by: str = "date"
@@ -114,10 +108,7 @@ class ListedGame(Answer):
     """A game of the list.
 
     Attributes:
-      source, number: number of its file, and of the game in it. plies: half-moves.
-      eco: code in the file, else by the moves.
-      file: name of its PGN file when it was imported.
-      ply: half-moves before the requested position; None without one.
+      file: name of its PGN file when it was imported. ply: half-moves before the requested position.
     """
 
     json_keys = (
@@ -143,11 +134,9 @@ class ListedGame(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ListedGames(Answer):
-    """The answer of `games --list`: a part of the matching games.
+    """The answer of `games --list`: a part of the matching games, of which there are `total`.
 
-    Attributes:
-      all_games: number of games in the file. total: number of matching games.
-      first: number of skipped games. files: names of the PGN files, by source.
+    `all_games`: number in the file. `first`: number of skipped games. `files`: of the PGN files, by source.
     """
 
     json_keys = "all_games total first games files"
@@ -162,10 +151,7 @@ class ListedGames(Answer):
 def list_games(
     path: str | os.PathLike[str], filters: GameFilters | None = None, order: Order | None = None
 ) -> ListedGames:
-    """Returns the imported games that satisfy the conditions, in the given order.
-
-    Args:
-      path: the graph file; it is only read. filters: None: all games. order: None: the latest hundred.
+    """Returns the imported games that satisfy the conditions, in an order; the latest hundred by default.
 
     Raises:
       InvalidParameterError: for an invalid condition or order, or if the file keeps no games.
@@ -266,7 +252,6 @@ def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = N
     """Returns the players of a file's imported games, most games first.
 
     Args:
-      path: the graph file; it is only read.
       text: only players whose names contain all of its words, or words that begin with them.
       top: most rows.
 
@@ -341,11 +326,7 @@ _parts = lru_cache(maxsize=100)(_words)  # cached: one text is compared with man
 
 
 def kept_game(store: Store, source: int, number: int) -> GameRow:
-    """Returns a stored game.
-
-    Raises:
-      InvalidParameterError: if the file keeps no such game.
-    """
+    """Returns a stored game; raises InvalidParameterError without one."""
     row = tables.game(store, source, number)
     if row is None:
         raise InvalidParameterError(

@@ -22,12 +22,7 @@ TRUSTED_GAMES = 20  # with so many games at a position, their shares count inste
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of some games.
-
-    Attributes:
-      white, draws, black, unknown: games that White won, that were drawn, that Black won, without a result.
-      variations: times the move was played in a variation, not in a game.
-    """
+    """Results of games: won by White, drawn, won by Black, unknown; and of moves in variations, not in games."""
 
     white: int = 0
     draws: int = 0
@@ -59,11 +54,9 @@ class PlayedMove(Answer):
     """One move in games and in the search; values are seen by the side to move at the position.
 
     Attributes:
-      results: of the games with this move.
       white_percent, draw_percent, black_percent: shares of the games with a result; None without such games.
-      share: of the games at the position, in [0, 1]; None if there are none.
-      score: mean result in [0, 1]; None without results.
-      n: edge N; n_share: of all edge N, in [0, 1]; q: edge Q; cp: in centipawns. None if the search has none.
+      share: of the games at the position, in [0, 1]. score: mean result in [0, 1]. None without any.
+      n, q, cp: of the edge. n_share: of all edge N, in [0, 1]. None if the search has none.
       difference: `score` as a value in [-1, 1], minus q; None if one of them is missing.
     """
 
@@ -92,7 +85,7 @@ class Games(Answer):
     """The answer of `games`.
 
     Attributes:
-      position: FEN. results: of all games that continued from it.
+      results: of all games that continued from the position.
       score: their mean result in [0, 1] for the side to move; None without results.
       n, q: node N and Q; None if the graph does not hold the position.
       moves: all moves played or visited, most games first, then most visits.
@@ -109,13 +102,7 @@ class Games(Answer):
 
 
 def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
-    """Returns the results of imported games at a position beside N and Q of the search.
-
-    Only games that continued from the position count.
-
-    Args:
-      path: the graph file; it is only read.
-      board: the position; clocks up to 75 do not matter, nor the game before it.
+    """Returns the results of the imported games that continued from a position beside N and Q of the search.
 
     Raises:
       InvalidPositionError: if the position is not legal.

@@ -13,7 +13,7 @@ from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text
 from ..position.notation import legal_part, sans_of
-from ..position.values import WDL, cp_of, wdl_from_q
+from ..position.values import cp_of, wdl_from_q
 from ..store.store import Store
 from ..store.tables import history as table
 from ..store.tables.books import books
@@ -26,15 +26,11 @@ class HistoryPoint(Answer):
     """One save of a root; values are seen by the side to move.
 
     Attributes:
-      run: number of the run. kind: `search` or another reason to ask an evaluator; None if the file no longer
-        lists the run. evaluator: number of its evaluator, None likewise.
-      book: name of the book with these values; None: values of the search.
-      saved: when, ISO 8601 in UTC.
-      n: node N. q: node Q; in a book, the value there. cp: the same in centipawns.
-      win, draw, loss: of Q; None in a book, whose values have no draws.
+      kind: `search` or another reason to ask an evaluator. None, as is `evaluator`, if the file no longer
+        lists the run. saved: when, ISO 8601 in UTC.
+      book: name of the book with these values, and `positions` in it; None: values of the search.
+      n, q: of the node; in a book, the value there. win, draw, loss: None in a book, which has no draws.
       depth: mean plies of the visits of the search so far; None if it is not known.
-      positions: of the book; None without one.
-      best_move, best_san: the best move, None without moves.
       changed: whether the best move differs from the previous point of the search, or of the same book.
       pv, line: the first moves of the best line, in UCI and in SAN; empty if it is not known.
     """
@@ -58,22 +54,10 @@ class HistoryPoint(Answer):
     pv: tuple[str, ...]
     line: tuple[str, ...]
 
-    @property
-    def wdl(self) -> WDL | None:
-        """Win, draw and loss together; None in a book."""
-        if self.win is None or self.draw is None or self.loss is None:
-            return None
-        return WDL(self.win, self.draw, self.loss)
-
 
 @dataclass(frozen=True, slots=True)
 class History(Answer):
-    """The answer of `history`.
-
-    Attributes:
-      position: FEN. points: its saves, in the order of runs and of saves within a run.
-      evaluators: descriptions of the evaluators of these runs, by number.
-    """
+    """The answer of `history`: the saves of a position, run by run, and descriptions of their evaluators."""
 
     json_keys = "position evaluators points"
 
@@ -91,7 +75,6 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
     """Returns the values of a root at every save, in searches and in books.
 
     Args:
-      path: the graph file; it is only read.
       board: the position; None: the root searched last that has saves, or that of a book.
 
     Raises:

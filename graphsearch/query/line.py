@@ -25,17 +25,12 @@ class LinePoint:
 
     Attributes:
       ply: half-moves from where the line begins. number, turn: move number, and side to move: `w` or `b`.
-      position: FEN.
       n: node N; None if the file does not hold the position, and then no other number is known.
-      q, cp: node Q and its centipawns, from White's view. mate: moves to a proven mate, negative if White is
-        mated; None without one.
+      q, cp: node Q, from White's view. mate: moves to a proven mate, negative if White is mated.
       move, san: the move that was played; None at the last position.
-      played_n, played_q: N of that move, and its value from White's view: of its edge, else of the position
-        after it; None if neither is known.
-      best, best_san: the best move by `store.ranking`; None if none was visited.
-      best_q: its value, from White's view.
-      loss, loss_cp: loss of the played move against the best one, as Q and in centipawns (`loss_of`), at
-        least 0; None if one of the values is unknown.
+      played_n, played_q: N of that move, and its value from White's view (`worth_of`).
+      best, best_san, best_q: the best move, its value from White's view; None without visits.
+      loss, loss_cp: of the played move against the best one (`Judged.cost`).
     """
 
     ply: int
@@ -71,7 +66,6 @@ def values(path: str | os.PathLike[str] | Records, board: chess.Board) -> LineVa
 
     Args:
       path: the graph file, which is only read, or records in memory.
-      board: the last position, with the moves that led to it on its move stack.
 
     Raises:
       InvalidPositionError: if the line has no moves.
@@ -200,8 +194,7 @@ def for_white(board: chess.Board, q: float) -> float:
 class MoveValue:
     """The value of a move: visits, centipawns and moves to a proven mate (None without one), for White.
 
-    `edge`: whether it is that of the edge, because the file does not hold the position after the move; it may
-    be older.
+    `edge`: whether it is of the edge, and may be older: the file does not hold the position after the move.
     """
 
     n: int

@@ -78,9 +78,7 @@ def neighbourhood(
 
     Args:
       path: the graph file, which is only read, or records in memory.
-      board: the position. depth: plies.
-      min_visits: least edge N of a move to follow.
-      most: most positions.
+      depth: plies. min_visits: least edge N of a move to follow. most: most positions.
 
     Raises:
       InvalidParameterError: if a number is out of range.

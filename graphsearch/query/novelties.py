@@ -70,9 +70,8 @@ class NotableMove(Answer):
     """A move of the answer; values are seen by the side that plays it.
 
     Attributes:
-      here: its position. visits: node N there. step: the move. best: the best move of the search.
-      weight: of a novelty, `games * n_share` with the games here; of a popular move, the points that its
-        games lost by Q.
+      here: its position. visits: node N there. best: the best move of the search.
+      weight: of a novelty, games here times `n_share`; of a popular move, the points that games lost by Q.
     """
 
     json_keys = (
@@ -123,10 +122,9 @@ class Novelties(Answer):
     """The answer of `novelties`.
 
     Attributes:
-      start: FEN of the position, None for a book. book: its name.
+      start: FEN of the position, None for a book. problems: damage in the file that was skipped.
       reached: number of positions from which at least `min_games` games continued.
       judged: number of those that the graph holds with N of `min_visits` or more.
-      problems: damage in the file that was skipped, one line each.
       novelties, popular: the moves, those of the largest weight first.
     """
 
@@ -151,11 +149,9 @@ def novelties(
     """Returns the best moves of the search that few games have, and popular moves that lose much.
 
     Args:
-      path: the graph file; it is only read.
       board: first position: examines the positions that games passed from here on.
       book: instead, the name of a book: examines its positions, from its roots on.
       top: most moves of each kind.
-      on_progress: called with the number of positions found.
 
     Raises:
       InvalidParameterError: if not one of `board` and `book` is given, a number is out of range, or there is
@@ -200,11 +196,7 @@ def novelties(
 
 
 class _Judge:
-    """Finds novelties and popular mistakes.
-
-    Attributes:
-      reached, judged: as of the answer.
-    """
+    """Finds novelties and popular mistakes; `reached`, `judged`: as of the answer."""
 
     def __init__(self, store: Store, rules: Rules, top: int) -> None:
         self._store = store
@@ -250,12 +242,7 @@ class _Judge:
 # ------------------------------------------------------------------ the positions that games reached
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A position that games passed.
-
-    Attributes:
-      words: `[10]`, packed. key: as text. games: number of games that continued from it.
-      played: number of games by move in UCI. way: the first way to it.
-    """
+    """A position that games passed; `games`: those that continued from it; `played`: by move in UCI."""
 
     words: Words
     key: str
@@ -275,16 +262,10 @@ def reached_below(
     within: Container[str] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[Reached]:
-    """Yields the positions below the roots that enough games passed, breadth first, each once.
+    """Yields the positions below the roots that at least so many games passed, breadth first, each once.
 
-    The walk also follows rarely played moves: games of different move orders may meet again after them.
-
-    Args:
-      least: fewest games that continue from a yielded position.
-      within: keys of the positions to stay within; None: all.
-
-    Raises:
-      CorruptRecordError: at a move of a game that is not legal in its position.
+    The walk also follows rarely played moves: games of different move orders may meet again after them. It
+    stays within the positions of some keys, if given. Raises CorruptRecordError at an illegal move of a game.
     """
     fresh: list[_Here] = [(pack(board), key_text(board), Met(board)) for board in roots]
     met = {key for _, key, _ in fresh}

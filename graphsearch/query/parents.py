@@ -1,9 +1,7 @@
 """The stored positions that have a move to a given one, and moves taken back. Reads only.
 
-The query takes moves back; the file's filters reject most of the resulting positions, python-chess checks
-the rest, and the query reads the few that remain. The generator works on squares and yields possible
-predecessors; python-chess then checks each one: it must be legal, and so must the move, which must lead to
-exactly this position.
+A generator takes moves back, on squares only. The file's filters reject most of the resulting positions;
+python-chess checks the rest: position and move must be legal, and lead to exactly this position.
 
 Positions with clocks up to 75 share a key, and before a capture or a pawn move only these are looked for.
 Before another move the clock was one less.
@@ -48,9 +46,8 @@ Unmade = tuple[chess.Board, chess.Move]  # a position, and a move that may lead 
 def predecessors(board: chess.Board) -> Iterator[Unmade]:
     """Yields every legal position from which a legal move leads to this one, each (position, move) once.
 
-    Positions differ as in the graph: by men, turn, castling rights, a possible capture en passant, and the
-    clock if it is above 75. Positions of Chess960 are included: without castling rights they look like those
-    of standard chess.
+    Positions differ as in the graph. Those of Chess960 are included: without castling rights they look like
+    those of standard chess.
 
     >>> sorted(move.uci() for _, move in predecessors(chess.Board()))
     ['a6b8', 'c6b8', 'f6g8', 'h6g8']
@@ -201,9 +198,7 @@ def _uncastled(
 def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, side: int) -> list[int]:
     """Returns the rights of a wing that a move may have ended, each as its rook, and 0 for none.
 
-    Args:
-      now: the rights after the move. touched: the squares that it left or entered.
-      side: 1 for the rooks on the king's right, -1 for those on his left.
+    `now`: the rights after it. `touched`: the squares that it left or entered. `side`: 1 right of the king.
     """
     rank = chess.BB_RANK_1 if color else chess.BB_RANK_8
     king = before.king(color)
@@ -239,11 +234,7 @@ def _en_passant_before(before: chess.Board) -> Iterator[int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Parent(Answer):
-    """A stored position with a move to the requested one.
-
-    Attributes:
-      step: the move, which may have no visits. visits: node N of the position.
-    """
+    """A stored position, its node N, and a move from it to the requested one, which may have no visits."""
 
     json_keys = "position visits move=step.move san=step.san n=step.edge.n p=step.p q=step.q cp=step.cp"
 
@@ -258,19 +249,13 @@ class Parent(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Parents(Answer):
-    """The answer of `parents`.
-
-    Attributes:
-      parents: the stored positions, most visits of the edge first.
-    """
+    """The answer of `parents`: the stored positions, most visits of the edge first."""
 
     parents: tuple[Parent, ...]
 
 
 def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
-    """Returns the stored positions that have a legal move to a position, visited or not.
-
-    The position itself need not be stored.
+    """Returns the stored positions that have a legal move to a position, which need not be stored.
 
     Raises:
       InvalidPositionError: if it is not legal.

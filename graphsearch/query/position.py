@@ -28,11 +28,8 @@ class StoredMove:
     """One legal move; values are seen by the side to move at the position.
 
     Attributes:
-      view: the edge: move, SAN, N, P, Q, WDL, cp, mate.
-      bounds: proven bounds of the edge, else those of the child's record.
-      games: imported games with the move.
-      child_n: node N of the position after the move; None if the file does not hold it.
-      child_q: minus the Q of that position, so that it compares with the edge's.
+      view: the edge. bounds: of the edge, else of the child's record. games: imported ones with the move.
+      child_n, child_q: N and minus the Q of the position after it; None if the file does not hold that.
       stale: child_q minus the edge's Q; None if one of them is missing.
       transposition: whether other moves also reached the position after it.
     """
@@ -116,8 +113,7 @@ LINES = 5  # number of best moves with a line; default
 
 @dataclass(frozen=True, slots=True)
 class BookMove:
-    """A move of a book: UCI, the rule that added it, its value for the side that plays it, and its loss in
-    centipawns at that time."""
+    """A move of a book: UCI, the rule that added it, its value for its side, its loss in centipawns then."""
 
     move: str
     rule: str
@@ -127,8 +123,7 @@ class BookMove:
 
 @dataclass(frozen=True, slots=True)
 class InBook:
-    """A book's entry for the position: `leaf`, `open`, `end` or `apart`, its ply, value for the side to move,
-    and its moves."""
+    """A book's entry for the position; `state`: `leaf`, `open`, `end` or `apart`; `value`: for its side."""
 
     book: str
     state: str
@@ -142,12 +137,9 @@ class Position:
     """The answer of `position`.
 
     Attributes:
-      position: FEN. key: as `key_text` has it.
-      moves: the node with its moves; None if the file does not hold the position.
-      origin: source of its V and P; None likewise.
-      games: results of imported games, by move in UCI. books: the books with the position.
-      repertoire: moves of White's and Black's repertoire, by side, in UCI.
-      note: the text of the note on it; empty if there is none.
+      position: FEN. key: as `key_text` has it. moves: None if the file does not hold the position.
+      origin: source of its V and P; None likewise. games: results of imported games, by move in UCI.
+      repertoire: moves of White's and Black's repertoire, by side, in UCI. note: its text; empty without one.
     """
 
     position: str

@@ -36,13 +36,11 @@ class Departure(Answer):
     """A move of the player that leaves the known positions; values are seen by the player.
 
     Attributes:
-      position: FEN. move, san: the player's move.
       start, line: first position of the shortest of these games (None: the start position), and its moves
         from there, in SAN.
       games, wins, draws, losses, unknown: games with this move, results for the player.
       games_here: games that continued from this position.
       last: date of the latest game with the move, None if unknown. source, number: that game.
-      worth: stored values of the move.
       answer: the best reply, in SAN; None if the position after the move has no visits.
     """
 
@@ -80,13 +78,11 @@ class Preparation(Answer):
     """The answer of `prepare`.
 
     Attributes:
-      players: the names found. color: the player's colour, None: both.
-      book: its name, None: the stored graph. since: date of the first games included, None: all.
-      games: games of the player with this colour and date; a game against himself counts once, for White.
-      entered: games that reached a known position.
-      left: games in which the player left the known positions. left_by_other: those that only his opponent
-        left. stayed: games that ended inside. damaged: games with illegal moves.
-      moves: the player's departures, ordered by `by`. total: number of departures.
+      players: the names found. color, book, since: as requested; None: both colours, the graph, all games.
+      games: of the player with this colour and date; one against himself counts once, for White.
+      entered: games that reached a known position. left: those in which the player left these.
+      left_by_other: those that only his opponent left. stayed: those that ended inside.
+      damaged: games with illegal moves. total: number of departures.
     """
 
     players: tuple[str, ...]
@@ -119,9 +115,8 @@ def prepare(
     """Returns the moves with which a player's games leave a book or the stored graph.
 
     A position is known if the book has it, or the graph with N of at least `min_visits`. A move leaves if the
-    position after it is not known; so a transposition into the book does not leave, nor does the best move of
-    the stored graph, where only the searched part ends. A game that has left is
-    followed for eight more half-moves, and counts again if it returns.
+    position after it is not known; the best move of the stored graph does not leave: there only the searched
+    part ends. A game that has left is followed for eight more half-moves, and counts again if it returns.
 
     Args:
       names: of the player; each exact, or beginnings of its words (`game_list.named`).
@@ -198,11 +193,7 @@ class _Met:
 
 
 class _Walk:
-    """The games of a player, followed ply by ply.
-
-    Attributes:
-      entered: `[G]`, whether the game was inside. left, left_by_other: `[G]`, whether that side left.
-    """
+    """The games of a player, followed ply by ply; `[G]`: which ones entered, and who left."""
 
     def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known) -> None:
         self._games = [game for game, _ in sides]
@@ -265,10 +256,7 @@ class _Walk:
         return len(self._counted) > count
 
     def departures(self, source: RecordSource, least: int, *, is_of_book: bool) -> list[Departure]:
-        """Returns the departures of at least `least` games, in any order, and marks the games that left.
-
-        Where the best move of the stored graph is played, the searched part only ends.
-        """
+        """Returns the departures of at least `least` games, in any order, and marks the games that left."""
         moves, found = [*self._met.items()], list[Departure]()
         for first in range(0, len(moves), READ_AT_ONCE):
             some = [

@@ -22,12 +22,7 @@ CHECKMATE, STALEMATE, DEAD = "checkmate", "stalemate", "dead"
 
 @dataclass(frozen=True, slots=True)
 class LinePly(Answer):
-    """One move of a line.
-
-    Attributes:
-      step: the move. q, cp, mate: edge Q, in centipawns, moves to a proven mate or None; seen by the side to
-        move where the line begins, all along the line.
-    """
+    """One move of a line; values are those of its edge, seen by the side to move where the line begins."""
 
     json_keys = "move=step.move san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
 
@@ -48,13 +43,11 @@ class LinePly(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Line(Answer):
-    """A line: its moves, its end and its last position.
+    """A line: its moves, its end and the FEN of its last position.
 
-    Attributes:
-      end: `unvisited` (no move of the last position was visited), `unknown` (the file does not hold it),
-        `repetition` (it stood on the board before), `clock` (the 50-move rule), `checkmate`, `stalemate`,
-        `dead` (insufficient material), `length` (the requested number of plies).
-      last: FEN of the last position.
+    `end`: `unvisited` (no move of the last position was visited), `unknown` (the file does not hold it),
+    `repetition` (it stood on the board before), `clock` (the 50-move rule), `checkmate`, `stalemate`, `dead`
+    (insufficient material), `length` (the requested number of plies).
     """
 
     plies: tuple[LinePly, ...]
@@ -83,8 +76,7 @@ def pv(
     Args:
       path: the graph file, which is only read, or records in memory.
       board: the position; the game before it counts for repetitions.
-      lines: number of moves with a line.
-      plies: most plies of a line.
+      lines: number of moves with a line. plies: most plies of a line.
 
     Raises:
       InvalidParameterError: if `lines` is below 1.

@@ -36,8 +36,7 @@ class Level:
     """The positions of one ply.
 
     Attributes:
-      words: `[M, 10]`, packed. keys: `[M]`, as text.
-      parents: `[M]`, index of the parent in the previous level. codes: `[M]`, the move from the parent.
+      words: `[M, 10]`. keys: `[M]`. parents, codes: `[M]`, index in the previous level, the move from there.
     """
 
     words: Words
@@ -126,10 +125,9 @@ def start_of(fen: str | None) -> chess.Board:
 
 
 def _codes_of(words: Words, places: Ints, numbers: Ints) -> NDArray[np.uint16]:
-    """Returns the moves of some positions by their numbers in canonical order; 0 for an illegal number.
+    """Returns moves by their numbers in canonical order, `[K]`; 0 for an illegal number.
 
-    Args:
-      places: `[K]`, row in `words` of each move, ascending. numbers: `[K]`.
+    `places`: `[K]`, row in `words` of each move, ascending.
     """
     codes = np.zeros(len(places), np.uint16)
     for first in range(0, len(places), AT_ONCE):

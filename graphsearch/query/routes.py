@@ -28,7 +28,7 @@ class Way:
 
     Attributes:
       start: FEN of the root; None for the start position. line: the moves from there, in SAN.
-      opening: the last named opening on the line; None if there is none.
+      opening: the last named opening on the line.
     """
 
     start: str | None
@@ -39,8 +39,8 @@ class Way:
 def routes(path: str | os.PathLike[str], positions: Iterable[str]) -> dict[str, Way]:
     """Returns a line to each position (FEN) for which one is found, from a root of a file.
 
-    It reads the best-visited part of the graph. From a position outside that part it takes back the most
-    visited moves until it meets a position with a line. The last positions of a long list may get no line.
+    From a position outside the best-visited part of the graph it takes back the most visited moves until it
+    meets a position with a line. The last positions of a long list may get no line.
 
     Raises:
       StoreError: if the file cannot be read.
@@ -59,8 +59,7 @@ class Met:
     """A position that edges lead to.
 
     Attributes:
-      made: its board; known from the beginning for roots only. before, move: the first way here; None at a
-        root.
+      made: its board, at first of roots only. before, move: the first way here; None at a root.
       looked: whether its record was looked up.
     """
 
@@ -90,21 +89,21 @@ class Met:
         return board
 
 
-class Explored:
-    """The part of a graph that was read from some roots on, the most visited moves first.
+class Finder:
+    """Finds lines from the roots of a file, in the part that it reads, the most visited moves first.
 
     Attributes:
-      met: the positions by key. looked: number of positions looked up.
+      met: the positions by key.
     """
 
-    def __init__(self, source: RecordSource, roots: Iterable[chess.Board]) -> None:
-        """Begins at some roots; reads no records yet."""
-        self._source, self._ahead = source, 0
+    def __init__(self, source: RecordSource) -> None:
+        """Begins at the roots of an open file; reads no records yet."""
+        self._source, self._ahead, self._looked = source, 0, 0  # records read ahead, and looked up
+        self._left = TAKEN_BACK_IN_ALL
         self.met: dict[str, Met] = {}
-        self.looked = 0
         self._heap: list[tuple[int, int, Met]] = []
         self._number = count()
-        for root in roots:
+        for root in sorted(roots_of(source), key=lambda board: board.ply()):
             self._add(Met(root.copy(stack=False)), key_text(root), 0)
 
     def _add(self, met: Met, key: str, n: int) -> None:
@@ -114,13 +113,13 @@ class Explored:
     def _push(self, met: Met, n: int) -> None:
         heapq.heappush(self._heap, (-n, next(self._number), met))
 
-    def expand(self) -> bool:
+    def _expand(self) -> bool:
         """Reads the position after the most visited unread move, and adds its children; False at the end."""
         if not self._heap:
             return False
-        if self.looked >= self._ahead:
+        if self._looked >= self._ahead:
             next_ones = heapq.nsmallest(AT_ONCE, self._heap)
-            self._ahead = self.looked + len(next_ones)
+            self._ahead = self._looked + len(next_ones)
             boards = (met.board() for _, _, met in next_ones)
             self._source.read_ahead({key_text(board): board for board in boards})
         _, _, met = heapq.heappop(self._heap)
@@ -129,7 +128,7 @@ class Explored:
         board = met.board()
         record = self._source.read(board)
         met.looked = True
-        self.looked += 1
+        self._looked += 1
         for step, key in ways_of(record, board) if record else ():
             child = self.met.get(key)
             if child is None:
@@ -140,30 +139,14 @@ class Explored:
                 self._push(child, step.edge.n)
         return True
 
-
-class Finder:
-    """Finds lines from the roots of a file.
-
-    Attributes:
-      budget: most positions to read for all lines, WALKED unless given; raise it for a long list.
-    """
-
-    def __init__(self, source: RecordSource, *, budget: int | None = None) -> None:
-        """Creates a finder over an open file; reads no records yet."""
-        self.budget = WALKED if budget is None else budget
-        self._source = source
-        roots = sorted(roots_of(source), key=lambda board: board.ply())
-        self._explored = Explored(source, roots)
-        self._left = TAKEN_BACK_IN_ALL
-
     def way(self, board: chess.Board) -> Way | None:
         """Returns a line to a position, None if none is found."""
         if fen_of(board) == chess.STARTING_FEN:
             return Way(None, (), None)
-        key, there = key_text(board), self._explored
-        met = there.met.get(key)
-        while (met is None or met.move is None) and there.looked < self.budget and there.expand():
-            met = met or there.met.get(key)
+        key = key_text(board)
+        met = self.met.get(key)
+        while (met is None or met.move is None) and self._looked < WALKED and self._expand():
+            met = met or self.met.get(key)
         if met is not None and met.move is not None:
             return _way(met)
         return self._looked_for(board) or _named(board) or (_way(met) if met else None)
@@ -175,8 +158,8 @@ class Finder:
         """
         taken: list[tuple[str, chess.Move]] = []
         at, key, passed = board, key_text(board), set[str]()
-        own = self._explored.met.get(key)
-        while not taken or key not in self._explored.met:
+        own = self.met.get(key)
+        while not taken or key not in self.met:
             if self._left <= 0 or len(taken) >= TAKEN_BACK:
                 return None
             self._left -= 1
@@ -186,10 +169,10 @@ class Finder:
                 return None
             taken.append((key, best.step.move))
             at, key = best.step.board, key_text(best.step.board)
-        met = self._explored.met[key]
+        met = self.met[key]
         for key, move in reversed(taken):
             met = Met(None, met, move)
-            self._explored.met.setdefault(key, met)
+            self.met.setdefault(key, met)
         return _way(met)
 
     def _best_before(self, at: chess.Board, passed: set[str], own: Met | None) -> Parent | None:
@@ -199,7 +182,7 @@ class Finder:
             for one in stored(self._source, at)
             if one.step.edge.n
             and (before := key_text(one.step.board)) not in passed
-            and not _leads_to(own, self._explored.met.get(before))
+            and not _leads_to(own, self.met.get(before))
         ]
         return max(visited, key=lambda one: one.step.edge.n, default=None)
 

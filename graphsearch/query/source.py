@@ -34,11 +34,7 @@ class Records:
         self._known: dict[str, NodeRecord | None] = {}
 
     def read(self, board: chess.Board, key: str = "") -> NodeRecord | None:
-        """Returns the record of a position, or None if the graph does not hold it, or cannot hold it.
-
-        Args:
-          key: its `key_text`, if that is known already.
-        """
+        """Returns the record of a position, None without one; `key`: its `key_text`, if that is known."""
         key = key or key_text(board)
         found = self._known.get(key)
         if key not in self._known or (found is not None and not _stands(board, found)):
@@ -46,20 +42,11 @@ class Records:
         return found
 
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
-        """Reads records that a query needs soon in one batch.
-
-        Args:
-          boards: the positions by `key_text`.
-        """
+        """Reads records that a query needs soon in one batch; `boards`: the positions by `key_text`."""
         check_time()
 
     def wanted(self, board: chess.Board) -> NodeRecord:
-        """Returns the record of a position.
-
-        Raises:
-          InvalidPositionError: if the position is not legal.
-          UnknownPositionError: if the file does not hold it.
-        """
+        """Returns the record of a position; raises InvalidPositionError or UnknownPositionError."""
         check(board)
         record = self.read(board)
         if record is None:
@@ -77,10 +64,7 @@ class RecordSource(Records):
         self.store = store
 
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
-        """Reads the records of positions that a query needs soon, in one batch.
-
-        A record takes 0.1 ms then, and 1 ms alone. With damage, all is left to `read`.
-        """
+        """Reads records in one batch, 0.1 ms each, alone 1 ms. With damage, all is left to `read`."""
         check_time()
         asked = [(key, board) for key, board in boards.items() if key not in self._known]
         if not asked:
@@ -115,22 +99,14 @@ def _stands(board: chess.Board, record: NodeRecord) -> bool:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
-    """Yields the records of a graph file in its present state.
-
-    Raises:
-      StoreError: if it cannot be read.
-    """
+    """Yields the records of a graph file in its present state; raises StoreError if it cannot be read."""
     with Store.open(path, read_only=True) as store, store.snapshot():
         yield RecordSource(store)
 
 
 @contextmanager
 def records_of(source: str | os.PathLike[str] | Records) -> Iterator[Records]:
-    """Yields the records of a graph file as `opened` does; yields given records unchanged.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
+    """Yields the records of a graph file as `opened` does; yields given records unchanged."""
     if isinstance(source, Records):
         yield source
         return

@@ -102,12 +102,7 @@ _FAILURES = {  # of the file, not of the statement
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer of a statement.
-
-    Attributes:
-      columns: names as SQLite gives them; they need not be different.
-      rows: yields them as SQLite finds them: None, int, float, str or bytes.
-    """
+    """The answer of a statement; its columns may have equal names, its rows come as SQLite finds them."""
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
@@ -175,9 +170,6 @@ def opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
 @contextmanager
 def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
     """Yields the plain tables and views of a file, read-only, with the functions of this module.
-
-    Args:
-      path: the graph file; a search may write it meanwhile.
 
     Raises:
       StoreError: if the file cannot be read.

@@ -41,11 +41,10 @@ Legal = tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]  # of `l
 
 
 def legal_codes(words: Words) -> Legal:
-    """Returns the legal moves of packed positions, `[R, 10]`, as arrays.
+    """Returns the legal moves of packed positions, `[R, 10]`: their counts, `[R]`, and two `[R, MAX_MOVES]`.
 
-    Returns:
-      counts: `[R]`. codes: `[R, MAX_MOVES]`, by `encode_move`, in canonical order, 0 after the last.
-        marks: likewise, CHECK or CHECK | MATE for a move that gives it, else 0.
+    These are codes, by `encode_move`, in canonical order, 0 after the last; and marks, CHECK or CHECK | MATE
+    for a move that gives it, else 0.
     """
     rows = len(words)
     counts = np.zeros(rows, np.int16)
@@ -61,8 +60,7 @@ def positions_after(
 ) -> tuple[Words, NDArray[np.uint64]]:
     """Returns the positions after legal moves, `[K, 10]`, and their keys, `[K]`.
 
-    Args:
-      words: `[R, 10]`. of: `[K]`, row of the position of each move. codes: `[K]`, the moves.
+    `words`: `[R, 10]`. `of`: `[K]`, row of the position of each move. `codes`: `[K]`, the moves.
     """
     children = np.zeros((len(of), POSITION_WORDS), np.uint64)
     keys = np.zeros(len(of), np.uint64)
@@ -112,9 +110,7 @@ def names_of(
 ) -> tuple[NDArray[np.bytes_], NDArray[np.uint8]]:
     """Returns legal moves in SAN, `[K]` of SAN_BYTES bytes, and their marks: CHECK, CHECK | MATE or 0.
 
-    Args:
-      words: `[R, 10]`. of: `[K]`, row of the position of each move. codes: `[K]`, the moves.
-      legal: the legal moves of the positions, if they are known.
+    Arguments as those of `positions_after`; `legal`: the legal moves of the positions, if known.
     """
     if not len(of):
         return np.zeros(0, f"S{SAN_BYTES}"), np.zeros(0, np.uint8)

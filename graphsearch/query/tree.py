@@ -27,16 +27,11 @@ class Branch(Answer):
     """A position in the tree, with the move that leads to it; the root has none.
 
     Attributes:
-      move, san: the move; None for the root.
-      n, p, q, cp, mate: edge N, P and Q of that move, its centipawns, moves to a proven mate, seen by the
-        side that plays it; node N, None and node Q (seen by the side to move) at the root.
+      n, p, q, cp, mate: of the edge, seen by the side that plays the move; node N and Q at the root.
       apart: whether they are those of the position, which was searched apart.
-      position: FEN.
       visits: node N; None if the file does not hold the position, or it lies beyond the tree's depth.
-      transposes_to: moves in SAN from the root to the branch that expands this position, if it is another
-        one.
-      branches: the moves that are followed, most visits first.
-      hidden: number of visited moves that are not shown here; 0 if the position was not expanded.
+      transposes_to: moves in SAN from the root to the branch that expands this position, if another one does.
+      branches: the moves that are followed, most visits first. hidden: number of visited moves not followed.
       words, key: the position, packed, and its key. line: the moves from the root to it, in SAN.
     """
 
@@ -109,14 +104,12 @@ def tree(
 ) -> Tree:
     """Returns the well-visited moves below a position, every position expanded once.
 
-    The tree expands a position on several lines in the shortest of them, among equals in the most visited
-    one; the other lines refer to it.
+    A position on several lines is expanded in the shortest of them, among equals in the most visited one.
 
     Args:
       path: the graph file, which is only read, or records in memory.
-      depth: most plies below the position.
+      depth: most plies. width: most moves to follow from a position; None: any number.
       min_visits: least edge N of a move to follow; None: the position's N divided by `share`.
-      width: most moves to follow from a position; None: any number.
 
     Raises:
       InvalidParameterError: if a number is below 1.

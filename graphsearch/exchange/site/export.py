@@ -1,7 +1,7 @@
-"""`export --format site`: walks over a selection and writes a folder with a page and its data.
+"""`export --format site`: writes a folder with a page that shows a selection, and its data.
 
-The page has one classic script, because a page opened from a folder cannot load modules. The data are parts
-of positions, each a script, because such a page cannot fetch files.
+A page opened from a folder can neither load modules nor fetch files: it has one classic script, and each part
+of the data is a script.
 
 `data/N.js` calls `graphsearchPart(N, rows)`. Rows are positions in the order of the walk, each
 

@@ -11,11 +11,10 @@ from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import MAX_MOVES
 from graphsearch.position.openings import Opening, opening_of
 from graphsearch.position.values import wdl_from_q
-from graphsearch.query.line import LinePoint, LineValues, values
+from graphsearch.query.line import Line, LinePly, LinePoint, LineValues, pv, values
+from graphsearch.query.line import Lines as BestLines
 from graphsearch.query.position import Position
 from graphsearch.query.position import position as position_in
-from graphsearch.query.pv import Line, LinePly, pv
-from graphsearch.query.pv import Lines as BestLines
 from graphsearch.query.routes import Way, routes
 from graphsearch.query.tree import Branch, Tree
 from graphsearch.query.tree import tree as tree_in

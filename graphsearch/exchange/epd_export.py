@@ -22,10 +22,9 @@ from ..store.reading import Reader
 from ..store.record import TERMINAL_MASK
 from .rows_export import write_texts
 from .selection import Export
-from .walk import NOTES, Growing, Met, Positions, Walk, records_at
+from .walk import NOTES, Met, Positions, Walk, records_at
 
 MAX_PV = 12
-UNKNOWN, ENDS, GOES_ON = 0, 1, 2  # states of a link: not computed, no best move, best move stored
 
 
 def write_epd(export: Export, out: BinaryIO) -> None:
@@ -82,53 +81,47 @@ class Lines:
     """
 
     def __init__(self, reader: Reader) -> None:
-        """Makes an empty cache."""
-        self._reader, self._met = reader, Met()
-        kinds = [("san", f"S{SAN_BYTES}"), ("code", np.uint16), ("state", np.uint8)]
-        self._links = Growing(np.dtype(kinds))  # of each position met
+        """Makes an empty cache; `code` is 0 for a position without a best move."""
+        self._reader, self._met = reader, Met(("san", f"S{SAN_BYTES}"), ("code", np.uint16))
 
     def of(self, found: Positions) -> list[list[str]]:
         """Returns the lines of some positions in SAN."""
         ids, _ = self._met.meet(found.words)
-        path = np.full((len(ids), MAX_PV + 1), -1, np.int64)
+        self._add_moves(ids, found.words, found.ranked.best, found.legal)
+        path = np.full((len(ids), MAX_PV), -1, np.int64)
         path[:, 0] = ids
         sans = np.zeros((len(ids), MAX_PV), f"S{SAN_BYTES}")
-        self._add_links(ids, found.words, found.ranked.best, found.legal)
         going, codes = _first_moves(found)
         sans[going, 0] = names_of(found.words, going, codes, found.legal)[0]
         words, _ = positions_after(found.words, going, codes)
-        for ply in range(1, MAX_PV + 1):
-            ids, _ = self._met.meet(words)
-            new = ~(path[going, :ply] == ids[:, None]).any(1)
+        for ply in range(1, MAX_PV):
+            ids = self._meet(words)
             path[going, ply] = ids
-            going, ids, words = going[new], ids[new], words[new]
-            if ply == MAX_PV or not len(going):
+            links = self._met.rows[ids - 1]
+            on = (links["code"] > 0) & ~(path[going, :ply] == ids[:, None]).any(1)
+            going, links = going[on], links[on]
+            if not len(going):
                 break
-            self._link(ids)
-            on = self._links.values["state"][ids - 1] == GOES_ON
-            going, ids, words = going[on], ids[on], words[on]
-            sans[going, ply] = self._links.values["san"][ids - 1]
-            words, _ = positions_after(words, np.arange(len(ids)), self._links.values["code"][ids - 1])
+            sans[going, ply] = links["san"]
+            words, _ = positions_after(words[on], np.arange(len(going)), links["code"])
         lengths = (sans > b"").sum(1).tolist()
         return [line[:length] for line, length in zip(sans.astype(str).tolist(), lengths, strict=True)]
 
-    def _link(self, ids: Ints) -> None:
-        """Computes the best moves of positions that are not in the cache yet."""
-        self._links.extend_to(len(self._met))
-        new = np.unique(ids[self._links.values["state"][ids - 1] == UNKNOWN])
+    def _meet(self, words: Words) -> Ints:
+        """Returns the ids of positions; reads the best moves of new ones."""
+        ids, new = self._met.meet(words)
         if len(new):
-            batch, _ = records_at(self._reader, self._met.rows["words"][new - 1])
+            batch, _ = records_at(self._reader, words[new])
             best = ranked(batch, clocks_of(batch.words)).best
-            self._add_links(new, batch.words, best, legal_codes(batch.words))
+            self._add_moves(ids[new], batch.words, best, legal_codes(batch.words))
+        return ids
 
-    def _add_links(self, ids: Ints, words: Words, best: Ints, legal: Legal) -> None:
+    def _add_moves(self, ids: Ints, words: Words, best: Ints, legal: Legal) -> None:
         """Adds the best moves of positions, -1 for none."""
-        self._links.extend_to(len(self._met))
-        links, some = self._links.values, np.flatnonzero(best >= 0)
-        links["state"][ids - 1] = np.where(best >= 0, GOES_ON, ENDS)
-        codes = legal[1][some, best[some]]
-        links["san"][ids[some] - 1] = names_of(words, some, codes, legal)[0]
-        links["code"][ids[some] - 1] = codes
+        codes = np.where(best >= 0, legal[1][np.arange(len(best)), best], 0)
+        some = np.flatnonzero(codes)
+        self._met.rows["code"][ids - 1] = codes
+        self._met.rows["san"][ids[some] - 1] = names_of(words, some, codes[some], legal)[0]
 
 
 def _first_moves(found: Positions) -> tuple[Ints, NDArray[np.uint16]]:

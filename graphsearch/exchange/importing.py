@@ -306,6 +306,7 @@ SAY_SECONDS = 0.2
 OnProgress = Callable[[FileProgress], object]
 
 
+@dataclass
 class Importing:
     """The state of an import of one file; saves rows and progress.
 
@@ -314,20 +315,16 @@ class Importing:
       players: whether to store the players of games.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        source: GameSource,
-        report: FileReport,
-        given: Input,
-        stop: threading.Event,
-        on_progress: OnProgress | None,
-        *,
-        players: bool,
-    ) -> None:
-        self.store, self.source, self.report = store, source, report
-        self.players, self.before = players, report.done
-        self._given, self._stop, self._on_progress = given, stop, on_progress
+    store: Store
+    source: GameSource
+    report: FileReport
+    given: Input
+    stop: threading.Event
+    on_progress: OnProgress | None
+    players: bool
+
+    def __post_init__(self) -> None:
+        self.before = self.report.done
         self._started = self._shown_at = time.monotonic()
 
     @property
@@ -340,7 +337,7 @@ class Importing:
     @property
     def stopped(self) -> bool:
         """Whether a stop was requested; the importer then saves and returns."""
-        return self._stop.is_set()
+        return self.stop.is_set()
 
     def save(self, write: tables.Write, *, finished: bool = False, players: int | None = None) -> None:
         """Writes rows and the progress in one transaction.
@@ -360,13 +357,13 @@ class Importing:
     def show_progress(self, stage: str = "Importing", count: int | None = None) -> None:
         """Reports progress, at most every `SAY_SECONDS`; `count` replaces the number of processed items."""
         now = time.monotonic()
-        if self._on_progress is None or now - self._shown_at < SAY_SECONDS:
+        if self.on_progress is None or now - self._shown_at < SAY_SECONDS:
             return
         self._shown_at = now
         passed = max(self.report.done - self.before, self.report.players)
         done = passed if count is None else count
-        rate, given = done / max(now - self._started, 1e-9), self._given
-        self._on_progress(FileProgress(stage, given.name, given.position, given.size, done, rate))
+        rate, given = done / max(now - self._started, 1e-9), self.given
+        self.on_progress(FileProgress(stage, given.name, given.position, given.size, done, rate))
 
 
 # ------------------------------------------------------------------ reports

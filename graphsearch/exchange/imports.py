@@ -70,7 +70,7 @@ def import_files(
             report.digest = file.digest
             source = _begin(store, file, report, options, again=again, players=players)
             if report.state != "known":
-                importing = Importing(store, source, report, file, stop, on_progress, players=players)
+                importing = Importing(store, source, report, file, stop, on_progress, players)
                 READERS[form](importing, file, **options)
                 report.state = "stopped" if stop.is_set() and not importing.complete else report.state
 

@@ -12,8 +12,7 @@ import zstandard
 
 from ..base.limits import text_lines
 from ..position.board import legal_moves
-from ..query.game_list import ListedGames, kept_game
-from ..query.replay import start_of
+from ..query.game_list import ListedGames, kept_game, start_of
 from ..store.file import real_path
 from ..store.store import Store
 from ..store.tables import games

@@ -31,7 +31,7 @@ from ..store.store import Store
 from ..store.tables import games as tables
 from .importing import Importing, Input, Problem
 from .selection import Export, without_clocks
-from .walk import Moves, Positions, Walk
+from .walk import Positions, Walk
 
 ENTRY = np.dtype([("key", ">u8"), ("move", ">u2"), ("weight", ">u2"), ("learn", ">u4")])
 ENTRY_BYTES = 8 + 2 + 2 + 4
@@ -72,20 +72,6 @@ def written_move(raw: int) -> chess.Move | None:
     if promotion > 4 or source == target:
         return None
     return chess.Move(source, target, promotion + 1 if promotion else None)
-
-
-def raw_move(board: chess.Board, move: chess.Move) -> int:
-    """Returns a legal move as a book has it; castling is the king capturing his own rook.
-
-    >>> board = chess.Board("4k3/8/8/8/8/8/8/4K2R w K - 0 1")
-    >>> written_move(raw_move(board, chess.Move.from_uci("e1g1"))).uci()
-    'e1h1'
-    """
-    target = move.to_square
-    if board.is_castling(move) and not board.chess960:
-        target = chess.square(7 if board.is_kingside_castling(move) else 0, chess.square_rank(target))
-    promotion = move.promotion - 1 if move.promotion else 0
-    return promotion << 12 | move.from_square << 6 | target
 
 
 def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
@@ -312,7 +298,7 @@ _Part = tuple[Ints, NDArray[np.uint64], Mask, Ints, Floats, Ints, Ints, Floats]
 def _part(found: Positions, ids: Ints) -> _Part:
     """Returns columns: id, key, whether it is exported, number of moves and value; raw move, N and value."""
     moves, worth = found.moves, found.move_worth
-    counts, raw = np.bincount(moves.of, minlength=len(found)), _raw_moves(found.words, moves)
+    counts, raw = np.bincount(moves.of, minlength=len(found)), _raw_moves(found.words, moves.of, moves.code)
     positions = (ids, found.words[:, KEY], found.own, counts, found.worth.q)
     return (*positions, raw, worth.n.astype(np.int64), worth.value)
 
@@ -391,7 +377,8 @@ def _ways_to_roots(export: Export, roots: dict[int, float], walked: set[int]) ->
             move, value = walk.pop(), negate(value)
             if export.side in ("both", chess.COLOR_NAMES[walk.turn]):
                 found = values.setdefault(chess.polyglot.zobrist_hash(walk), {})
-                raw = raw_move(walk, move)
+                code = np.array([encode_move(move)], np.uint16)
+                raw = int(_raw_moves(pack(walk).reshape(1, -1), np.zeros(1, np.int64), code)[0])
                 found[raw] = max(value, found.get(raw, value))
     rows = []
     for key in sorted(values.keys() - walked):
@@ -403,12 +390,15 @@ def _ways_to_roots(export: Export, roots: dict[int, float], walked: set[int]) ->
     return np.array(rows, ENTRY)
 
 
-def _raw_moves(words: Words, moves: Moves) -> Ints:
-    """Returns moves in Polyglot's encoding; castling is the king capturing his own rook."""
-    origin, target = moves.code.astype(np.int64) & 63, moves.code.astype(np.int64) >> 6 & 63
-    king = words[moves.of, KINGS] >> origin.astype(np.uint64) & np.uint64(1) > 0
-    standard = words[moves.of, META] & np.uint64(CHESS960) == 0
+def _raw_moves(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Ints:
+    """Returns moves in Polyglot's encoding, castling as the king capturing his own rook.
+
+    Arguments as those of `positions_after`.
+    """
+    origin, target = codes.astype(np.int64) & 63, codes.astype(np.int64) >> 6 & 63
+    king = words[of, KINGS] >> origin.astype(np.uint64) & np.uint64(1) > 0
+    standard = words[of, META] & np.uint64(CHESS960) == 0
     castles = king & standard & (np.abs((origin & 7) - (target & 7)) == CASTLING_STEP)
     rook = (origin & ~7) + np.where(target > origin, 7, 0)
-    raw: Ints = np.where(castles, rook, target) | origin << 6 | moves.code & (7 << 12)
+    raw: Ints = np.where(castles, rook, target) | origin << 6 | codes & (7 << 12)
     return raw

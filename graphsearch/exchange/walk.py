@@ -53,49 +53,25 @@ NOTES = (
 
 
 # ------------------------------------------------------------------ positions met
-class Growing:
-    """Rows of one type in memory, added at the end."""
-
-    def __init__(self, kind: Any) -> None:
-        """Makes an empty column. `kind`: type of the rows."""
-        self._room = np.zeros(1 << 12, kind)
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def values(self) -> NDArray[Any]:
-        """All rows; writes to the array change them."""
-        return self._room[: self._length]
-
-    def extend_to(self, length: int) -> None:
-        """Adds rows of zeros up to a length."""
-        if length > len(self._room):
-            room = np.zeros(max(length, 2 * len(self._room)), self._room.dtype)
-            room[: self._length] = self.values
-            self._room = room
-        self._length = max(length, self._length)
-
-
 _IDENTITY = np.dtype((np.void, 8 * IDENTITY_WORDS))
 
 
 class Met:
     """Positions numbered from 1 as they were met; each keeps its clock, up to 75 not part of a position."""
 
-    def __init__(self) -> None:
-        fields = [("words", np.uint64, POSITION_WORDS), ("depth", np.int32), ("ply", np.int32)]
-        self._rows = Growing(np.dtype(fields))
+    def __init__(self, *fields: tuple[str, Any]) -> None:
+        """Begins without positions; `fields`: names and types of further columns."""
+        kinds = [("words", np.uint64, POSITION_WORDS), ("depth", np.int32), ("ply", np.int32), *fields]
+        self._room = np.zeros(1 << 12, kinds)
         self._ids: dict[bytes, int] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._ids)
 
     @property
     def rows(self) -> NDArray[Any]:
         """By id - 1: `words`, the packed position; `depth` and `ply` of a walk. Writes to it change them."""
-        return self._rows.values
+        return self._room[: len(self)]
 
     def meet(self, words: Words, follow: Mask | None = None) -> tuple[Ints, Ints]:
         """Numbers positions, `[M, 10]`, met for the first time; `follow`: which may be new, None: all.
@@ -108,7 +84,8 @@ class Met:
             if marks[k] not in ids:
                 ids[marks[k]] = len(ids) + 1
                 new.append(k)
-        self._rows.extend_to(len(ids))
+        while len(ids) > len(self._room):
+            self._room = np.concatenate([self._room, np.zeros_like(self._room)])
         self.rows["words"][len(ids) - len(new) :] = words[new]
         return np.array([ids.get(mark, 0) for mark in marks], np.int64), np.array(new, np.int64)
 

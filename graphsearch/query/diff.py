@@ -16,7 +16,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.answer import Answer, picked
 from ..base.errors import InvalidParameterError, check_least
@@ -31,13 +30,12 @@ from ..store.store import Store
 from ..store.tables import history
 from .columns import Worth as Columns
 from .columns import cps_of, ranked, record_of_edges, worth_of
+from .steps import Floats, Ints, Mask
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
 LISTED = (BEST, Q, BOUNDS)
 
 OnProgress = Callable[[int, int], None]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 Known = Callable[[RecordBatch], Mapping[int, NodeRecord]]  # the completed records, by index
 
@@ -308,7 +306,7 @@ class _Comparison:
         rows = np.flatnonzero(other)
         self._compare(take(old, places[rows]), take(new, rows), equal[rows])
 
-    def _compare(self, old: RecordBatch, new: RecordBatch, equal: NDArray[np.bool_]) -> None:
+    def _compare(self, old: RecordBatch, new: RecordBatch, equal: Mask) -> None:
         """Counts the changes of records of the same positions, and keeps those of the largest weight."""
         a, b = values_of(old, self._old), values_of(new, self._new)
         changed = {
@@ -349,7 +347,7 @@ def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
     return found
 
 
-def _equal(old: RecordBatch, new: RecordBatch, places: Ints) -> NDArray[np.bool_]:
+def _equal(old: RecordBatch, new: RecordBatch, places: Ints) -> Mask:
     """Returns which records of `new` equal their partner in every number but run, evaluator and clock.
 
     `places`: `[R]` the index in `old` of each record of `new`, negative without one.
@@ -404,7 +402,7 @@ class Since(Answer):
       run: the first run that counts. runs: number of runs that count.
       roots: saved since, those with a changed best move first.
       evaluated: number of records of these runs. come: the most visited of them.
-      proven: number of these with a proof, but for terminal ones. proofs: the most visited, with enough visits.
+      proven: number of these with a proof, but for terminal ones. proofs: those with enough visits.
     """
 
     path: str

@@ -20,6 +20,7 @@ from ..store.segment import Portion
 from ..store.store import Store
 from .columns import worth_of
 from .diff import Found, MostVisited, OnProgress, found_in
+from .steps import Mask
 
 # ------------------------------------------------------------------ conditions on records
 WIN, DRAW, LOSS, PROVEN = "win", "draw", "loss", "proven"
@@ -32,8 +33,6 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _CONDITION = re.compile(rf"({MEN}|[PNBRQKpnbrqk])\s*(<=|>=|!=|==|=|<|>)\s*(\d+)")
 _SIGNATURE = re.compile(r"[PNBRQK]+[pnbrqk]+")
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ TRUSTED_GAMES = 20  # with so many games at a position, their shares count inste
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of games: won by White, drawn, won by Black, unknown; and of moves in variations, not in games."""
+    """Results of games: won by White, drawn, won by Black, unknown; and moves in variations, not in games."""
 
     white: int = 0
     draws: int = 0

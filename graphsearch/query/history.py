@@ -13,7 +13,7 @@ from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text
 from ..position.notation import legal_part, sans_of
-from ..position.values import cp_of, wdl_from_q
+from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.store import Store
 from ..store.tables import history as table
 from ..store.tables.books import books
@@ -53,6 +53,13 @@ class HistoryPoint(Answer):
     changed: bool = False
     pv: tuple[str, ...]
     line: tuple[str, ...]
+
+    @property
+    def wdl(self) -> WDL | None:
+        """Win, draw and loss together; None in a book."""
+        if self.win is None or self.draw is None or self.loss is None:
+            return None
+        return WDL(self.win, self.draw, self.loss)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ from ..position.board import decode_move, fen_of, key_text
 from ..position.notation import sans_of
 from ..store.tables import books as book_tables
 from ..store.tables.games import GameRow, games_of
-from .game_list import named
+from .game_list import NO_MOVE, Known, Replay, book_positions, graph_positions, named
 from .line import Judged, judge
-from .replay import NO_MOVE, Known, Replay, book_positions, graph_positions
 from .source import RecordSource, after, opened, steps_of
 
 READ_AT_ONCE = 1000  # moves that leave

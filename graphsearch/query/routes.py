@@ -1,20 +1,295 @@
-"""Lines to the positions of a file, from the best-visited part of the graph. Reads only."""
+"""Ways to a position: the stored positions with a move to it, and lines to it. Reads only.
+
+A generator takes moves back, on squares only. The file's filters reject most of the resulting positions;
+python-chess checks the rest: position and move must be legal, and lead to exactly this position.
+
+Positions with clocks up to 75 share a key, and before a capture or a pawn move only these are looked for.
+Before another move the clock was one less.
+"""
 
 from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, product
 
 import chess
+import numpy as np
+from chess.polyglot import zobrist_hash
 
-from ..position.board import board_of, fen_of, key_text
+from ..base.answer import Answer
+from ..base.errors import InvalidPositionError
+from ..position.board import (
+    FREE_CLOCK,
+    KEY,
+    POSITION_WORDS,
+    as_chess960,
+    board_of,
+    check,
+    check_rules,
+    clock_term,
+    fen_of,
+    key_text,
+    legal_moves,
+    pack_checked,
+)
 from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
-from .parents import Parent, stored
-from .source import RecordSource, after, opened, roots_of, ways_of
+from ..store.ranking import edge_of
+from .source import RecordSource, Step, after, opened, roots_of, ways_of
+
+# ------------------------------------------------------------------ moves taken back
+_PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
+_CAPTURED = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN)
+_WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # targets of king and rook, the rook's side
+
+Unmade = tuple[chess.Board, chess.Move]  # a position, and a move that may lead from it to the requested one
+
+
+def predecessors(board: chess.Board) -> Iterator[Unmade]:
+    """Yields every legal position from which a legal move leads to this one, each (position, move) once.
+
+    Positions differ as in the graph. Those of Chess960 are included: without castling rights they look like
+    those of standard chess.
+
+    >>> sorted(move.uci() for _, move in predecessors(chess.Board()))
+    ['a6b8', 'c6b8', 'f6g8', 'h6g8']
+    >>> castled = chess.Board("4k3/8/8/8/8/8/8/5RK1 b - - 1 1")
+    >>> sum(before.is_castling(move) for before, move in predecessors(castled))
+    24
+    """
+    return (one for one in candidates(board) if leads_to(one, board))
+
+
+def leads_to(candidate: Unmade, board: chess.Board) -> bool:
+    """Returns whether a candidate's position and move are legal and lead to the position."""
+    before, move = candidate
+    try:
+        check_rules(before)  # seven queens with seven pawns, for example, are illegal
+    except InvalidPositionError:
+        return False
+    if not before.is_legal(move):
+        return False
+    child = after(before, move)
+    return child.board_fen() == board.board_fen() and zobrist_hash(child) == zobrist_hash(board)
+
+
+def candidates(board: chess.Board) -> Iterator[Unmade]:
+    """Yields all predecessors, without history, among many that are illegal or lead elsewhere."""
+    late = board.halfmove_clock > FREE_CLOCK  # then the move was neither a capture nor a pawn's
+    clock = board.halfmove_clock - 1 if board.halfmove_clock - 1 > FREE_CLOCK else 0
+    for before, move, quiet in _without_state(board):
+        if late and not quiet:
+            continue
+        now = board.clean_castling_rights()
+        touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
+        wings = [_lost_by(before, now, touched, wing, side) for wing in chess.COLORS for side in (1, -1)]
+        for lost in product(*wings):  # rights that the move may have ended
+            for ep in _en_passant_before(before):
+                found = before.copy(stack=False)
+                found.castling_rights, found.ep_square = now | sum(lost), ep
+                found.halfmove_clock = clock if quiet else 0
+                if found.has_chess960_castling_rights():
+                    found = as_chess960(found)
+                yield found, _as_written(found, move)
+
+
+def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
+    """Returns castling in a position's own notation; the generator has the king take his rook."""
+    ours = before.occupied_co[before.turn]
+    if before.chess960 or not before.rooks & ours & chess.BB_SQUARES[move.to_square]:
+        return move
+    file = 6 if move.to_square > move.from_square else 2
+    return chess.Move(move.from_square, chess.square(file, chess.square_rank(move.to_square)))
+
+
+_Unmove = tuple[chess.Board, chess.Move, bool]
+
+
+def _without_state(board: chess.Board) -> Iterator[_Unmove]:
+    """Yields (men and turn before, move, whether it was neither capture nor pawn move) for each unmove."""
+    mover = not board.turn
+    for square in chess.scan_forward(board.occupied_co[mover]):
+        piece = board.piece_type_at(square)
+        assert piece is not None
+        if piece == chess.PAWN:
+            yield from _pawn_unmoves(board, square)
+        else:
+            for origin in chess.scan_forward(board.attacks_mask(square) & ~board.occupied):
+                move = chess.Move(origin, square)
+                yield _taken_back(board, move, piece), move, True
+                yield from _with_captures(board, move, piece)
+            if piece in _PROMOTED and chess.square_rank(square) == (7 if mover else 0):
+                yield from _pawn_unmoves(board, square, piece)
+    yield from _uncastlings(board, mover)
+
+
+def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
+    """Returns the men before a move: `piece` back on its square, the captured man back on the board."""
+    before = chess.Board(None)
+    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied"):
+        setattr(before, name, getattr(board, name))
+    before.occupied_co = board.occupied_co.copy()
+    mover = not board.turn
+    before.remove_piece_at(move.to_square)
+    before.set_piece_at(move.from_square, chess.Piece(piece, mover))
+    if captured:
+        before.set_piece_at(move.to_square, chess.Piece(captured, not mover))
+    before.turn = mover
+    return before
+
+
+def _with_captures(board: chess.Board, move: chess.Move, piece: int) -> Iterator[_Unmove]:
+    """Yields a move taken back for every man that it may have captured."""
+    for captured in _CAPTURED:
+        if captured != chess.PAWN or 0 < chess.square_rank(move.to_square) < 7:
+            yield _taken_back(board, move, piece, captured), move, False
+
+
+def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None) -> Iterator[_Unmove]:
+    """Yields the moves of a pawn to a square, which became `promotion` there, taken back."""
+    mover, rank = not board.turn, chess.square_rank(square)
+    if rank == (1 if mover else 6):  # the first rank of pawns
+        return
+    back = -8 if mover else 8
+    steps = [back, 2 * back] if rank == (3 if mover else 4) else [back]
+    for step in steps:
+        if board.occupied & chess.BB_SQUARES[square + step]:
+            break
+        move = chess.Move(square + step, square, promotion)
+        yield _taken_back(board, move, chess.PAWN), move, False
+    for origin in chess.scan_forward(chess.BB_PAWN_ATTACKS[not mover][square] & ~board.occupied):
+        move = chess.Move(origin, square, promotion)
+        yield from _with_captures(board, move, chess.PAWN)
+        taken, double = square + back, square - back  # of a pawn captured en passant, and its first square
+        if rank == (5 if mover else 2) and not board.occupied & (
+            chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]
+        ):
+            before = _taken_back(board, move, chess.PAWN)
+            before.set_piece_at(taken, chess.Piece(chess.PAWN, not mover))
+            before.ep_square = square
+            yield before, move, False
+
+
+def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[_Unmove]:
+    home, ours = 0 if mover else chess.A8, board.occupied_co[mover]
+    for king_to, rook_to, side in _WINGS:
+        king, rook = chess.BB_SQUARES[king_to + home], chess.BB_SQUARES[rook_to + home]
+        if not (board.kings & ours & king and board.rooks & ours & rook):
+            continue
+        others = board.occupied & ~(king | rook)
+        free = [square for square in range(home, home + 8) if not others >> square & 1]
+        for king_from, rook_from in product(free, repeat=2):
+            if (rook_from - king_from) * side > 0:
+                yield _uncastled(board, mover, (king_from, rook_from), (king_to + home, rook_to + home))
+
+
+def _uncastled(
+    board: chess.Board, mover: chess.Color, origins: tuple[int, int], targets: tuple[int, int]
+) -> _Unmove:
+    """Returns castling taken back, the king taking his rook; `origins`, `targets`: of king and rook."""
+    before = board.copy(stack=False)
+    for square in targets:
+        before.remove_piece_at(square)
+    for square, piece in zip(origins, (chess.KING, chess.ROOK), strict=True):
+        before.set_piece_at(square, chess.Piece(piece, mover))
+    before.turn, before.ep_square, before.chess960 = mover, None, False
+    before.halfmove_clock, before.fullmove_number = 0, 1
+    return before, chess.Move(*origins), True
+
+
+def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, side: int) -> list[int]:
+    """Returns the rights of a wing that a move may have ended, each as its rook, and 0 for none.
+
+    `now`: the rights after it. `touched`: the squares that it left or entered. `side`: 1 right of the king.
+    """
+    rank = chess.BB_RANK_1 if color else chess.BB_RANK_8
+    king = before.king(color)
+    if king is None or not rank & chess.BB_SQUARES[king]:
+        return [0]
+    beside = [square for square in chess.scan_forward(rank) if (square - king) * side > 0]
+    rooks = [chess.BB_SQUARES[square] for square in beside]
+    rooks = [rook for rook in rooks if rook & before.rooks & before.occupied_co[color]]
+    if any(rook & now for rook in rooks):
+        return [0]
+    return [0, *(rook for rook in rooks if touched & (rook | chess.BB_SQUARES[king]))]
+
+
+def _en_passant_before(before: chess.Board) -> Iterator[int | None]:
+    """Yields the squares on which a capture en passant may have been possible; None for no such square."""
+    if before.ep_square is not None:  # the move was one
+        yield before.ep_square
+        return
+    yield None
+    rank, enemy = (5, chess.BLACK) if before.turn else (2, chess.WHITE)
+    step = -8 if before.turn else 8  # from the square that was skipped to the pawn
+    pawns = before.pawns & before.occupied_co[enemy]
+    for file in range(8):
+        square = chess.square(file, rank)
+        pawn, origin = square + step, square - step
+        if not pawns & chess.BB_SQUARES[pawn]:
+            continue
+        if before.occupied & (chess.BB_SQUARES[square] | chess.BB_SQUARES[origin]):
+            continue
+        if chess.BB_PAWN_ATTACKS[enemy][square] & before.pawns & before.occupied_co[before.turn]:
+            yield square
+
+
+@dataclass(frozen=True, slots=True)
+class Parent(Answer):
+    """A stored position, its node N, and a move from it to the requested one, which may have no visits."""
+
+    json_keys = "position visits move=step.move san=step.san n=step.edge.n p=step.p q=step.q cp=step.cp"
+
+    step: Step
+    visits: int
+
+    @property
+    def position(self) -> str:
+        """FEN, move number 1."""
+        return fen_of(self.step.board)
+
+
+@dataclass(frozen=True, slots=True)
+class Parents(Answer):
+    """The answer of `parents`: the stored positions, most visits of the edge first."""
+
+    parents: tuple[Parent, ...]
+
+
+def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
+    """Returns the stored positions that have a legal move to a position, which need not be stored.
+
+    Raises:
+      InvalidPositionError: if it is not legal.
+      StoreError: if the file cannot be read.
+    """
+    check(board)
+    with opened(path) as source:
+        found = stored(source, board)
+    found.sort(key=lambda parent: (-parent.step.edge.n, -parent.visits, parent.position))
+    return Parents(tuple(found))
+
+
+def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
+    """Returns the stored positions with a legal move to a position."""
+    tried = list(candidates(board))
+    words = np.array([pack_checked(before) for before, _ in tried], np.uint64).reshape(-1, POSITION_WORDS)
+    terms = np.array([clock_term(before.halfmove_clock) for before, _ in tried], np.uint64)
+    found = []
+    for hit in np.flatnonzero(source.store.may_hold(words, words[:, KEY] ^ terms)).tolist():
+        before, move = tried[hit]
+        record = source.read(before) if leads_to(tried[hit], board) else None
+        if record is not None and record.codes:  # one from a tablebase, or damaged, has no moves
+            index = legal_moves(before).index(move)
+            edge = edge_of(record, record.order.index(index))
+            found.append(Parent(Step(before, move, edge, record.priors[index]), record.visits))
+    return found
+
+
+# ------------------------------------------------------------------ lines to positions
 
 AT_ONCE = 256  # positions read ahead
 WALKED = 200  # positions read for all lines together, the most visited ones first
@@ -94,10 +369,12 @@ class Finder:
 
     Attributes:
       met: the positions by key.
+      budget: most positions to read for all lines, WALKED unless given; raise it for a long list.
     """
 
-    def __init__(self, source: RecordSource) -> None:
+    def __init__(self, source: RecordSource, *, budget: int | None = None) -> None:
         """Begins at the roots of an open file; reads no records yet."""
+        self.budget = WALKED if budget is None else budget
         self._source, self._ahead, self._looked = source, 0, 0  # records read ahead, and looked up
         self._left = TAKEN_BACK_IN_ALL
         self.met: dict[str, Met] = {}
@@ -145,7 +422,7 @@ class Finder:
             return Way(None, (), None)
         key = key_text(board)
         met = self.met.get(key)
-        while (met is None or met.move is None) and self._looked < WALKED and self._expand():
+        while (met is None or met.move is None) and self._looked < self.budget and self._expand():
             met = met or self.met.get(key)
         if met is not None and met.move is not None:
             return _way(met)

@@ -33,15 +33,12 @@ from ..position.pgn import cut_games, position_in
 from ..query.find import Filters, find, read_pieces
 from ..query.game_list import GameFilters, ListedGames, Order, list_games, players
 from ..query.history import history
-from ..query.line import values
-from ..query.neighbourhood import neighbourhood
+from ..query.line import pv, values
 from ..query.novelties import Novelties, Rules, novelties
-from ..query.parents import parents
 from ..query.position import position, unknown
 from ..query.prepare import Preparation, prepare
-from ..query.pv import pv
-from ..query.routes import routes
-from ..query.tree import tree
+from ..query.routes import parents, routes
+from ..query.tree import neighbourhood, tree
 from ..store.info import info, unfinished_state
 from .routes import download, get, post
 from .task_queue import ServedFile

@@ -18,7 +18,7 @@ from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import NAMES, OWN, SHARED, script
 from graphsearch.position.board import key_of
-from graphsearch.query.neighbourhood import neighbourhood
+from graphsearch.query.tree import neighbourhood
 
 from ..conftest import Cli, sql
 from ..query.handmade import graph_file

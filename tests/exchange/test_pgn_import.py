@@ -266,7 +266,7 @@ def test_a_packed_file_is_read_for_its_digest_to_check_it_and_to_import_it(
             read[0] += len(piece := super().read(size))
             return piece
 
-    monkeypatch.setattr(importing.limits, "open_file", lambda name, **_: Counted(name))
+    monkeypatch.setattr("graphsearch.base.limits.open_file", lambda name, **_: Counted(name))
     with importing.opened(GivenFile(str(tmp_path / "packed")), tmp_path) as file:
         assert b"".join(file.pieces(1 << 16)) == data
         assert 3.0 < read[0] / file.size < 3.1

@@ -18,9 +18,8 @@ from graphsearch.position.values import negate
 from graphsearch.query.diff import diff
 from graphsearch.query.find import Filters, find
 from graphsearch.query.history import history
-from graphsearch.query.line import values
+from graphsearch.query.line import pv, values
 from graphsearch.query.position import moves, position
-from graphsearch.query.pv import pv
 from graphsearch.query.tree import tree
 from graphsearch.store.ranking import node_mean
 from graphsearch.store.store import Store

@@ -14,7 +14,7 @@ from graphsearch.position.board import board_of, key_of, key_of_text, key_text_o
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff
 from graphsearch.query.find import Filters, find, read_pieces
-from graphsearch.query.parents import parents, predecessors
+from graphsearch.query.routes import parents, predecessors
 from graphsearch.query.source import after
 from graphsearch.store.ranking import best_move, has_best_move, node_mean
 from graphsearch.store.record import NodeRecord, identities

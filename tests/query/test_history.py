@@ -16,7 +16,7 @@ from graphsearch.evaluators.factory import create
 from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import key_text
 from graphsearch.query.history import history
-from graphsearch.query.pv import pv
+from graphsearch.query.line import pv
 from graphsearch.store.ranking import best_move, node_mean
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table

@@ -15,14 +15,11 @@ from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.position.board import key_text
 from graphsearch.query.games import games
-from graphsearch.query.line import tree_values, values
-from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood
-from graphsearch.query.parents import parents
+from graphsearch.query.line import pv, tree_values, values
 from graphsearch.query.position import moves
-from graphsearch.query.pv import pv
-from graphsearch.query.routes import Way, routes
+from graphsearch.query.routes import Way, parents, routes
 from graphsearch.query.source import opened
-from graphsearch.query.tree import tree
+from graphsearch.query.tree import Neighbourhood, neighbourhood, tree
 from graphsearch.store.store import Store
 
 from ..conftest import present, sql

@@ -15,7 +15,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.position.values import MATE
-from graphsearch.query.pv import CHECKMATE, pv
+from graphsearch.query.line import CHECKMATE, pv
 from graphsearch.search import waves
 from graphsearch.search.results import Progress, SearchResult
 from graphsearch.solvers.mate.beside import (

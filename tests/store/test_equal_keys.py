@@ -16,8 +16,8 @@ from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.position.board import board_of, key_text
 from graphsearch.query.find import Filters, find
 from graphsearch.query.history import history
-from graphsearch.query.neighbourhood import neighbourhood
 from graphsearch.query.sql import sql
+from graphsearch.query.tree import neighbourhood
 from graphsearch.store.info import info
 from graphsearch.store.salvage import salvage
 from graphsearch.store.verify import verify

@@ -14,7 +14,7 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import CorruptRecordError, UnsoundRecordError
 from graphsearch.position.board import CASTLING_FIELDS, castling_fields, pack, unpack
-from graphsearch.query.pv import pv
+from graphsearch.query.line import pv
 from graphsearch.store.block import unsound
 from graphsearch.store.record import UNPROVEN, Edge, NodeRecord
 from graphsearch.store.rewrite import compact

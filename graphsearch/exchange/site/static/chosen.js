@@ -1,4 +1,4 @@
-// Which positions a picture shows, as graphsearch/query/neighbourhood.py chooses them; `layered` says where they stand.
+// Which positions a picture shows, as graphsearch/query/tree.py chooses them; `layered` says where they stand.
 
 // positions below one, those at the end of the widest lines first; each once, with all ways in
 async function neighbourhood(root, depth, most) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sqlite3
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.exchange.importing import FileReport, GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.position.board import board_of, key_of, legal_moves, pack
 from graphsearch.store.record import Edge, NodeRecord
 from graphsearch.store.store import Store
@@ -33,6 +36,13 @@ LINES = ("", "e4", "d4 Nf6", "Nf3 Nf6 d4", "e4 e5 Nf3")  # transpositions
 
 made_record = node  # of a position with these (n, q) of moves in SAN
 Known = dict[int, tuple[chess.Board, NodeRecord]]
+
+
+def imported(form: str, path: Path, data: str | bytes, **options: Any) -> FileReport:
+    """Imports a file `some.FORM` with these data from a stream."""
+    stream = io.BytesIO(data.encode() if isinstance(data, str) else data)
+    [report] = import_files(form, path, [GivenFile(f"some.{form}", stream)], **options)
+    return report
 
 
 def uniform_graph(path: Path, nodes: int) -> Path:

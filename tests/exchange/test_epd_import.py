@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,18 @@ import pytest
 from graphsearch.base.errors import InvalidPositionError
 from graphsearch.exchange import importing
 from graphsearch.exchange.epd_import import read_epd
-from graphsearch.exchange.importing import FileReport, GivenFile
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.position.board import key_of
 from graphsearch.position.notation import board_from_fen
 
 from ..conftest import Cli, shared_data, sql
+from .exported import imported as imported_as
 
 BOARD = "4k3/8/8/8/8/8/4P3/4K3 w - -"
 
 
-def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
-    data = text.encode() if isinstance(text, str) else text
-    [report] = import_files("epd", path, [GivenFile("some.epd", io.BytesIO(data))], **options)
-    return report
+imported = partial(imported_as, "epd")
 
 
 def stored(path: Path) -> list[tuple[int, str, str, dict[str, Any]]]:
@@ -138,12 +136,6 @@ def test_positions_are_stored_with_key_fen_and_operations(path: Path) -> None:
     assert imported(path, f'{BOARD} bm e4; id "caf\u00e9"; hmvc 80;\r\n'.encode()).state == "known"
     assert imported(path, f'{BOARD} id "caf\u00e9";'.encode("latin-1")).taken == 1
     assert stored(path)[1][3] == {"id": "caf\u00e9"}
-
-
-def test_comment_lines_are_no_positions(path: Path) -> None:
-    report = imported(path, f"# two positions\n{BOARD} bm e4;\n # and\n{BOARD} bm Kd2;\n")
-    assert (report.taken, report.skipped, report.problems) == (2, 0, [])
-    assert [place for place, *_ in stored(path)] == [2, 4]
 
 
 def test_a_stop_is_heeded_at_wrong_lines_too_and_comments_do_not_count_when_it_goes_on(

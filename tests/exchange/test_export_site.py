@@ -21,19 +21,10 @@ from graphsearch.position.board import key_of
 from graphsearch.query.tree import neighbourhood
 
 from ..conftest import Cli, sql
-from ..query.handmade import graph_file
+from ..query.handmade import LINES, graph_file
 from ..support.positions import after_line
 from .exported import add_book, edges, known_below
 
-LINES = {
-    "": {"e4": (60, 0.1), "d4": (30, 0.3), "Nf3": (20, 0.05)},
-    "e4": {"e5": (40, -0.15), "c5": (19, 0.0)},
-    "e4 e5": {"Nf3": (39, 0.2)},
-    "e4 e5 Nf3": {"Nc6": (50, -0.1)},
-    "e4 e5 Nf3 Nc6": None,
-    "Nf3": {"e5": (19, 0.1)},
-    "Nf3 e5": {"e4": (18, 0.2)},
-}
 PAGE = ("index.html", "site.css", "site.js")
 DECLARED = r"(?:class|const|function|let) (\w+)"
 EVIL = '<script>document.title = "broken"</script><b>\u2028'
@@ -41,7 +32,7 @@ EVIL = '<script>document.title = "broken"</script><b>\u2028'
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return graph_file(tmp_path / "hand.graph", LINES)
+    return graph_file(tmp_path / "hand.graph", {line: LINES[line] for line in LINES if line != "d4"})
 
 
 def rows_of(folder: Path) -> list[list[Any]]:

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from ..fuzz.pgn_games import generated, mutated
 from ..support.forks import Command, needs_fork
 from ..support.pools import until
 from ..support.positions import after_line
+from .exported import imported as imported_as
 
 SAMPLES = (
     "chessbase-empty-line.pgn",
@@ -52,10 +54,7 @@ SAMPLES = (
 LARGE = "8moves_v3_first8000.pgn"
 
 
-def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
-    data = text.encode() if isinstance(text, str) else text
-    [report] = import_files("pgn", path, [GivenFile("games.pgn", io.BytesIO(data))], **options)
-    return report
+imported = partial(imported_as, "pgn")
 
 
 def moves_of(path: Path, board: chess.Board) -> dict[str, tuple[int, ...]]:
@@ -162,16 +161,24 @@ def test_a_game_counts_up_to_its_null_move_and_that_is_told(path: Path) -> None:
     assert moves_of(path, after_line("e4 e5")) == {}
 
 
-def test_words_that_are_no_moves_are_named_and_cost_no_game(path: Path) -> None:
-    report = imported(path, "1. e4 resigns e5\n[diagram]\n2. Nf3 1-0\n\nsome prose\n")
-    assert (report.taken, report.skipped, report.problems) == (1, 0, [])
-    told = "words that are not moves, skipped (as 'resigns' in line 1, '[diagram]' in line 2): 4"
-    assert report.notes == [told]
-
-
-def test_words_that_are_no_moves_are_named_in_their_order(path: Path) -> None:
-    report = imported(path, "1. e4 zebras e5 and 1-0\n\n1. d4 resigns and *\n")
-    named = "'zebras' in line 1, 'and' in line 1, 'resigns' in line 3, 'and' in line 3"
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (
+            "1. e4 resigns e5\n[diagram]\n2. Nf3 1-0\n\nsome prose\n",
+            "'resigns' in line 1, '[diagram]' in line 2",
+        ),
+        (
+            "1. e4 zebras e5 and 1-0\n\n1. d4 resigns and *\n",
+            "'zebras' in line 1, 'and' in line 1, 'resigns' in line 3, 'and' in line 3",
+        ),
+    ],
+)
+def test_words_that_are_no_moves_are_named_in_order_and_cost_no_game(
+    path: Path, text: str, named: str
+) -> None:
+    report = imported(path, text)
+    assert (report.skipped, report.problems) == (0, [])
     assert report.notes == [f"words that are not moves, skipped (as {named}): 4"]
 
 
@@ -306,25 +313,15 @@ def test_memory_does_not_grow_with_long_games_and_long_words(
     assert pgn_import.wanted_move.cache_info().currsize < cached + 50
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_counts_are_those_of_python_chess(path: Path, name: str) -> None:
-    source = shared_data(f"data/{name}")
-    [report] = import_files("pgn", path, [GivenFile(str(source))])
-    counts, games = expected(source)
-    assert (report.taken, report.skipped) == (games, 0)
-    assert stored(path) == counts
-
-
-def test_counts_of_many_games_are_those_of_python_chess(path: Path, tmp_path: Path) -> None:
-    """The first ones of the large sample: they share openings, and so what was read before."""
-    text = shared_data(f"data/{LARGE}").read_text()
-    some = tmp_path / "some.pgn"
-    some.write_text("\n\n".join(text.split("\n\n")[:240]) + "\n")
+@pytest.mark.parametrize("name", [*SAMPLES, LARGE])
+def test_counts_are_those_of_python_chess(path: Path, tmp_path: Path, name: str) -> None:
+    parts = shared_data(f"data/{name}").read_bytes().split(b"\n\n")
+    (some := tmp_path / "some.pgn").write_bytes(b"\n\n".join(parts[:240]) + b"\n")
     [report] = import_files("pgn", path, [GivenFile(str(some))])
     counts, games = expected(some)
-    assert (report.taken, report.problems) == (games, [])
+    assert (report.taken, report.skipped) == (games, 0)
     assert stored(path) == counts
-    for key, fen, ply in sql(path, "SELECT key, fen, ply FROM game_position"):
+    for key, fen, ply in sql(path, "SELECT key, fen, ply FROM game_position") if name == LARGE else ():
         board = chess.Board(fen)
         assert (f"{chess.polyglot.zobrist_hash(board):016x}", board.ply()) == (key, ply)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import io
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import pytest
 
 from graphsearch.base.limits import BOOK
 from graphsearch.exchange import polyglot
-from graphsearch.exchange.importing import FileReport, GivenFile
+from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.polyglot import legal_move, written_move
 from graphsearch.store.store import Store
@@ -22,6 +23,7 @@ from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli, shared_data, sql
 from ..support.positions import after_line, random_games
+from .exported import imported as imported_as
 
 ENTRY = struct.Struct(">QHHI")
 
@@ -54,9 +56,7 @@ def book(*entries: Entry) -> bytes:
     return b"".join(ENTRY.pack(*one) for one in sorted(entries, key=lambda one: one.key))
 
 
-def imported(path: Path, data: bytes, **options: Any) -> FileReport:
-    [report] = import_files("polyglot", path, [GivenFile("book.bin", io.BytesIO(data))], **options)
-    return report
+imported = partial(imported_as, "polyglot")
 
 
 @pytest.fixture
@@ -125,19 +125,21 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
     assert found == read
 
 
-def test_positions_are_found_over_a_move_that_the_book_leaves_out(path: Path) -> None:
+def test_positions_are_found_over_a_move_that_the_book_leaves_out_and_among_those_of_the_file(
+    path: Path,
+) -> None:
     report = imported(path, book(entry(chess.Board(), "e4"), entry(after_line("e4 c5"), "Nf3")))
     assert "positions whose FEN is known: 2 of 2" in report.notes
     report = imported(path, book(entry(after_line("d4"), "d5"), entry(after_line("c4"), "e5")))
     assert "positions whose FEN is known: 2 of 2" in report.notes, "a book for Black"
-
-
-def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
     line = ("e4", "e5", "Nf3", "Nc6", "Bb5", "a6")
-    import_files("pgn", path, [GivenFile("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
-    report = imported(path, book(entry(after_line(" ".join(line)), "Ba4")))
+    known = after_line(" ".join(line))
+    imported_as("pgn", path, " ".join([*line, "*"]))
+    report = imported(path, book(entry(known, "Ba4")))
     assert "positions whose FEN is known: 1 of 1" in report.notes
-    assert sql(path, "SELECT fen, san FROM polyglot_entry") == [(after_line(" ".join(line)).fen(), "Ba4")]
+    assert sql(path, "SELECT fen FROM polyglot_entry WHERE san = 'Ba4'") == [
+        (after_line(" ".join(line)).fen(),)
+    ]
 
 
 def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(path: Path) -> None:

@@ -6,7 +6,8 @@ search, or those of a book, which has its own values, and may have positions tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -109,7 +110,7 @@ class BookEntry(NamedTuple):
     """A position of a book: its row of `book_position` without the identifying columns, and its moves."""
 
     position: Mapping[str, Any]
-    moves: Sequence[BookMove]
+    moves: list[BookMove]
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,39 +338,30 @@ def book_moves(
     return Moves(of[order], edge[order], places, code[order], chosen, p[order], value[order])
 
 
-KEYS_AT_ONCE = 500  # of one statement
 _POSITION = ("ply", "state", "searches", "n", "value", "outside", "outside_move", "priority")
 _BOOK_MOVE = ("key", "move", "p", "value", "value?", "rule", "loss")
 
 
-def book_entries(store: Store, number: int, keys: Sequence[str]) -> dict[str, BookEntry]:
+def book_entries(store: Store, number: int, keys: Iterable[str]) -> dict[str, BookEntry]:
     """Returns the book entries of positions, by key; leaves out positions that are not in the book."""
-    positions = f"SELECT key, {', '.join(_POSITION)} FROM book_position WHERE book = ? AND key"  # noqa: S608
-    columns = tuple(f"book_position.{name}" for name in ("key", *_POSITION))
-    found: dict[str, tuple[Mapping[str, Any], list[BookMove]]] = {
-        key: (dict(zip(_POSITION, row, strict=True)), [])
-        for key, *row in _of_keys(store, number, positions, keys, "", columns)
-    }
-    moves = (
-        "SELECT m.key, m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m LEFT JOIN"
-        " book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key"
+    wanted = number, json.dumps(sorted(set(keys)))
+    columns = [f"book_position.{name}" for name in ("key", *_POSITION)]
+    statement = (
+        f"SELECT key, {', '.join(_POSITION)} FROM book_position"  # noqa: S608
+        " WHERE book = ? AND key IN (SELECT value FROM json_each(?))"
     )
-    columns = tuple(f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE)
-    for key, *row in _of_keys(store, number, moves, keys, "ORDER BY m.key, m.move", columns):
+    rows = store.query(statement, wanted, *columns)
+    found = {key: BookEntry(dict(zip(_POSITION, row, strict=True)), []) for key, *row in rows}
+    statement = (
+        "SELECT m.key, m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m"
+        " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child"
+        " WHERE m.book = ? AND m.key IN (SELECT value FROM json_each(?)) ORDER BY m.key, m.move"
+    )
+    columns = [f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE]
+    for key, *row in store.query(statement, wanted, *columns):
         if key in found:
-            found[key][1].append(BookMove(*row))
-    return {key: BookEntry(*entry) for key, entry in found.items()}
-
-
-def _of_keys(
-    store: Store, number: int, sql: str, keys: Sequence[str], order: str, columns: tuple[str, ...]
-) -> Iterator[Any]:
-    """Yields the rows of some keys; `sql` ends with the key column."""
-    wanted = list(dict.fromkeys(keys))
-    for first in range(0, len(wanted), KEYS_AT_ONCE):
-        some = wanted[first : first + KEYS_AT_ONCE]
-        statement = f"{sql} IN ({', '.join('?' * len(some))}) {order}"
-        yield from store.query(statement, (number, *some), *columns)
+            found[key].moves.append(BookMove(*row))
+    return found
 
 
 def _look_up(export: Export, words: Words) -> list[BookEntry | None]:

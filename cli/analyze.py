@@ -59,7 +59,7 @@ from .tables import (
 
 if TYPE_CHECKING:
     from graphsearch.book.review.review import GameReview, MoveReview, Player, ReviewReport, Value
-    from graphsearch.book.review.sets import SetReport, SetRow
+    from graphsearch.book.review.sessions import SetReport, SetRow
     from graphsearch.exchange.importing import FileProgress
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
@@ -338,7 +338,7 @@ def _move_cells(move: MoveReview) -> dict[str, str]:
 
 # ---------------------------------------------------------------- sets
 def _analyze_set(request: Request) -> int:
-    from graphsearch.book.review.sets import SetSettings, read_lines, search_set
+    from graphsearch.book.review.sessions import SetSettings, read_lines, search_set
     from graphsearch.exchange.output import check_target
 
     name = request.position.position

@@ -13,12 +13,11 @@ import typer
 from graphsearch.base.limits import text_lines, whole_number
 from graphsearch.book import queue
 from graphsearch.book.growth import RootValue
+from graphsearch.book.questions import KINDS, RunRow, Status, TodoRow, Why, book_names
+from graphsearch.book.questions import status as status_of
+from graphsearch.book.questions import todo as find_work
+from graphsearch.book.questions import why as explain
 from graphsearch.book.queue import GivenItem, NewItem, QueueItem
-from graphsearch.book.status import KINDS, RunRow, Status, TodoRow, book_names
-from graphsearch.book.status import status as status_of
-from graphsearch.book.status import todo as find_work
-from graphsearch.book.why import Why
-from graphsearch.book.why import why as explain
 from graphsearch.evaluators.factory import with_threads
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import holds_positions, legal_part, sans_of

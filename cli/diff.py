@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from graphsearch.book.why import BookChanges, changes, changes_since
+from graphsearch.book.questions import BookChanges, changes, changes_since
 from graphsearch.query.diff import Change, Difference, Found, RootChange, Since, Worth
 from graphsearch.query.diff import diff as compare
 from graphsearch.query.diff import since as changes_of_file

@@ -13,7 +13,7 @@ import chess
 import typer
 
 from graphsearch.base.errors import InvalidPositionError
-from graphsearch.book.why import admitted_moves
+from graphsearch.book.questions import admitted_moves
 from graphsearch.exchange.exports import SITE_VISITS, WRITERS
 from graphsearch.exchange.exports import export as export_as
 from graphsearch.exchange.output import ExportReport, new_output

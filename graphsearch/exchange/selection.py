@@ -31,7 +31,7 @@ class Selection:
     Attributes:
       roots: positions to start from; empty: the roots of the book, else of the file, else the start position.
       book: name of a book, to export its positions and moves only; None: those of the graph.
-      admits: which moves of the book to export (`book.why.admitted_moves`); None: all.
+      admits: which moves of the book to export (`book.questions.admitted_moves`); None: all.
       side: side to export for; None: the book's own side, else both. Moves of the other side are replies.
       depth: maximum plies below a root; None: all. min_visits: least node N and edge N.
       max_moves: maximum own moves per position, best first; None: all. Replies are not limited.

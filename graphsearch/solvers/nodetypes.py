@@ -59,11 +59,6 @@ class Agreement:
 
     matrix: tuple[tuple[int, ...], ...]
 
-    @classmethod
-    def of(cls, matrix: NDArray[np.int64]) -> Agreement:
-        """Returns the agreement of a matrix `[3, 3]`."""
-        return cls(tuple(tuple(row) for row in matrix.tolist()))
-
     @property
     def nodes(self) -> int:
         """Number of nodes with both types known."""
@@ -485,7 +480,7 @@ def _became_all(nodes: Nodes) -> Mask:
 
 def _agreement(expected: Codes, actual: Codes) -> Agreement:
     pairs = np.bincount(expected.astype(np.int64) * 4 + actual, minlength=16).reshape(4, 4)
-    return Agreement.of(pairs[1:, 1:])
+    return Agreement(tuple(map(tuple, pairs[1:, 1:].tolist())))
 
 
 def _plies(nodes: Nodes, is_leaf: Mask, start: str) -> tuple[Ply, ...]:

@@ -22,9 +22,8 @@ from ..base.errors import (
     StatementLimitError,
     StoreError,
 )
-from ..book.status import status
+from ..book.questions import status, why
 from ..book.study.studies import StudyGame, read_games, steps_of
-from ..book.why import why
 from ..exchange.kept_games import export_games, game_text
 from ..position.board import check, fen_of, is_over_by_clock, key_text
 from ..position.notation import board_from_fen, play_moves, readings, start_position

@@ -29,8 +29,8 @@ from ..base.errors import GraphSearchError, InvalidParameterError, StoreLockedEr
 from ..base.limits import byte_count, open_file
 from ..base.system import give_way
 from ..book.config import BookConfig, parse_config
+from ..book.questions import admitted_moves
 from ..book.review.review import LEAST_VISITS, GameChoice
-from ..book.why import admitted_moves
 from ..evaluators.factory import EvaluatorSpec, create, with_threads
 from ..exchange.importing import FileProgress, GivenFile
 from ..exchange.selection import Selection

@@ -20,9 +20,8 @@ from graphsearch.book import rows
 from graphsearch.book.build import BuildReport, build
 from graphsearch.book.config import BookConfig, BuildSettings, Expansion, Leaf, Root, Window, parse_config
 from graphsearch.book.growth import Growth, known_moves
-from graphsearch.book.status import status
+from graphsearch.book.questions import admitted_moves, status, why
 from graphsearch.book.tree import OPEN, BookTree
-from graphsearch.book.why import admitted_moves, why
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection

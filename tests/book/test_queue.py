@@ -14,8 +14,8 @@ from graphsearch.base.errors import InvalidParameterError, StoreLockedError
 from graphsearch.book import build as building
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings
+from graphsearch.book.questions import MIN_P, TodoRow, todo
 from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
-from graphsearch.book.status import MIN_P, TodoRow, todo
 from graphsearch.position.board import key_text, legal_moves
 from graphsearch.store.store import Store
 

@@ -13,7 +13,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import CorruptRecordError, GraphSearchError, StoreError
-from graphsearch.book.status import status
+from graphsearch.book.questions import status
 from graphsearch.position.board import fen_of, unpack
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql

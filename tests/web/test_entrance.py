@@ -20,7 +20,7 @@ import pytest
 from starlette.routing import Route
 
 from graphsearch.base.errors import InvalidParameterError
-from graphsearch.book.status import status
+from graphsearch.book.questions import status
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.web.app import application
 from graphsearch.web.gate import GUESSES

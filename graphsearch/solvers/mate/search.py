@@ -7,7 +7,6 @@ questions share one table of the prover, which holds the line.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, NoReturn
@@ -263,90 +262,12 @@ class Prover:
         return int(kernel.give_entries(self.memory.table, table.arrays, exact))
 
 
-REPROOF_VISITS = 100_000  # of one attempt to find a lost proof again
-REPROOF_TIMES = 50  # attempts; after them the table counts as too small
-DOUBT_VISITS = 2_000  # to find that a defence is shorter than its proof
-
-
-class LineFinder:
-    """Follows proofs from position to position; a shorter mate found on the way counts from then on."""
-
-    def __init__(self, prover: Prover, *, stop: Callable[[], bool] | None = None) -> None:
-        """Creates a finder over a prover; `stop` ends the checks of defences, never the line itself."""
-        self._prover = prover
-        self._stop = stop or (lambda: False)
-        self.reproof = REPROOF_VISITS, REPROOF_TIMES  # of attempts to find a lost proof again
-
-    def line(self, board: chess.Board, *, attacks: bool, plies: int) -> list[chess.Move]:
-        """Returns the line of a proven mate within `plies`, as long as the table's proof at the end."""
-        while True:
-            path, moves = [board.copy(stack=False)], list[chess.Move]()
-            left = plies
-            while left > 0:
-                length, move = self.settle(path[-1], attacks=attacks == (len(moves) % 2 == 0), plies=left)
-                if length < left:
-                    break
-                moves.append(move)
-                path.append(path[-1].copy(stack=False))
-                path[-1].push(move)
-                left -= 1
-            if left == 0:
-                return moves
-            within = plies
-            for k in range(len(path) - 1, -1, -1):  # a shorter mate at its end shortens the whole path
-                plies, _ = self.settle(path[k], attacks=attacks == (k % 2 == 0), plies=within - k)
-
-    def settle(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[int, chess.Move]:
-        """Returns (plies to mate, move of the line) of a position that is proven to be mate within `plies`.
-
-        Raises:
-          CapacityError: if the proof is lost, and cannot be found again.
-        """
-        doubted: set[chess.Move] = set()
-        while True:
-            children = self._proven_children(board, attacks=attacks, plies=plies)
-            if attacks:
-                best = min((child for child in children if child.pn == 0), key=lambda child: child.plies)
-                return best.plies + 1, best.move
-            longest = max(child.plies for child in children)
-            defences = [child for child in children if child.plies == longest]
-            lasting = self._lasting(board, defences, doubted)
-            if lasting is not None:
-                return longest + 1, lasting.move
-
-    def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
-        """Returns the moves of a proven position with their proofs; searches lost proofs again."""
-        visits, times = self.reproof
-        for attempt in range(1 + times):
-            if attempt:
-                self._prover.ask(board, attacks=attacks, plies=plies, visits=visits)
-            answer, children = self._prover.look(board, attacks=attacks, plies=plies)
-            if answer.proven:
-                return children
-        raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
-
-    def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:
-        """Returns a defence that surely lasts as long as its proof, else the first; None if one is short."""
-        unsure = None
-        for child in defences:
-            if child.plies < 3 or self._stop():
-                return unsure or child
-            if child.move not in doubted:
-                doubted.add(child.move)
-                board.push(child.move)
-                answer = self._prover.ask(board, attacks=True, plies=child.plies - 2, visits=DOUBT_VISITS)
-                board.pop()
-                if answer.proven:
-                    return None
-                if answer.disproved:
-                    return child
-            unsure = unsure or child
-        return unsure
-
-
 # ---------------------------------------------------------------- the search of one position
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
 SLICE = 1_000  # visits between two looks at the clock: 4 to 6 ms
+REPROOF_VISITS = 100_000  # of one attempt to find a lost proof again
+REPROOF_TIMES = 50  # attempts; after them the table counts as too small
+DOUBT_VISITS = 2_000  # to find that a defence is shorter than its proof
 Steps = Generator[None, None, str]  # yields after each slice; returns a stop reason, empty to search on
 
 
@@ -455,9 +376,7 @@ class MateSearch:
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._clock = SearchClock(Limits(), Control())
         self.stop_reason = ""
-        # weak: in a reference cycle the prover's megabytes would wait for the garbage collector
-        me = weakref.proxy(self)
-        self._finder = LineFinder(self.prover, stop=lambda: bool(me._limit()))
+        self._reproof = REPROOF_VISITS, REPROOF_TIMES  # of attempts to find a lost proof again
 
     def _side(self, *, attacks: bool) -> Side:
         side = Side(attacks)
@@ -511,7 +430,7 @@ class MateSearch:
         Raises CapacityError if a search of so many visits does not find a proof that the line lacks.
         """
         self._take()
-        self._finder.reproof = visits, 1
+        self._reproof = visits, 1
         return self.line()
 
     def _take(self) -> None:
@@ -656,7 +575,7 @@ class MateSearch:
     def attack(self, board: chess.Board, plies: int) -> chess.Move:
         """Returns the attacker's move in a position of the proof with `plies` left."""
         late = mating_move(board) if board.halfmove_clock >= CLOCK_DRAW else None
-        return late or self._finder.settle(board, attacks=True, plies=plies)[1]
+        return late or self._settle(board, attacks=True, plies=plies)[1]
 
     def line(self) -> tuple[chess.Move, ...]:
         """Returns the line of the mate found, or of a shorter one found meanwhile.
@@ -667,9 +586,77 @@ class MateSearch:
         side = self.winner
         if side is None or side.found is None:
             return ()
-        pv = self._finder.line(self.board, attacks=side.attacks, plies=side.plies(side.found))
+        pv = self._follow(attacks=side.attacks, plies=side.plies(side.found))
         side.found = side.moves(len(pv))
-        return tuple(pv)
+        return pv
+
+    def _follow(self, *, attacks: bool, plies: int) -> tuple[chess.Move, ...]:
+        """Returns the line of a proven mate within `plies`, as long as the table's proof at the end.
+
+        A shorter mate that is found on the way counts from then on.
+        """
+        while True:
+            path, moves = [self.board.copy(stack=False)], list[chess.Move]()
+            left = plies
+            while left > 0:
+                length, move = self._settle(path[-1], attacks=attacks == (len(moves) % 2 == 0), plies=left)
+                if length < left:
+                    break
+                moves.append(move)
+                path.append(path[-1].copy(stack=False))
+                path[-1].push(move)
+                left -= 1
+            if left == 0:
+                return tuple(moves)
+            within = plies
+            for k in range(len(path) - 1, -1, -1):  # a shorter mate at its end shortens the whole path
+                plies, _ = self._settle(path[k], attacks=attacks == (k % 2 == 0), plies=within - k)
+
+    def _settle(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[int, chess.Move]:
+        """Returns (plies to mate, move of the line) of a position with a proven mate within `plies`."""
+        doubted: set[chess.Move] = set()
+        while True:
+            children = self._proven_children(board, attacks=attacks, plies=plies)
+            if attacks:
+                best = min((child for child in children if child.pn == 0), key=lambda child: child.plies)
+                return best.plies + 1, best.move
+            longest = max(child.plies for child in children)
+            defences = [child for child in children if child.plies == longest]
+            lasting = self._lasting(board, defences, doubted)
+            if lasting is not None:
+                return longest + 1, lasting.move
+
+    def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
+        """Returns the moves of a proven position with their proofs; searches lost proofs again."""
+        visits, times = self._reproof
+        for attempt in range(1 + times):
+            if attempt:
+                self.prover.ask(board, attacks=attacks, plies=plies, visits=visits)
+            answer, children = self.prover.look(board, attacks=attacks, plies=plies)
+            if answer.proven:
+                return children
+        raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
+
+    def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:
+        """Returns a defence that surely lasts as long as its proof, else the first; None if one is short.
+
+        A limit ends the checks of defences, never the line itself.
+        """
+        unsure = None
+        for child in defences:
+            if child.plies < 3 or self._limit():
+                return unsure or child
+            if child.move not in doubted:
+                doubted.add(child.move)
+                board.push(child.move)
+                answer = self.prover.ask(board, attacks=True, plies=child.plies - 2, visits=DOUBT_VISITS)
+                board.pop()
+                if answer.proven:
+                    return None
+                if answer.disproved:
+                    return child
+            unsure = unsure or child
+        return unsure
 
     def _share(self, pv: tuple[chess.Move, ...]) -> bool:
         """Writes proven mates to the table of entries; returns whether there were any."""

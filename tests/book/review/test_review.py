@@ -26,7 +26,7 @@ from graphsearch.book.review.review import (
     weights,
     win_percent,
 )
-from graphsearch.book.review.sets import SetRow, SetSettings, read_lines, search_set
+from graphsearch.book.review.sessions import SetRow, SetSettings, read_lines, search_set
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.exchange.importing import GivenFile

@@ -23,6 +23,7 @@ from graphsearch.base.errors import (
 )
 from graphsearch.book.build import build
 from graphsearch.book.config import parse_config
+from graphsearch.book.questions import why
 from graphsearch.book.study.repertoire import (
     Survey,
     add_line,
@@ -53,7 +54,6 @@ from graphsearch.book.study.studies import (
     turn_edit,
     write_note,
 )
-from graphsearch.book.why import why
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.selection import Selection

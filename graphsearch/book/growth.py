@@ -18,7 +18,7 @@ from ..store.ranking import edge_of
 from ..store.record import NodeRecord
 from ..store.tables.history import PV_MOVES, BookValues
 from .config import BookConfig, Window, is_own_turn
-from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, loss_from_q
+from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, best_value, loss_from_q
 
 # ------------------------------------------------------------------ decisions
 FORCED, QUEUE, CHOSEN, BEST, OWN_CP = "forced", "queue", "chosen", "best", "own_cp"
@@ -382,9 +382,9 @@ class Growth:
         """Returns whether a window may admit a move outside now; if the best one is excluded, the next."""
         if position.state != OPEN or position.outside is None:
             return False
-        values = [v for v in self._tree.values(position).values() if v is not None]
-        better = sum(value >= position.outside for value in values)
-        loss = loss_from_q(self._tree.best(position), position.outside)
+        values = self._tree.values(position)
+        better = sum(value is not None and value >= position.outside for value in values.values())
+        loss = loss_from_q(best_value(position, values), position.outside)
         window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
         is_own = is_own_turn(self._config.side, position.turn)
         admitted = sum(move.rule not in (FORCED, QUEUE) for move in position.moves.values())

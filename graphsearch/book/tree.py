@@ -185,10 +185,6 @@ class BookTree:
         """Returns the values of a position's moves, by UCI move."""
         return {move.move: self.value_of(position, move) for move in position.moves.values()}
 
-    def best(self, position: Position) -> float | None:
-        """Returns the best value of any move, in the book or not; None if none is known."""
-        return _best(position, self.values(position))
-
     def best_move(self, position: Position) -> tuple[str | None, float]:
         """Returns the move in the book with the best known value, and that value; None and -inf if none."""
         known = ((value, move) for move, value in self.values(position).items() if value is not None)
@@ -225,7 +221,7 @@ class BookTree:
         reach = 0.0 if position.state == LEAF and position.key not in self.taken else None
         if position.state == OPEN:
             values = self.values(position)
-            value = _best(position, values)
+            value = best_value(position, values)
             reach = min((cost + reach for _, cost, reach in self._steps(position, values)), default=None)
         if value != position.value:
             self.unsettled.add(position.key)
@@ -246,7 +242,7 @@ class BookTree:
     def _costs_of(
         self, position: Position, values: dict[str, float | None]
     ) -> Iterator[tuple[BookMove, float]]:
-        best = _best(position, values)
+        best = best_value(position, values)
         for rank, move in enumerate(position.moves.values()):
             if self.goes_on(position, move):
                 lost = loss_from_q(best, values[move.move]) or 0
@@ -362,7 +358,8 @@ class BookTree:
         return found
 
 
-def _best(position: Position, values: dict[str, float | None]) -> float | None:
+def best_value(position: Position, values: dict[str, float | None]) -> float | None:
+    """Returns the best value of any move, in the book or not; None if none is known."""
     return max((v for v in (*values.values(), position.outside) if v is not None), default=None)
 
 

@@ -24,7 +24,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.answer import Answer, picked
+from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import BLACK, BLACK_TO_MOVE, MAX_MOVES, META, fen_of, key_of, pack
@@ -165,10 +165,8 @@ Mask = NDArray[np.bool_]
 Level = tuple[Numbers, Words]  # indices, `[R]`, and words, `[R, 10]`, of the positions at one distance
 OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
 
-NO_DISTANCE = (1 << 15) - 1  # of a node without a PV node above it
 UNSEEN = -1
 TYPE_OF_BOUND = np.array([fields.NO_TYPE, fields.ALL, fields.CUT, fields.PV], np.uint8)  # none, UPPER, LOWER
-LINE_SHIFT = 16
 STEP_ROWS = 4_000  # positions whose moves are listed at once: some 12 MB
 
 # An entry. Types are 1 PV, 2 Cut, 3 All, 0 unknown.
@@ -180,15 +178,9 @@ NODE = np.dtype(
         ("kannan", np.uint8),
         ("searched", np.uint8),  # type that the search itself expected
         ("proven", np.bool_),  # whether it is a proof of a mate
-        ("cut", np.uint8),  # number of the move that made the cut, from 1; 0 none
-        # plies to the nearest PV node (by its bound) on the deciding line; a start without a bound counts as
-        # one; NO_DISTANCE if there is none
-        ("distance", np.int16),
-        ("line", np.int32),  # key that decides between lines: garms << 16 | distance
         ("moves", np.int16),  # number of legal moves
         ("stored", np.int16),  # number of those that lead to stored positions
         ("best", np.uint16),  # its best move, 0 without one
-        ("is_noisy", np.bool_),  # whether that is a capture or a check
     ]
 )
 Nodes = Any  # np.recarray of NODE
@@ -201,11 +193,10 @@ def _nodes_of(data: Words) -> Nodes:
     wins = (value >= LEAST_MATE) & ((bound == fields.EXACT) | (bound == fields.LOWER))
     loses = (value <= -LEAST_MATE) & ((bound == fields.EXACT) | (bound == fields.UPPER))
     nodes = np.zeros(len(data), NODE).view(np.recarray)
-    nodes.ply, nodes.kannan, nodes.line = UNSEEN, 255, np.iinfo(np.int32).max
+    nodes.ply, nodes.garms, nodes.kannan = UNSEEN, 255, 255
     nodes.actual = TYPE_OF_BOUND[bound]
     nodes.searched = fields.bits_at(data, fields.TYPE_AT, fields.TYPE_MASK)
     nodes.proven = wins | loses
-    nodes.cut = fields.bits_at(data, fields.CUT_AT, fields.CUT_MASK)
     nodes.best = fields.bits_at(data, fields.MOVE_AT, fields.MOVE_MASK)
     return nodes
 
@@ -244,7 +235,6 @@ class _Walk:
         node = self.nodes[at[0]]
         node.ply = 0
         node.garms = node.kannan = node.actual or PV_CODE
-        node.distance = 0 if node.garms == PV_CODE else NO_DISTANCE
         return at, words
 
     def _find(self, keys: Words) -> tuple[Numbers, Mask]:
@@ -259,11 +249,7 @@ class _Walk:
             self._step(at[first : first + STEP_ROWS], words[first : first + STEP_ROWS], ply)
             for first in range(0, len(at), STEP_ROWS)
         ]
-        below = np.concatenate([part for part, _ in parts])
-        line = self.nodes.line[below]
-        self.nodes.garms[below] = line >> LINE_SHIFT
-        self.nodes.distance[below] = line & ((1 << LINE_SHIFT) - 1)
-        return below, np.concatenate([part for _, part in parts])
+        return np.concatenate([part for part, _ in parts]), np.concatenate([part for _, part in parts])
 
     def _step(self, at: Numbers, words: Words, ply: int) -> Level:
         """Makes the moves of some positions; returns the positions that are reached for the first time."""
@@ -276,7 +262,6 @@ class _Walk:
         is_noisy = (children[rows, theirs] != words[of, theirs]) | (marks[is_move] > 0)
         is_best = moves == self.nodes.best[at][of]
         self.nodes.moves[at] = counts
-        self.nodes.is_noisy[at[of[is_best & is_noisy]]] = True
         has_best = np.zeros(len(at), bool)
         has_best[of[is_best]] = True
         found, is_stored = self._find(keys)
@@ -294,15 +279,12 @@ class _Walk:
         nodes.ply[new] = ply + 1
         now = nodes.ply[at] == ply + 1
         above, child, way = nodes[parents[now]], at[now], arrival[now]
-        garms = GARMS[above.garms, way].astype(np.int32)
-        distance = np.where(above.actual == PV_CODE, 0, above.distance).astype(np.int32) + 1
-        np.minimum.at(nodes.line, child, garms << LINE_SHIFT | np.minimum(distance, NO_DISTANCE))
+        np.minimum.at(nodes.garms, child, GARMS[above.garms, way])
         np.minimum.at(nodes.kannan, child, KANNAN[above.kannan, way])
         return new, words[is_new][index]
 
 
 # ----------------------------------------------------------- figures of the stored positions
-HYATT = 0.9  # least share of the Cut nodes that the first move cuts (Hyatt)
 MAKE_ENTRIES = "graphsearch alphabeta POSITION --depth D --store FILE"
 
 Counts = dict[str, int]
@@ -337,7 +319,7 @@ class Ply(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Classification:
+class Classification(Answer):
     """The stored positions below one, by node types.
 
     Attributes:
@@ -347,11 +329,9 @@ class Classification:
       branching: mean legal moves of a position that has any.
       actual, leaves: positions by stored bound.
       agreement: of the actual types with those expected by `garms`, `kannan` and the `search` itself.
-      became_all: Cut nodes by Kannan's rules without a cut by a candidate. became_rightly: those found All.
-      cuts: Cut nodes with a known cutting move. first_cuts: those that the first move cut.
-      cut_odd, cut_placed: Cut nodes at an odd distance of their PV ancestor, and all of them that have one.
-      all_even, all_placed: All nodes at an even distance, likewise.
     """
+
+    json_keys = "position start entries ignored problems nodes proven branching actual leaves agreement plies"
 
     position: str
     start: str
@@ -363,37 +343,12 @@ class Classification:
     actual: Counts
     leaves: Counts
     agreement: dict[str, Agreement]
-    became_all: int
-    became_rightly: int
-    cuts: int
-    first_cuts: int
-    cut_odd: int
-    cut_placed: int
-    all_even: int
-    all_placed: int
     plies: tuple[Ply, ...]
 
     @property
     def nodes(self) -> int:
         """Number of positions found."""
         return sum(self.actual.values())
-
-    @property
-    def first_share(self) -> float | None:
-        """Share of the Cut nodes that the first move cut; None if no cut is known."""
-        return self.first_cuts / self.cuts if self.cuts else None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch lab nodetypes POSITION`."""
-        names = "position start entries ignored problems nodes proven branching"
-        cuts = picked(self, "cuts first=first_cuts share=first_share")
-        return {
-            **picked(self, f"{names} actual leaves agreement"),
-            "kannan": picked(self, "became_all became_rightly"),
-            "first_move": cuts | {"reference": HYATT},
-            "parity": picked(self, "cut=cut_placed cut_odd all=all_placed all_even"),
-            **picked(self, "plies"),
-        }
 
 
 def classify_file(
@@ -435,19 +390,14 @@ def classify(
     board: chess.Board, nodes: Nodes, entries: int, ignored: int = 0, problems: tuple[str, ...] = ()
 ) -> Classification:
     """Returns the figures of the nodes of a walk."""
-    is_leaf, known_cut = nodes.stored == 0, (nodes.actual == CUT_CODE) & (nodes.cut > 0)
-    became = _became_all(nodes)
-    start = TYPES[int(nodes.garms[0])]
-    below = (nodes.ply > 0) & (nodes.distance < NO_DISTANCE)
-    cut, all_ = (nodes.actual == CUT_CODE) & below, (nodes.actual == ALL_CODE) & below
-    is_odd = nodes.distance % 2 == 1
+    is_leaf, start = nodes.stored == 0, TYPES[int(nodes.garms[0])]
     return Classification(
         position=fen_of(board),
         start=start,
         entries=entries,
         ignored=ignored,
         problems=problems,
-        proven=_count(nodes.proven),
+        proven=int(np.count_nonzero(nodes.proven)),
         branching=_mean_moves(nodes.moves) or 0.0,
         actual=_by_kind(nodes.actual),
         leaves=_by_kind(nodes.actual[is_leaf]),
@@ -456,26 +406,8 @@ def classify(
             "kannan": _agreement(nodes.kannan, nodes.actual),
             "search": _agreement(nodes.searched, nodes.actual),
         },
-        became_all=_count(became),
-        became_rightly=_count(became & (nodes.actual == ALL_CODE)),
-        cuts=_count(known_cut),
-        first_cuts=_count(known_cut & (nodes.cut == 1)),
-        cut_odd=_count(cut & is_odd),
-        cut_placed=_count(cut),
-        all_even=_count(all_ & ~is_odd),
-        all_placed=_count(all_),
         plies=_plies(nodes, is_leaf, start),
     )
-
-
-def _became_all(nodes: Nodes) -> Mask:
-    """Returns a mask of Kannan's Cut nodes at which the first move and all captures and checks failed.
-
-    It includes a Cut node that a later move cut which is neither a capture nor a check.
-    """
-    failed = (nodes.actual == ALL_CODE) | ((nodes.actual == CUT_CODE) & (nodes.cut > 1) & ~nodes.is_noisy)
-    found: Mask = (nodes.kannan == CUT_CODE) & failed
-    return found
 
 
 def _agreement(expected: Codes, actual: Codes) -> Agreement:
@@ -512,7 +444,3 @@ def _by_kind(actual: Codes) -> Counts:
 def _mean_moves(moves: NDArray[np.int16]) -> float | None:
     some = moves[moves > 0]
     return float(some.mean()) if len(some) else None
-
-
-def _count(mask: Mask) -> int:
-    return int(np.count_nonzero(mask))

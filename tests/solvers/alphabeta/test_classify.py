@@ -23,7 +23,6 @@ from graphsearch.solvers.nodetypes import (
     GARMS,
     KANNAN,
     KINDS,
-    NO_DISTANCE,
     PV,
     Classification,
     Words,
@@ -87,7 +86,6 @@ def test_a_small_tree_put_by_hand(found: Classification) -> None:
     ]
     # leaves: 1.e4 e5, 1.e4 d5 exd5 Qxd5, 1.d4 d5 c4, 1.a3 e5, 1.h4
     assert found.leaves == {"pv": 1, "cut": 3, "all": 0, "unknown": 1}
-    assert (found.cuts, found.first_cuts, found.first_share) == (5, 3, 0.6)
     assert found.plies[0].moves == 20
     assert found.plies[2].measured == minimal_of([20.0, 20.0])
     assert found.plies[4].uniform == minimal(found.branching, 4)
@@ -101,18 +99,15 @@ def test_expected_types_of_the_small_tree_by_both_rule_sets(found: Classificatio
     assert found.agreement["kannan"].matrix == garms
     assert found.agreement["search"].matrix == ((3, 0, 0), (0, 5, 1), (0, 0, 2))
     assert found.agreement["garms"].share == pytest.approx(9 / 11)
-    # of Kannan's Cut nodes 1.a3 failed low, and 2.c4 was cut by a quiet third move
-    assert (found.became_all, found.became_rightly) == (2, 1)
 
 
-def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counted_from_it() -> None:
+def test_a_start_is_expected_to_be_what_its_bound_says() -> None:
     board = after_line("d4")
     found = classify(board, walk(board, *entries_of(table_of(SMALL))), 12)
     # d4 is Cut, its first reply All, what follows Cut; below a PV start it would be PV all along
     assert (found.start, found.as_dict()["start"]) == ("cut", "cut")
     assert found.agreement["garms"].matrix == ((0, 0, 0), (0, 2, 0), (0, 0, 1))
     assert found.agreement["kannan"].share == 1
-    assert (found.cut_placed, found.all_placed) == (0, 0)
     assert [(ply.measured.pv, ply.measured.cut, ply.measured.all) for ply in found.plies] == [
         (0, 1, 0),
         (0, 0, 1),
@@ -149,26 +144,23 @@ def random_entries(boards: list[chess.Board], rng: random.Random) -> dict[int, E
 
 
 def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple[int, ...]]:
-    """Returns (ply, Garms, Kannan, distance, moves, stored) by key, one position after the other."""
+    """Returns (ply, Garms, Kannan, moves, stored) by key, one position after the other."""
     kind = {"lower": 2, "upper": 3}.get(entries[key_of(start)].bound, 1)
-    found = {key_of(start): [0, kind, kind, 0 if kind == 1 else NO_DISTANCE]}
+    found = {key_of(start): [0, kind, kind]}
     facts: dict[int, tuple[int, ...]] = {}
     level = [start]
     while level:
         below: dict[int, chess.Board] = {}
         for board in level:
             key = key_of(board)
-            ply, garms, kannan, distance = found[key]
-            above = 0 if entries[key].bound == "exact" else distance
+            ply, garms, kannan = found[key]
             children = [(move, after) for move, after in plain_children(board) if key_of(after) in entries]
-            facts[key] = (ply, garms, kannan, distance, board.legal_moves.count(), len(children))
+            facts[key] = (ply, garms, kannan, board.legal_moves.count(), len(children))
             for place, (move, after) in enumerate(children):
                 way = plain_way(board, move, entries[key].move, place)
-                types = int(GARMS[garms, way]), int(KANNAN[kannan, way])
-                own = found.setdefault(key_of(after), [ply + 1, 9, 9, 0])
+                own = found.setdefault(key_of(after), [ply + 1, 9, 9])
                 if own[0] == ply + 1:
-                    own[1], own[3] = min((own[1], own[3]), (types[0], min(above + 1, NO_DISTANCE)))
-                    own[2] = min(own[2], types[1])
+                    own[1:] = min(own[1], int(GARMS[garms, way])), min(own[2], int(KANNAN[kannan, way]))
                     below[key_of(after)] = after
         level = list(below.values())
     return facts
@@ -203,7 +195,7 @@ def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str, monkeypatch
     for rows in (nodetypes.STEP_ROWS, 7):  # the moves of a level at once, or in portions
         monkeypatch.setattr(nodetypes, "STEP_ROWS", rows)
         nodes = walk(start, keys, data)
-        columns = (nodes.ply, nodes.garms, nodes.kannan, nodes.distance, nodes.moves, nodes.stored)
+        columns = (nodes.ply, nodes.garms, nodes.kannan, nodes.moves, nodes.stored)
         assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == sorted(plain.values())
     proofs = sum(1 for key in plain if entries[key].mate_plies is not None)
     assert (int(nodes.proven.sum()), len(nodes)) == (proofs, len(plain))

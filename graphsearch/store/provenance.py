@@ -208,8 +208,8 @@ def bind(
     create: bool,
     unbound: bool,
     write: bool,
-) -> EvaluatorIdentity:
-    """Returns the evaluator of the file; binds an unbound file to the given one, else it stays UNBOUND.
+) -> None:
+    """Checks that a file is bound to the given evaluator, and binds an unbound file to it.
 
     Args:
       create, unbound: as in `Store.open`. write: whether the file may be written.
@@ -222,18 +222,15 @@ def bind(
     if found is not None:
         if identity is not None and identity.as_json() != found.as_json():
             raise mismatch(path, found, identity)
-        return found
-    if identity is not None and write and (create or is_blank(connection)):
+    elif identity is not None and write and (create or is_blank(connection)):
         connection.execute("BEGIN IMMEDIATE")
         write_evaluator(connection, evaluator_number(connection), identity)
         _write_creation(connection)
         connection.execute("COMMIT")
-        return identity
-    if identity is not None or not is_blank(connection) or (create and not unbound):
+    elif identity is not None or not is_blank(connection) or (create and not unbound):
         raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
-    if write:
+    elif write:
         _write_creation(connection)
-    return UNBOUND
 
 
 def is_blank(connection: sqlite3.Connection) -> bool:

@@ -56,15 +56,9 @@ class Store:
     """
 
     def __init__(
-        self,
-        path: Path,
-        connection: sqlite3.Connection,
-        lock: file.WriteLock | None,
-        identity: EvaluatorIdentity,
-        sizes: Sizes,
+        self, path: Path, connection: sqlite3.Connection, lock: file.WriteLock | None, sizes: Sizes
     ) -> None:
-        self.path, self.identity = path, identity
-        self.connection, self._lock = connection, lock
+        self.path, self.connection, self._lock = path, connection, lock
         self.place = file.Place(path, connection) if lock else None
         self.begun: dict[int, dict[str, Any]] = {}
         self._last_run = self._node_count = 0  # the highest number of a run in the file or reserved
@@ -122,10 +116,8 @@ class Store:
                     its = provenance.read_identity(connection)
                     if its and (state := provenance.unfinished_state(connection, real, its)):
                         raise UnfinishedError(state)
-                bound = provenance.bind(
-                    connection, real, identity, create=create, unbound=unbound, write=not read_only
-                )
-                store = cls(real, connection, lock, bound, sizes)
+                provenance.bind(connection, real, identity, create=create, unbound=unbound, write=bool(lock))
+                store = cls(real, connection, lock, sizes)
             stack.pop_all()
             return store
 
@@ -182,26 +174,20 @@ class Store:
         self.check_writable()
         if self.connection.in_transaction:
             raise StoreError(f"{self.path}: a transaction is already open; end it first")
+        assert self.place
         try:
-            with file.sql_errors(self.path, "write to it"):
-                self.connection.execute("BEGIN IMMEDIATE")
-                if self.place:
-                    self.place.check()
+            with file.transaction(self.connection, self.path):
+                self.place.check()
                 yield
                 self._top.follow(self.read)
-                if self.place:
-                    self.place.note_run()
-                self.connection.execute("COMMIT")
+                self.place.note_run()
         except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
             self._top.forget()
             try:
                 with file.sql_errors(self.path, "read it"):
                     self._load(forget=True)
             finally:
-                if self.place:
-                    self.place.check()  # a file that went explains any other error
+                self.place.check()  # a file that went explains any other error
             raise
 
     @contextmanager
@@ -347,18 +333,13 @@ class Store:
             pivot = choose_pivot(cursors, blocks, start)
             return fetch_portion(connection, catalog, cursors, start, pivot)
 
-    def portions(
-        self, solve: Callable[[Portion], _Result], *, threads: int | None = None
-    ) -> Iterator[_Result]:
-        """Yields `solve(portion)` for every portion of the file, in order.
+    def portions(self, solve: Callable[[Portion], _Result]) -> Iterator[_Result]:
+        """Yields `solve(portion)` for every portion of the file, in order; several threads call `solve`.
 
         The caller's thread reads the file, some portions ahead. Other connections may write between two
         portions.
-
-        Args:
-          solve: called on any thread, several at once. threads: how many; default: `thread_count`.
         """
-        return in_order(self._fetched_portions(), solve, threads or thread_count())
+        return in_order(self._fetched_portions(), solve, thread_count())
 
     def all_records(self) -> Iterator[RecordBatch]:
         """Yields all records in segment order, in batches of at least one, decoded on all cores."""
@@ -623,7 +604,7 @@ class Store:
         """Reads all cached data: at first, after any connection has written, and a rollback (`forget`)."""
         self.catalog.load(forget=forget)
         self._node_count = provenance.node_count(self.connection)
-        self.identity = provenance.read_identity(self.connection) or self.identity
+        self.identity = provenance.read_identity(self.connection) or UNBOUND
         self.evaluator_number = provenance.evaluator_number(self.connection)
 
     def _check_open(self) -> None:

@@ -58,9 +58,9 @@ def test_all_portions_together_are_the_scan_on_any_number_of_threads(tmp_path: P
             due = store.merge_step()
     with Store.open(path, read_only=True, sizes=SMALL) as store:
         assert [record for part in parts_of(store) for record in part] == together
-        batches = list(store.portions(lambda portion: portion.records(), threads=3))
+        batches = list(store.portions(lambda portion: portion.records()))
         assert [batch.record(i) for batch in batches for i in range(len(batch))] == together
-        assert sum(store.portions(lambda portion: len(portion.versions()[1]), threads=2)) == len(together)
+        assert sum(store.portions(lambda portion: len(portion.versions()[1]))) == len(together)
 
 
 def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_path: Path) -> None:

@@ -17,49 +17,50 @@ PV_MOVES = 8  # most of a stored line: 40 bytes, and 2 ms to find them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RootValues:
-    """A row of `root_history`: the values of a root at one moment, as seen by the side to move.
+class SavedValues:
+    """The values of a root at one moment, as seen by the side to move.
 
     Attributes:
       key: of the position, as `key_text` returns it. n: node N.
-      q, draw: node Q and its draw probability. best_move: in UCI, None without moves.
-      pv: the line of the most visits: moves in UCI, separated by blanks; None without one.
-      depth: mean plies of the visits of a search, None if there was none.
+      best_move: in UCI, None without moves. pv: its line: moves in UCI, separated by blanks, or None.
       run, saved: the run that saved them, and when (ISO 8601 in UTC); `write` sets both.
     """
 
     key: str
     n: int
-    q: float
-    draw: float
     best_move: str | None
     pv: str | None = None
-    depth: int | None = None
     run: int = 0
     saved: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BookValues:
-    """A row of `book_history`: the values of a book's root at one moment, as the book computes them.
+class RootValues(SavedValues):
+    """A row of `root_history`; its line is that of the most visits.
 
     Attributes:
-      key: of the position. searched: positions that this build had searched. positions: of the book.
-      value: in the book, for the side to move, in [-1, 1]. n: node N when the book searched it last.
-      best_move, pv: the move and the line of the best values in the book, as in `RootValues`.
-      book, run, saved: the book, the run that saved them, and when; `write` sets them.
+      q, draw: node Q and its draw probability.
+      depth: mean plies of the visits of a search, None if there was none.
     """
 
-    key: str
+    q: float
+    draw: float
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookValues(SavedValues):
+    """A row of `book_history`: the values of a book's root, as the book computes them.
+
+    Attributes:
+      searched: positions that this build had searched. positions: of the book, whose number `write` sets.
+      value: in the book, in [-1, 1]; `n` is node N when the book searched the root last.
+    """
+
     searched: int
     positions: int
     value: float
-    n: int
-    best_move: str | None
-    pv: str | None = None
     book: int = 0
-    run: int = 0
-    saved: str = ""
 
 
 # -------------------------------------------------------------- writing

@@ -126,12 +126,18 @@ def test_a_reader_between_batches_holds_nothing(path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_checkpoints_leave_no_descriptor_open(path: Path) -> None:
+def test_checkpoints_and_readers_leave_no_descriptor_open(path: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    unopened = len(list(descriptors.iterdir()))
     with new_store(path) as store:
         append(store, 0, 100)
         store.checkpoint()
-        before = sorted(Path("/proc/self/fd").iterdir())
+        before = sorted(descriptors.iterdir())
         for first in range(100, 300, 10):
             append(store, first, first + 10)
             store.checkpoint()
-        assert sorted(Path("/proc/self/fd").iterdir()) == before
+        assert sorted(descriptors.iterdir()) == before
+        for _ in range(3):
+            store.reader().filter()
+    assert len(list(descriptors.iterdir())) == unopened
+    assert [file.name for file in path.parent.iterdir()] == ["test.graph"]

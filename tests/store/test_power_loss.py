@@ -1,4 +1,4 @@
-"""A power failure at any moment: the file is sound, and what a command had ended with is there."""
+"""A power failure at any moment, and a creation in which any one call fails: what was done is sound."""
 
 from __future__ import annotations
 
@@ -42,25 +42,15 @@ for line in lines:
     shim.mark(told)
 """
 MOMENTS = 3000 if os.environ.get("GRAPHSEARCH_FULL") else 15
+COUNTED = ("run", "root", "root_history", "source", "game_move", "game", "entry_run", "book_queue")
 PGN = '[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n'
 
 
 def holds(path: Path) -> dict[str, int]:
     """Returns numbers of a file that never fall, but for nodes when it is pruned."""
     with Store.open(path, read_only=True) as store:
-        rows = {
-            table: store.connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            for table in (
-                "run",
-                "root",
-                "root_history",
-                "source",
-                "game_move",
-                "game",
-                "entry_run",
-                "book_queue",
-            )
-        }
+        counts = {table: f"SELECT count(*) FROM {table}" for table in COUNTED}
+        rows = {table: store.connection.execute(count).fetchone()[0] for table, count in counts.items()}
         return {"visits": sum(root.visits for root in store.roots()), **rows}
 
 
@@ -150,3 +140,64 @@ def test_the_model_of_a_disk_loses_tears_and_reorders_what_was_not_synced(tmp_pa
     assert any(b"a" in state and b"b" in state for state in states), "torn"
     assert any(state[8192:] == b"c" * 512 and b"a" in state for state in states), "the later one only"
     assert all(state[:8192].count(b"a") + state[:8192].count(b"b") == 8192 for state in states)
+
+
+# ------------------------------------------------------------------ a creation that fails
+# Creates a file again and again, each time with another call that fails; prints what could not be repeated.
+CREATION = """
+import errno, json, sys
+from pathlib import Path
+from graphsearch.base.errors import StoreError
+from graphsearch.store.provenance import EvaluatorIdentity
+from graphsearch.store.store import Store
+from tests.support.faults.shim import ALL, SHORT_WRITE, Fault, Shim
+
+library, folder, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+shim = Shim(library)
+path = folder / "a.graph"
+
+def made():
+    try:
+        with Store.open(path, create=True, identity=EvaluatorIdentity("uniform")) as store:
+            return store.connection.execute("PRAGMA auto_vacuum").fetchone()[0]
+    except StoreError as error:
+        return str(error)
+
+def tried(fault):
+    for file in folder.iterdir():
+        file.unlink()
+    shim.fail(fault)
+    first = made()
+    calls = shim.calls
+    shim.fail(Fault(0, 0, 0))
+    return calls, first, made()
+
+tried(Fault(0, 0, 0))  # imports what it needs
+shim.watch(str(folder))
+calls, *_ = tried(Fault(ALL, 0, 0))
+bad, failures = [], 0
+for at in range(1, calls + 1, step):
+    for error in (errno.ENOSPC, errno.EIO, SHORT_WRITE):
+        fault = Fault(ALL, at, error, sticky=at % 2 == 0)
+        _, first, second = tried(fault)
+        failures += isinstance(first, str)
+        if second != 2:  # incremental
+            bad.append([repr(fault), first, second])
+print(json.dumps([failures, bad]))
+"""
+
+
+STEP = 1 if os.environ.get("GRAPHSEARCH_FULL") else 24  # of the calls, every how many fails
+
+
+def test_a_creation_that_failed_can_be_repeated(tmp_path: Path) -> None:
+    library = shim.build(tmp_path)
+    (tmp_path / "files").mkdir()
+    command = [sys.executable, "-c", CREATION, str(library), str(tmp_path / "files"), str(STEP)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=shim.environment(library), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    failures, bad = json.loads(done.stdout)
+    assert failures > 100 / STEP
+    assert not bad

@@ -1,10 +1,15 @@
-"""The store: what goes in comes out, the newest version wins, flushes are whole, tables are plain."""
+"""The store: what goes in comes out, flushes are whole, readers beside a writer miss and misread nothing."""
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
@@ -19,11 +24,30 @@ from graphsearch.store.info import info
 from graphsearch.store.record import RecordBatch
 from graphsearch.store.rewrite import tidy
 from graphsearch.store.store import Store
+from graphsearch.store.tables.rows import rows
 from graphsearch.store.verify import verify
 
-from .records import Records, batch_of, by_identity, contents, filled, held, lookup, new_store, random_records
+from ..conftest import sql
+from ..support.forks import Fork, Say, needs_fork
+from .records import (
+    Records,
+    batch_of,
+    by_identity,
+    changed,
+    contents,
+    filled,
+    found_by,
+    held,
+    identity,
+    lookup,
+    merge_all,
+    new_store,
+    random_records,
+    stored_each,
+    words_of,
+)
 
-RECORDS = Records(71, 300)
+FEW = Records(71, 300)
 
 
 def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
@@ -42,7 +66,7 @@ def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
 
 def test_a_key_clash_is_not_served(path: Path) -> None:
     # the same key by decree: the filter lets it pass, the whole position does not
-    one, other = RECORDS[0], RECORDS[1]
+    one, other = FEW[0], FEW[1]
     filled(path, [one])
     words = np.array([other.words], np.uint64)
     words[0, 9] = one.words[9]
@@ -56,38 +80,38 @@ def test_a_writer_that_reads_nothing_merges_later(path: Path) -> None:
         for run in range(6):
             assert not store.merge_step(unread), run
             assert merging.is_due(store.catalog, store.node_count) == (run >= 3)
-            store.append(batch_of(RECORDS[50 * run : 50 * run + 50]), fresh=50)
+            store.append(batch_of(FEW[50 * run : 50 * run + 50]), fresh=50)
         while store.merge_step(unread):
             pass
         assert len(store.catalog.segments) == 1
-        assert contents(store) == by_identity(RECORDS)
+        assert contents(store) == by_identity(FEW)
 
 
 def test_a_lazy_merge_waits_when_little_is_superseded(path: Path) -> None:
     lazy = merging.Rules(lazy=True)
     with new_store(path, Sizes(waste_from=100, step_blocks=1)) as store:
-        for fresh in (len(RECORDS), 0):
-            store.append(batch_of(RECORDS), fresh=fresh)
+        for fresh in (len(FEW), 0):
+            store.append(batch_of(FEW), fresh=fresh)
         steps = 1
         while store.merge_step(lazy):
             steps += 1
-        most = merging.WASTE * len(RECORDS)
+        most = merging.WASTE * len(FEW)
         assert steps > 1
-        assert len(RECORDS) < store.catalog.records <= most
+        assert len(FEW) < store.catalog.records <= most
         assert merging.under_way(store.catalog)
-        assert contents(store) == by_identity(RECORDS)
-        store.append(batch_of(RECORDS), fresh=0)
+        assert contents(store) == by_identity(FEW)
+        store.append(batch_of(FEW), fresh=0)
         while store.merge_step(lazy):
             assert store.catalog.records > most
-    assert held(path) == by_identity(RECORDS)
+    assert held(path) == by_identity(FEW)
 
 
 def test_a_flush_is_all_or_nothing(path: Path) -> None:
     with new_store(path) as store:
-        store.append(batch_of(RECORDS[:100]), fresh=100)
+        store.append(batch_of(FEW[:100]), fresh=100)
         run = store.begin_run(chess.STARTING_FEN, {"visits": 5}, {})
         with suppress(KeyError), store.transaction():
-            store.append(batch_of(RECORDS[100:]), fresh=200)
+            store.append(batch_of(FEW[100:]), fresh=200)
             store.update_run(run, 7, 7)
             store.record_root("0" * 16, chess.STARTING_FEN, 9)
             raise KeyError
@@ -95,7 +119,7 @@ def test_a_flush_is_all_or_nothing(path: Path) -> None:
         assert len(contents(store)) == 100
         assert (store.runs()[0].visits, store.roots()) == (0, [])
         with store.transaction():
-            store.append(batch_of(RECORDS[100:]), fresh=200)
+            store.append(batch_of(FEW[100:]), fresh=200)
         assert len(contents(store)) == store.node_count == 300
 
 
@@ -106,7 +130,7 @@ def test_a_batch_that_is_refused_or_empty_changes_nothing(path: Path) -> None:
         store.append(RecordBatch.empty(0, 0, 0), fresh=0)
         assert (store.node_count, store.catalog.segments, list(store.scan())) == (0, [], [])
         assert not store.merge_step()
-        store.append(batch_of(RECORDS[:40]), fresh=40)
+        store.append(batch_of(FEW[:40]), fresh=40)
         assert store.node_count == 40
 
 
@@ -118,30 +142,30 @@ def test_flushes_do_not_nest_and_nothing_is_merged_inside(path: Path) -> None:
             store.merge_step()
         with pytest.raises(StoreError, match="checkpoint inside a transaction"):
             store.checkpoint()
-        store.append(batch_of(RECORDS), fresh=len(RECORDS))
-    assert info(path).nodes == len(RECORDS)
+        store.append(batch_of(FEW), fresh=len(FEW))
+    assert info(path).nodes == len(FEW)
 
 
 def test_a_reader_sees_what_a_writer_commits(path: Path) -> None:
     with new_store(path) as writer:
-        writer.append(batch_of(RECORDS[:100]), fresh=100)
+        writer.append(batch_of(FEW[:100]), fresh=100)
         with Store.open(path, read_only=True) as reader:
             assert reader.node_count == 100
             scan = reader.scan()
             seen = len(next(scan))
             with writer.transaction():
-                writer.append(batch_of(RECORDS[100:]), fresh=200)
-                assert reader.read(unpack(RECORDS[200].words)) is None
+                writer.append(batch_of(FEW[100:]), fresh=200)
+                assert reader.read(unpack(FEW[200].words)) is None
             seen += sum(len(batch) for batch in scan)
             assert seen == 100, "a scan sees one state"
             assert reader.node_count == 300
-            assert reader.read(unpack(RECORDS[200].words)) == RECORDS[200]
+            assert reader.read(unpack(FEW[200].words)) == FEW[200]
 
 
 def test_a_reader_cannot_write_and_a_closed_store_says_so(path: Path) -> None:
-    filled(path, RECORDS[:40])
+    filled(path, FEW[:40])
     with Store.open(path, read_only=True) as store:
-        for write in (store.merge_step, store.checkpoint, lambda: store.append(batch_of(RECORDS), fresh=0)):
+        for write in (store.merge_step, store.checkpoint, lambda: store.append(batch_of(FEW), fresh=0)):
             with pytest.raises(StoreError, match="reading only"):
                 write()
         with pytest.raises(sqlite3.OperationalError):
@@ -150,13 +174,13 @@ def test_a_reader_cannot_write_and_a_closed_store_says_so(path: Path) -> None:
             store.read(chess.Board(None))
     store.close()
     with pytest.raises(StoreError, match="closed"):
-        store.append(batch_of(RECORDS[:1]), fresh=1)
+        store.append(batch_of(FEW[:1]), fresh=1)
     with pytest.raises(StoreError, match="closed"):
         store.read(chess.Board())
 
 
 def test_an_unfinished_scan_may_outlive_its_store(path: Path) -> None:
-    filled(path, RECORDS)
+    filled(path, FEW)
     with Store.open(path, read_only=True) as store:
         scan = store.scan()
         next(scan)
@@ -167,24 +191,19 @@ def test_an_unfinished_scan_may_outlive_its_store(path: Path) -> None:
 def test_runs_and_roots_are_kept(path: Path) -> None:
     with new_store(path) as store:
         first = store.begin_run(chess.STARTING_FEN, {"visits": 100}, {"cpuct": 1.5})
-        store.update_run(first, 10, 9)
-        second = store.begin_run("8/8/8/8/8/8/8/K1k5 w - - 0 1", {}, {})
+        store.begin_run("8/8/8/8/8/8/8/K1k5 w - - 0 1", {}, {})
         store.update_run(first, 100, 90, finished=True)
-        store.record_root("463b96181691fc9c", chess.STARTING_FEN, 100)
-        store.record_root("463b96181691fc9c", chess.STARTING_FEN, 150)
-    facts = info(path)
-    one, two = facts.runs
-    assert (one.id, one.visits, one.evaluations, dict(one.limits)) == (first, 100, 90, {"visits": 100})
-    assert dict(one.params) == {"cpuct": 1.5}
-    assert one.finished is not None
-    assert (two.id, two.finished) == (second, None)
-    assert [(root.key, root.visits) for root in facts.roots] == [("463b96181691fc9c", 150)]
+        for visits in (100, 150):
+            store.record_root("463b96181691fc9c", chess.STARTING_FEN, visits)
+        runs = [(run.visits, run.limits, run.params, run.finished is not None) for run in store.runs()]
+        assert runs == [(100, {"visits": 100}, {"cpuct": 1.5}, True), (0, {}, {}, False)]
+        assert [(root.key, root.visits) for root in store.roots()] == [("463b96181691fc9c", 150)]
 
 
 def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: Path) -> None:
     with new_store(path, Sizes(waste_from=100)) as store:
         for k in range(4):
-            store.append(batch_of(RECORDS), fresh=0 if k else 300)
+            store.append(batch_of(FEW), fresh=0 if k else 300)
         before = file_bytes(path)
         tidy(store, seconds=0.0)
         assert store.catalog.records == 1200
@@ -192,3 +211,161 @@ def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: 
         assert store.catalog.records == store.node_count == 300
     assert path.stat().st_size < 0.9 * before
     assert verify(path).problems == []
+
+
+# ------------------------------------------------------------------ beside a writer
+RECORDS = Records(71, 400)
+SMALL = Sizes(
+    chunk_blocks=2, piece_blocks=5, step_blocks=2, fan_out=3, waste_from=100
+)  # many chunks and steps
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: bool) -> None:
+    rng = random.Random(0)
+    newer = [changed(record, rng) for record in RECORDS[50:150]]
+    with new_store(path, SMALL) as store:
+        store.append(batch_of(RECORDS[:300]), fresh=300)
+        store.append(batch_of(newer), fresh=0)
+    model = by_identity([*RECORDS[:300], *newer])
+    asked = rng.sample(RECORDS, 400) + RECORDS[:9]
+    with Store.open(path, read_only=read_only, sizes=SMALL) as store, store.reader() as reader:
+        assert found_by(reader, asked) == [model.get(identity(record)) for record in asked]
+        assert found_by(reader, asked[:1]) == [model.get(identity(asked[0]))]
+        assert found_by(reader, []) == []
+        assert reader.problems == []
+
+
+def test_a_reader_sees_what_is_committed_and_nothing_else(path: Path) -> None:
+    with new_store(path) as store, store.reader() as reader:
+        assert found_by(reader, RECORDS[:5]) == [None] * 5
+        store.append(batch_of(RECORDS[:100]), fresh=100)
+        assert found_by(reader, RECORDS[:100]) == RECORDS[:100]
+        with suppress(KeyError), store.transaction():
+            store.append(batch_of(RECORDS[100:200]), fresh=100)
+            assert found_by(reader, RECORDS[100:102]) == [None, None]
+            raise KeyError
+        assert found_by(reader, RECORDS[100:200]) == [None] * 100
+        store.append(batch_of(RECORDS[200:]), fresh=200)  # may use the ids of what was rolled back
+        assert found_by(reader, RECORDS) == [*RECORDS[:100], *[None] * 100, *RECORDS[200:]]
+
+
+@pytest.mark.parametrize("question", ["open", "ask again"])
+def test_all_indexes_are_of_one_moment(path: Path, monkeypatch: pytest.MonkeyPatch, question: str) -> None:
+    """Between the two lists that a reader reads, a writer commits a segment of its own."""
+    with new_store(path) as writer, Store.open(path, read_only=True) as reader:
+        writer.append(batch_of(RECORDS[:100]), fresh=100)
+
+        def write_between(connection: sqlite3.Connection, table: str, *asked: Any) -> Iterator[Any]:
+            if table == "chunk":
+                monkeypatch.setattr("graphsearch.store.index.rows", rows)
+                writer.append(batch_of(RECORDS[100:]), fresh=300)
+            return rows(connection, table, *asked)
+
+        monkeypatch.setattr("graphsearch.store.index.rows", write_between)
+        if question == "open":
+            Store.open(path, read_only=True).close()
+        else:
+            assert reader.node_count == 100
+        assert reader.node_count == 400
+
+
+VERSIONS = 8
+
+
+def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
+    """One thread appends versions and merges, one reads; `d` is the number of the version."""
+    versions: list[set[tuple[int, ...]]] = []  # what each version wrote
+    state = {"begun": 0, "committed": 0}
+    failed: list[BaseException] = []
+
+    def write(store: Store) -> None:
+        rng = random.Random(8)
+        try:
+            for version in range(VERSIONS):
+                part = rng.sample(RECORDS, 60)
+                versions.append({identity(record) for record in part})
+                state["begun"] = version + 1
+                fresh = sum(all(identity(r) not in v for v in versions[:-1]) for r in part)
+                batch = batch_of([replace(r, v=0.0, d=version) for r in part])
+                store.append(batch, fresh=fresh)
+                state["committed"] = version + 1
+                merge_all(store)
+        except BaseException as error:
+            failed.append(error)
+
+    with new_store(path, SMALL) as store, store.reader() as reader:
+        writer = threading.Thread(target=write, args=(store,))
+        writer.start()
+        rng = random.Random(9)
+        while writer.is_alive():
+            asked = rng.sample(RECORDS, 50)
+            before = state["committed"]
+            answers = found_by(reader, asked)
+            after = state["begun"]
+            for record, answer in zip(asked, answers, strict=True):
+                mine = [v for v in range(after) if identity(record) in versions[v]]
+                newest = max((v for v in mine if v < before), default=None)
+                allowed = [v for v in mine if v >= before or v == newest]
+                assert answer is not None or newest is None
+                if answer is not None:
+                    assert answer.d in allowed
+                    assert answer == replace(record, v=0.0, d=answer.d)
+        writer.join()
+        assert not failed, failed
+        assert state["committed"] == VERSIONS
+        assert reader.problems == []
+        assert len(store.catalog.segments) < 10
+
+
+def test_a_record_may_be_asked_for_many_times(path: Path) -> None:
+    """A position at several clocks is one record; what is found has more moves than its block then."""
+    filled(path, RECORDS[:300], runs=2)
+    asked = [*RECORDS[:20] * 30, *[RECORDS[7]] * 400]
+    with Store.open(path) as store, store.reader() as reader:
+        assert found_by(reader, asked) == asked
+
+
+def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Path) -> None:
+    """Filters are handed to kernels as addresses: whoever has the addresses keeps the filters."""
+    words = words_of(RECORDS[:200])
+    with new_store(path, SMALL) as store, store.reader() as reader:
+        store.append(batch_of(RECORDS[:200]), fresh=200)
+        older = reader.filter()
+        for first in range(200, 400, 40):
+            store.append(batch_of(RECORDS[first : first + 40]), fresh=40)
+            merge_all(store)
+            reader.filter()
+        assert stored_each(older, words).all()
+
+
+def test_a_file_that_cannot_be_read_at_all_is_an_error(path: Path) -> None:
+    filled(path, RECORDS)
+    with Store.open(path) as store, store.reader() as reader:
+        sql(path, "DROP TABLE chunk")
+        with pytest.raises(StoreError, match="chunk"):
+            found_by(reader, RECORDS)
+
+
+def test_limits_and_wrong_use(path: Path) -> None:
+    filled(path, RECORDS)
+    with Store.open(path) as store:
+        reader = store.reader()
+        with pytest.raises(CapacityError, match="100001 positions"):
+            reader.find(np.zeros((100_001, 10), np.uint64))
+    with pytest.raises(StoreError, match="closed"):
+        reader.filter()
+
+
+@needs_fork
+def test_a_forked_child_uses_neither_store_nor_reader(path: Path) -> None:
+    with new_store(path) as store, store.reader() as reader:
+        for use in (reader.filter, lambda: store.append(batch_of(RECORDS[:1]), fresh=1)):
+
+            def use_it(say: Say, use: Callable[[], object] = use) -> None:
+                with pytest.raises(StoreError, match="fork"):
+                    use()
+
+            with Fork(use_it) as child:
+                child.rest()
+            assert child.status == 0

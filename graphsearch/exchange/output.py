@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from ..base.errors import ExportError, ExportTargetError
 from ..base.system import replace
 from ..store.file import real_path
 
 Target = str | os.PathLike[str] | BinaryIO
-_Output = TypeVar("_Output")
 
 
 @contextmanager

@@ -92,11 +92,9 @@ def wanted_move(word: str) -> Wanted:
 
 
 class GivenGame(NamedTuple):
-    """A game to play.
+    """A game to play; `result`: behind its moves; `place`, `size`: of its text in the file, in bytes.
 
-    Attributes:
-      headers: its tags. result: behind its moves. place, size: of its text in the file, in bytes.
-      start: the first position, packed. ply: half-moves before it, by its move number.
+    `start`: the first position, packed. `ply`: half-moves before it, by its move number.
     """
 
     headers: dict[str, str]
@@ -147,10 +145,7 @@ def judged_game(game: ReadGame) -> GivenGame:
 
 
 def variations_of(game: ReadGame, max_ply: int | None) -> Iterator[GivenGame]:
-    """Yields the moves of a game's variations as games of one move: each counts each time it occurs.
-
-    Leaves out moves from positions from `max_ply` on.
-    """
+    """Yields the moves of variations below `max_ply` as games of one move: each counts whenever it occurs."""
     waiting: list[tuple[chess.pgn.GameNode, chess.Board, bool]] = [
         (game.tree, game.start or chess.Board(), False)
     ]
@@ -172,12 +167,10 @@ class PlayedBlock:
     """Played games, in concatenated arrays.
 
     Attributes:
-      games: as given.
       sizes: `[G]`: number of positions of each game, one more than its moves; 0 for one that is odd: a move
         does not fit exactly one legal move.
       positions: `[P, 10]`, before every move and at the end of each game. keys: `[P]`.
-      codes, numbers: `[P]`: the move from each position, and its number in canonical order; 0 at the end of
-        a game.
+      codes, numbers: `[P]`: the move from there, its number in canonical order; 0 at the end of a game.
     """
 
     games: Sequence[GivenGame]
@@ -242,12 +235,9 @@ WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS, COLUMNS = range(6)  # columns of a cou
 def _table_rows(
     blocks: Sequence[PlayedBlock], results: NDArray[np.int64]
 ) -> tuple[Iterator[PositionRow], Iterator[MoveRow]]:
-    """Returns the rows of positions and of moves, both sorted by key.
+    """Returns the rows of positions and of moves, both sorted by key; `results`: the column of each game.
 
     The FEN of a position comes from its first occurrence with the fewest half-moves.
-
-    Args:
-      results: the column of each game.
     """
     sizes, positions, keys, codes = (
         np.concatenate([getattr(block, name) for block in blocks])
@@ -396,8 +386,7 @@ class _PgnImport:
     ) -> PlayedBlock:
         """Plays games; python-chess reads those that are not sure, and those that are odd.
 
-        Args:
-          games: the sure ones, None for others. Out: None for those that are skipped.
+        `games`: the sure ones, None for others. Out: None for those that are skipped.
         """
         problems, unsure = list[Problem](), [i for i, game in enumerate(games) if not game]
         for _ in range(2):  # the second time without odd games
@@ -486,11 +475,7 @@ _NONE = frozenset({"", "?", "-", "*"})
 
 
 def game_rows(block: PlayedBlock, numbers: Sequence[int], columns: Sequence[int]) -> Iterator[GameRow]:
-    """Yields the rows of the games of a block.
-
-    Args:
-      numbers: of each in its file, from 1. columns: of their results.
-    """
+    """Yields the rows of the games of a block; their numbers in the file, and columns of their results."""
     ends = np.cumsum(block.sizes).tolist()
     parts, places = key_parts(block.keys), opening_places(block.positions[:, KEY])
     for i, game in enumerate(block.games):

@@ -65,10 +65,6 @@ class Column(NamedTuple):
 Columns = dict[str, Column]
 
 
-def _objects(values: list[str]) -> NDArray[Any]:
-    return np.array(values, object)
-
-
 def _indexed(texts: NDArray[np.bytes_]) -> Column:
     """Returns a column of texts of which many are equal."""
     different, which = np.unique(texts, return_inverse=True)
@@ -84,8 +80,8 @@ def nodes_of(found: Positions) -> Columns:
     terminal = batch.flags & TERMINAL_MASK
     nothing = Column(np.zeros(len(found), np.int32), np.zeros(len(found), bool), "int32")
     return {
-        "key": Column(_objects(key_texts(found.words)), None, "string"),
-        "fen": Column(_objects(found.fens), None, "string"),
+        "key": Column(np.array(key_texts(found.words), object), None, "string"),
+        "fen": Column(np.array(found.fens, object), None, "string"),
         "ply": nothing if found.ply is None else Column(found.ply, None, "int32"),
         "depth": nothing if found.depth is None else Column(found.depth, None, "int32"),
         "n": Column(found.n, known, "int64"),
@@ -175,7 +171,7 @@ def write_csv(export: Export, out: BinaryIO) -> None:
 def _moves_of_text(found: Positions) -> Columns:
     """Returns the columns of moves in texts."""
     columns, cp = moves_of(found), found.move_worth.cp
-    children = _objects(key_texts(found.children[0]))
+    children = np.array(key_texts(found.children[0]), object)
     more = {"cp": Column(cp, cp != UNKNOWN), "child": Column(children)}
     return {name: (columns | more)[name] for name in MOVE}
 

@@ -432,7 +432,10 @@ class Walk:
         while done < len(self.met):
             # as many as can be read: keys are spread over the file, so each read unpacks most of its blocks
             met = np.arange(done, min(done + MAX_ASKED, len(self.met)))
-            done, rows = done + len(met), self._within(met)
+            done, rows = done + len(met), met
+            if (limit := export.selection.depth) is not None and not self._leaves:
+                rows = met[self.met.rows["depth"][met] < limit]
+                export.leave_out("at_depth", len(met) - len(rows))
             batch, known = records_at(self.reader, self.met.rows["words"][rows])
             for begin in range(0, len(rows), BATCH):
                 end = min(begin + BATCH, len(rows))
@@ -484,15 +487,6 @@ class Walk:
                 export.on_progress(done, max(done, export.store.node_count))
 
     # -------------------------------------------------------------- one batch
-    def _within(self, rows: Ints) -> Ints:
-        """Returns the positions above the depth limit, or all if leaves are visited."""
-        limit = self.export.selection.depth
-        if limit is None or self._leaves:
-            return rows
-        inside = rows[self.met.rows["depth"][rows] < limit]
-        self.export.leave_out("at_depth", len(rows) - len(inside))
-        return inside
-
     def _visit(self, rows: Ints, batch: RecordBatch, known: Mask) -> Iterator[tuple[Positions, Steps]]:
         """Yields a batch of positions, if there are any, and meets the positions after their moves."""
         clocks = clocks_of(batch.words)

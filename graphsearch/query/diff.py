@@ -160,7 +160,6 @@ def diff(
     Raises:
       InvalidParameterError: if a number is out of range.
       CorruptRecordError: if a block is damaged.
-      StoreError: if a file cannot be read.
     """
     check_least(1, cp=cp)
     check_least(0, top=top)
@@ -435,7 +434,6 @@ def since(
 
     Raises:
       InvalidParameterError: if the moment is none of these, no run is as late, or `min_visits` is below 1.
-      StoreError: if the file cannot be read.
     """
     check_least(1, min_visits=min_visits)
     with Store.open(path, read_only=True) as store, store.snapshot():

@@ -160,7 +160,6 @@ def find(
     Raises:
       InvalidParameterError: if the limit is below 1.
       CorruptRecordError: if a block is damaged.
-      StoreError: if the file cannot be read.
     """
     check_least(1, limit=limit)
     with Store.open(path, read_only=True) as store:

@@ -129,13 +129,16 @@ class Replay:
         self.at[followed[~wrong]] = (np.cumsum(sound) - 1)[which[~wrong]]
         return codes
 
-    def line(self, ply: int, place: int) -> tuple[chess.Board, list[chess.Move]]:
-        """Returns the first position of the first game that reached a position, and its moves up to there."""
+    def line(self, ply: int, place: int) -> chess.Board:
+        """Returns a position with the moves of the first game that reached it."""
         moves: list[chess.Move] = []
         for level in reversed(self.levels[1 : ply + 1]):
             moves.append(decode_move(int(level.codes[place])))
             place = int(level.parents[place])
-        return unpack(self.levels[0].words[place]), moves[::-1]
+        board = unpack(self.levels[0].words[place])
+        for move in reversed(moves):
+            board.push(move)
+        return board
 
 
 def start_of(fen: str | None) -> chess.Board:
@@ -313,8 +316,6 @@ def list_games(
 
     Raises:
       InvalidParameterError: for an invalid condition or order, or if the file keeps no games.
-      InvalidPositionError: if the position is not legal.
-      StoreError: if the file cannot be read.
     """
     filters, order = filters or GameFilters(), order or Order()
     if order.by not in SORTS:
@@ -415,7 +416,6 @@ def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = N
 
     Raises:
       InvalidParameterError: if the file has no players.
-      StoreError: if it cannot be read.
     """
     with opened(path) as source:
         found = _all(source.store)

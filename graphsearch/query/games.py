@@ -105,9 +105,7 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
     """Returns the results of the imported games that continued from a position beside N and Q of the search.
 
     Raises:
-      InvalidPositionError: if the position is not legal.
       UnknownPositionError: if the file knows it neither from games nor from a search.
-      StoreError: if the file cannot be read.
     """
     check(board)
     with opened(path) as source:

@@ -85,9 +85,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
       board: the position; None: the root searched last that has saves, or that of a book.
 
     Raises:
-      InvalidPositionError: if the position is not legal.
       UnknownPositionError: if no position is named, and the file has no root.
-      StoreError: if the file cannot be read.
     """
     with opened(path) as source:
         root = board or _last_saved(source)

@@ -79,15 +79,11 @@ def pv(
     """Returns the lines of a position's best moves: the best move at every ply, mostly the most visited one.
 
     Args:
-      path: the graph file, which is only read, or records in memory.
       board: the position; the game before it counts for repetitions.
       lines: number of moves with a line. plies: most plies of a line.
 
     Raises:
       InvalidParameterError: if `lines` is below 1.
-      InvalidPositionError: if the position is not legal.
-      UnknownPositionError: if the file does not hold it.
-      StoreError: if the file cannot be read.
     """
     check_least(1, lines=lines)
     with records_of(path) as source:
@@ -190,13 +186,9 @@ class LineValues(Answer):
 def values(path: str | os.PathLike[str] | Records, board: chess.Board) -> LineValues:
     """Returns the graph's values along the game of a Board, from its root to its last move.
 
-    Args:
-      path: the graph file, which is only read, or records in memory.
-
     Raises:
       InvalidPositionError: if the line has no moves.
       UnknownPositionError: if the file holds none of its positions.
-      StoreError: if the file cannot be read.
     """
     check(board)
     if not board.move_stack:
@@ -342,14 +334,12 @@ def tree_values(
     """Returns the graph's values of moves.
 
     Args:
-      path: the graph file, which is only read, or records in memory.
       start: the first position.
       moves: (number of the parent move, move in UCI), each after its parent; moves count from 1, and 0 is
         the start.
 
     Raises:
       InvalidPositionError: if a move is illegal, or stands before its parent.
-      StoreError: if the file cannot be read.
     """
     check(start)
     boards = [start]

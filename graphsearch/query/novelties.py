@@ -156,9 +156,7 @@ def novelties(
     Raises:
       InvalidParameterError: if not one of `board` and `book` is given, a number is out of range, or there is
         no such book.
-      InvalidPositionError: if the position is not legal.
       UnknownPositionError: if too few imported games continued from there.
-      StoreError: if the file cannot be read.
     """
     if (board is None) == (book is None):
         raise InvalidParameterError("name a position or a book, one of the two")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import chess
@@ -67,11 +67,6 @@ def moves(path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: 
     Args:
       path: the graph file, which is only read, or records in memory, which know no imported games.
       lines: number of best moves with a line.
-
-    Raises:
-      InvalidPositionError: if the position is not legal.
-      UnknownPositionError: if the file does not hold it.
-      StoreError: if the file cannot be read.
     """
     with records_of(path) as source:
         source.wanted(board)
@@ -144,11 +139,11 @@ class Position:
 
     position: str
     key: str
-    moves: Moves | None
-    origin: Origin | None
-    games: dict[str, Results]
-    books: tuple[InBook, ...]
-    repertoire: dict[str, list[str]]
+    moves: Moves | None = None
+    origin: Origin | None = None
+    games: dict[str, Results] = field(default_factory=dict)
+    books: tuple[InBook, ...] = ()
+    repertoire: dict[str, list[str]] = field(default_factory=dict)
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -166,12 +161,7 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
     """Returns everything that a file knows about a position, which need not be stored.
 
     Args:
-      path: the graph file; it is only read, also while a search writes it.
       lines: number of best moves with a line.
-
-    Raises:
-      InvalidPositionError: if the position is not legal.
-      StoreError: if the file cannot be read.
     """
     check(board)
     with opened(path) as source:
@@ -194,11 +184,6 @@ def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = L
             repertoire=repertoire,
             note=note.text if note else "",
         )
-
-
-def unknown(board: chess.Board) -> Position:
-    """Returns the answer for an unknown position."""
-    return Position(fen_of(board), key_text(board), None, None, {}, (), {})
 
 
 def _books(store: Store, board: chess.Board) -> Iterator[InBook]:

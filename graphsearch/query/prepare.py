@@ -126,7 +126,6 @@ def prepare(
 
     Raises:
       InvalidParameterError: for an invalid colour, date or order, or an unknown book or player.
-      StoreError: if the file cannot be read.
     """
     if color not in (None, "white", "black"):
         raise InvalidParameterError(f"a colour is white or black, not {color!r}")
@@ -259,7 +258,7 @@ class _Walk:
         moves, found = [*self._met.items()], list[Departure]()
         for first in range(0, len(moves), READ_AT_ONCE):
             some = [
-                (self._board(met), decode_move(code), self._here[key], met)
+                (self.replay.line(met.ply, met.place), decode_move(code), self._here[key], met)
                 for (key, code), met in moves[first : first + READ_AT_ONCE]
             ]
             asked = (at for board, move, *_ in some for at in (board, after(board, move)))
@@ -270,13 +269,6 @@ class _Walk:
                     self.left[list(departing[-1].games)] = True
                     found += [departure] if departure.games >= least else []
         return found
-
-    def _board(self, met: _Met) -> chess.Board:
-        """Returns the position of a move, with the shortest line to it."""
-        start, moves = self.replay.line(met.ply, met.place)
-        for step in moves:
-            start.push(step)
-        return start
 
     def _departure(
         self, source: RecordSource, board: chess.Board, move: chess.Move, here: int, met: _Met

@@ -260,12 +260,7 @@ class Parents(Answer):
 
 
 def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
-    """Returns the stored positions that have a legal move to a position, which need not be stored.
-
-    Raises:
-      InvalidPositionError: if it is not legal.
-      StoreError: if the file cannot be read.
-    """
+    """Returns the stored positions that have a legal move to a position, which need not be stored."""
     check(board)
     with opened(path) as source:
         found = stored(source, board)
@@ -316,9 +311,6 @@ def routes(path: str | os.PathLike[str], positions: Iterable[str]) -> dict[str, 
 
     From a position outside the best-visited part of the graph it takes back the most visited moves until it
     meets a position with a line. The last positions of a long list may get no line.
-
-    Raises:
-      StoreError: if the file cannot be read.
     """
     wanted = list(dict.fromkeys(positions))
     if not wanted:

@@ -123,7 +123,6 @@ def sql(
     cannot truncate the WAL.
 
     Args:
-      path: the graph file; it is only read.
       limit: end after so many rows.
       timeout: most seconds of work of SQLite, 0 for no limit; time between two rows does not count.
       heap_bytes: most memory of SQLite in this process until the statement ends; 0 for no limit.
@@ -133,14 +132,11 @@ def sql(
       InvalidParameterError: if the statement is none of these, is wrong, or a function in it gets an invalid
         position; also while the caller reads rows.
       KeyboardInterrupt: at Ctrl-C, within some milliseconds.
-      StoreError: if the file cannot be read.
     """
     check_least(1, limit=limit)
     if not 0 <= timeout < math.inf:
         raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
-    real = real_path(path)
-    with opened(real, heap_bytes) as connection, closing(_Work(real, timeout)) as work:
-        work.add_functions(connection)
+    with opened(real_path(path), timeout, heap_bytes) as (connection, work):
         connection.set_authorizer(_authorize)
         connection.pulses = None  # only the clock limits it
         connection.set_progress_handler(work.is_over, PULSE)  # KeyboardInterrupt is raised there
@@ -152,19 +148,24 @@ def sql(
 
 
 @contextmanager
-def opened(path: Path, heap_bytes: int) -> Iterator[BoundedConnection]:
-    """Yields a read-only connection.
+def opened(path: Path, timeout: float, heap_bytes: int) -> Iterator[tuple[BoundedConnection, _Work]]:
+    """Yields a read-only connection with the functions of this module, and the work on its statements.
 
     A writable connection closes last and tidies up the WAL, because a read-only one cannot.
     """
     check_is_file(path, create=False)
-    with closing(open_reader(path)), closing(open_reader(path, tidy=False)) as connection:
+    with (
+        closing(open_reader(path)),
+        closing(open_reader(path, tidy=False)) as connection,
+        closing(_Work(path, timeout)) as work,
+    ):
+        work.add_functions(connection)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         connection.execute("PRAGMA temp_store = FILE")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         if heap_bytes:
             connection.execute(f"PRAGMA hard_heap_limit = {heap_bytes}")
-        yield connection
+        yield connection, work
 
 
 @contextmanager
@@ -172,14 +173,11 @@ def plain_tables(path: str | os.PathLike[str]) -> Iterator[Database]:
     """Yields the plain tables and views of a file, read-only, with the functions of this module.
 
     Raises:
-      StoreError: if the file cannot be read.
       sqlite3.OperationalError: for a statement that writes.
     """
     from sqlite_utils import Database
 
-    real = real_path(path)
-    with opened(real, 0) as connection, closing(_Work(real, 0)) as work:
-        work.add_functions(connection)
+    with opened(real_path(path), 0, 0) as (connection, _):
         yield Database(connection, recursive_triggers=False)
 
 
@@ -315,8 +313,7 @@ def frame(answer: object) -> DataFrame:
     """Returns a pandas DataFrame with a row for each item, and the keys of the commands' JSON as columns.
 
     Args:
-      answer: the answer of `query.sql.sql`; a search result, a node or a tree, for their moves; or items that
-        have `as_dict`.
+      answer: of `query.sql.sql`; a search result, a node or a tree, for their moves; or items with `as_dict`.
 
     Raises:
       InvalidParameterError: if it is neither.

@@ -109,15 +109,11 @@ def tree(
     A position on several lines is expanded in the shortest of them, among equals in the most visited one.
 
     Args:
-      path: the graph file, which is only read, or records in memory.
       depth: most plies. width: most moves to follow from a position; None: any number.
       min_visits: least edge N of a move to follow; None: the position's N divided by `share`.
 
     Raises:
       InvalidParameterError: if a number is below 1.
-      InvalidPositionError: if the position is not legal.
-      UnknownPositionError: if the file does not hold it.
-      StoreError: if the file cannot be read.
     """
     check_least(1, depth=depth, min_visits=min_visits, width=width)
     with records_of(path) as source:
@@ -264,14 +260,10 @@ def neighbourhood(
     visited move.
 
     Args:
-      path: the graph file, which is only read, or records in memory.
       depth: plies. min_visits: least edge N of a move to follow. most: most positions.
 
     Raises:
       InvalidParameterError: if a number is out of range.
-      InvalidPositionError: if the position is not legal.
-      UnknownPositionError: if the file does not hold it.
-      StoreError: if the file cannot be read.
     """
     check_least(0, depth=depth, min_visits=min_visits)
     check_least(1, most=most)

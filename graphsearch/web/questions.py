@@ -34,7 +34,7 @@ from ..query.game_list import GameFilters, ListedGames, Order, list_games, playe
 from ..query.history import history
 from ..query.line import pv, values
 from ..query.novelties import Novelties, Rules, novelties
-from ..query.position import position, unknown
+from ..query.position import Position, position
 from ..query.prepare import Preparation, prepare
 from ..query.routes import parents, routes
 from ..query.tree import neighbourhood, tree
@@ -85,7 +85,11 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     try:
         found = position(served.path, board, lines=0)  # lines take several times as long: `_lines`
     except StoreError as error:
-        found, problem, damaged = unknown(board), str(error), isinstance(error, CorruptRecordError)
+        found, problem, damaged = (
+            Position(fen_of(board), key_text(board)),
+            str(error),
+            isinstance(error, CorruptRecordError),
+        )
     whole = board.copy()
     play_moves(whole, wanted.rest)
     rest = list(_line(whole))[len(board.move_stack) :]

@@ -31,7 +31,7 @@ from ..store import record_kernel as rules
 from ..store.ranking import LED_BY_VALUE_FROM, known_edges, ranking, resets_of, visits_of
 from ..store.record import NodeRecord, RecordBatch
 from ..store.record_kernel import CODE, LOWER_SHIFT, UPPER_SHIFT
-from .steps import Floats, Ints, Mask
+from .steps import Floats, Ints
 
 _CODES = rules.MOST_CODE + 1
 _SIGNS = (-1.0, 0.0, 1.0)  # of q: certain losses, all open values, certain wins
@@ -63,7 +63,7 @@ class EdgeWorth(NamedTuple):
 
     Attributes:
       q, draw, lower, upper: as `Edge.value`, `Edge.draws` and `Edge.bounds`.
-      mates: moves to a mate proven at the clock of the path, 0 without one. lost: whether it loses there.
+      mates: moves to a mate proven at the clock of the path, 0 without one.
     """
 
     q: Floats
@@ -71,7 +71,6 @@ class EdgeWorth(NamedTuple):
     lower: NDArray[np.int8]
     upper: NDArray[np.int8]
     mates: NDArray[np.int16]
-    lost: Mask
 
 
 def worth_of_edges(batch: RecordBatch) -> EdgeWorth:
@@ -92,7 +91,6 @@ def worth_of_edges(batch: RecordBatch) -> EdgeWorth:
         lower=lower,
         upper=upper,
         mates=np.where(holds, rule["mate"], 0).astype(np.int16),
-        lost=holds & (upper == -1),
     )
 
 

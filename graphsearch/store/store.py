@@ -53,6 +53,7 @@ class Store:
       catalog: the index of its segments, with the sizes of the portions that are written, merged and read.
       evaluator_number: the evaluator that the file is bound to, which new records carry.
       begun: rows of the runs that were begun with this store, by number.
+      left_out: keys of the records that do not fit the format, which `append` has left out.
     """
 
     def __init__(
@@ -65,9 +66,8 @@ class Store:
         self._numbering = Lock()  # of `_last_run`
         self._owner, self._closed = os.getpid(), False
         self._readers: list[Reader] = []
-        # keys of the records that do not fit the format, and what no error has told yet of each
-        self._left_out: set[str] = set()
-        self._lost: dict[str, str] = {}
+        self.left_out: set[str] = set()
+        self._lost: dict[str, str] = {}  # of these, what no error has told yet
         self._top = TopTables(connection)
         with self._one_state():
             self._data_version = file.data_version(connection)
@@ -248,7 +248,7 @@ class Store:
             with suppress(CorruptRecordError):
                 unknown += not self.find(words.reshape(1, -1))[0][0]
             key = key_text_of_words(words)
-            self._left_out.add(key)
+            self.left_out.add(key)
             self._lost[key] = f"{fen_of(unpack(words))} has {reason}"
         return take(batch, np.delete(np.arange(len(batch)), [i for i, _ in bad])), unknown
 
@@ -487,7 +487,7 @@ class Store:
     def write_top(self, found: Iterable[Shown]) -> None:
         """Writes positions as `top.Listed.rows` shows them; from now on they follow their records."""
         with self.writing():
-            self._top.write(shown for shown in found if shown.position["key"] not in self._left_out)
+            self._top.write(shown for shown in found if shown.position["key"] not in self.left_out)
 
     @property
     def unfinished(self) -> Unfinished | None:

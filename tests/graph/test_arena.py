@@ -159,10 +159,19 @@ def refuse(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"), [(make_unfit, FOUND), (refuse, "no room. What was not saved is lost")]
+    ("spoil", "moves", "told"),
+    [
+        (make_unfit, "e2e4", FOUND),
+        (make_unfit, "e2e4 e7e5", FOUND),  # the root itself
+        (refuse, "e2e4", "no room. What was not saved is lost"),
+    ],
 )
 def test_an_engine_names_what_is_lost_and_leaves_no_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None], told: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[pytest.MonkeyPatch], None],
+    moves: str,
+    told: str,
 ) -> None:
     path = tmp_path / "a.graph"
     played = Played({"GraphFile": str(path)})
@@ -170,7 +179,7 @@ def test_an_engine_names_what_is_lost_and_leaves_no_lock(
         played.ready()
         played.ask("go nodes 200", until="bestmove")
         spoil(monkeypatch)
-        played.engine.handle("position startpos moves e2e4")
+        played.engine.handle(f"position startpos moves {moves}")
         played.ask("go nodes 900", until="bestmove")
     assert played.engine.has_lost
     assert any(line.startswith("info string ERROR") and told in line for line in played.console.lines)

@@ -67,8 +67,11 @@ class BookValues(SavedValues):
 def write(store: Store, run: int, root: RootValues | BookValues, book: int | None = None) -> None:
     """Writes the values of a root, those of a book with its number; call it in a transaction.
 
-    They replace those of this run at the same N, or of as many searches.
+    They replace those of this run at the same N, or of as many searches. Values of a record that does not fit
+    the format do not fit the table either, and are left out.
     """
+    if root.key in store.left_out:
+        return
     table, of = ("root_history", {}) if book is None else ("book_history", {"book": book})
     write_row(store.connection, table, asdict(root) | of | {"run": run, "saved": now()})
     _thin(store, table, {"key": root.key, **of})

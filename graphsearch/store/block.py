@@ -8,11 +8,9 @@ from __future__ import annotations
 import struct
 import threading
 import zlib
-from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import TypeVar
+from itertools import accumulate, pairwise
 
 import numpy as np
 import zstandard
@@ -24,21 +22,19 @@ from ..jit.libzstd import Owned, libzstd
 from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
 from . import block_kernel as kernel
 from .block_kernel import BLOCK, HEADER, LOW, PADDING, room_for
-from .ordered_work import shared_out, thread_count
+from .ordered_work import thread_count
 from .record import NodeRecord, RecordBatch, board_tables, owned
 from .record_kernel import LOWER_SHIFT, UPPER_SHIFT, bounds_of, share_of
 
-_Item = TypeVar("_Item")
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 OnDamage = Callable[[int, str], object]
 
-PART = 128 * BLOCK  # records of a chunk that are encoded at once: some 400 kB
 LEVELS = (1, 2)  # of P codes and of columns: schema/segment.md has the figures
 TRAINED = 64  # blocks that dictionaries are trained on, at most
 TRAINED_FROM = 32  # blocks; fewer get no dictionaries
 DICTIONARY_BYTES = 512
-SLOTS = 64  # chunks with loaded dictionaries, 55 kB each; a call that needs more loads them all
+SLOTS = 64  # loaded dictionaries of chunks, 55 kB each; a call that needs more loads them all
 MOST_SLOTS = 4096
 
 _UNFIT = {kernel.BAD_POSITION: "an impossible position", kernel.BAD_FIELD: "a field out of range"}
@@ -49,7 +45,6 @@ _REFUSED = {
     kernel.BAD_FRAME: "its frames do not expand to what it announces",
     kernel.NO_RECORDS: "its bytes are not records",
 }
-
 
 _START, _CRC_TABLES = np.array(kernel.START, np.uint64), owned(kernel.crc_tables(), np.uint32)
 
@@ -68,12 +63,10 @@ def padded(data: bytes) -> Bytes:
 def announced(data: Bytes, ends: Places) -> tuple[Places, Places, Places]:
     """Returns the records, P codes and edges that the headers of blocks state, `[blocks]` each.
 
-    Args:
-      data, ends: blocks, stored or expanded, as `joined` returns them.
+    The blocks, stored or expanded, are as `joined` returns them.
     """
-    starts, header = np.append(0, ends)[:-1], np.zeros(len(ends), np.int64)
-    for k in range(HEADER):
-        header |= data[starts + k].astype(np.int64) << 8 * k
+    starts = np.append(0, ends)[:-1]
+    header = data[starts[:, None] + np.arange(HEADER)].view("<u4").reshape(-1).astype(np.int64)
     return (
         (header & kernel.RECORDS_MASK) + 1,
         header >> kernel.CODES_AT & kernel.CODES_MASK,
@@ -84,23 +77,14 @@ def announced(data: Bytes, ends: Places) -> tuple[Places, Places, Places]:
 # ------------------------------------------------------------------ encoding
 @dataclass(frozen=True, slots=True)
 class EncodedChunk:
-    """One chunk as it is stored.
-
-    Attributes:
-      dictionary: the dictionaries of its blocks.
-      data: the blocks, with checksums, concatenated. ends: where each ends.
-    """
+    """One chunk as it is stored: the dictionaries of its blocks; these, concatenated; where each ends."""
 
     dictionary: bytes
     data: bytes
     ends: list[int]
 
     def records(self) -> RecordBatch:
-        """Returns the records.
-
-        Raises:
-          CorruptRecordError: if a block is damaged.
-        """
+        """Returns the records; raises CorruptRecordError if a block is damaged."""
 
         def refuse(i: int, what: str) -> None:
             raise CorruptRecordError(f"block {i} of a chunk: {what}")
@@ -115,8 +99,7 @@ class Dictionaries:
     def __init__(self, stored: bytes = b"") -> None:
         """Loads dictionaries from their stored form: length of the first one, u16, then both; empty if none.
 
-        Raises:
-          CorruptRecordError: if the bytes are not dictionaries.
+        It raises CorruptRecordError if the bytes are not dictionaries.
         """
         self.stored = stored
         parts = _parts(stored)
@@ -131,18 +114,15 @@ class Dictionaries:
         except ZstdError as error:
             raise CorruptRecordError(f"a dictionary is damaged: {error}") from None
 
-    def frames(self, codes: Sequence[memoryview], columns: Sequence[memoryview]) -> list[bytes]:
-        """Returns the zstd frames of each block in turn: P codes (empty if there are none), columns.
-
-        Any thread may call this.
-        """
-        compressed = [
+    def frames(self, codes: Sequence[memoryview], columns: Sequence[memoryview]) -> list[tuple[bytes, bytes]]:
+        """Returns the zstd frames of each block: P codes (empty if there are none), columns."""
+        first, second = (
             _compressed(
                 ZstdCompressor(level, dict_data=loaded, write_content_size=False, write_dict_id=False), parts
             )
             for loaded, level, parts in zip(self._loaded, LEVELS, (codes, columns), strict=True)
-        ]
-        return [frame for pair in zip(*compressed, strict=True) for frame in pair]
+        )
+        return list(zip(first, second, strict=True))
 
 
 def _parts(stored: bytes) -> tuple[bytes, bytes]:
@@ -152,10 +132,10 @@ def _parts(stored: bytes) -> tuple[bytes, bytes]:
 
 
 def _compressed(compressor: ZstdCompressor, parts: Sequence[memoryview]) -> list[bytes]:
-    """Returns the frame of each part, empty for an empty one; zstd's C backend releases Python's lock."""
+    """Returns the frame of each part, empty for an empty one; zstd's C backend uses several threads."""
     filled: list[bytes | bytearray | memoryview[int]] = [part for part in parts if len(part)]
     if filled and "multi_compress_to_buffer" in zstandard.backend_features:
-        found = compressor.multi_compress_to_buffer(filled)
+        found = compressor.multi_compress_to_buffer(filled, threads=thread_count())
         frames = iter([found[i].tobytes() for i in range(len(found))])
     else:
         frames = iter([compressor.compress(part) for part in filled])
@@ -171,29 +151,21 @@ def sampled(blocks: int) -> range:
     return range(0, blocks, -(-blocks // TRAINED)) if blocks >= TRAINED_FROM else range(0)
 
 
-def _plain_blocks(part: RecordBatch) -> list[tuple[memoryview, memoryview, memoryview]]:
-    """Returns the blocks of a part of a chunk: header and low parts, P codes, and columns of each."""
-    plain, ends = encode_plain(part)
+def _plain_parts(batch: RecordBatch) -> list[list[memoryview]]:
+    """Returns the parts of blocks before compression: headers with low parts, P codes, columns."""
+    plain, ends = encode_plain(batch)
     records, codes, edges = announced(plain, ends)
-    starts = np.append(0, ends[:-1])
+    starts = np.append(0, ends)[:-1]
     first = starts + HEADER + LOW * (records + edges)
-    places = (found.tolist() for found in (starts, first, first + codes, ends))
-    view = plain.data
-    return [(view[a:b], view[b:c], view[c:d]) for a, b, c, d in zip(*places, strict=True)]
+    places = [found.tolist() for found in (starts, first, first + codes, ends)]
+    return [[plain.data[a:b] for a, b in zip(*pair, strict=True)] for pair in pairwise(places)]
 
 
-def _stored_blocks(
-    blocks: Sequence[tuple[memoryview, memoryview, memoryview]], dictionaries: Dictionaries
-) -> list[bytes]:
-    """Returns the stored form of blocks before compression."""
-    lows, codes, columns = zip(*blocks, strict=True)
-    frames = [frame[kernel.CUT :] for frame in dictionaries.frames(codes, columns)]
-    found = []
-    for low, first, second in zip(lows, frames[::2], frames[1::2], strict=True):
-        length = len(first).to_bytes(kernel.LENGTH, "little")
-        data = b"".join((low[:HEADER], length, low[HEADER:], first, second))
-        found.append(data + zlib.crc32(data).to_bytes(kernel.CHECKSUM, "little"))
-    return found
+def _stored_block(low: memoryview, frames: tuple[bytes, bytes]) -> bytes:
+    first, second = (frame[kernel.CUT :] for frame in frames)
+    length = len(first).to_bytes(kernel.LENGTH, "little")
+    data = b"".join((low[:HEADER], length, low[HEADER:], first, second))
+    return data + zlib.crc32(data).to_bytes(kernel.CHECKSUM, "little")
 
 
 def unfit(batch: RecordBatch) -> list[tuple[int, str]]:
@@ -216,35 +188,25 @@ def encode_plain(batch: RecordBatch) -> tuple[Bytes, Places]:
     return out[: size + PADDING], ends
 
 
-def encode_chunk(
-    batch: RecordBatch, dictionary: bytes | None = b"", *, threads: int | None = None
-) -> EncodedChunk:
-    """Returns the stored form of the records of one chunk, in their order, encoded by several threads.
+def encode_chunk(batch: RecordBatch, dictionary: bytes | None = b"") -> EncodedChunk:
+    """Returns the stored form of the records of one chunk, in their order.
 
     Args:
-      batch: the records.
       dictionary: dictionaries as stored, of a chunk of the same kind; without them new ones are trained;
         None: no dictionaries.
-      threads: number of threads; default: one for each core, at most 8. The result is the same.
 
     Raises:
       UnfitRecordError: if the format cannot represent a record.
     """
     if bad := unfit(batch):
         raise UnfitRecordError(*bad[0])
-    parts = [batch.part(first, min(first + PART, len(batch))) for first in range(0, len(batch), PART)]
-    threads = min(threads or thread_count(), len(parts))
-    plain = deque(shared_out(parts, _plain_blocks, threads))
-    blocks = [block for part in plain for block in part]
-    wanted = sampled(len(blocks)) if dictionary is not None else range(0)
+    lows, codes, columns = _plain_parts(batch)
+    wanted = sampled(len(lows)) if dictionary is not None else range(0)
     if wanted and dictionary:
         dictionaries = Dictionaries(dictionary)
     else:
-        dictionaries = trained([blocks[i][1] for i in wanted], [blocks[i][2] for i in wanted])
-    del blocks
-    drained = (plain.popleft() for _ in range(len(plain)))  # drops the parts
-    packed = shared_out(drained, lambda part: _stored_blocks(part, dictionaries), threads)
-    stored = [block for part in packed for block in part]
+        dictionaries = trained([codes[i] for i in wanted], [columns[i] for i in wanted])
+    stored = list(map(_stored_block, lows, dictionaries.frames(codes, columns)))
     return EncodedChunk(dictionaries.stored, b"".join(stored), list(accumulate(map(len, stored))))
 
 
@@ -271,46 +233,41 @@ class Unpacker:
         self._library = libzstd()
         self._contexts = [self._library.new_context() for _ in range(2)]
         self._dictionaries = np.zeros(2 + 2 * MOST_SLOTS, np.int64)  # as the workshop has them
-        self._slots: OrderedDict[bytes, int] = OrderedDict()  # the least recently used ones first
-        self._loaded: dict[int, tuple[Owned, ...]] = {}
-        self._free = list(range(MOST_SLOTS))[::-1]
-        plain = np.empty(room_for(1, BLOCK, kernel.CODES_MASK, kernel.EDGES_MASK) + PADDING, np.uint8)
-        frame = np.frombuffer(bytearray(kernel.FRAME_START.ljust(kernel.FRAME_ROOM, b"\0")), np.uint8)
-        reader, runs = np.zeros(kernel.READER, np.int64), np.empty(BLOCK, np.uint32)
-        words = np.empty(BLOCK * POSITION_WORDS, np.uint64)
+        self._slots: dict[bytes, int] = {}
+        self._loaded: list[tuple[Owned, ...]] = []  # of each slot
+        size = room_for(1, BLOCK, kernel.CODES_MASK, kernel.EDGES_MASK) + PADDING
         self.workshop = kernel.Workshop(
             decompress=self._library.decompress,
             size_of_frame=self._library.frame_size,
             context=self._contexts[0].address,
             column_context=self._contexts[1].address,
             dictionaries=self._dictionaries,
-            frame=frame,
+            frame=np.frombuffer(bytearray(kernel.FRAME_START.ljust(kernel.FRAME_ROOM, b"\0")), np.uint8),
             crc=_CRC_TABLES,
-            plain=plain,
-            reader=reader,
-            words=words,
-            runs=runs,
+            plain=np.empty(size, np.uint8),
+            reader=np.zeros(kernel.READER, np.int64),
+            words=np.empty(BLOCK * POSITION_WORDS, np.uint64),
+            runs=np.empty(BLOCK, np.uint32),
             start=_START,
         )
 
     def slots(self, dictionaries: Sequence[bytes]) -> Places:
-        """Returns the slots of some chunks' dictionaries, and loads them; SLOTS and those given stay loaded.
+        """Returns the slots of the dictionaries of some chunks; loads them, if need be instead of others.
 
-        Args:
-          dictionaries: as stored; of more than MOST_SLOTS different ones the last are UNKNOWN.
+        Of more than MOST_SLOTS different ones the last are UNKNOWN.
         """
-        wanted = dict.fromkeys(dictionaries)
-        for stored in wanted:
-            if stored in self._slots:
-                self._slots.move_to_end(stored)
-            elif stored and self._free and (loaded := self._load(stored)):
-                self._slots[stored] = slot = self._free.pop()
-                self._loaded[slot] = loaded
+        wanted = [one for one in dict.fromkeys(dictionaries) if one]
+        new = [one for one in wanted if one not in self._slots]
+        if new and len(self._slots) + len(new) > SLOTS:
+            self._slots.clear()
+            self._loaded.clear()
+            new = wanted
+        for stored in new:
+            slot = len(self._loaded)
+            if slot < MOST_SLOTS and (loaded := self._load(stored)):
+                self._slots[stored] = slot
+                self._loaded.append(loaded)
                 self._dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
-        while len(self._slots) > SLOTS and next(iter(self._slots)) not in wanted:
-            slot = self._slots.popitem(last=False)[1]
-            del self._loaded[slot]
-            self._free.append(slot)
         return self.known_slots(dictionaries)
 
     def known_slots(self, dictionaries: Sequence[bytes]) -> Places:
@@ -437,10 +394,7 @@ def sound_places(
 ) -> Places:
     """Returns the places, among some of a batch, of sound records, in the same order.
 
-    Args:
-      batch: decoded records.
-      refuse: called with the error of each unsound record.
-      name: the name of the file in messages.
+    `refuse` is called with the error of each unsound record, which names the file by `name`.
     """
     bad = unsound(batch, places)
     for i, what in bad:

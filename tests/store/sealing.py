@@ -43,7 +43,7 @@ def seal(dictionary: bytes, blocks: Sequence[bytes]) -> list[bytes]:
     frames = Dictionaries(dictionary).frames([part[1] for part in parts], [part[2] for part in parts])
     return [
         stored(low, *(frame[len(FRAME_START) :] for frame in pair))
-        for (low, _, _), pair in zip(parts, zip(frames[::2], frames[1::2], strict=True), strict=True)
+        for (low, _, _), pair in zip(parts, frames, strict=True)
     ]
 
 

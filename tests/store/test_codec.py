@@ -197,20 +197,22 @@ def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value:
         encode_chunk(batch)
 
 
-def test_a_chunk_is_the_same_with_any_number_of_threads() -> None:
-    batch = RecordBatch.concat([batch_of(random_records(71, 640))] * 16)
-    assert len(batch) > 2 * block.PART
-    alone = encode_chunk(batch, threads=1)
+def test_a_chunk_is_the_same_with_its_own_dictionaries_given_and_on_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batch = RecordBatch.concat([batch_of(random_records(71, 640))] * 4)
+    monkeypatch.setattr(block, "thread_count", lambda: 1)
+    alone = encode_chunk(batch)
+    monkeypatch.setattr(block, "thread_count", lambda: 5)
     assert alone.dictionary
-    assert encode_chunk(batch, threads=5) == alone
-    assert encode_chunk(batch, alone.dictionary, threads=5) == alone
+    assert encode_chunk(batch) == encode_chunk(batch, alone.dictionary) == alone
     assert same(decode_chunk(alone.dictionary, blocks_of(alone)), batch)
     with pytest.raises(BlockFault):
         records_of(b"", blocks_of(alone)[0])
-    batch.v[block.PART + 7] = 1.5
+    batch.v[777] = 1.5
     with pytest.raises(UnfitRecordError) as found:
-        encode_chunk(batch, threads=2)
-    assert found.value.index == block.PART + 7, "a refused record is named by its place in the chunk"
+        encode_chunk(batch)
+    assert found.value.index == 777, "a refused record is named by its place in the chunk"
 
 
 @pytest.mark.parametrize(("word", "bits"), [(5, 1 << 30), (6, 1 << 30), (0, 1), (8, 1 << 33), (8, 127 << 5)])

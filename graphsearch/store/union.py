@@ -10,20 +10,18 @@ do not depend on the order in which the files are named.
 
 An imported file counts once, however many graph files it was imported into. The counts of games are sums over
 all PGN files, so they can be replaced, added or left out, but the share of one file cannot be separated.
-Positions of EPD files and entries of Polyglot books have the number of their file.
 
 Books of the same name are merged position by position; the build that searched one more counts.
 A position keeps its moves, so each still has exactly the moves that one build chose. The positions that they
 lead to are in one of the two books, hence in the union. `book build` updates the values.
 
 Nothing that a person wrote is lost. A study that the file already has, under any name, is not added again;
-any other study is added, with a number after its name if the name is taken. If one of two notes on a position
-contains the other, it is kept; otherwise both texts are joined into one note.
+any other is, with a number after its name if the name is taken. Of two notes on a position the one that
+contains the other is kept; otherwise both texts are joined.
 
-Of two transposition entries of the same position and evaluation the better one counts. A proof is better
-than other entries, a shorter mate better than a longer one; then greater depth, then an exact value. The raw
-data break the last ties, so that the order of the files does not matter. Better entries are appended, because
-the newest counts.
+Of two transposition entries of the same position and evaluation the better one counts: a proof, the shorter
+of two mates, the greater depth, an exact value; last the raw data, so that the order of the files does not
+matter. Better entries are appended, because the newest counts.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.answer import Answer
 from ..base.errors import CorruptRecordError, StoreError, UnfinishedError, UnsoundRecordError
@@ -56,17 +53,7 @@ from .store import Store
 from .tables import games, studies
 from .tables.games import GameSource, MoveRow
 from .tables.rows import TABLES, rows, shown, update_row, write_row
-from .transposition_kernel import (
-    BOUND_AT,
-    BOUND_MASK,
-    DEPTH_AT,
-    DEPTH_MASK,
-    EXACT,
-    PROOF,
-    bits_at,
-    checks,
-    values,
-)
+from .transposition_kernel import BOUND_AT, BOUND_MASK, EXACT, PROOF, Words, bits_at, checks, values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +61,7 @@ class Rule:
     """How the rows of a table are merged.
 
     Attributes:
-      refs: column -> table that its numbers refer to; NULL stays NULL.
+      refs: column -> table that its numbers refer to; 0 and NULL stay.
       by: columns that decide between two versions of a row: the greater one counts, else the old one.
       identity: columns that identify a row with the number `id` as its key; empty if the key itself does.
       until: the column that is NULL as long as such a row may change; without it, `by` alone decides.
@@ -129,18 +116,8 @@ KEYED: dict[str, Rule] = {
     "book_root": Rule(refs={"book": "book"}),
 }
 
-# tables that functions of their own merge, below
-OWN = frozenset(
-    {
-        *("evaluator", "source", "game_position", "game_move", "book_position", "book_move"),
-        *("entry_piece", "study", "study_position", "note", "segment", "chunk", "block"),
-    }
-)
-
-# not merged: facts of one file; tables derived from the records, which are rebuilt; the log of edits;
-# the queue of the page, with tasks for one file
-LEFT = frozenset({"store_info", "top_position", "top_edge", "edit", "task"})
-
+# other tables have functions of their own, below; facts of one file, tables derived from the records, the log
+# of edits and the page's queue of tasks are not merged
 
 Row = dict[str, Any]  # a value by column
 LeaveOut = Callable[[str], object]
@@ -169,11 +146,7 @@ class Input:
             yield from _rows(self.store.connection, table, rest, values)
 
     def translated(self, row: Row, refs: Mapping[str, str]) -> Row | None:
-        """Returns a row with the target file's numbers; None if it refers to a row that is not there.
-
-        Args:
-          refs: as in `Rule`; 0 and NULL stay.
-        """
+        """Returns a row with the target file's numbers; None if it refers to a row that is not there."""
         new = {
             column: self.numbers.get(table, {}).get(row[column])
             for column, table in refs.items()
@@ -193,12 +166,7 @@ def _rows(
 def open_input(path: str | os.PathLike[str], name: str) -> Iterator[Input]:
     """Yields a file as a snapshot of its current state; others may write to it meanwhile.
 
-    Args:
-      name: as the user gave it.
-
-    Raises:
-      UnfinishedError: if it is being moved to another evaluator.
-      StoreError: if it cannot be read.
+    It raises UnfinishedError if the file is being moved to another evaluator. `name`: as the user gave it.
     """
     with Store.open(path, read_only=True) as store, store.snapshot():
         if state := provenance.unfinished_state(store.connection, store.path, store.identity):
@@ -206,16 +174,26 @@ def open_input(path: str | os.PathLike[str], name: str) -> Iterator[Input]:
         yield Input(store, name)
 
 
-def unite_keyed(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
-    """Merges the rows of an input, in an open transaction; returns the number written to each table.
+def unite_tables(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
+    """Merges all but the records and the numbered rows of an input, after these, in an open transaction.
 
     Args:
-      leave_out: called with a message for each table with rows that refer to a missing row.
+      leave_out: called with a message for what cannot be merged, such as rows that refer to missing ones.
+
+    Returns:
+      the number of rows written, by table; a book's moves count with their positions.
 
     Raises:
       CorruptRecordError: if a row of the input is damaged.
     """
-    return {table: _enter(store.connection, one, table, rule, leave_out) for table, rule in KEYED.items()}
+    written = {"source": _unite_imports(store, one, leave_out)}
+    for table, rule in KEYED.items():
+        written[table] = _enter(store.connection, one, table, rule, leave_out)
+    written["book_position"] = _unite_books(store.connection, one, leave_out)
+    written["entry_piece"] = _unite_entries(store, one, leave_out)
+    written["study"] = _add_studies(store.connection, one.store.connection)
+    written["note"] = _unite_notes(store.connection, one.store.connection)
+    return written
 
 
 def _enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: LeaveOut) -> int:
@@ -283,10 +261,7 @@ class _Row:
 def unite_numbered(store: Store, inputs: Sequence[Input], leave_out: LeaveOut) -> dict[str, int]:
     """Merges evaluators, runs and all other numbered rows; returns the number of rows written to each table.
 
-    It needs an open transaction, and fills `numbers` of the inputs.
-
-    Args:
-      leave_out: called with a message for each row that cannot be merged.
+    It needs an open transaction, and fills `numbers` of the inputs. `leave_out`: as for `unite_tables`.
 
     Raises:
       StoreError: if there are too many evaluators or runs.
@@ -377,15 +352,11 @@ Sources = dict[tuple[str, str, str, int], GameSource]
 PGN = "pgn"
 
 
-def unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
-    """Merges the imports of an input and their games; returns the number of rows written.
+def _unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> int:
+    """Merges the imports and their games, and fills the numbers of sources; returns the rows written.
 
-    It needs an open transaction, and fills the numbers of the input's sources. Of two states of one source,
-    the more advanced one counts. The games of all PGN files are added to ours, replace them, or are left out,
-    depending on these files.
-
-    Args:
-      leave_out: called with a message if games cannot be merged without counting some twice.
+    Of two states of one source the more advanced one counts. The games of all PGN files are added to ours,
+    replace them, or are left out if some would count twice.
     """
     connection, numbers = store.connection, one.numbers.setdefault("source", {})
     before = connection.total_changes
@@ -429,7 +400,7 @@ def unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, in
             changed += ["started", "finished", "taken", "skipped"]
         if changed:
             update_row(connection, "source", known.id, {name: getattr(source, name) for name in changed})
-    return {"source": connection.total_changes - before}
+    return connection.total_changes - before
 
 
 def _sources(store: Store) -> Sources:
@@ -453,34 +424,27 @@ def _holds(sources: Sources, others: Sources) -> bool:
     )
 
 
-# ------------------------------------------------------------------ books, studies and notes
-
+# ------------------------------------------------------------------ books
 _BOOK_REFS = {"book": "book", "book_run": "book_run"}
 CHOSEN = "chosen"  # the rule of a move that a person put in
 # of two versions, the one searched more counts, then the later one in this list
 _STATES = ("apart", "leaf", "end", "open")
 
 
-def unite_books(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
-    """Merges the positions and moves of an input's books; returns the number of rows written.
-
-    It needs an open transaction, and the books themselves must be merged before.
-
-    Args:
-      leave_out: called with a message if positions refer to books or builds that are not there.
-    """
-    before, strays = store.connection.total_changes, 0
+def _unite_books(connection: sqlite3.Connection, one: Input, leave_out: LeaveOut) -> int:
+    """Merges the positions and moves of an input's books; returns the number of rows written."""
+    before, strays = connection.total_changes, 0
     for row in one.rows("book_position", "ORDER BY book, key"):
         if new := one.translated(row, _BOOK_REFS):
             found = one.rows("book_move", "WHERE book = ? AND key = ?", (row["book"], row["key"]))
             moves = (one.translated(move, _BOOK_REFS) for move in found)
-            _enter_position(store.connection, new, [move for move in moves if move])
+            _enter_position(connection, new, [move for move in moves if move])
         else:
             strays += 1
     if strays:
         what = "belong to a book or build that it does not list, or that is left out"
         leave_out(f"{one.name}: table book_position: {strays} rows {what}, with their moves")
-    return {"book_position": store.connection.total_changes - before}
+    return connection.total_changes - before
 
 
 def _enter_position(connection: sqlite3.Connection, new: Row, moves: list[Row]) -> None:
@@ -508,21 +472,14 @@ def _worth(position: Row) -> tuple[int, int, int]:
 
 
 # ------------------------------------------------------------------ studies and notes
-def unite_studies(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
-    """Merges an input's studies and notes, in an open transaction; returns the number written of each."""
-    return {"study": _add_studies(store, one), "note": _unite_notes(store, one)}
-
-
-def _add_studies(store: Store, one: Input) -> int:
-    connection, written = store.connection, 0
+def _add_studies(connection: sqlite3.Connection, other: sqlite3.Connection) -> int:
+    written = 0
     known = {studies.pgn_of(connection, study.id) for study in studies.all_studies(connection)}
-    for study in studies.all_studies(one.store.connection):
-        text = studies.pgn_of(one.store.connection, study.id)
+    for study in studies.all_studies(other):
+        text = studies.pgn_of(other, study.id)
         if text not in known:
             known.add(text)
-            keys = rows(
-                one.store.connection, "study_position", ("key",), "WHERE study = ? ORDER BY move", (study.id,)
-            )
+            keys = rows(other, "study_position", ("key",), "WHERE study = ? ORDER BY move", (study.id,))
             name = studies.free_name(connection, study.name)
             new = studies.add_study(connection, name, text, [key for (key,) in keys])
             names = ("revision", "created", "changed")
@@ -531,29 +488,22 @@ def _add_studies(store: Store, one: Input) -> int:
     return written
 
 
-def _unite_notes(store: Store, one: Input) -> int:
+def _unite_notes(connection: sqlite3.Connection, other: sqlite3.Connection) -> int:
     written = 0
-    for note in studies.all_notes(one.store.connection):
-        known = studies.find_note(store.connection, note.key)
-        text = note.text
+    for note in studies.all_notes(other):
+        known, text = studies.find_note(connection, note.key), note.text
+        if known and text in known.text:
+            continue
         if known and known.text not in text:
-            text = known.text if text in known.text else f"{known.text}\n\n{text}"
-        if known is None or text != known.text:
-            studies.put_note(store.connection, note.key, note.fen, text)
-            written += 1
+            text = f"{known.text}\n\n{text}"
+        studies.put_note(connection, note.key, note.fen, text)
+        written += 1
     return written
 
 
 # ------------------------------------------------------------------ transposition entries
-Words = NDArray[np.uint64]
-
-
-def unite_entries(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
-    """Merges the entries of an input, in an open transaction; returns the number written.
-
-    Args:
-      leave_out: called with a message for each damaged piece.
-    """
+def _unite_entries(store: Store, one: Input, leave_out: LeaveOut) -> int:
+    """Merges the transposition entries of an input; returns the number written."""
     written = 0
     for evaluation in sorted({row[1] for row in entries.listed(one.store, leave_out)}):
         theirs, ours = (entries.load_only(file, evaluation) for file in (one.store, store))
@@ -562,19 +512,15 @@ def unite_entries(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, in
         keys, data = better((ours.keys, ours.data), (theirs.keys, theirs.data))
         entries.insert(store.connection, keys, data, evaluation)
         written += len(keys)
-    return {"entry_piece": written}
+    return written
 
 
 def better(ours: tuple[Words, Words], theirs: tuple[Words, Words]) -> tuple[Words, Words]:
     """Returns the entries of `theirs` that are better than `ours`, by key; both have each position once."""
     keys, data = (np.concatenate([new, old]) for new, old in zip(theirs, ours, strict=True))
-    proof = bits_at(data, DEPTH_AT, DEPTH_MASK) == PROOF
-    worth = (
-        data,
-        bits_at(data, BOUND_AT, BOUND_MASK) == EXACT,
-        bits_at(data, DEPTH_AT, DEPTH_MASK),
-        np.where(proof, np.abs(values(data)), 0),  # the shorter mate
-    )
+    depths, is_exact = entries.depths(data), bits_at(data, BOUND_AT, BOUND_MASK) == EXACT
+    shortness = np.where(depths == PROOF, np.abs(values(data)), 0)  # of a mate
+    worth = (data, is_exact, depths, shortness)
     order = np.lexsort((*worth, checks(data), keys))  # of equal ones ours come last
     keys, data, check = keys[order], data[order], checks(data)[order]
     last = np.ones(len(keys), bool)
@@ -639,13 +585,10 @@ class RecordCounts(Answer):
         return out.part(0, united)
 
 
-def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
+def _translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
     """Returns a function that translates records of an input to the target's numbers.
 
-    A run that the input does not list becomes unknown.
-
-    Raises:
-      CorruptRecordError: from that function, if a record has an evaluator that the input does not list.
+    A run that the input does not list becomes unknown; of such an evaluator it raises CorruptRecordError.
     """
     runs = np.zeros(MAX_RUN + 1, np.uint32)
     for old, new in one.numbers["run"].items():
@@ -685,7 +628,7 @@ def unite_records(
       StoreError: if a file cannot be read or written.
     """
     counts = [RecordCounts() for _ in inputs]
-    translators = [translator(one) for one in inputs]
+    translators = [_translator(one) for one in inputs]
     blocks, unsound = store.catalog.sizes.step_blocks, list[CorruptRecordError]()
 
     def change(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:

@@ -1,8 +1,6 @@
 """Merges graph files: all their content in one file, with values up to date.
 
-`store/union.py` has the rules; `docs/contributing/merging.md` explains them.
-
-The steps in order:
+`store/union.py` has the rules; `docs/contributing/merging.md` explains them. The steps in order:
 
     numbers    evaluators, runs, books and others get the numbers of the output file
     records    of all files in step, in one pass over the output file
@@ -33,18 +31,7 @@ from ...store.provenance import UNBOUND, UNSETTLED, EvaluatorIdentity, differenc
 from ...store.rewrite import MERGING, Advance, OnProgress, Progress, merge_all, shrink, tidy
 from ...store.salvage import salvage
 from ...store.store import Store
-from ...store.union import (
-    Input,
-    RecordCounts,
-    open_input,
-    unite_books,
-    unite_entries,
-    unite_imports,
-    unite_keyed,
-    unite_numbered,
-    unite_records,
-    unite_studies,
-)
+from ...store.union import Input, RecordCounts, open_input, unite_numbered, unite_records, unite_tables
 from ...store.verify import Problems, verify
 from .refresh import lacks_memory, settle, write_root_tables
 
@@ -58,8 +45,7 @@ class InputReport(Answer):
 
     Attributes:
       path: the file, as the user gave it. salvaged: whether it is damaged and a salvaged copy was merged.
-      counts: of its records. rows: rows of plain tables that were written, by table, including those of
-        books, imports and entries.
+      counts: of its records. rows: rows that were written without a number of their own, by table.
     """
 
     json_keys = "path salvaged *counts rows"
@@ -102,8 +88,7 @@ class MergeReport(Problems):
         return sum(one.counts.fresh + one.counts.changed for one in self.inputs)
 
 
-# an input: its name as the user gave it, and the file to read, which may be a salvaged copy
-_Source = tuple[str, Path]
+_Source = tuple[str, Path]  # an input: its name as the user gave it, and the file to read
 
 
 def merge(
@@ -117,8 +102,8 @@ def merge(
 ) -> MergeReport:
     """Merges graph files into a new file or into one of them, and returns a report.
 
-    Inputs are only read, each in its state at the beginning. For a damaged input the merge uses the sound
-    part and lists the rest.
+    Inputs are only read, each in its state at the beginning. Of a damaged input the sound part is merged, and
+    the rest listed.
 
     Args:
       paths: the inputs; `into` may be among them.
@@ -163,12 +148,7 @@ def merge(
 
 
 def _sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[_Source]:
-    """Returns the inputs of a merge, without the target, which may be the only path.
-
-    Raises:
-      InvalidParameterError: if too few are named, or the new file is one of them.
-      StoreError: if one does not exist.
-    """
+    """Returns the inputs of a merge, without the target, which may be the only path; checks them."""
     found = [(os.fspath(path), real_path(path)) for path in paths]
     for file in [file for _, file in found] + ([] if is_new else [target]):
         check_is_file(file, create=False)
@@ -176,9 +156,8 @@ def _sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[_S
     if is_new and len(others) < len(found):
         raise InvalidParameterError(f"{target} is one of the inputs; name a new file, or use --into")
     if len(paths) < 1 + is_new:
-        raise InvalidParameterError(
-            f"name at least {'two graph files' if is_new else 'one graph file'} to merge"
-        )
+        few = "two graph files" if is_new else "one graph file"
+        raise InvalidParameterError(f"name at least {few} to merge")
     return others
 
 
@@ -198,13 +177,13 @@ class _Merge:
         report.inputs = [InputReport(name, file != real_path(name)) for name, file in sources]
         for loss in losses:
             report.add(loss)
+        path = self.target
         with ExitStack() as stack:
             inputs = [stack.enter_context(open_input(file, name)) for name, file in sources]
             # by the paths that the user gave: a salvaged copy has another one
             stores = {real_path(one.name): one.store for one in inputs}
-            path = (
-                stack.enter_context(new_file(self.target, force=self.force)) if self.is_new else self.target
-            )
+            if self.is_new:
+                path = stack.enter_context(new_file(self.target, force=self.force))
             most = sum(file_bytes(file) for _, file in sources)
             free = shutil.disk_usage(self.target.parent).free
             if free < most and not self.force:
@@ -241,13 +220,13 @@ class _Merge:
         for one, its in zip(inputs, report.inputs, strict=True):
             self.on_progress(Progress(TABLES, 0, 1, f" {Path(one.name).name}"))
             with store.transaction():
-                for unite in (unite_imports, unite_keyed, unite_books, unite_entries, unite_studies):
-                    its.rows |= _written(unite(store, one, report.add))
+                its.rows = _written(unite_tables(store, one, report.add))
         if report.written or not was_settled:
             report.unsettled = lacks_memory(store.node_count, self.ram_bytes, "refreshing")
             if not report.unsettled:
-                settled = settle(store, ram_bytes=self.ram_bytes, on_progress=self.on_progress)
-                report.refreshed = settled.as_dict()
+                report.refreshed = settle(
+                    store, ram_bytes=self.ram_bytes, on_progress=self.on_progress
+                ).as_dict()
             with store.transaction():
                 for root in write_root_tables(store):
                     store.raise_root(root["key"], root["n"])
@@ -262,13 +241,9 @@ def _written(rows: Mapping[str, int]) -> dict[str, int]:
 
 
 def _identity_of(stores: Mapping[Path, Store]) -> EvaluatorIdentity:
-    """Returns the evaluator of all files; UNBOUND if no file is bound to one.
+    """Returns the evaluator of all files, UNBOUND if no file is bound to one, and refuses several.
 
-    Args:
-      stores: of the files, by the path that the user gave.
-
-    Raises:
-      EvaluatorMismatchError: if there are several; it names both and the remedy.
+    `stores`: by the path that the user gave.
     """
     bound = [(path, store.identity) for path, store in stores.items() if store.is_bound]
     if not bound:

@@ -32,7 +32,6 @@ from graphsearch.store.record import NodeRecord
 from graphsearch.store.rewrite import Progress
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games
-from graphsearch.store.tables import games as players
 from graphsearch.store.transposition_kernel import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
 from graphsearch.store.union import better
 from graphsearch.store.verify import verify
@@ -46,7 +45,6 @@ from .test_refresh import Stop
 
 SMALL = Sizes(chunk_blocks=4, step_blocks=4, scan_blocks=3, vacuum_pages=1)
 SMALLEST = replace(SMALL, step_blocks=1)
-PAGE_SIZE = "PRAGMA page_size"
 
 
 @cache
@@ -143,10 +141,8 @@ def test_values_follow_what_was_merged(tmp_path: Path) -> None:
     mean = sum(e.n * e.q for e in child.edges) / child.visits
     assert max(root.edges, key=lambda e: e.n).q == pytest.approx(-mean, abs=1e-3)
     with Store.open(tmp_path / "c.graph", read_only=True) as store:
-        assert {r.key: r.visits for r in store.roots()} == {
-            "463b96181691fc9c": root.visits,
-            "823c9b50fd114196": child.visits,
-        }
+        visits = {"463b96181691fc9c": root.visits, "823c9b50fd114196": child.visits}
+        assert {r.key: r.visits for r in store.roots()} == visits
         assert store.read_fact(UNSETTLED) is None
 
 
@@ -208,22 +204,17 @@ def test_a_pgn_file_counts_once_and_others_are_added(tmp_path: Path) -> None:
             for source in sources:
                 row = games.begin_source(store, "pgn", f"{source}.pgn", source * 64, {})
                 key = f"{ord(source):016x}"
-                games.add_games(
-                    store,
-                    [("0" * 16, chess.STARTING_FEN, 0), (key, chess.STARTING_FEN, 1)],
-                    [("0" * 16, "e2e4", "e4", 1, 0, 0, 0, 0), (key, "e7e5", "e5", 0, 2, 0, 0, 0)],
-                )
+                positions = [("0" * 16, chess.STARTING_FEN, 0), (key, chess.STARTING_FEN, 1)]
+                moves = [("0" * 16, "e2e4", "e4", 1, 0, 0, 0, 0), (key, "e7e5", "e5", 0, 2, 0, 0, 0)]
+                games.add_games(store, positions, moves)
                 games.update_source(store, row, taken=1, skipped=0, finished=True)
         return path
 
     def counts(path: Path) -> tuple[list[str], int, int]:
         with Store.open(path, read_only=True) as store:
             moves = games.counts(store, ["0" * 16])["0" * 16]
-            return (
-                sorted(s.name[0] for s in games.sources(store)),
-                moves[0].white,
-                len(dump(path)["game_move"]),
-            )
+            names = sorted(s.name[0] for s in games.sources(store))
+            return names, moves[0].white, len(dump(path)["game_move"])
 
     x, y, xy, yz = file("x", "x"), file("y", "y"), file("xy", "x", "y"), file("yz", "y", "z")
     merge([x, y], new=tmp_path / "1.graph")
@@ -251,11 +242,11 @@ def test_who_played_is_kept_as_far_as_one_file_knows_it(
         import_files("pgn", path, [GivenFile(file.name)], players=keeps)
     merge([b, c], into=a)
     with Store.open(a, read_only=True) as store:
-        found = {(row.name, row.games) for row in players.players(store)}
-        games = store.connection.execute("SELECT white, black, event, file FROM played_games").fetchall()
+        found = {(row.name, row.games) for row in games.players(store)}
+        played = store.connection.execute("SELECT white, black, event, file FROM played_games").fetchall()
     assert found == {("A", 2), ("B", 1), ("C", 1)}
     wanted = [("A", "B", None, "first.pgn"), ("C", None, "E", "second.pgn"), ("A", None, None, "second.pgn")]
-    assert sorted(games, key=str) == sorted(wanted, key=str)
+    assert sorted(played, key=str) == sorted(wanted, key=str)
     before = dump(a)
     merge([c, b], into=a)
     assert dump(a) == before
@@ -263,50 +254,32 @@ def test_who_played_is_kept_as_far_as_one_file_knows_it(
 
 def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> None:
     """Enters a row or more into every table whose rows refer to others."""
-    key = "00000000000000aa"
+    key, start = "00000000000000aa", chess.STARTING_FEN
     with Store.open(path) as store, store.transaction():
-        run = 0
+
+        def put(table: str, *values: object) -> None:
+            execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+
+        execute, run = store.connection.execute, 0
         for k in range(searches):
-            run = store.begin_run(chess.STARTING_FEN, {"visits": k}, {})
+            run = store.begin_run(start, {"visits": k}, {})
             if k < searches - 1:
                 store.update_run(run, k, k, finished=True)
-        execute = store.connection.execute
         execute("UPDATE run SET started = '2026-01-0' || id")
         # runs that agree in every column are one; the clock may go on between two stores
         execute("UPDATE run SET finished = started WHERE finished IS NOT NULL")
-        execute(
-            "INSERT INTO root_history VALUES (?, ?, 7, '2026-01-09', 0.5, 0.25, 'e2e4', 9, 'e2e4 e7e5')",
-            (key, run),
-        )
-        execute(
-            "INSERT INTO book VALUES (7, 'mine', ?, ?, '2026-01-01', ?)", (side, name, f"2026-01-0{searches}")
-        )
-        execute(
-            "INSERT INTO book_run VALUES (5, 7, ?, ?, NULL, '', 0, 0, 0, 0, 0, NULL)",
-            (run, f"2026-01-0{run}"),
-        )
-        execute("INSERT INTO book_root VALUES (7, ?, ?, 'root 1')", (key, chess.STARTING_FEN))
-        execute(
-            "INSERT INTO book_position VALUES (7, ?, ?, ?, 'open', ?, 9, 0, NULL, NULL, NULL, 5)",
-            (key, chess.STARTING_FEN, searches, searches),
-        )
-        execute(
-            "INSERT INTO book_move VALUES (7, ?, ?, 'x', ?, 'own', 0.5, 3, 0, 0, NULL, 0, 0, 5)",
-            (key, "e2e4" if name == "a" else "d2d4", "00000000000000bb"),
-        )
-        execute(
-            "INSERT INTO book_queue (book, fen, moves, origin, added, state, changed) VALUES"
-            " ('mine', ?, 'e2e4', '', '2026-01-01', ?, ?)",
-            (chess.STARTING_FEN, "done" if name == "a" else "waiting", "2026-02-01" if name == "a" else None),
-        )
-        execute(
-            "INSERT INTO entry_run (id, kind, started, fen, key, limits, evaluation, program) VALUES"
-            " (3, 'mate', ?, ?, ?, '{}', '', '1')",
-            (f"2026-01-0{searches}", chess.STARTING_FEN, key),
-        )
-        execute(
-            "INSERT INTO entry_iteration VALUES (9, 3, 1, -1, 1, 0, 'exact', NULL, '', 5, 0, 0, 0, 0, 0.5)"
-        )
+        put("root_history", key, run, 7, "2026-01-09", 0.5, 0.25, "e2e4", 9, "e2e4 e7e5")
+        put("book", 7, "mine", side, name, "2026-01-01", f"2026-01-0{searches}")
+        put("book_run", 5, 7, run, f"2026-01-0{run}", None, "", 0, 0, 0, 0, 0, None)
+        put("book_root", 7, key, start, "root 1")
+        put("book_position", 7, key, start, searches, "open", searches, 9, 0, None, None, None, 5)
+        move, state = ("e2e4", ("done", "2026-02-01")) if name == "a" else ("d2d4", ("waiting", None))
+        put("book_move", 7, key, move, "x", "00000000000000bb", "own", 0.5, 3, 0, 0, None, 0, 0, 5)
+        queue = "book_queue (book, fen, moves, origin, added, state, changed)"
+        put(queue, "mine", start, "e2e4", "", "2026-01-01", *state)
+        entry_run = "entry_run (id, kind, started, fen, key, limits, evaluation, program)"
+        put(entry_run, 3, "mate", f"2026-01-0{searches}", start, key, "{}", "", "1")
+        put("entry_iteration", 9, 3, 1, -1, 1, 0, "exact", None, "", 5, 0, 0, 0, 0, 0.5)
 
 
 def test_rows_keep_what_they_refer_to_under_new_numbers(tmp_path: Path) -> None:
@@ -348,12 +321,8 @@ def test_of_two_transposition_entries_the_deeper_one_counts() -> None:
         return {int(key): int(data) for key, data in zip(*better(*pairs), strict=True)}
 
     ours = {1: word(5, EXACT, 10), 2: word(5, LOWER, 10), 3: word(PROOF, EXACT, 99_990), 4: word(2, EXACT, 1)}
-    theirs = {
-        1: word(4, EXACT, 20),
-        2: word(5, EXACT, 10),
-        3: word(PROOF, EXACT, 99_996),
-        5: word(1, LOWER, 0),
-    }
+    theirs = {1: word(4, EXACT, 20), 2: word(5, EXACT, 10), 3: word(PROOF, EXACT, 99_996)}
+    theirs[5] = word(1, LOWER, 0)
     assert chosen(ours, theirs) == {key: theirs[key] for key in (2, 3, 5)}
     assert chosen(theirs, ours) == {key: ours[key] for key in (1, 4)}
     assert chosen(ours, ours) == {}
@@ -396,8 +365,8 @@ def test_an_input_of_which_sqlite_reads_no_block_is_named_and_the_rest_is_merged
 ) -> None:
     a, b = files
     (root,), (size,) = (
-        sql(b, "SELECT rootpage FROM sqlite_master WHERE name = 'block'")[0],
-        sql(b, PAGE_SIZE)[0],
+        sql(b, f"SELECT * FROM {name}")[0]
+        for name in ("(SELECT rootpage FROM sqlite_master WHERE name = 'block')", "pragma_page_size")
     )
     with b.open("r+b") as file:
         file.seek((root - 1) * size)
@@ -425,15 +394,12 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
     before = by_identity(ours())
     assert all(record in (union()[key], before.get(key)) for key, record in part.items())
     assert set(part) >= set(before)
+    calls = iter([stop])
     with pytest.raises(Stop):
-        merge([a, b], new=tmp_path / "c.graph", ram_bytes=0, on_progress=_raise)
+        merge([a, b], new=tmp_path / "c.graph", ram_bytes=0, on_progress=stopping)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]
     merge([b], into=a, ram_bytes=0)
     assert held(a) == union()
-
-
-def _raise(_: Progress) -> None:
-    raise Stop
 
 
 @needs_fork

@@ -38,7 +38,7 @@ from ..position.board_kernel import list_all, list_moves, make_steps
 from ..position.tables import load_tables
 from ..store.index_kernel import find_held, find_stored, no_filter, pair
 from ..store.provenance import EvaluatorIdentity
-from ..store.record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
+from ..store.record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_codes
 from ..store.store import Store
 from ..workers.process import end_with_parent, python_command
 from .waves import THREAD_FROM, WaveRunner
@@ -123,7 +123,7 @@ def compile_file_kernels() -> None:
     board = chess.Board()
     moves = legal_moves(board)
     words = tuple(int(word) for word in pack(board))
-    codes = bytes([prior_code(1 / len(moves))] * len(moves))
+    codes = prior_codes(np.full(len(moves), 1 / len(moves), np.float32)).tobytes()
     batch = RecordBatch.from_records(
         [NodeRecord(words=words, v=0.0, d=0, evaluator=1, flags=UNPROVEN, codes=codes, edges=(Edge(2, 1),))]
     )

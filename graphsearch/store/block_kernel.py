@@ -10,24 +10,13 @@ A block before and after compression:
     columns   all bytes of one kind for all records, or edges, of the block, in the order of the numbers below
 
 `schema/segment.md` is the reference of blocks, `schema/node_record.md` that of the columns. zstd compresses
-the encoded blocks one by one (`block.py`). While a block is written:
+the encoded blocks one by one (`block.py`). `rows` are the columns of one byte per record: column c of record
+k is at `rows[k + records * c]`.
 
-    rows    its columns of one byte per record, in the output: row of record k, column c at
-            `rows[k + records * c]`
-    lists   its variable-length columns except the last two, LIST_ROOM bytes each, from EN_PASSANT on
-    sizes   `[LISTS]` int64, bytes used of each list
-    planes  `[4 * (BLOCK + 1)]` uint64, each record's men as four bit planes, those of START last
-
-Bytes of any kind decode or are reported, without access out of bounds.
-
-Blocks are read one at a time, in memory that stays cached:
+Bytes of any kind decode or are reported, without access out of bounds. Blocks are read one at a time, in
+memory that stays cached:
 
     stored block | open -> plain, reader | place after place -> words, runs | fields -> columns
-
-    rows    its columns of one byte per record: row of record k, column c at `plain[rows + k + records * c]`
-    reader  `[READER]` int64; from EN_PASSANT to RUN: offset of the next byte of each variable-length column;
-            COUNTS: of the varints of N and R; END: end of the block; FAILED: 1 after an unsound value;
-            HEAD: the block's header; ROWS: as `rows`
 
 A scan reads all records of a block. A lookup wants one of them: of the records before it, it reads only the
 men, since a position is encoded against an earlier one; the key is copied from the requested position.
@@ -41,13 +30,11 @@ against chess and `schema/node_record.md`:
     bounds     they are an interval; those of a finished game are its result
     V, edges   value and draws are a distribution; r <= n; without n - r visits there is no value
     evaluator  its number is one that a file can list
-
-A fault is a number from ILLEGAL on; `block.fault_text` describes it in words.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import chess
 import numpy as np
@@ -56,57 +43,14 @@ from numpy.typing import NDArray
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, ONE, ZERO, U, adv, as_u32, call_c, ctz, popc, ptr, zeros
 from ..jit.types import Bundle, Items, Pointer, float32, int64, uint8, uint16, uint32, uint64
-from ..position.board import (
-    BISHOPS,
-    BLACK,
-    BLACK_TO_MOVE,
-    CASTLING_BITS,
-    CASTLING_SHIFT,
-    CHESS960_BITS,
-    CHESS960_SHIFT,
-    CLOCK_SHIFT,
-    EN_PASSANT_BITS,
-    EN_PASSANT_SHIFT,
-    KEY,
-    KINGS,
-    KNIGHTS,
-    MAX_MOVES,
-    META,
-    META_BITS,
-    PAWNS,
-    QUEENS,
-    ROOKS,
-    WHITE,
-    BoardTable,
-    Position,
-    pack,
-)
-from ..position.board_kernel import (
-    PW,
-    ROOM,
-    clock_of,
-    en_passant_of,
-    generate_moves,
-    is_legal,
-    kind_of,
-    side_to_move,
-)
+from ..position import board, board_kernel
+from ..position.board import BLACK, KEY, KINGS, MAX_MOVES, META, PAWNS, WHITE, BoardTable, Position
+from ..position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ..position.tables import ZC, ZO
 from ..position.values import D_SCALE
+from . import record_kernel as record
 from .index_kernel import is_same
-from .record_kernel import (
-    BOUND_BITS,
-    CODE,
-    KIND_BITS,
-    LOWER_SHIFT,
-    MAX_EVALUATOR,
-    MAX_RUN,
-    MOST_CODE,
-    UPPER_SHIFT,
-    Columns,
-    bounds_of,
-    share_of,
-)
+from .record_kernel import CODE, MAX_EVALUATOR, MAX_RUN, MOST_CODE, Columns
 
 # ------------------------------------------------------------------ the layout
 BLOCK = 32  # records of a block; the last one of a chunk may have fewer
@@ -130,17 +74,11 @@ RECORDS_MASK, CODES_MASK, EDGES_MASK = (1 << RECORDS_BITS) - 1, (1 << CODES_BITS
 assert DRAWN_AT + 1 == 8 * HEADER
 assert BLOCK == 1 << RECORDS_BITS
 
-# columns of one byte per record
-FIXED = 11
+# columns of one byte per record; per edge: of q, of its draws; of variable length, varints from the runs on
+FIXED, BY_EDGE = 11, 2
 REFERENCE, EMPTIED, FILLED, META_FIELD, CLOCK, FLAGS = range(6)
 EVALUATOR_FIELD, V_HIGH, V_DRAW, MOVES, EDGES = range(6, FIXED)
-# of one byte per edge
-Q_HIGH, Q_DRAW = 11, 12
-BY_EDGE = 2
-# of variable length; those from the runs on are varints
-EN_PASSANT, CHESS960, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 21)
-COLUMNS = 21
-assert (REFERENCE, EDGES, Q_HIGH, EN_PASSANT, R) == (0, FIXED - 1, FIXED, FIXED + BY_EDGE, COLUMNS - 1)
+EN_PASSANT, CHESS960, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(FIXED + BY_EDGE, 21)
 
 # the byte of META: an en-passant square follows | Black to move | castling XOR the reference's (4 bits)
 # | a run follows: the record's run is not that of its reference | two bytes follow, the lower first: its bits
@@ -158,7 +96,7 @@ assert FIXED + 1 + CHESS960_BYTES + 64 + 32 + 3 <= RECORD_BYTES
 MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # bits of a float32: all but the sign; of 1.0
 FRACTION = 0xFFFFFF  # those of its low part
 
-START = tuple(int(word) for word in pack(chess.Board()))  # the reference of the first record of a block
+START = tuple(int(word) for word in board.pack(chess.Board()))  # the reference of the first record of a block
 OK, BAD_POSITION, BAD_FIELD = 0, 1, 2  # whether the format can represent a record
 
 
@@ -168,12 +106,18 @@ def room_for(blocks: int, records: int, codes: int, edges: int) -> int:
 
 
 @inner
+def word(data: Pointer[uint8], at: int64) -> uint64:
+    """Returns 8 bytes, lowest first; the compiler makes one load of them."""
+    x = ZERO
+    for k in range(8):
+        x |= U(data[at + k]) << U(8 * k)
+    return x
+
+
+@inner
 def header_at(data: Pointer[uint8], at: int64) -> int64:
-    """Returns the header of the block at offset `at` of `data`, int64; the caller has checked the length."""
-    header = int64(0)
-    for k in range(HEADER):
-        header |= int64(data[at + k]) << (8 * k)
-    return header
+    """Returns the header of the block at offset `at` of `data`; the caller has checked the length."""
+    return int64(word(data, at) & LOW32)
 
 
 @inner
@@ -209,10 +153,9 @@ def low_bytes(header: int64) -> int64:
 @inner
 def is_position(s: Position) -> bool:
     """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
-    men = s[WHITE] | s[BLACK]
-    kinds = s[PAWNS] | s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS] | s[KINGS]
-    total = int64(0)
+    men, kinds, total = s[WHITE] | s[BLACK], ZERO, int64(0)
     for kind in range(PAWNS, KINGS + 1):
+        kinds |= s[kind]
         total += popc(s[kind])
     if kinds != men or total != popc(men) or s[WHITE] & s[BLACK] != ZERO:
         return False
@@ -238,12 +181,28 @@ LIST_ROOM = 64 * BLOCK  # bytes of a list
 FIRST_LIST, LISTS = EN_PASSANT, N - EN_PASSANT
 
 
+class Draft(NamedTuple):
+    """What the blocks are encoded from, and scratch for one of them.
+
+    Attributes:
+      c: `Columns`. start: `[10]` the reference of the first record of a block.
+      lists: `[LISTS * LIST_ROOM]` the variable-length columns but the last two. sizes: `[LISTS]` bytes used.
+      planes: `[4 * (BLOCK + 1)]` each record's men as four bit planes, those of `start` last.
+    """
+
+    c: Columns
+    start: Position
+    lists: Pointer[uint8]
+    sizes: Pointer[int64]
+    planes: Pointer[uint64]
+
+
 @inner
 def _planes(s: Position, p: Pointer[uint64]) -> None:
     """Writes four bit planes of the men on the 64 squares: kind 1..6 in three, Black in the fourth."""
-    p[0] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
-    p[1] = s[KNIGHTS] | s[BISHOPS] | s[KINGS]
-    p[2] = s[ROOKS] | s[QUEENS] | s[KINGS]
+    p[0] = s[PAWNS] | s[board.BISHOPS] | s[board.QUEENS]
+    p[1] = s[board.KNIGHTS] | s[board.BISHOPS] | s[KINGS]
+    p[2] = s[board.ROOKS] | s[board.QUEENS] | s[KINGS]
     p[3] = s[BLACK]
 
 
@@ -267,24 +226,24 @@ def _best_reference(planes: Pointer[uint64], i: int64) -> int64:
 
 
 @inner
-def _append(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, x: int64) -> None:
+def _append(draft: Draft, column: int64, x: int64) -> None:
     """Appends a byte to a variable-length column."""
     k = column - FIRST_LIST
-    columns[LIST_ROOM * k + sizes[k]] = uint8(x)
-    sizes[k] += 1
+    draft.lists[LIST_ROOM * k + draft.sizes[k]] = uint8(x)
+    draft.sizes[k] += 1
 
 
 @inner
-def _squares(columns: Pointer[uint8], sizes: Pointer[int64], column: int64, squares: uint64) -> int64:
+def _squares(draft: Draft, column: int64, squares: uint64) -> uint8:
     """Appends a set of squares, each as the number of squares skipped before it; returns their number."""
     count = popc(squares)
     next_one = int64(0)
     while squares:
         square = ctz(squares)
         squares &= squares - ONE
-        _append(columns, sizes, column, square - next_one)
+        _append(draft, column, square - next_one)
         next_one = square + 1
-    return count
+    return uint8(count)
 
 
 @inner
@@ -299,13 +258,11 @@ def _varint(out: Pointer[uint8], at: int64, x: int64) -> int64:
 
 
 @inner
-def _number(x: uint64, count: int64, out: Pointer[uint8], to: int64) -> int64:
-    """Writes the lowest bytes of a number, lowest first; returns the end."""
-    for _ in range(count):
-        out[to] = uint8(x & U(255))
-        x >>= U(8)
-        to += 1
-    return to
+def _number(x: int64, out: Pointer[uint8], to: int64) -> int64:
+    """Writes a number of 32 bits, lowest byte first; returns the end."""
+    for k in range(4):
+        out[to + k] = uint8((x >> (8 * k)) & 255)
+    return to + 4
 
 
 @inner
@@ -319,17 +276,14 @@ def _copied(source: Pointer[uint8], at: int64, end: int64, out: Pointer[uint8], 
 @inner
 def _low(out: Pointer[uint8], at: int64, value: uint32, d: uint16) -> int64:
     """Writes the low bytes of a value and its draws; returns the end."""
-    bits = (int64(value) & FRACTION) | ((int64(d) & 255) << 24)
-    return _number(U(bits), int64(LOW), out, at)
+    return _number((int64(value) & FRACTION) | ((int64(d) & 255) << 24), out, at)
 
 
 @inner
 def _fits(c: Columns, i: int64) -> int64:
     """Returns OK, or BAD_POSITION or BAD_FIELD if the format cannot represent record `i`."""
     s = adv(c.packed, PW * i)
-    if not is_position(s):
-        return int64(BAD_POSITION)
-    if s[META] >> U(META_BITS) or en_passant_of(s) > 64:
+    if not is_position(s) or s[META] >> U(board.META_BITS) or en_passant_of(s) > 64:
         return int64(BAD_POSITION)
     moves = c.code_offsets[i + 1] - c.code_offsets[i]
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
@@ -357,79 +311,63 @@ def find_unfit(c: Columns, problems: NDArray[np.int64]) -> int64:
 
 
 @inner
-def _positions(
-    c: Columns,
-    first: int64,
-    last: int64,
-    start: Position,
-    rows: Pointer[uint8],
-    lists: Pointer[uint8],
-    sizes: Pointer[int64],
-    planes: Pointer[uint64],
-) -> None:
+def _positions(draft: Draft, first: int64, last: int64, rows: Pointer[uint8]) -> None:
     """Writes positions as the squares that changed against their references, their other parts, and runs."""
-    size = last - first
-    _planes(start, adv(planes, 4 * BLOCK))
+    c, planes, size = draft.c, draft.planes, last - first
     for i in range(first, last):
         k = i - first
         s, row, here = adv(c.packed, PW * i), adv(rows, k), adv(planes, 4 * k)
         _planes(s, here)
         j = _best_reference(planes, k) if k else int64(BLOCK)
-        base = adv(c.packed, PW * (first + j)) if k else start
+        base = adv(c.packed, PW * (first + j)) if k else draft.start
         changed, men = _difference(here, adv(planes, 4 * j)), s[WHITE] | s[BLACK]
         emptied, filled = changed & ~men, changed & men
         row[size * REFERENCE] = uint8(k - j if k else 0)
-        row[size * EMPTIED] = uint8(_squares(lists, sizes, int64(EMPTIED_SQUARES), emptied))
-        row[size * FILLED] = uint8(_squares(lists, sizes, int64(FILLED_SQUARES), filled))
+        row[size * EMPTIED] = _squares(draft, int64(EMPTIED_SQUARES), emptied)
+        row[size * FILLED] = _squares(draft, int64(FILLED_SQUARES), filled)
         while filled:
             left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
             emptied &= emptied - ONE
             x = man_at(s, filled & (~filled + ONE)) - left
-            _append(lists, sizes, int64(MEN), x if x >= 0 else x + MEN_KINDS)
+            _append(draft, int64(MEN), x if x >= 0 else x + MEN_KINDS)
             filled &= filled - ONE
-        other = int64((s[META] ^ base[META]) >> U(CHESS960_SHIFT))
-        castling = (int64(s[META] ^ base[META]) >> CASTLING_SHIFT) & CASTLING_BITS
+        other = int64((s[META] ^ base[META]) >> U(board.CHESS960_SHIFT))
+        castling = (int64(s[META] ^ base[META]) >> board.CASTLING_SHIFT) & board.CASTLING_BITS
         meta = (castling << META_CASTLING_AT) | (side_to_move(s) << META_BLACK_AT)
         if en_passant_of(s):
             meta |= HAS_EN_PASSANT
-            _append(lists, sizes, int64(EN_PASSANT), en_passant_of(s) - 1)
+            _append(draft, int64(EN_PASSANT), en_passant_of(s) - 1)
         if other:
             meta |= HAS_CHESS960
-            _append(lists, sizes, int64(CHESS960), other & 255)
-            _append(lists, sizes, int64(CHESS960), other >> 8)
+            _append(draft, int64(CHESS960), other & 255)
+            _append(draft, int64(CHESS960), other >> 8)
         if int64(c.run[i]) != (int64(c.run[first + j]) if k else int64(0)):
             meta |= HAS_RUN
             runs = RUN - FIRST_LIST
-            sizes[runs] = _varint(adv(lists, LIST_ROOM * runs), sizes[runs], int64(c.run[i]))
+            end = _varint(adv(draft.lists, LIST_ROOM * runs), draft.sizes[runs], int64(c.run[i]))
+            draft.sizes[runs] = end
         row[size * META_FIELD] = uint8(meta)
         row[size * CLOCK] = uint8(clock_of(s))
 
 
 @inner
-def _block(
-    c: Columns,
-    first: int64,
-    last: int64,
-    start: Position,
-    lists: Pointer[uint8],
-    sizes: Pointer[int64],
-    planes: Pointer[uint64],
-    out: Pointer[uint8],
-    at: int64,
-) -> int64:
+def _block(draft: Draft, first: int64, last: int64, out: Pointer[uint8], at: int64) -> int64:
     """Writes one block; returns the end."""
-    a, z, size, drawn = c.edge_offsets[first], c.edge_offsets[last], last - first, int64(0)
+    c, size, drawn = draft.c, last - first, int64(0)
+    a, z = c.edge_offsets[first], c.edge_offsets[last]
+    for k in range(LISTS):
+        draft.sizes[k] = 0
     codes, v, q = c.code_offsets[last] - c.code_offsets[first], as_u32(c.v), as_u32(c.q)
     for e in range(a, z):
         drawn |= int64(c.r[e] != 0)
     header = (size - 1) | (codes << CODES_AT) | ((z - a) << EDGES_AT) | (drawn << DRAWN_AT)
-    at = _number(U(header), int64(HEADER), out, at)
+    at = _number(header, out, at)
     for i in range(first, last):
         at = _low(out, at, v[i], c.d[i])
     for e in range(a, z):
         at = _low(out, at, q[e], c.edge_d[e])
     at = _copied(c.codes, c.code_offsets[first], c.code_offsets[last], out, at)
-    _positions(c, first, last, start, adv(out, at), lists, sizes, planes)
+    _positions(draft, first, last, adv(out, at))
     for i in range(first, last):
         row = adv(out, at + i - first)
         row[size * FLAGS] = c.flags[i]
@@ -443,9 +381,9 @@ def _block(
         out[at + e - a] = uint8(int64(q[e]) >> 24)
         out[at + z - a + e - a] = uint8(int64(c.edge_d[e]) >> 8)
     at += BY_EDGE * (z - a)
-    for column in range(LISTS):
-        begin = int64(LIST_ROOM * column)
-        at = _copied(lists, begin, begin + sizes[column], out, at)
+    for k in range(LISTS):
+        begin = int64(LIST_ROOM * k)
+        at = _copied(draft.lists, begin, begin + draft.sizes[k], out, at)
     for e in range(a, z):
         at = _varint(out, at, int64(c.n[e]))
     if drawn:
@@ -459,21 +397,16 @@ def encode(c: Columns, start: NDArray[np.uint64], out: NDArray[np.uint8], ends: 
     """Writes blocks one after the other; returns the number of bytes.
 
     Args:
-      c: `Columns` of records that fit the format (`find_unfit`), in the order in which they are stored.
-      start: `[10]` the reference of the first record of a block.
-      out: `[room_for(blocks, R, codes, edges)]` uint8, filled.
-      ends: `[blocks]` int64, where each block ends, filled.
+      c: records that fit the format (`find_unfit`), in the order in which they are stored.
+      start: as in `Draft`.
+      out: `[room_for(blocks, R, codes, edges)]` filled. ends: `[blocks]` filled: where each block ends.
     """
     planes, lists = zeros(uint64, 4 * (BLOCK + 1)), zeros(uint8, LIST_ROOM * LISTS)
-    sizes = zeros(int64, LISTS)
-    total = c.v_size
+    draft = Draft(c, ptr(start, 0), lists, zeros(int64, LISTS), planes)
+    _planes(draft.start, adv(planes, 4 * BLOCK))
     at = int64(0)
     for b in range(len(ends)):
-        first = b * BLOCK
-        last = min(total, first + BLOCK)
-        for k in range(LISTS):
-            sizes[k] = 0
-        at = _block(c, first, last, ptr(start, 0), lists, sizes, planes, ptr(out, 0), at)
+        at = _block(draft, b * BLOCK, min(c.v_size, (b + 1) * BLOCK), ptr(out, 0), at)
         ends[b] = at
     return at
 
@@ -488,15 +421,6 @@ def crc_tables() -> NDArray[np.uint32]:
     for _ in range(7):
         tables.append(tables[0][tables[-1] & 255] ^ (tables[-1] >> 8))
     return np.concatenate(tables)
-
-
-@inner
-def word(data: Pointer[uint8], at: int64) -> uint64:
-    """Returns 8 bytes, lowest first; the compiler makes one load of them."""
-    x = ZERO
-    for k in range(8):
-        x |= U(data[at + k]) << U(8 * k)
-    return x
 
 
 @inner
@@ -538,7 +462,10 @@ class Workshop(Bundle):
         without dictionaries; then two for each slot: for P codes, for columns.
       frame: `[FRAME_ROOM]` uint8, working memory that begins with FRAME_START.
       crc: `crc_tables`.
-      plain: uint8, the block before compression. reader: `[READER]` int64.
+      plain: uint8, the block before compression.
+      reader: `[READER]` int64: from EN_PASSANT to RUN the offset of the next byte of each variable-length
+        column; COUNTS: of the varints of N and R; END: end of the block; FAILED: 1 after an unsound value;
+        HEAD: the block's header; ROWS: offset of its rows.
       words: `[10 * BLOCK]` uint64, positions. runs: `[BLOCK]` uint32.
       start: `[10]` uint64, the position that the first record of a block is encoded against.
     """
@@ -737,22 +664,22 @@ def _men(data: Bytes, reader: Reader, s: Position, base: Position, emptied: uint
 @inner
 def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> int64:
     """Returns the meta word of a position encoded against one with the meta word `base`."""
-    castling = ((x >> META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
-    meta = (x >> META_BLACK_AT) & BLACK_TO_MOVE
-    meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
-    other = base >> U(CHESS960_SHIFT)
+    castling = ((x >> META_CASTLING_AT) ^ (int64(base) >> board.CASTLING_SHIFT)) & board.CASTLING_BITS
+    meta = (x >> META_BLACK_AT) & board.BLACK_TO_MOVE
+    meta |= (castling << board.CASTLING_SHIFT) | (clock << board.CLOCK_SHIFT)
+    other = base >> U(board.CHESS960_SHIFT)
     if x & HAS_CHESS960:
         low = _next_byte(data, reader, int64(CHESS960))
         difference = low | _next_byte(data, reader, int64(CHESS960)) << 8
-        if difference > CHESS960_BITS:
+        if difference > board.CHESS960_BITS:
             reader[FAILED] = 1
-        other ^= U(difference & CHESS960_BITS)
-    meta |= int64(other) << CHESS960_SHIFT
+        other ^= U(difference & board.CHESS960_BITS)
+    meta |= int64(other) << board.CHESS960_SHIFT
     if x & HAS_EN_PASSANT:
         square = _next_byte(data, reader, int64(EN_PASSANT))
         if square > 63:
             reader[FAILED] = 1
-        meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
+        meta |= ((square & 63) + 1) << board.EN_PASSANT_SHIFT
     return meta
 
 
@@ -760,11 +687,8 @@ def _meta(data: Bytes, reader: Reader, x: int64, clock: int64, base: uint64) -> 
 def _read_place(shop: Workshop, k: int64, words: Pointer[uint64], runs: Pointer[uint32]) -> uint64:
     """Reads position `k` of a block, without its key, and its record's run, after all before it.
 
-    Args:
-      words: `[10 * size]`. runs: `[size]`. Both are filled up to `k`.
-
-    Returns:
-      the squares that differ from the position that it is encoded against.
+    `words` `[10 * size]` and `runs` `[size]` are filled up to `k`. It returns the squares that differ from
+    the position that this one is encoded against.
     """
     data, reader, size = shop.plain, shop.reader, records_in(shop.reader[HEAD])
     row = adv(data, reader[ROWS] + k)
@@ -829,13 +753,13 @@ def _men_key(T: BoardTable, s: Position, squares: uint64) -> uint64:
 
 
 @inner
-def _meta_key(T: BoardTable, meta: int64) -> uint64:
+def _meta_key(T: BoardTable, s: Position) -> uint64:
     """Returns the Polyglot words of everything but the men."""
-    key = T[ZC + ((meta >> CASTLING_SHIFT) & CASTLING_BITS)]
-    ep = (meta >> EN_PASSANT_SHIFT) & EN_PASSANT_BITS
+    key = T[ZC + ((int64(s[META]) >> board.CASTLING_SHIFT) & board.CASTLING_BITS)]
+    ep = en_passant_of(s)
     if ep:
         key ^= T[ZO + 772 + ((ep - 1) & 7)]
-    return key if meta & BLACK_TO_MOVE else key ^ T[ZO + 780]
+    return key if side_to_move(s) else key ^ T[ZO + 780]
 
 
 # ------------------------------------------------------------------ the other fields
@@ -933,7 +857,7 @@ def _copy_block(T: BoardTable, shop: Workshop, c: Columns, first: int64) -> None
             return
         back = int64(data[rows + k + size * REFERENCE])
         base = adv(words, PW * (k - back)) if back else shop.start
-        s[KEY] = base[KEY] ^ _meta_key(T, int64(base[META])) ^ _meta_key(T, int64(s[META]))
+        s[KEY] = base[KEY] ^ _meta_key(T, base) ^ _meta_key(T, s)
         s[KEY] ^= _men_key(T, base, changed) ^ _men_key(T, s, changed)
         _read_fields(shop, c, first + k, k)
     _read_edges(shop, c, c.edge_offsets[first], edges_in(header), int64(0))
@@ -952,13 +876,11 @@ def decode(
     """Decodes stored blocks into columns; returns the number of records.
 
     Args:
-      T: the table of `position/tables.py`.
-      workshop: a `Workshop` of this thread.
-      data: uint8, stored blocks, then `PADDING` bytes.
-      ends: `[blocks]` int64, end of each block in `data`.
-      slots: `[blocks]` int64, the slot of the dictionaries of each, NONE or UNKNOWN.
-      c: `Columns` with room for the contents that the headers of the blocks state; filled.
-      counts: `[blocks]` int64, filled with the records of each, or -(why it is refused).
+      workshop: of this thread.
+      data: stored blocks, then `PADDING` bytes. ends: `[blocks]` end of each block in `data`.
+      slots: `[blocks]` the slot of the dictionaries of each, NONE or UNKNOWN.
+      c: room for the contents that the headers of the blocks state; filled.
+      counts: `[blocks]` filled with the records of each, or -(why it is refused).
     """
     shop, reader = workshop, workshop.reader
     at = i = int64(0)
@@ -990,12 +912,10 @@ def extract(
 
     Args:
       workshop, data, ends, slots: as for `decode`.
-      words: `[10 K]` uint64, positions.
-      asked: int64, indices of the positions to look for, block by block.
-      firsts: `[blocks + 1]` int64, index in `asked` of the first position of each block.
-      hits: int64, filled with the place in `asked` of each record found.
-      c: `Columns` with room for all of `asked`, filled with the records found.
-      refused: `[blocks]` int64, filled: why a block is refused, 0 if it is not; its records are not copied.
+      words: `[10 K]` positions. asked: the indices of those to look for, block by block.
+      firsts: `[blocks + 1]` index in `asked` of the first position of each block.
+      hits, c: room for all of `asked`, filled with the places in it and the records that are found.
+      refused: `[blocks]` filled: why a block is refused, 0 if it is not; its records are not copied.
     """
     shop, reader = workshop, workshop.reader
     at = found = int64(0)
@@ -1027,25 +947,23 @@ Fault: TypeAlias = tuple[int64, int64]  # its number, and the expected number or
 @inner
 def _fault_of_bounds(flags: int64, kind: int64) -> int64:
     """Returns RESULT if the bounds of a finished game are not its result, INTERVAL if others are none."""
-    lower = ((flags >> LOWER_SHIFT) & BOUND_BITS) - 1
-    upper = ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
+    lower, upper = record.lower_in(flags), record.upper_in(flags)
     if kind:
-        result = int64(-1) if kind == 1 else int64(0)
-        return int64(SOUND) if lower == result and upper == result else int64(RESULT)
-    return int64(SOUND) if lower <= upper and upper <= 1 else int64(INTERVAL)
+        return int64(SOUND) if lower == upper == (-1 if kind == 1 else 0) else int64(RESULT)
+    return int64(SOUND) if lower <= upper <= 1 else int64(INTERVAL)
 
 
 @inner
 def _is_value(q: float32, d: int64) -> bool:
     """Returns whether a value and its draw field are a distribution; d is rounded, by half a unit at most."""
     wide = abs(float(q))
-    return wide <= 1.0 and float(share_of(q, d)) <= D_SCALE * (1.0 - wide) + 1.0
+    return wide <= 1.0 and float(record.share_of(q, d)) <= D_SCALE * (1.0 - wide) + 1.0
 
 
 @inner
 def _fault_of_edge(n: uint32, r: uint32, q: float32, d: int64) -> int64:
-    """Returns the fault of the numbers of an edge."""
-    lower, upper = bounds_of(q, d)
+    """Returns the fault of an edge's numbers."""
+    lower, upper = record.bounds_of(q, d)
     if q < lower or q > upper:
         return int64(EDGE_PROOF)
     if not _is_value(q, d):
@@ -1058,14 +976,14 @@ def _fault_of_edge(n: uint32, r: uint32, q: float32, d: int64) -> int64:
 @inner
 def fault_in(T: BoardTable, s: Position, c: Columns, i: int64, out: Pointer[uint16]) -> Fault:
     """Returns the first fault of record `i`, of position `s`, SOUND if there is none."""
-    if not is_legal(T, s):
+    if not board_kernel.is_legal(T, s):
         return int64(ILLEGAL), int64(0)
-    moves = generate_moves(T, s, out)
+    moves = board_kernel.generate_moves(T, s, out)
     flags = int64(c.flags[i])
-    kind = kind_of(T, s, moves)
+    kind = board_kernel.kind_of(T, s, moves)
     codes = c.code_offsets[i + 1] - c.code_offsets[i]
     begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
-    if flags & KIND_BITS != kind:
+    if flags & record.KIND_BITS != kind:
         return int64(KIND), int64(kind)
     if codes != (int64(0) if kind else moves):
         return int64(PRIORS), int64(0 if kind else moves)
@@ -1092,12 +1010,10 @@ def find_faults(
     """Fills the faults of records; returns the number of unsound ones.
 
     Args:
-      T: the table of `position/tables.py`.
-      columns: `Columns` of decoded records: one king a side, every number in the range of its field.
-      places: int64, the records to check.
-      faults: int64, two numbers for each of them, filled with the fault and what belongs to it.
+      columns: decoded records: one king a side, every number in the range of its field.
+      places: the records to check. faults: filled with the `Fault` of each.
     """
-    moves = zeros(uint16, ROOM)
+    moves = zeros(uint16, board_kernel.ROOM)
     found = int64(0)
     for k in range(len(places)):
         i = places[k]

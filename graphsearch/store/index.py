@@ -6,7 +6,7 @@ import sqlite3
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,7 @@ class Sizes:
     """The sizes of the portions in which a store works; the records of a file do not depend on them.
 
     Attributes:
-      chunk_blocks: most blocks of a chunk, which share dictionaries and a bloom filter; 2048 blocks are
-        65,536 records.
+      chunk_blocks: most blocks of a chunk, which share a bloom filter; 2048 blocks are 65,536 records.
       fan_out: segments of one tier that are merged into one of the next.
       unread_fan_out: the same while their writer reads none of them; a search of an hour makes fewer.
       waste_from: records; a smaller file is not merged only because it holds superseded versions.
@@ -52,8 +51,6 @@ SIZES = Sizes()
 _U64 = (1 << 64) - 1
 KEPT = 512  # indexes of chunks in memory, some 120 kB each: a query reads many chunks of a large file
 KEPT_WRITING = 64  # beside the memory of a search
-
-CHUNK_COLUMNS = ("id", "segment", "first_block", "blocks", "gone", "records", "first_key")
 
 U64s = NDArray[np.uint64]
 Places = NDArray[np.int64]
@@ -132,24 +129,21 @@ def _segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
     Raises:
       CorruptRecordError: if a row is invalid, or belongs to a segment that is missing.
     """
-    names = ("id", "age", "merged_into", "frontier")
-    found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
+    columns = ("id", "age", "merged_into", "frontier")
+    found = rows(connection, "segment", columns, "ORDER BY age DESC, id DESC")
     by_id = {own: Segment(own, age, into, None if at is None else at & _U64) for own, age, into, at in found}
-    for one in by_id.values():
-        if one.merged_into is not None and one.merged_into not in by_id:
-            into = one.merged_into
-            raise CorruptRecordError(f"{path}: segment {one.id} goes into {into}, which is missing")
-    for own, *numbers, first_key in rows(connection, "chunk", CHUNK_COLUMNS, "ORDER BY id"):
-        segment, first_block, blocks, gone, records = numbers
-        chunk = Chunk(own, segment, first_block, blocks, gone, records, first_key & _U64)
+    for own, one in by_id.items():
+        if (into := one.merged_into) is not None and into not in by_id:
+            raise CorruptRecordError(f"{path}: segment {own} goes into {into}, which is missing")
+    names = tuple(one.name for one in fields(Chunk))
+    for row in rows(connection, "chunk", names, "ORDER BY id"):
+        chunk = Chunk(*row)
+        chunk = replace(chunk, first_key=chunk.first_key & _U64)
+        name = f"{path}: chunk {chunk.id}"
         if chunk.segment not in by_id:
-            raise CorruptRecordError(
-                f"{path}: chunk {chunk.id} belongs to segment {chunk.segment}, which is missing"
-            )
+            raise CorruptRecordError(f"{name} belongs to segment {chunk.segment}, which is missing")
         if chunk.gone > chunk.blocks:
-            raise CorruptRecordError(
-                f"{path}: chunk {chunk.id} has lost {chunk.gone} of {chunk.blocks} blocks"
-            )
+            raise CorruptRecordError(f"{name} has lost {chunk.gone} of {chunk.blocks} blocks")
         by_id[chunk.segment].chunks.append(chunk)
     return list(by_id.values())
 
@@ -172,7 +166,7 @@ def _addresses(arrays: Sequence[NDArray[Any]]) -> Places:
     memory = _Addresses(8 * max(1, len(arrays)))
     memory.arrays = tuple(arrays)
     found = np.frombuffer(memory, np.int64)[: len(arrays)]
-    found[:] = [array.__array_interface__["data"][0] for array in arrays]
+    found[:] = [array.ctypes.data for array in arrays]
     return found
 
 

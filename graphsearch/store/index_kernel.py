@@ -52,11 +52,8 @@ def sort_key(s: Position) -> uint64:
         material = (material << U(COUNT_BITS)) | U(popc(s[kind] & s[BLACK]))
     key = _with_kind(ZERO, s, int64(0), int64(PAWN_BITS))
     key = (key << U(MATERIAL_BITS)) | pair_hash(material, ZERO, int64(MATERIAL_BITS))
-    key = _with_kind(key, s, int64(1), int64(PIECE_BITS[0]))
-    key = _with_kind(key, s, int64(2), int64(PIECE_BITS[1]))
-    key = _with_kind(key, s, int64(3), int64(PIECE_BITS[2]))
-    key = _with_kind(key, s, int64(4), int64(PIECE_BITS[3]))
-    key = _with_kind(key, s, int64(5), int64(PIECE_BITS[4]))
+    for kind in range(5):
+        key = _with_kind(key, s, int64(kind + 1), int64(PIECE_BITS[kind]))
     return (key << ONE) | (s[META] & ONE)
 
 
@@ -104,11 +101,11 @@ def settle_ties(words: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDA
     """Puts records with the same sort key in order and drops all but the first of each position.
 
     Args:
-      words: `[10 R]` uint64 flat. keys: `[R]` their sort keys.
-      places: int64, the records sorted by key, equal keys in their original order; overwritten.
+      words: `[10 R]` flat. keys: `[R]` their sort keys.
+      places: the records sorted by key, equal keys in their original order; overwritten at the front.
 
     Returns:
-      the number of places kept, at the front.
+      the number of places kept.
     """
     kept, first = int64(0), int64(0)  # `first`: where the records of this key begin among those kept
     for k in range(len(places)):
@@ -138,12 +135,9 @@ def pair(
     new_keys: NDArray[np.uint64],
     places: NDArray[np.int64],
 ) -> int64:
-    """Fills the record of `old` with the position of each of `new`, or -1; returns the number found.
+    """Fills `places` with the index in `old` of each position of `new`, or -1; returns the number found.
 
-    Args:
-      old, new: words, `[10 R]` uint64 flat, in the order of a segment, without duplicates.
-      old_keys, new_keys: their sort keys.
-      places: int64, one for each of `new`.
+    Both are words, `[10 R]` flat, in the order of a segment, without duplicates, with their sort keys.
     """
     at, found = int64(0), int64(0)
     for i in range(len(new_keys)):
@@ -170,13 +164,13 @@ class FilterArrays(Bundle):
     """The index of segments in flat arrays, immutable once made, contiguous and writable.
 
     Attributes:
-      firsts: `[chunks]` uint64, sort key of the first record of each chunk, segment by segment, newest first.
-      segments: `[segments + 1]` int64, index in these lists of each segment's first chunk.
-      blooms: `[chunks]` int64, address of each chunk's bloom filter, which the array keeps alive.
-      sizes: `[chunks]` int64, its bytes; 0 for a lost filter.
-      starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
-      keys: `[blocks]` uint64, sort key of the first record of each block.
-      shifts: `[chunks]` int64, add it to the index of a block of the chunk to get its row.
+      firsts: `[chunks]` sort key of the first record of each chunk, segment by segment, newest first.
+      segments: `[segments + 1]` index in these lists of each segment's first chunk.
+      blooms: `[chunks]` address of each chunk's bloom filter, which the array keeps alive.
+      sizes: `[chunks]` its bytes; 0 for a lost filter.
+      starts: `[chunks + 1]` index in `keys` of each chunk's first block.
+      keys: `[blocks]` sort key of the first record of each block.
+      shifts: `[chunks]` add it to the index of a block of the chunk to get its row.
     """
 
     firsts: Items[uint64]
@@ -198,22 +192,16 @@ def no_filter() -> FilterArrays:
 
 
 @inner
-def _below(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
-    """Returns the end of the keys below `key` among the sorted keys `low` to `high`."""
+def first_piece(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
+    """Returns the first of the pieces `low` to `high` that may hold a key; `keys`: the first key of each."""
+    first = low
     while low < high:
         middle = (low + high) >> 1
         if keys[middle] < key:
             low = middle + 1
         else:
             high = middle
-    return low
-
-
-@inner
-def first_piece(keys: Pointer[uint64], low: int64, high: int64, key: uint64) -> int64:
-    """Returns the first of the pieces `low` to `high` that may hold a key; `keys`: the first key of each."""
-    at = _below(keys, low, high, key)
-    return at - 1 if at > low else at
+    return low - 1 if low > first else low
 
 
 @inner
@@ -256,16 +244,11 @@ def find_held(bloom: NDArray[np.uint8], keys: NDArray[np.uint64], held: NDArray[
 
 
 @inner
-def in_bloom(F: FilterArrays, c: int64, key: uint64) -> bool:
-    """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bytes) holds none."""
-    return F.sizes[c] > 0 and _holds(bytes_at(F.blooms[c], F.sizes[c]), F.sizes[c], key)
-
-
-@inner
 def next_chunk(F: FilterArrays, c: int64, end: int64, order: uint64, key: uint64) -> int64:
     """Returns the first chunk from `c` on that may hold a key with sort key `order`, `end` if none may."""
     while c < end and F.firsts[c] <= order:
-        if in_bloom(F, c, key):
+        size = F.sizes[c]
+        if size > 0 and _holds(bytes_at(F.blooms[c], size), size, key):  # a lost filter holds none
             return c
         c += 1
     return end
@@ -273,13 +256,7 @@ def next_chunk(F: FilterArrays, c: int64, end: int64, order: uint64, key: uint64
 
 @inner
 def may_be_stored(F: FilterArrays, s: Position, key: uint64) -> bool:
-    """Returns False only if no segment holds a position.
-
-    Args:
-      F: a filter.
-      s: pointer to the words of the position.
-      key: its key in the graph.
-    """
+    """Returns False only if no segment holds a position; `key`: of it in the graph."""
     if F.segments_size == 1:
         return False
     order = sort_key(s)
@@ -315,11 +292,9 @@ def find_blocks(
 
     Args:
       T: the table of `position/tables.py`.
-      F: `FilterArrays`.
-      words: `[10 K]` uint64, positions.
-      left: int64, indices of the positions to look for.
-      segments: `[K]` int64, the first segment to search; advanced past the segment that was found.
-      asked, blocks: int64, filled with positions and indices in `F.keys`.
+      words: `[10 K]` positions. left: the indices of those to look for.
+      segments: `[K]` the first segment to search; advanced past the segment that was found.
+      asked, blocks: filled with positions and indices in `F.keys`.
     """
     starts, keys, tables = F.starts, F.keys, ptr(T, 0)
     listed = int64(0)

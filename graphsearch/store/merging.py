@@ -72,10 +72,7 @@ def choose_segments(
 ) -> list[Segment]:
     """Returns the segments to merge next, neighbours in age, or none.
 
-    Args:
-      segments: newest first, none of them in an unfinished merge.
-      live: distinct records of the file.
-      rules: when a merge is due.
+    `segments`: newest first, none of them in an unfinished merge. `live`: distinct records of the file.
     """
     fan_out = rules.fan_out(sizes)
     if len(segments) > 1 and _is_wasteful(segments, live, rules, sizes):
@@ -120,29 +117,21 @@ def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:
 
 
 def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> int:
-    """Starts a merge: creates the output segment, with the age of its newest input and a greater id.
+    """Starts a merge of segments, newest first, neighbours in age, none in a merge; returns the output.
 
-    The id ranks it just above that input. Returns it.
-
-    Args:
-      segments: the inputs: newest first, neighbours in age, none of them in a merge.
+    This has the age of its newest input and a greater id, which ranks it just above that input.
     """
     age = segments[0].age if segments else 1
     output = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
     assert output is not None
-    connection.executemany(
-        "UPDATE segment SET merged_into = ? WHERE id = ?",
-        [(output, segment.id) for segment in segments],
-    )
+    into = [(output, segment.id) for segment in segments]
+    connection.executemany("UPDATE segment SET merged_into = ? WHERE id = ?", into)
     return output
 
 
-def end(connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segment]) -> None:
+def end(connection: sqlite3.Connection) -> None:
     """Ends a merge where it stands: the output and the rest of the inputs become ordinary segments."""
-    connection.executemany(
-        "UPDATE segment SET merged_into = NULL WHERE id = ?", [(segment.id,) for segment in inputs]
-    )
-    connection.execute("UPDATE segment SET frontier = NULL WHERE id = ?", (output.id,))
+    connection.execute("UPDATE segment SET merged_into = NULL, frontier = NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +173,10 @@ def next_step(
     cursors = cursors_from(catalog, inputs, low, blocks)
     if len(cursors) == 1 and not others:
         (cursor,) = cursors
-        end = min(blocks, len(cursor.keys))
-        pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
-        portion = fetch_spans(connection, catalog, cursor.spans(0, end), low or 0)
-        return Step(into, inputs, portion, [(cursor, end)], pivot)
+        last = min(blocks, len(cursor.keys))
+        pivot = int(cursor.keys[last]) if last < len(cursor.keys) else None
+        portion = fetch_spans(connection, catalog, cursor.spans(0, last), low or 0)
+        return Step(into, inputs, portion, [(cursor, last)], pivot)
     beside = [cursor for other in others for cursor in cursors_from(other, other.segments, low, blocks)]
     pivot = choose_pivot([*cursors, *beside], blocks, low)
     # the last block may reach beyond the pivot

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..position.board import CLOCK_DRAW, clock_of_words, legal_moves
 from ..position.values import negate
-from .record import Edge, NodeRecord, RecordBatch, node_value
+from .record import Edge, NodeRecord, RecordBatch
 from .record_kernel import AS_GOOD_AS_WON, MOST_MATE, Proof
 
 LOST = 3  # the class of the moves ranked last
@@ -35,12 +35,10 @@ def known_edges(record: NodeRecord) -> tuple[Edge, ...]:
 def known_leader(record: NodeRecord, open_edges: Sequence[int]) -> int | None:
     """Returns which of the unproven edges leads, as `leader_of`; a move searched apart does if it is better.
 
-    Such a move competes by its value with the move that leads without it, whatever the position's visits, and
-    is credited with no more visits than that one has.
+    Such a move competes by its value with the move that leads without it, credited with no more visits.
     """
     edges = record.edges
-    leader = leader_of(record, [k for k in open_edges if k < len(edges)])
-    known = record.known
+    leader, known = leader_of(record, [k for k in open_edges if k < len(edges)]), record.known
     if not known:
         return leader
     apart = {k for k in open_edges if known[k].apart}
@@ -83,11 +81,11 @@ def edge_of(record: NodeRecord, k: int) -> Edge:
 def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
     """Returns the edges, as places in descending P, best first.
 
-    Proven wins come first (the shortest first), then the other moves, the leading one (`known_leader`) before
-    all others, those by visits, value and P, and last proven losses (the longest first). Proven draws come
+    Of the known edges proven wins come first (the shortest first), then the leading move (`known_leader`),
+    then the others by visits, value and P, and last proven losses (the longest first). Proven draws come
     before the unproven moves if the leading one is worth less. So do moves of value 1, which are tablebase
     wins, unless the leading move is as good as won: evaluators round to 1, too. If the position is mated in a
-    known number of plies, the moves that last this long come first. All this is of the known edges.
+    known number of plies, the moves that last this long come first.
 
     Args:
       clock: the halfmove clock of the path; default: the clock at which the record was evaluated.
@@ -109,13 +107,8 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
         if proof and proof.result > 0:
             return 0, proof.mate or proof.plies + MOST_MATE, -edge.n, 0.0, k
         if proof and proof.result < 0:
-            return (
-                0 if longest and proof.mate == longest else LOST,
-                -(proof.mate or proof.plies + MOST_MATE),
-                -edge.n,
-                0.0,
-                k,
-            )
+            group = 0 if longest and proof.mate == longest else LOST
+            return group, -(proof.mate or proof.plies + MOST_MATE), -edge.n, 0.0, k
         if wins_lead and edge.n and edge.value == 1.0:  # large waves give it few visits
             return 1, 0, -edge.n, 0.0, k
         return 1 if proof and draws_lead else 2, int(k != leader), -edge.n, negate(edge.value), k
@@ -149,14 +142,15 @@ def proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
 
 
 def node_mean(record: NodeRecord) -> tuple[float, float]:
-    """Returns (Q, D) of a node; D is a probability."""
-    bounds = record.bounds
-    q = float(node_value(record.v, record.edges, bounds))
-    if bounds[0] == bounds[1]:
-        return q, 1.0 - abs(q)
-    drawn = reduce(add, (e.n * e.draws for e in record.edges), 0.0)  # `sum` compensates from Python 3.12 on
-    draws = record.v_draw + drawn
-    return q, draws / record.visits
+    """Returns (Q, D) of a node; Q = clamp(L, H, (V + sum n E) / N) in double precision, D in [0, 1]."""
+    lower, upper = record.bounds
+    # in stored order; `sum` compensates from Python 3.12 on
+    total = reduce(add, ((e.n - e.r) * e.q for e in record.edges), record.v)
+    q = min(max(float(total / record.visits), lower), upper)
+    if lower == upper:
+        return float(q), 1.0 - abs(q)
+    drawn = reduce(add, (e.n * e.draws for e in record.edges), 0.0)
+    return float(q), (record.v_draw + drawn) / record.visits
 
 
 def visits_of(batch: RecordBatch) -> NDArray[np.int64]:

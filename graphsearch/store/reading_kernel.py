@@ -19,7 +19,17 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.board import BoardTable, Position
-from .block_kernel import FAILED, PADDING, SOUND, Workshop, copy_record, fault_in, find_place, open_block
+from .block_kernel import (
+    FAILED,
+    NONE,
+    PADDING,
+    SOUND,
+    Workshop,
+    copy_record,
+    fault_in,
+    find_place,
+    open_block,
+)
 from .index_kernel import FilterArrays, first_piece, next_chunk, sort_key
 from .record_kernel import Columns
 
@@ -33,14 +43,12 @@ class ReaderArrays(NamedTuple):
     """The access to one state of a file, and room for one record, for reading records inside kernels.
 
     Attributes:
-      slots: `[chunks]` int64, slot of each chunk's dictionaries (`block.Unpacker.slots`).
-      functions: `[FUNCTIONS]` int64, addresses of functions of SQLite and of the statement.
-      states: `[STATES]` int64: records entered so far; the chunk with dictionaries that are not loaded, or
-        NO_CHUNK; bytes that the arena may take.
-      data: uint8, the block as it is stored.
-      moves: `[legality_kernel.ROOM]` uint16, scratch.
-      columns: `Columns` with room for one record.
-      workshop: `Workshop`.
+      slots: `[chunks]` slot of each chunk's dictionaries (`block.Unpacker.slots`).
+      functions: `[FUNCTIONS]` addresses of functions of SQLite and of the statement.
+      states: `[STATES]` records entered so far; the chunk with dictionaries that are not loaded, or NO_CHUNK;
+        bytes that the arena may take.
+      data: the block as it is stored. moves: `[board_kernel.ROOM]` scratch.
+      columns: room for one record.
     """
 
     slots: NDArray[np.int64]
@@ -72,15 +80,19 @@ def _fetch(R: ReaderArrays, row: int64) -> int64:
 
 
 @inner
-def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Position) -> int64:
-    """Copies the record of a position from the fetched block; returns FOUND, NOT_THERE or REFUSED."""
-    shop, reader = R.workshop, R.workshop.reader
-    if open_block(shop, ptr(R.data, 0), int64(0), size, slot):
+def _read_block(T: BoardTable, F: FilterArrays, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
+    """Copies the record of a position from block `b` of chunk `c`; returns FOUND, NOT_THERE or REFUSED."""
+    shop, slot = R.workshop, R.slots[c]
+    if slot < NONE:
+        R.states[UNKNOWN] = c
+        return int64(REFUSED)
+    size = _fetch(R, b + F.shifts[c])
+    if not size or open_block(shop, ptr(R.data, 0), int64(0), size, slot):
         return int64(REFUSED)
     k, _ = find_place(shop, int64(0), s)
     if k >= 0:
         copy_record(shop, k, s, R.columns, int64(0))
-    if reader[FAILED]:
+    if shop.reader[FAILED]:
         return int64(REFUSED)
     if k < 0:
         return int64(NOT_THERE)
@@ -89,24 +101,10 @@ def _extract(T: BoardTable, R: ReaderArrays, size: int64, slot: int64, s: Positi
 
 
 @inner
-def _read_block(T: BoardTable, F: FilterArrays, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
-    """Searches block `b` of chunk `c` for a position; returns FOUND, NOT_THERE or REFUSED."""
-    if R.slots[c] < -1:
-        R.states[UNKNOWN] = c
-        return int64(REFUSED)
-    size = _fetch(R, b + F.shifts[c])
-    return _extract(T, R, size, R.slots[c], s) if size else int64(REFUSED)
-
-
-@inner
 def read_record(T: BoardTable, F: FilterArrays, R: ReaderArrays, s: Position, key: uint64) -> int64:
     """Reads the newest record of a position into `R.columns`; returns FOUND, NOT_THERE or REFUSED.
 
-    Args:
-      T: pointer to the table of the board.
-      F: filter of the same state of the file.
-      R: `ReaderArrays`.
-      s: pointer to the words of the position. key: its key in the graph.
+    `F`: of the same state of the file. `key`: of the position in the graph.
     """
     order = sort_key(s)
     for segment in range(F.segments_size - 1):

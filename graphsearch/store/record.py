@@ -24,27 +24,12 @@ from ..position.board import (
 )
 from ..position.tables import load_tables
 from ..position.values import D_SCALE
+from . import record_kernel as kernel
 from .index_kernel import IDENTITY_WORDS, fill_keys, fill_sort_keys, settle_ties
-from .record_kernel import (
-    KIND_BITS,
-    LOWER_SHIFT,
-    UPPER_SHIFT,
-    Bounds,
-    Columns,
-    Proof,
-    bounds_and_proof,
-    bounds_of,
-    fill_prior_codes,
-    flags_with,
-    gather,
-    proof_of,
-    share_of,
-)
-from .record_kernel import UNPROVEN as OPEN
+from .record_kernel import LOWER_SHIFT, UPPER_SHIFT, Bounds, Columns, Proof, flags_with, share_of
 
-MAX_VISITS = (1 << 32) - 1  # n and r are u32
 UNPROVEN = flags_with(-1, 1)
-TERMINAL_MASK = KIND_BITS
+TERMINAL_MASK = kernel.KIND_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +68,12 @@ class Edge:
     @property
     def bounds(self) -> Bounds:
         """Proven lower and upper result of the move."""
-        return bounds_of(self.q, self.d) if self.n > self.r else OPEN
+        return kernel.bounds_of(self.q, self.d) if self.n > self.r else kernel.UNPROVEN
 
     @property
     def proof(self) -> Proof | None:
         """The exact proof of the move, None if nothing is proven."""
-        return proof_of(self.q, self.d) if self.n > self.r else None
+        return kernel.proof_of(self.q, self.d) if self.n > self.r else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +119,24 @@ class NodeRecord:
         return self._bounds_and_proof()[1]
 
     def _bounds_and_proof(self) -> tuple[Bounds, Proof | None]:
-        edges = [(edge.n - edge.r, edge.q, edge.d) for edge in self.edges]
-        known = self.d if abs(self.v) == 1.0 else 0
-        return bounds_and_proof(self.flags, edges, len(self.codes), clock_of_words(self.words), known)
+        tally, covers = kernel.no_tally(), 0 < len(self.codes) == len(self.edges)
+        for edge in self.edges:
+            tally = kernel.tallied(tally, edge.n - edge.r, edge.q, edge.d)
+        flags = kernel.tightened(self.flags, tally, covers)
+        lower, upper = bounds = kernel.lower_in(flags), kernel.upper_in(flags)
+        if lower != upper:
+            return bounds, None
+        if lower == 0 or not self.codes:
+            return bounds, Proof(lower, 0 if lower else None, 0)
+        clock, known = clock_of_words(self.words), kernel.mate_kept(self.v, self.d)
+        mate, plies = kernel.decisive_plies(lower == 1, tally, covers, clock, known)
+        return bounds, Proof(lower, None if mate < 0 else mate, plies)
 
     def bounds_at(self, clock: int) -> tuple[int, int]:
         """Returns the bounds that hold for a path that reaches the position with this halfmove clock.
 
         A win or a loss holds if the mate, or the next move that resets the clock, comes before the 50-move
-        rule. A draw, and the end of a game, hold at every clock.
+        rule; a draw and the end of a game always hold.
         """
         (lower, upper), proof = self._bounds_and_proof()
         if proof and not proof.holds_at(clock):
@@ -193,13 +187,8 @@ def prior_codes(priors: NDArray[np.float32]) -> NDArray[np.uint8]:
     [63, 30, 1]
     """
     codes = np.empty(len(priors), np.uint8)
-    fill_prior_codes(owned(priors, np.float32), codes)
+    kernel.fill_prior_codes(owned(priors, np.float32), codes)
     return codes
-
-
-def prior_code(p: float) -> int:
-    """Returns the code of one prior."""
-    return int(prior_codes(np.array([p], np.float32))[0])
 
 
 def priors_from_codes(codes: bytes | Sequence[int]) -> list[float]:
@@ -286,8 +275,8 @@ class RecordBatch(Columns):
     def empty(cls, records: int, codes: int, edges: int) -> RecordBatch:
         """Returns zeroed columns for these numbers of records, codes and edges."""
         batch = cls.room(records, codes, edges)
-        for name in COLUMNS:
-            getattr(batch, name)[:] = 0
+        for column in batch.arrays():
+            column[:] = 0
         return batch
 
     @classmethod
@@ -331,15 +320,6 @@ def _offsets(lengths: list[int]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
-def node_value(v: float, edges: Sequence[Edge], bounds: tuple[int, int] = (-1, 1)) -> float:
-    """Returns node Q = clamp(L, H, (V + sum n E) / N), in double precision, edges in stored order."""
-    total, visits = v, 1
-    for edge in edges:
-        total += (edge.n - edge.r) * edge.q
-        visits += edge.n
-    return min(max(total / visits, bounds[0]), bounds[1])
-
-
 @cache
 def board_tables() -> NDArray[np.uint64]:
     """Returns the table of the board kernels."""
@@ -354,7 +334,7 @@ def take(batch: RecordBatch, order: Places) -> RecordBatch:
         (offsets[order + 1] - offsets[order]).sum() for offsets in (batch.code_offsets, batch.edge_offsets)
     )
     out = RecordBatch.room(len(order), int(codes), int(edges))
-    gather(batch, order, out)
+    kernel.gather(batch, order, out)
     return out
 
 

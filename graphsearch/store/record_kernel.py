@@ -55,7 +55,6 @@ own ply if the mate is unknown:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -141,7 +140,7 @@ def key_at(A: RecordArena, rec: int64) -> uint64:
 
 @inner
 def move_count(A: RecordArena, rec: int64) -> int64:
-    """Returns the number of legal moves of a record; 0 for a terminal one."""
+    """Returns the number of a record's legal moves; 0 for a terminal one."""
     return int64(header_bytes(A, rec)[MOVES_BYTE])
 
 
@@ -203,18 +202,13 @@ def value_of(A: RecordArena, rec: int64) -> float32:
 @inner
 def value_draws(A: RecordArena, rec: int64) -> int64:
     """Returns D per mille, or the plies of a known mate."""
-    return _draw_word(A, rec) & DRAW_BITS
+    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF]) & DRAW_BITS
 
 
 @inner
 def flags_of(A: RecordArena, rec: int64) -> int64:
     """Returns a record's flags: terminal kind and bounds."""
-    return _draw_word(A, rec) >> FLAGS_SHIFT
-
-
-@inner
-def _draw_word(A: RecordArena, rec: int64) -> int64:
-    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF])
+    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF]) >> FLAGS_SHIFT
 
 
 @inner
@@ -575,19 +569,11 @@ def is_special(q: float32 | float64, d: int64) -> bool:
 
 
 @inner
-def plies_of(code: int64) -> int64:
-    """Returns the plies of a decisive edge until the clock resets or the game ends."""
-    return code - MOST_MATE if code > MOST_MATE else code
-
-
-@inner
 def is_closed(q: float32, d: int64, clock: int64) -> bool:
     """Returns whether an edge's result is proven for a path that reaches its node with this clock."""
-    if d == 0:
-        return False
-    if d == DRAWN:
-        return True
-    return d < DRAWN and (q >= 1.0 or q <= -1.0) and clock + plies_of(d) <= CLOCK_DRAW
+    if d >= DRAWN or not is_special(q, d):
+        return d == DRAWN
+    return clock + (d - MOST_MATE if d > MOST_MATE else d) <= CLOCK_DRAW
 
 
 @inner
@@ -616,27 +602,21 @@ def tallied(tally: Tally, valued: int64, q: float32, d: int64) -> Tally:
 @inner
 def tightened(flags: int64, tally: Tally, covers: bool) -> int64:
     """Returns flags tightened by the bounds of the edges; `covers`: whether every move has an edge."""
-    lower, upper = lower_in(flags), upper_in(flags)
-    low, high = max(lower, tally[0]), min(upper, tally[1] if covers else 1)
-    if low > high:  # contradictory bounds prove nothing more
-        return flags
-    return with_bounds(flags, low, high)
+    low, high = max(lower_in(flags), tally[0]), min(upper_in(flags), tally[1] if covers else 1)
+    return with_bounds(flags, low, high) if low <= high else flags  # a contradiction proves nothing more
 
 
 @inner
 def decisive_plies(won: bool, tally: Tally, covers: bool, clock: int64, known: int64) -> tuple[int64, int64]:
     """Returns the shortest win or the longest loss of a decided node that has moves.
 
-    It comes from the edges, or from the mate that the record itself holds. Without them it comes from a
-    tablebase, and holds at the record's clock and below.
+    These are plies to the mate, -1 if unknown, and the most plies until the clock is reset or the game ends.
+    Without edges and a mate of the record the proof is a tablebase's, and holds at its clock and below.
 
     Args:
       covers: whether every move has an edge.
       clock: halfmove clock at which the record was evaluated.
       known: plies of the record's own mate, 0 if it holds none.
-
-    Returns:
-      plies to the mate, -1 if unknown; most plies until the clock is reset or the game ends.
     """
     _, _, win, mated, lost = tally
     if won and known:
@@ -708,9 +688,7 @@ def turned(q: float32, code: int64, resets: bool) -> int64:
     """
     if code >= AT_LEAST:
         return code + STEPS if code < AT_MOST else code - STEPS
-    if code == DRAWN or not (q >= 1.0 or q <= -1.0):
-        return code
-    if code <= MOST_MATE:  # 0: nothing is proven
+    if code == DRAWN or code <= MOST_MATE or not (q >= 1.0 or q <= -1.0):  # 0: nothing is proven
         return code
     return int64(MOST_MATE + 1) if resets else min(code + 1, int64(2 * MOST_MATE))
 
@@ -846,29 +824,6 @@ def is_decided(A: RecordArena, rec: int64, s: Position) -> bool:
     return tally[0] == result
 
 
-# ------------------------------------------------------------------ of records as values
-def bounds_and_proof(
-    flags: int, edges: Sequence[tuple[int, float, int]], moves: int, clock: int, known: int
-) -> tuple[Bounds, Proof | None]:
-    """Returns the bounds of a node, and its proof if they leave one result.
-
-    Args:
-      edges: (n - r, q, d) of each edge. moves: number of legal moves.
-      clock, known: as for `decisive_plies`.
-    """
-    tally, covers = no_tally(), 0 < moves == len(edges)
-    for valued, q, d in edges:
-        tally = tallied(tally, valued, q, d)
-    flags = tightened(flags, tally, covers)
-    lower, upper = lower_in(flags), upper_in(flags)
-    if lower != upper:
-        return (lower, upper), None
-    if lower == 0 or not moves:
-        return (lower, upper), Proof(lower, 0 if lower else None, 0)
-    mate, plies = decisive_plies(lower == 1, tally, covers, clock, known)
-    return (lower, upper), Proof(lower, None if mate < 0 else mate, plies)
-
-
 def code_of_proof(proof: Proof, *, resets: bool) -> int:
     """Returns the `d` of an edge to a node with a proven result.
 
@@ -917,14 +872,6 @@ class Columns(Bundle):
 def copy_edge(c: Columns, at: int64, a: Columns, e: int64) -> None:
     """Copies an edge to place `at`."""
     c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
-
-
-@inner
-def put_empty(c: Columns, at: int64) -> None:
-    """Writes an edge without visits to place `at`."""
-    c.n[at] = c.r[at] = uint32(0)
-    c.q[at] = float32(0.0)
-    c.edge_d[at] = uint16(0)
 
 
 @inner

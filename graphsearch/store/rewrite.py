@@ -90,7 +90,7 @@ def rewrite(
         drop records only if the file has one segment: of several, a step leaves blocks that the next needs.
       others: files whose records it adds.
       advance: called with the number of records of this file that a step has moved.
-      on_unsound: called for each unsound record, which is dropped if there is a `change`.
+      on_unsound: called for each unsound record, which a `change` does not get.
 
     Raises:
       CorruptRecordError: naming a damaged block; everything before it is done.
@@ -100,8 +100,7 @@ def rewrite(
     if not catalog.segments and not others:
         return
     with store.rearranging():
-        if merging.under_way(catalog):
-            merging.end(connection, *merging.parts_of_merge(catalog))
+        merging.end(connection)
         output = merging.start(connection, catalog.segments)
     low: int | None = None
     while True:
@@ -140,13 +139,8 @@ def append_versions(
 ) -> None:
     """Writes new versions of records, as a search saves them, in steps of a segment each.
 
-    After an error of `versions` it writes the versions that it got before.
-
-    Args:
-      in_step: called in the transaction of every step.
-
-    Raises:
-      StoreError: if the file cannot be written; it stays consistent.
+    After an error of `versions` it writes those that it got before. `in_step` is called in the transaction of
+    every step.
     """
     waiting: list[RecordBatch] = []
     started = time.monotonic()
@@ -208,7 +202,7 @@ def compact(
     Args:
       on_progress: called with records, then with freed pages.
       min_visits: drop the records with fewer visits, except roots of searches. The edges that lead to them
-        keep their n and q. A search that reaches such a position evaluates it again, and does not repeat the
+        keep their n and q; a search that reaches such a position evaluates it again, and does not repeat the
         visits of its edges. An interruption leaves a file that is pruned in part.
 
     Raises:
@@ -252,11 +246,7 @@ def _prune(store: Store, min_visits: int, on_progress: OnProgress | None) -> Non
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS) -> None:
     """Drops superseded versions from a file of moderate size, and returns their space to the file system.
 
-    Args:
-      seconds: limit of the CPU time in all; a file that would take too long is skipped.
-
-    Raises:
-      StoreError: if the file cannot be written; it stays consistent.
+    A file that would take more than `seconds` of CPU time in all is skipped.
     """
     if store.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND:
         while store.merge_step(merging.TIDY):

@@ -41,7 +41,6 @@ OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
 PLAIN = tuple(name for name in TABLES if name not in OWN)
 READING = "reading blocks"  # stage
 NO_CHECKSUM = -1  # of blocks that no chunk owns
-NUMBERS = range(1, MAX_EVALUATOR + 1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,11 +122,9 @@ def salvage(
 
 # ------------------------------------------------------------------ rows of a damaged file
 def open_damaged(path: Path) -> sqlite3.Connection:
-    """Returns a connection that reads the intact parts of a file and never changes it.
+    """Returns a connection that reads the intact parts of a file of this format and never changes it.
 
-    Raises:
-      StoreError: if not even the list of tables can be read.
-      SchemaVersionError: if it has another format.
+    It raises StoreError if not even the list of tables can be read.
     """
     mode = "mode=ro" if log_bytes(path) else "mode=ro&immutable=1"
     try:
@@ -150,14 +147,11 @@ def open_damaged(path: Path) -> sqlite3.Connection:
 
 
 class DamagedTable:
-    """The rows of a table that can be read, in the order of its primary key.
+    """The readable rows of a table, in the order of its primary key; `lost`: whether there are others.
 
     SQLite reads the rows before a damaged page one by one, and finds those behind it by their key. So the
     primary key is taken as a number: a rowid, the 64 bits of a key in hexadecimal, or two of these one after
     the other. Other columns of the key count as equal.
-
-    Attributes:
-      lost: whether some rows could not be read.
     """
 
     def __init__(self, connection: sqlite3.Connection, table: str, columns: str) -> None:
@@ -291,18 +285,13 @@ def _evaluators(
 ) -> tuple[dict[int, EvaluatorIdentity], int]:
     """Returns the evaluators of a damaged file by number, and the number of that to which it is bound.
 
-    Args:
-      given: the evaluator, for a file that has lost it.
-
-    Raises:
-      StoreError: if neither has the evaluator that the file is bound to.
-      EvaluatorMismatchError: if the file names another evaluator than the given one.
+    `given`: the evaluator, for a file that has lost it; the errors are those of `salvage`.
     """
     table = DamagedTable(damaged, "evaluator", "id, identity")
     known: dict[int, EvaluatorIdentity] = {}
     for number, text in table.rows():
         with suppress(CorruptRecordError):
-            if number in NUMBERS:
+            if number in range(1, MAX_EVALUATOR + 1):
                 known[number] = provenance.identity_of(text)
     if table.lost or len(known) != _size(damaged, "evaluator"):
         report.lose("evaluator")

@@ -7,7 +7,7 @@ import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -68,20 +68,13 @@ def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8
       sqlite3.Error: if SQLite can read none.
     """
     wanted = ",".join(map(str, ids.tolist()))
-    try:
+    with suppress(sqlite3.DatabaseError):
         data, lengths, found = connection.execute(_BY_ID, (f"[{wanted}]", MAX_BLOCK_BYTES)).fetchone()
-    except sqlite3.DatabaseError:
-        return _one_by_one(connection, ids)
-    if found != wanted or not data:
-        return _one_by_one(connection, ids)
-    ends = np.cumsum(np.array(lengths.split(","), np.int64)) if wanted else np.zeros(0, np.int64)
-    if ends[-1] != len(data):
-        return _one_by_one(connection, ids)
-    return padded(data), ends
-
-
-def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
-    blocks: list[bytes] = []
+        if found == wanted and data:
+            ends = np.cumsum(np.array(lengths.split(","), np.int64))
+            if ends[-1] == len(data):
+                return padded(data), ends
+    blocks: list[bytes] = []  # one by one
     failure: sqlite3.DatabaseError | None = None
     for row in ids.tolist():
         try:
@@ -97,9 +90,7 @@ def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Blocks as they are stored, such as those with the next records from a sort key on.
-
-    Any thread may decode them.
+    """Blocks as they are stored, which any thread may decode.
 
     Attributes:
       path: of the file.
@@ -138,8 +129,7 @@ class Portion:
     def records(self, on_unsound: OnCorrupt = passed_over) -> RecordBatch:
         """Returns the newest versions of the records, in order; unsound ones are left out and reported.
 
-        Raises:
-          CorruptRecordError: naming file, segment and block.
+        It raises CorruptRecordError, naming file, segment and block.
         """
         return take(*self.versions(on_unsound))
 
@@ -149,10 +139,7 @@ class Portion:
         """Returns all decoded records, and the indices of those that `records` would return, in order.
 
         It is cheaper for a caller that needs few of the records. Without `on_unsound` unsound ones stay.
-        `on_corrupt`: as in `decode`.
-
-        Raises:
-          CorruptRecordError: naming file, segment and block.
+        `on_corrupt`, and the error without it: as in `decode`.
         """
         batch = self.decode(on_corrupt)
         keys = sort_keys(batch.words)
@@ -176,14 +163,28 @@ class Span:
 
 
 class SegmentCursor:
-    """The blocks of one segment, in order."""
+    """The blocks of one segment, in order, that a step from a sort key on needs.
 
-    def __init__(self, catalog: Catalog, segment: Segment) -> None:
-        self._catalog = catalog
-        self._chunks = [chunk for chunk in segment.chunks if chunk.gone < chunk.blocks]
-        self._starts = np.cumsum([0, *(chunk.blocks - chunk.gone for chunk in self._chunks)])
-        keys = [catalog.index(chunk).keys[chunk.gone :] for chunk in self._chunks]
-        self.keys: U64s = np.concatenate([*keys, np.zeros(0, np.uint64)])
+    These are the chunk in which it begins, and more than `blocks` blocks above `low`, or all the others.
+
+    Attributes:
+      keys: sort key of the first record of each block.
+    """
+
+    def __init__(self, catalog: Catalog, segment: Segment, low: int | None, blocks: int) -> None:
+        """Reads the index of the chunks; `low`: the sort key, None: any."""
+        chunks, found = segment.chunks, 0
+        first = max(0, bisect_left(chunks, low or 0, key=lambda chunk: chunk.first_key) - 1)
+        self._chunks, keys = list[Chunk](), [np.zeros(0, np.uint64)]
+        for chunk in chunks[first:]:
+            if found > blocks:
+                break
+            if chunk.gone < chunk.blocks:
+                self._chunks.append(chunk)
+                keys.append(catalog.index(chunk).keys[chunk.gone :])
+                found += len(keys[-1]) if low is None else int((keys[-1] > np.uint64(low)).sum())
+        self._starts = np.cumsum([0, *map(len, keys[1:])])
+        self.keys: U64s = np.concatenate(keys)
 
     def blocks_below(self, pivot: int | None) -> int:
         """Returns the number of first blocks that may hold a sort key below the pivot (None: all)."""
@@ -236,22 +237,8 @@ def fetch_portion(
 def cursors_from(
     catalog: Catalog, segments: Sequence[Segment], low: int | None, blocks: int
 ) -> list[SegmentCursor]:
-    """Returns the blocks of segments that a step from the sort key `low` on (None: any) needs.
-
-    Each has the chunk in which it begins, and more than `blocks` blocks above `low`, or all the others.
-    """
-    return [SegmentCursor(catalog, _chunks_from(catalog, segment, low, blocks)) for segment in segments]
-
-
-def _chunks_from(catalog: Catalog, segment: Segment, low: int | None, blocks: int) -> Segment:
-    chunks = segment.chunks
-    first = last = max(0, bisect_left(chunks, low or 0, key=lambda chunk: chunk.first_key) - 1)
-    found = 0
-    while last < len(chunks) and found <= blocks:
-        keys = catalog.index(chunks[last]).keys[chunks[last].gone :]
-        found += len(keys) if low is None else int((keys > np.uint64(low)).sum())
-        last += 1
-    return replace(segment, chunks=chunks[first:last])
+    """Returns the cursors of some segments; the arguments are as for `SegmentCursor`."""
+    return [SegmentCursor(catalog, segment, low, blocks) for segment in segments]
 
 
 def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None) -> int | None:

@@ -510,7 +510,7 @@ class Store:
         catalog = self.catalog
         with self.rearranging():
             if merging.under_way(catalog) and merging.may_end(catalog, self.node_count, rules):
-                merging.end(self.connection, *merging.parts_of_merge(catalog))
+                merging.end(self.connection)
                 catalog.load()
             if not merging.under_way(catalog):
                 count, sizes = self.node_count, catalog.sizes

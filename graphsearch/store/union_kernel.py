@@ -20,27 +20,11 @@ from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, as_u32, zeros
-from ..jit.types import Pointer, float64, int64, uint8, uint16, uint32
+from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32
 from ..position.board_kernel import PW, clock_of
+from . import record_kernel as record
 from .index_kernel import compared, sort_key
-from .record_kernel import (
-    DRAWN,
-    Columns,
-    bounds_of,
-    copy_edge,
-    copy_evaluation,
-    copy_whole,
-    is_special,
-    lower_in,
-    mate_kept,
-    no_tally,
-    put_empty,
-    tallied,
-    tightened,
-    upper_in,
-    with_bounds,
-    with_proof,
-)
+from .record_kernel import Columns
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -72,7 +56,7 @@ def _rank(a: Columns, i: int64, bound: int64) -> tuple[float64, float64, float64
     values break the last ties, so that the result does not depend on the order of the files.
     """
     evaluator, d = int64(a.evaluator[i]), int64(a.d[i])
-    mate = mate_kept(a.v[i], d)
+    mate = record.mate_kept(a.v[i], d)
     return (
         float64(0.0 if evaluator == bound or evaluator == 0 else 1.0),
         float64(mate if mate else NO_MATE),
@@ -102,33 +86,34 @@ def _put(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> i
             return _put_first(c, at, b, f, a, e)
         return _put_first(c, at, a, e, b, f)
     if e >= 0:
-        copy_edge(c, at, a, e)
+        record.copy_edge(c, at, a, e)
     elif f >= 0:
-        copy_edge(c, at, b, f)
+        record.copy_edge(c, at, b, f)
     else:
-        put_empty(c, at)
+        c.n[at] = c.r[at] = uint32(0)
+        c.q[at], c.edge_d[at] = float32(0.0), uint16(0)
     return int64(0)
 
 
 @inner
 def _put_first(c: Columns, at: int64, a: Columns, e: int64, b: Columns, f: int64) -> int64:
     """Writes the edge of `a` with the proof of `b`, the shorter of two mates; returns 1 if they clash."""
-    copy_edge(c, at, a, e)
+    record.copy_edge(c, at, a, e)
     proof, code = b.q[f], int64(b.edge_d[f])
-    if b.n[f] == b.r[f] or not is_special(proof, code):
+    if b.n[f] == b.r[f] or not record.is_special(proof, code):
         return int64(0)
     q, d = a.q[e], int64(a.edge_d[e])
     if a.n[e] == a.r[e]:  # draws of the path only: a proof needs one visit to be the value of
         c.r[at] = uint32(int64(a.n[e]) - 1)
         q, d = proof, code
-    if is_special(q, d):
-        low, high = bounds_of(proof, code)
-        own_low, own_high = bounds_of(q, d)
+    if record.is_special(q, d):
+        low, high = record.bounds_of(proof, code)
+        own_low, own_high = record.bounds_of(q, d)
         if max(low, own_low) > min(high, own_high):
             return int64(1)
-        if d < DRAWN and code < DRAWN:
+        if d < record.DRAWN and code < record.DRAWN:
             d = min(d, code)
-    q, d = with_proof(proof, code, q, d)
+    q, d = record.with_proof(proof, code, q, d)
     c.q[at], c.edge_d[at] = q, uint16(d)
     return int64(0)
 
@@ -169,19 +154,19 @@ def _alike(a: Columns, i: int64, b: Columns, j: int64, c: Columns, at: int64) ->
 
 @inner
 def _unlike(
-    a: Columns, i: int64, b: Columns, j: int64, w: Columns, k: int64, c: Columns, at: int64, x: Pointer[int64]
+    a: Columns, i: int64, b: Columns, j: int64, c: Columns, k: int64, x: Pointer[int64]
 ) -> tuple[int64, int64]:
-    """Merges the edges of two versions with different P, in the order of record `k` of `w`; as `_alike`.
+    """Merges the edges of two versions with different P, in the order of record `k` of `c`; as `_alike`.
 
-    Args:
-      x: int64[3 * MOST_MOVES], scratch.
+    `x`: int64[3 * MOST_MOVES], scratch.
     """
     order, edges, others = x, adv(x, int64(MOST_MOVES)), adv(x, int64(2 * MOST_MOVES))
     _fill_edges(a, i, order, edges)
     _fill_edges(b, j, order, others)
-    _fill_order(w, k, order)
-    last, clashes = at, int64(0)
-    for place in range(w.code_offsets[k + 1] - w.code_offsets[k]):
+    _fill_order(c, k, order)
+    at = last = c.edge_offsets[k]
+    clashes = int64(0)
+    for place in range(c.code_offsets[k + 1] - c.code_offsets[k]):
         clashes += _put(c, at, a, edges[order[place]], b, others[order[place]])
         at += 1
         if c.n[at - 1]:
@@ -191,23 +176,23 @@ def _unlike(
 
 # ------------------------------------------------------------------ records
 @inner
-def _united_flags(flags: int64, other: int64) -> tuple[int64, int64]:
-    """Returns flags with the bounds of both, and 0; if these contradict each other, `flags` and 1."""
-    lower = max(lower_in(flags), lower_in(other))
-    upper = min(upper_in(flags), upper_in(other))
-    if lower > upper:
-        return flags, int64(1)
-    return with_bounds(flags, lower, upper), int64(0)
-
-
-@inner
-def _flags_of_edges(c: Columns, k: int64, flags: int64) -> int64:
-    """Returns flags tightened by the proofs of the edges of record `k`."""
+def _put_flags(c: Columns, k: int64, flags: int64, other: int64) -> int64:
+    """Writes flags with the bounds of two versions and of the edges; returns 1 if the versions clash."""
+    lower, upper = (
+        max(record.lower_in(flags), record.lower_in(other)),
+        min(record.upper_in(flags), record.upper_in(other)),
+    )
+    clash = int64(1 if lower > upper else 0)
+    if not clash:
+        flags = record.with_bounds(flags, lower, upper)
     begin, end = c.edge_offsets[k], c.edge_offsets[k + 1]
-    tally = no_tally()
+    tally = record.no_tally()
     for e in range(begin, end):
-        tally = tallied(tally, int64(c.n[e]) - int64(c.r[e]), c.q[e], int64(c.edge_d[e]))
-    return tightened(flags, tally, end - begin == c.code_offsets[k + 1] - c.code_offsets[k])
+        tally = record.tallied(tally, int64(c.n[e]) - int64(c.r[e]), c.q[e], int64(c.edge_d[e]))
+    if end > begin:
+        flags = record.tightened(flags, tally, end - begin == c.code_offsets[k + 1] - c.code_offsets[k])
+    c.flags[k] = uint8(flags)
+    return clash
 
 
 @inner
@@ -220,24 +205,18 @@ def _unite(
     """
     how = _better_evaluation(a, i, b, j, bound)
     if how > 0:
-        copy_evaluation(c, k, b, j)
+        record.copy_evaluation(c, k, b, j)
     else:
-        copy_evaluation(c, k, a, i)
+        record.copy_evaluation(c, k, a, i)
     run, other = int64(a.run[i]), int64(b.run[j])
     if how == 0:  # 0 is no run
         c.run[k] = uint32(min(run, other) if run and other else max(run, other))
     if _compared_codes(a, i, b, j) == 0:
         end, clashes = _alike(a, i, b, j, c, c.edge_offsets[k])
-    elif how > 0:
-        end, clashes = _unlike(a, i, b, j, b, j, c, c.edge_offsets[k], x)
     else:
-        end, clashes = _unlike(a, i, b, j, a, i, c, c.edge_offsets[k], x)
+        end, clashes = _unlike(a, i, b, j, c, k, x)
     c.edge_offsets[k + 1] = end
-    flags, clash = _united_flags(int64(a.flags[i]), int64(b.flags[j]))
-    if end > c.edge_offsets[k]:
-        flags = _flags_of_edges(c, k, flags)
-    c.flags[k] = uint8(flags)
-    return how, clashes + clash
+    return how, clashes + _put_flags(c, k, int64(a.flags[i]), int64(b.flags[j]))
 
 
 @inner
@@ -287,10 +266,10 @@ def unite(old: Columns, new: Columns, bound: int64, out: Columns, clashing: Flag
         if i < a.v_size and j < b.v_size:
             how = _order(a, i, b, j)
         if how < 0:
-            copy_whole(c, k, a, i)
+            record.copy_whole(c, k, a, i)
             i += 1
         elif how > 0:
-            copy_whole(c, k, b, j)
+            record.copy_whole(c, k, b, j)
             counts[FRESH] += 1
             j += 1
         else:
@@ -300,7 +279,7 @@ def unite(old: Columns, new: Columns, bound: int64, out: Columns, clashing: Flag
                 counts[DIFFERENT] += better != 0
                 counts[CHANGED] += not _is_same(a, i, c, k)
             else:  # one of them is not a record of this position
-                copy_whole(c, k, a, i)
+                record.copy_whole(c, k, a, i)
             if clashes:
                 clashing[j] = True
                 counts[CONTRADICTIONS] += 1

@@ -9,8 +9,9 @@ import numpy as np
 from numba import float32, int64
 
 from graphsearch.jit.compiler import kernel
+from graphsearch.position.board import CLOCK_SHIFT, META
 from graphsearch.store import record_kernel as kernels
-from graphsearch.store.record import UNPROVEN
+from graphsearch.store.record import UNPROVEN, Edge, NodeRecord
 from graphsearch.store.record_kernel import AT_LEAST, AT_MOST, DRAWN, bounds_of, proof_of, share_of
 from tests.support.reference import edge_bounds, edge_code, node_proof
 
@@ -59,7 +60,10 @@ def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
         assert ((flags >> 2 & 3) - 1, (flags >> 4 & 3) - 1) == bounds
         proof = node_proof(bounds, edges, moves, clock)
         assert (bounds[0] == bounds[1]) == (proof is not None)
-        assert kernels.bounds_and_proof(UNPROVEN, edges, moves, clock, 0) == (bounds, proof)
+        words = (0,) * META + (clock << CLOCK_SHIFT, 0)
+        its = tuple(Edge(n, 0, q, d) for n, q, d in edges)
+        record = NodeRecord(words, 0.0, 0, 1, UNPROVEN, bytes([1] * moves), its)
+        assert (record.bounds, record.proof) == (bounds, proof)
         if proof and proof.result:
             assert kernels.code_of_proof(proof, resets=resets) == edge_code(proof, resets=resets)
         if proof and proof.result:

@@ -201,16 +201,9 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
         index = store.catalog.index(chunk)
     keys = index.keys.copy()
     keys[1] += np.uint64(1)
-    bloom = np.zeros_like(index.bloom)
-    wrong = ChunkIndex(keys, index.dictionary, bloom)
-    sql(
-        path,
-        "UPDATE chunk SET keys = ?, bloom = ?, checksum = ? WHERE id = ?",
-        keys.astype("<u8").tobytes(),
-        bloom.tobytes(),
-        wrong.stored()[0],
-        chunk.id,
-    )
+    checksum, stored, _, bloom = ChunkIndex(keys, index.dictionary, np.zeros_like(index.bloom)).stored()
+    statement = "UPDATE chunk SET keys = ?, bloom = ?, checksum = ? WHERE id = ?"
+    sql(path, statement, stored, bloom, checksum, chunk.id)
     problems = verify(path).problems
     assert any("does not begin with the key" in problem for problem in problems)
     assert sum("missing in the bloom filter" in problem for problem in problems) == chunk.records

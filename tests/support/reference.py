@@ -34,7 +34,7 @@ from graphsearch.position.board import (
 )
 from graphsearch.search.params import SearchParams
 from graphsearch.store.provenance import EvaluatorIdentity
-from graphsearch.store.record import prior_code, prior_order
+from graphsearch.store.record import prior_codes, prior_order
 from graphsearch.store.record_kernel import (
     DRAWN,
     MOST_MATE,
@@ -275,7 +275,7 @@ class ReferenceSearch:
         *,
         known: int = 0,
     ) -> Node:
-        codes = [prior_code(float(p)) for p in priors]
+        codes = prior_codes(priors).tolist()
         order = prior_order(codes)
         zeros = [0] * len(moves)
         return Node(

@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.answer import Answer
-from ...base.errors import CapacityError, CorruptRecordError
+from ...base.errors import CapacityError
 from ...evaluators.inside import inside
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from ...evaluators.tablebase import TablebaseEvaluator
-from ...position.board import key_of_words
 from ...position.board_kernel import ROOM, list_all
 from ...position.values import D_SCALE
 from ...store.provenance import BY_RULE, UNSETTLED, Unfinished
@@ -216,22 +215,11 @@ class _Reevaluation:
 
 
 def positions_of(records: RecordBatch) -> PositionBatch:
-    """Returns the positions of records that are not terminal, with their legal moves.
-
-    Raises:
-      CorruptRecordError: if a record does not have one prior for each of them.
-    """
+    """Returns the positions of sound records that are not terminal, with their legal moves."""
     count = len(records)
     words = owned(records.words, np.uint64)
     offsets, moves = np.zeros(count + 1, np.int64), np.zeros(count * ROOM, np.uint16)
     list_all(board_tables(), words.reshape(-1), offsets, moves, np.zeros(count, np.uint8))
-    misfits = np.nonzero(np.diff(offsets) != np.diff(records.code_offsets))[0]
-    if len(misfits):
-        key = key_of_words(records.words[misfits[0]].tolist())
-        raise CorruptRecordError(
-            f"record {key:016x} does not have one prior for each legal move; `graphsearch store verify` lists"
-            " such records, `graphsearch store salvage` writes a file without them"
-        )
     return PositionBatch(words, moves[: offsets[-1]], offsets)
 
 

@@ -187,7 +187,8 @@ def settle(
         raise CapacityError(lack)
     started, total = time.monotonic(), store.node_count
     counts, changes = np.zeros(sweep.COUNTS, np.int64), list[float]()
-    table = sweep.new_table(int(total / LOAD) + 16)
+    places = int(total / LOAD) + 16
+    table = sweep.Table(words=np.zeros(sweep.PLACE_WORDS * places, np.uint64), places=places)
 
     def say(stage: str, done: int, note: str = "") -> None:
         if on_progress:

@@ -21,23 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import U, adv, mulhi, ptr, zeros
+from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr, zeros
 from ...jit.types import Bundle, Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board import BoardTable
 from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
-from ...store.record_kernel import (
-    DRAWN,
-    Columns,
-    code_by_edges,
-    is_special,
-    lower_in,
-    mate_kept,
-    no_tally,
-    taken,
-    tallied,
-    tightened,
-    upper_in,
-)
+from ...store import record_kernel as record
+from ...store.record_kernel import Columns
 from ..arena_kernel import MAX_VISITS, mean, rank_codes, ranked_move, weighed
 
 PLACE_WORDS = 2
@@ -61,24 +50,22 @@ class Links(NamedTuple):
 
 # ------------------------------------------------------------------ the table
 class Table(Bundle):
-    """The table: its words, and the same memory as halves and as floats."""
+    """The table; zeros are an empty one."""
 
     words: Items[uint64]  # [places * PLACE_WORDS]
-    halves: Items[uint32]  # the same memory
-    values: Items[float32]  # the same memory
     places: int64
-
-
-def new_table(places: int) -> Table:
-    """Returns an empty table."""
-    words = np.zeros(PLACE_WORDS * places, np.uint64)
-    return Table(words=words, halves=words.view(np.uint32), values=words.view(np.float32), places=places)
 
 
 @inner
 def _known(t: Table, place: int64) -> int64:
     """Returns the node N at a place, 0 if it is empty."""
-    return int64(t.halves[4 * place + 3])
+    return int64(as_u32(t.words)[4 * place + 3])
+
+
+@inner
+def _q_at(t: Table, place: int64) -> float32:
+    """Returns the node Q at a place."""
+    return as_f32(t.words)[4 * place + 2]
 
 
 @inner
@@ -96,7 +83,7 @@ def _place_of(t: Table, key: uint64, check: uint64) -> tuple[int64, uint64]:
 @inner
 def _set_worth(t: Table, place: int64, tag: uint64, q: float32, code: int64) -> None:
     t.words[PLACE_WORDS * place] = tag | U(code)
-    t.values[4 * place + 2] = q
+    as_f32(t.words)[4 * place + 2] = q
 
 
 # ------------------------------------------------------------------ values
@@ -104,44 +91,37 @@ def _set_worth(t: Table, place: int64, tag: uint64, q: float32, code: int64) -> 
 def _mean_of(
     c: Columns, i: int64, q: Pointer[float32], edge_draws: Pointer[uint16]
 ) -> tuple[float32, int64, int64, int64]:
-    """Returns Q, code, N and flags of record `i` with these values of its edges.
+    """Returns Q, node code, N and flags of record `i` with these values of its edges.
 
-    `graph/arena_kernel.py` does the same in memory. The code is that of `node_code` in
-    `store/record_kernel.py`: the draw share while nothing is proven.
+    `graph/arena_kernel.py` does the same in memory.
     """
     begin = c.edge_offsets[i]
     edges, moves = c.edge_offsets[i + 1] - begin, c.code_offsets[i + 1] - c.code_offsets[i]
     visits = int64(0)
     draws = int64(c.d[i])
     total = float64(c.v[i])
-    tally = no_tally()
+    tally = record.no_tally()
     for k in range(edges):
         n, r = int64(c.n[begin + k]), int64(c.r[begin + k])
         value, drawn = weighed(n, r, q[k], int64(edge_draws[k]))
-        tally = tallied(tally, n - r, q[k], int64(edge_draws[k]))
+        tally = record.tallied(tally, n - r, q[k], int64(edge_draws[k]))
         visits += n
         total += value
         draws += drawn
     flags = int64(c.flags[i])
     if edges:
-        flags = tightened(flags, tally, edges == moves)
+        flags = record.tightened(flags, tally, edges == moves)
     q_now, share = mean(flags, total, draws, visits + 1)
     if edges == 0:  # as evaluated, within the proven bounds
-        low, high = float32(lower_in(flags)), float32(upper_in(flags))
+        low, high = float32(record.lower_in(flags)), float32(record.upper_in(flags))
         q_now, share = min(max(c.v[i], low), high), int64(c.d[i])
-    kept, clock = mate_kept(c.v[i], int64(c.d[i])), clock_of(adv(c.packed, i * PW))
-    return q_now, code_by_edges(flags, share, tally, edges, moves, clock, kept), visits + 1, flags
+    kept, clock = record.mate_kept(c.v[i], int64(c.d[i])), clock_of(adv(c.packed, i * PW))
+    return q_now, record.code_by_edges(flags, share, tally, edges, moves, clock, kept), visits + 1, flags
 
 
 @inner
 def _take_from_children(
-    t: Table,
-    c: Columns,
-    x: Links,
-    i: int64,
-    q: Pointer[float32],
-    draws: Pointer[uint16],
-    tolerance: float64,
+    t: Table, c: Columns, x: Links, i: int64, q: Pointer[float32], draws: Pointer[uint16], tolerance: float64
 ) -> int64:
     """Fills the values of a record's edges from their children; returns the number of stale edges.
 
@@ -154,11 +134,11 @@ def _take_from_children(
         q[k], draws[k] = c.q[e], c.edge_d[e]
         place = int64(x.child[e]) - 1
         if place >= 0:
-            old, value = int64(c.edge_d[e]), float32(0.0) - t.values[4 * place + 2]
+            old, value = int64(c.edge_d[e]), float32(0.0) - _q_at(t, place)
             code = int64(t.words[PLACE_WORDS * place] & CODE_BITS)
-            found, code = taken(c.q[e], old, value, code, x.resets[e] != 0)
-            is_new = (code <= DRAWN and code != old) or not is_special(c.q[e], old)
-            proves = is_special(found, code) and is_new
+            found, code = record.taken(c.q[e], old, value, code, x.resets[e] != 0)
+            is_new = (code <= record.DRAWN and code != old) or not record.is_special(c.q[e], old)
+            proves = record.is_special(found, code) and is_new
             if proves or abs(float64(found) - float64(c.q[e])) > tolerance:
                 stale += 1
             q[k], draws[k] = found, uint16(code)
@@ -176,15 +156,15 @@ def _note_children(
     ranks: Pointer[int64],
     child: Pointer[uint64],
 ) -> None:
-    """Notes the hashes of a record's visited children; none if its P do not fit its moves."""
+    """Notes the hashes of a sound record's visited children."""
     first, begin = c.code_offsets[i], c.edge_offsets[i]
     count, edges = c.code_offsets[i + 1] - first, c.edge_offsets[i + 1] - begin
-    fits = generate_moves(T, adv(c.packed, i * PW), moves) == count
+    generate_moves(T, adv(c.packed, i * PW), moves)
     rank_codes(adv(c.codes, first), count, edges, ranks)
     for e in range(begin, begin + edges):
         x.child[e] = U(0)
         x.check[e] = uint32(0)
-        if fits and c.n[e] > c.r[e]:
+        if c.n[e] > c.r[e]:
             key, check = make_child(T, adv(c.packed, i * PW), child, moves[ranked_move(ranks[e - begin])])
             x.child[e], x.check[e] = key, uint32(check)
             x.resets[e] = uint8(clock_of(child) == 0)
@@ -192,12 +172,7 @@ def _note_children(
 
 @kernel
 def enter(T: NDArray[np.uint64], t: Table, c: Columns, x: Links) -> None:
-    """Adds records with their present values; the table must have room.
-
-    Args:
-      T: the table of `position/tables.py`. c: a batch of records.
-      x: of the same records; it is filled.
-    """
+    """Adds records with their present values, and fills their links; the table must have room."""
     board = ptr(T, 0)
     moves, ranks, child = zeros(uint16, ROOM), zeros(int64, 256), zeros(uint64, PW)
     for i in range(c.v_size):
@@ -206,8 +181,8 @@ def enter(T: NDArray[np.uint64], t: Table, c: Columns, x: Links) -> None:
         key, check = hashes_of(board, adv(c.packed, i * PW))
         place, tag = _place_of(t, key, check)
         _set_worth(t, place, tag, q, code)
-        ended = c.code_offsets[i + 1] == c.code_offsets[i] or lower_in(flags) == upper_in(flags)
-        t.halves[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
+        ended = c.code_offsets[i + 1] == c.code_offsets[i] or record.lower_in(flags) == record.upper_in(flags)
+        as_u32(t.words)[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
         x.place[i] = place
         if c.edge_offsets[i + 1] > begin:
             _note_children(board, c, int64(i), x, moves, ranks, child)
@@ -217,10 +192,7 @@ def enter(T: NDArray[np.uint64], t: Table, c: Columns, x: Links) -> None:
 def link(t: Table, c: Columns, x: Links, counts: NDArray[np.int64]) -> None:
     """Replaces the keys of children by their places, once all records are in the table.
 
-    An edge whose child is unknown, or was lost and has not caught up, keeps its values.
-
-    Args:
-      counts: `[COUNTS]` int64, added to.
+    An edge whose child is unknown, or was lost and has not caught up, keeps its values. `counts`: added to.
     """
     for e in range(len(x.child)):
         valued = int64(c.n[e]) - int64(c.r[e])
@@ -247,9 +219,9 @@ def sweep(
     Later records of the sweep already use the new values.
 
     Args:
-      c: the records. x: of the same records, linked.
+      x: of the same records, linked.
       tolerance: an edge is stale if it differs from its child by more.
-      counts: `[COUNTS]` int64, added to.
+      counts: `[COUNTS]` added to.
       changed: `[R]`, set to 1 for each record that changes: the values are written to edges and bounds, and
         the table stays as it is; or empty: the records are only read.
     """
@@ -263,7 +235,7 @@ def sweep(
         else:
             counts[STALE_EDGES] += stale
             place = x.place[i]
-            largest = max(largest, abs(float64(now) - float64(t.values[4 * place + 2])))
+            largest = max(largest, abs(float64(now) - float64(_q_at(t, place))))
             _set_worth(t, place, t.words[PLACE_WORDS * place] & ~CODE_BITS, now, code)
     return largest
 

@@ -14,22 +14,21 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import CapacityError, CorruptRecordError, EvaluatorError, UnfinishedError
+from graphsearch.base.errors import CapacityError, EvaluatorError, UnfinishedError
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
-from graphsearch.graph.sweeps.reevaluate import positions_of, reevaluate
+from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.store.provenance import BY_RULE
 from graphsearch.store.ranking import edge_of
-from graphsearch.store.record import NodeRecord, RecordBatch, prior_code
+from graphsearch.store.record import NodeRecord, prior_codes
 from graphsearch.store.rewrite import Progress, compact
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 from tests.store.records import faults_of
 
-from ...store.records import random_records
 from ...support.graphs import check_invariants, searched
 from ...support.reference import HashEvaluator, Node, ReferenceSearch
 from .test_refresh import Records, records_of, refreshed_slowly, staleness
@@ -67,7 +66,7 @@ def answers_of(evaluator: Evaluator, records: Records) -> Answers:
     for key, (win, draw, loss), (begin, end) in zip(known, found.wdl, pairwise(batch.offsets), strict=True):
         v = np.float32(win - loss)
         d = min(int(1000 * float(draw) + 0.5), int(1000 * (1 - abs(float(v))) + 0.5))
-        answers[key] = float(v), d, bytes(prior_code(p) for p in found.priors[begin:end])
+        answers[key] = float(v), d, prior_codes(found.priors[begin:end]).tobytes()
     return answers
 
 
@@ -187,18 +186,6 @@ def node_of(board: chess.Board, record: NodeRecord) -> Node:
         [edge.d for edge in edges],
         record.terminal,
     )
-
-
-# ------------------------------------------------------------------ uniting
-
-
-def test_a_record_that_does_not_fit_its_position_is_named() -> None:
-    record = next(r for r in random_records(9, 50) if len(r.codes) > 3)
-    broken = replace(record, codes=record.codes[:-1], edges=())
-    with pytest.raises(CorruptRecordError, match=f"{record.words[9]:016x} does not have one prior"):
-        positions_of(
-            RecordBatch.from_records([replace(broken, words=(*record.words[:8], 0, record.words[9]))])
-        )
 
 
 # ------------------------------------------------------------------ stopping and going on

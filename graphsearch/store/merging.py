@@ -111,22 +111,21 @@ def under_way(catalog: Catalog) -> bool:
 
 
 def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:
-    """Returns the output segment and the input segments of the unfinished merge."""
+    """Returns output and inputs of the unfinished merge; if there are no inputs, the newest segment."""
     inputs = [segment for segment in catalog.segments if segment.merged_into]
-    return next(segment for segment in catalog.segments if segment.id == inputs[0].merged_into), inputs
+    outputs = {segment.merged_into for segment in inputs} or {catalog.segments[0].id}
+    return next(segment for segment in catalog.segments if segment.id in outputs), inputs
 
 
-def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> int:
-    """Starts a merge of segments, newest first, neighbours in age, none in a merge; returns the output.
+def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
+    """Starts a merge of segments, newest first, neighbours in age, none of them in a merge.
 
-    This has the age of its newest input and a greater id, which ranks it just above that input.
+    The output has the age of its newest input and a greater id, which ranks it just above that input.
     """
     age = segments[0].age if segments else 1
     output = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
-    assert output is not None
     into = [(output, segment.id) for segment in segments]
     connection.executemany("UPDATE segment SET merged_into = ? WHERE id = ?", into)
-    return output
 
 
 def end(connection: sqlite3.Connection) -> None:
@@ -155,7 +154,6 @@ class Step:
 def next_step(
     connection: sqlite3.Connection,
     catalog: Catalog,
-    output: int,
     low: int | None,
     blocks: int,
     others: Sequence[Catalog] = (),
@@ -163,13 +161,9 @@ def next_step(
     """Returns the records of about so many blocks of the inputs, from the sort key `low` on (None: any).
 
     A single input gives whole blocks: if some of its records are dropped, none is left over in a block.
-
-    Args:
-      output: the id of the segment that the merge writes.
-      others: of other files, whose records of the same range a caller adds; their blocks count, too.
+    `others`: of other files, whose records of the same range a caller adds; their blocks count, too.
     """
-    into = next(segment for segment in catalog.segments if segment.id == output)
-    inputs = [segment for segment in catalog.segments if segment.merged_into == output]
+    into, inputs = parts_of_merge(catalog)
     cursors = cursors_from(catalog, inputs, low, blocks)
     if len(cursors) == 1 and not others:
         (cursor,) = cursors

@@ -101,12 +101,12 @@ def rewrite(
         return
     with store.rearranging():
         merging.end(connection)
-        output = merging.start(connection, catalog.segments)
+        merging.start(connection, catalog.segments)
     low: int | None = None
     while True:
         before, blocks = _left(store), catalog.sizes.step_blocks
         with store.reading():
-            step = merging.next_step(connection, catalog, output, low, blocks, [o.catalog for o in others])
+            step = merging.next_step(connection, catalog, low, blocks, [one.catalog for one in others])
             stored, places = step.portion.versions(None)
         records = take(stored, places)
         if change:

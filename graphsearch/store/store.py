@@ -519,7 +519,7 @@ class Store:
                 catalog.load()
             blocks = rules.blocks or catalog.sizes.step_blocks
             output, _ = merging.parts_of_merge(catalog)
-            step = merging.next_step(self.connection, catalog, output.id, output.frontier, blocks)
+            step = merging.next_step(self.connection, catalog, output.frontier, blocks)
             merging.finish_step(self.connection, catalog, step, take(*step.portion.versions(None)))
         return merging.is_due(catalog, self.node_count, rules)
 

@@ -15,16 +15,13 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.jit.compiler import kernel
-from graphsearch.jit.pointers import adv, ptr
 from graphsearch.position.board import board_of, pack, unpack
-from graphsearch.position.board_kernel import PW, position_key
 from graphsearch.store.block import decode_stored, encode_plain, extract_stored, joined, unsound
 from graphsearch.store.index import SIZES, Sizes
-from graphsearch.store.index_kernel import FilterArrays, may_be_stored
+from graphsearch.store.index_kernel import FilterArrays, find_stored
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.reading import Reader
-from graphsearch.store.record import Edge, NodeRecord, RecordBatch, board_tables
+from graphsearch.store.record import Edge, NodeRecord, RecordBatch, keys_of
 from graphsearch.store.record_kernel import TERMINAL_FLAGS
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -227,17 +224,10 @@ def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: S
     return path
 
 
-@kernel
-def _stored_each(T: Any, F: Any, words: Any, found: Any) -> None:
-    for i in range(len(found)):
-        s = adv(ptr(words, 0), PW * i)
-        found[i] = may_be_stored(F, s, position_key(ptr(T, 0), s))
-
-
 def stored_each(filters: FilterArrays, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Returns which packed positions, `[K, 10]`, a filter may hold, as kernels ask it."""
+    """Returns which packed positions, `[K, 10]`, a filter may hold."""
     found = np.zeros(len(words), bool)
-    _stored_each(board_tables(), filters, words.reshape(-1), found)
+    find_stored(filters, words.reshape(-1), keys_of(words), found)
     return found
 
 

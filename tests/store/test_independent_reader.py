@@ -44,15 +44,11 @@ def test_a_reader_from_the_schema_reads_the_golden_file(tmp_path: Path) -> None:
     by_words = {record.words: record for record in found.values()}
     for record in own:
         check_equal(record, by_words[record.words])
-
-
-def test_it_reads_the_entries_of_the_golden_file(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
     keys, words = json.loads(GOLDEN.with_suffix(".json").read_text())["entries"]["words"]
-    found = reader.read_entries(path, EVALUATION)
-    assert sorted(found.values()) == sorted(words)
-    assert sorted(key for key, _ in found) == sorted(keys)
-    assert all(word >> 48 == check for (_, check), word in found.items())
+    entries = reader.read_entries(path, EVALUATION)
+    assert sorted(entries.values()) == sorted(words)
+    assert sorted(key for key, _ in entries) == sorted(keys)
+    assert all(word >> 48 == check for (_, check), word in entries.items())
 
 
 FENS = (
@@ -75,15 +71,12 @@ def test_it_reads_what_a_search_has_just_written(fen: str, tmp_path: Path) -> No
         check_equal(record, found[record.words])
 
 
-def test_the_check_hash_of_the_example_is_that_of_its_positions() -> None:
+def test_the_hashes_of_the_examples_are_those_of_the_pages() -> None:
     start = reader.START_WORDS
     assert reader.check_hash((*start, 15 << 1)) & 0xFFFF == 0xF47F
     moved = after_line("e4")
     pawns, white = int(moved.pawns), int(moved.occupied_co[chess.WHITE])
     assert reader.check_hash((pawns, *start[1:6], white, start[7], 1 | 15 << 1)) & 0xFFFF == 0xC5A6
-
-
-def test_the_clock_term_of_the_example_is_that_of_the_page() -> None:
     page = (ROOT / "schema" / "node_record.md").read_text(encoding="utf-8")
     assert f"term(76) is `{reader.clock_term(76):016x}`" in page
     assert reader.clock_term(75) == 0

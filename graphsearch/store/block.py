@@ -239,8 +239,7 @@ class Unpacker:
         self.workshop = kernel.Workshop(
             decompress=self._library.decompress,
             size_of_frame=self._library.frame_size,
-            context=self._contexts[0].address,
-            column_context=self._contexts[1].address,
+            contexts=np.array([one.address for one in self._contexts], np.int64),
             dictionaries=self._dictionaries,
             frame=np.frombuffer(bytearray(kernel.FRAME_START.ljust(kernel.FRAME_ROOM, b"\0")), np.uint8),
             crc=_CRC_TABLES,

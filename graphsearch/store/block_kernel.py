@@ -456,8 +456,8 @@ class Workshop(Bundle):
 
     Attributes:
       decompress, size_of_frame: addresses of functions of libzstd (`jit.libzstd.Libzstd`).
-      context, column_context: addresses of this thread's decompression contexts, for P codes and for columns:
-        a context that changes dictionaries with every frame treats them as cold, and is slower.
+      contexts: addresses of this thread's decompression contexts, for P codes and for columns: a context that
+        changes dictionaries with every frame treats them as cold, and is slower.
       dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
         without dictionaries; then two for each slot: for P codes, for columns.
       frame: `[FRAME_ROOM]` uint8, working memory that begins with FRAME_START.
@@ -472,8 +472,7 @@ class Workshop(Bundle):
 
     decompress: int64
     size_of_frame: int64
-    context: int64
-    column_context: int64
+    contexts: Items[int64]
     dictionaries: Items[int64]
     frame: Items[uint8]
     crc: Items[uint32]
@@ -487,16 +486,13 @@ class Workshop(Bundle):
 # ------------------------------------------------------------------ stored -> plain
 @inner
 def _expand(
-    shop: Workshop,
-    context: int64,
-    data: Bytes,
-    at: int64,
-    end: int64,
-    dictionary: int64,
-    to: int64,
-    limit: int64,
+    shop: Workshop, data: Bytes, at: int64, end: int64, slot: int64, which: int64, to: int64, limit: int64
 ) -> int64:
-    """Expands the frame `data[at:end]` to `shop.plain[to:limit]`; returns the end of its content, or -1."""
+    """Expands the frame `data[at:end]` to `shop.plain[to:limit]`; returns the end of its content, or -1.
+
+    `which`: 0 for P codes, 1 for columns.
+    """
+    context, dictionary = shop.contexts[which], shop.dictionaries[2 + 2 * slot + which]
     size = CUT + end - at
     if size > FRAME_ROOM:
         return int64(-1)
@@ -528,12 +524,11 @@ def unpack_block(shop: Workshop, data: Bytes, at: int64, end: int64, slot: int64
     begin = HEADER + low_bytes(header)
     _copied(data, at, at + HEADER, plain, int64(0))
     _copied(data, low, first, plain, int64(HEADER))
-    dictionary = adv(shop.dictionaries, 2 + 2 * slot)
     middle = begin + codes
-    if codes and _expand(shop, shop.context, data, first, second, dictionary[0], begin, middle) != middle:
+    if codes and _expand(shop, data, first, second, slot, int64(0), begin, middle) != middle:
         return int64(-BAD_FRAME)
     limit = middle + RECORD_BYTES * records_in(header) + EDGE_BYTES * edges_in(header)
-    size = _expand(shop, shop.column_context, data, second, end, dictionary[1], middle, limit)
+    size = _expand(shop, data, second, end, slot, int64(1), middle, limit)
     return size if size >= 0 else int64(-BAD_FRAME)
 
 
@@ -592,6 +587,15 @@ def _read_squares(data: Bytes, reader: Reader, column: int64, count: int64) -> u
 
 # ------------------------------------------------------------------ the columns, and the positions
 @inner
+def _sum(data: Bytes, column: int64, k: int64) -> int64:
+    """Returns the sum of the first `k` bytes of a column."""
+    total = int64(0)
+    for i in range(k):
+        total += int64(data[column + i])
+    return total
+
+
+@inner
 def open_block(shop: Workshop, source: Bytes, at: int64, end: int64, slot: int64) -> int64:
     """Unpacks the stored block `source[at:end]` and sets the reader; returns 0, or why it is refused."""
     data, reader = shop.plain, shop.reader
@@ -603,20 +607,18 @@ def open_block(shop: Workshop, source: Bytes, at: int64, end: int64, slot: int64
     reader[ROWS] = rows = HEADER + low_bytes(header) + codes
     if rows + FIXED * size + BY_EDGE * edges > reader[END]:
         return int64(NO_RECORDS)
-    moves = visited = ep = other = emptied = filled = runs = int64(0)
-    for k in range(rows, rows + size):
-        meta = int64(data[k + size * META_FIELD])
-        moves += int64(data[k + size * MOVES])
-        visited += int64(data[k + size * EDGES])
+    ep = other = runs = int64(0)
+    for k in range(size):
+        meta = int64(data[rows + size * META_FIELD + k])
         ep += meta & HAS_EN_PASSANT
         other += meta // HAS_CHESS960
         runs += (meta // HAS_RUN) & 1
-        emptied += int64(data[k + size * EMPTIED])
-        filled += int64(data[k + size * FILLED])
+    moves, visited = _sum(data, rows + size * MOVES, size), _sum(data, rows + size * EDGES, size)
+    filled = _sum(data, rows + size * FILLED, size)
     reader[EN_PASSANT] = rows + FIXED * size + BY_EDGE * edges
     reader[CHESS960] = reader[EN_PASSANT] + ep
     reader[EMPTIED_SQUARES] = reader[CHESS960] + CHESS960_BYTES * other
-    reader[FILLED_SQUARES] = reader[EMPTIED_SQUARES] + emptied
+    reader[FILLED_SQUARES] = reader[EMPTIED_SQUARES] + _sum(data, rows + size * EMPTIED, size)
     reader[MEN] = reader[FILLED_SQUARES] + filled
     reader[RUN] = reader[MEN] + filled
     if moves != codes or visited != edges or reader[RUN] > reader[END]:
@@ -723,16 +725,14 @@ def find_place(shop: Workshop, known: int64, s: Position) -> tuple[int64, int64]
 
     It reads no position after `s`. `known`: how many were read before.
     """
-    for k in range(known):
+    for k in range(records_in(shop.reader[HEAD])):
+        if k == known:
+            _read_place(shop, known, shop.words, shop.runs)
+            if shop.reader[FAILED]:
+                break
+            known += 1
         if is_same(s, adv(shop.words, PW * k)):
             return int64(k), known
-    while known < records_in(shop.reader[HEAD]):
-        _read_place(shop, known, shop.words, shop.runs)
-        if shop.reader[FAILED]:
-            break
-        known += 1
-        if is_same(s, adv(shop.words, PW * (known - 1))):
-            return known - 1, known
     return int64(-1), known
 
 
@@ -817,15 +817,6 @@ def _read_edges(shop: Workshop, c: Columns, first: int64, n: int64, before: int6
 
 
 @inner
-def _sum_before(data: Bytes, column: int64, k: int64) -> int64:
-    """Returns the sum of the first `k` bytes of a column."""
-    total = int64(0)
-    for i in range(k):
-        total += int64(data[column + i])
-    return total
-
-
-@inner
 def copy_record(shop: Workshop, k: int64, s: Position, c: Columns, i: int64) -> None:
     """Reads record `k` of an open block, whose position is `s`, into place `i` of the columns."""
     data, reader, header, rows = shop.plain, shop.reader, shop.reader[HEAD], shop.reader[ROWS]
@@ -834,11 +825,11 @@ def copy_record(shop: Workshop, k: int64, s: Position, c: Columns, i: int64) -> 
     c.packed[PW * i + KEY] = s[KEY]
     c.run[i] = shop.runs[k]
     _read_fields(shop, c, i, k)
-    codes = rows - codes_in(header) + _sum_before(data, rows + records_in(header) * MOVES, k)
+    codes = rows - codes_in(header) + _sum(data, rows + records_in(header) * MOVES, k)
     moves, edges = c.code_offsets[i + 1] - c.code_offsets[i], c.edge_offsets[i + 1] - c.edge_offsets[i]
     _read_codes(reader, data, codes, adv(c.codes, c.code_offsets[i]), moves)
     counts = reader[COUNTS]  # another record of the block may follow
-    before = _sum_before(data, rows + records_in(header) * EDGES, k)
+    before = _sum(data, rows + records_in(header) * EDGES, k)
     _read_edges(shop, c, c.edge_offsets[i], edges, before)
     reader[COUNTS] = counts
 

@@ -19,17 +19,8 @@ from ..jit.libsqlite import ROW as SQLITE_ROW
 from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
 from ..jit.types import int64, uint64
 from ..position.board import BoardTable, Position
-from .block_kernel import (
-    FAILED,
-    NONE,
-    PADDING,
-    SOUND,
-    Workshop,
-    copy_record,
-    fault_in,
-    find_place,
-    open_block,
-)
+from . import block_kernel as block
+from .block_kernel import Workshop
 from .index_kernel import FilterArrays, first_piece, next_chunk, sort_key
 from .record_kernel import Columns
 
@@ -70,7 +61,7 @@ def _fetch(R: ReaderArrays, row: int64) -> int64:
     if int64(U(call_c(functions[STEP], (statement,))) & LOW32) == SQLITE_ROW:
         size = int64(U(call_c(functions[SIZE], (statement, int64(0)))) & LOW32)
         address = call_c(functions[BLOB], (statement, int64(0)))
-        if address == 0 or size > R.data.size - PADDING:
+        if address == 0 or size > R.data.size - block.PADDING:
             size = int64(0)
         source, out = bytes_at(address, size), ptr(R.data, 0)
         for k in range(size):
@@ -83,21 +74,21 @@ def _fetch(R: ReaderArrays, row: int64) -> int64:
 def _read_block(T: BoardTable, F: FilterArrays, R: ReaderArrays, c: int64, b: int64, s: Position) -> int64:
     """Copies the record of a position from block `b` of chunk `c`; returns FOUND, NOT_THERE or REFUSED."""
     shop, slot = R.workshop, R.slots[c]
-    if slot < NONE:
+    if slot < block.NONE:
         R.states[UNKNOWN] = c
         return int64(REFUSED)
     size = _fetch(R, b + F.shifts[c])
-    if not size or open_block(shop, ptr(R.data, 0), int64(0), size, slot):
+    if not size or block.open_block(shop, ptr(R.data, 0), int64(0), size, slot):
         return int64(REFUSED)
-    k, _ = find_place(shop, int64(0), s)
+    k, _ = block.find_place(shop, int64(0), s)
     if k >= 0:
-        copy_record(shop, k, s, R.columns, int64(0))
-    if shop.reader[FAILED]:
+        block.copy_record(shop, k, s, R.columns, int64(0))
+    if shop.reader[block.FAILED]:
         return int64(REFUSED)
     if k < 0:
         return int64(NOT_THERE)
-    fault, _ = fault_in(T, R.columns.packed, R.columns, int64(0), ptr(R.moves, 0))
-    return int64(FOUND) if fault == SOUND else int64(REFUSED)
+    fault, _ = block.fault_in(T, R.columns.packed, R.columns, int64(0), ptr(R.moves, 0))
+    return int64(FOUND) if fault == block.SOUND else int64(REFUSED)
 
 
 @inner

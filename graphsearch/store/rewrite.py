@@ -218,7 +218,13 @@ def compact(
         superseded = store.catalog.records - nodes
         merge_all(store, on_progress)
         if min_visits > 1:
-            _prune(store, min_visits, on_progress)
+            roots = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
+
+            def kept(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
+                stays = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), roots)
+                return take(batch, np.nonzero(stays)[0])
+
+            rewrite(store, kept, advance=Advance(on_progress, PRUNING, store.catalog.records))
         with store.transaction():
             damaged = entries.rewrite(store)
         shrink(store, on_progress)
@@ -230,17 +236,6 @@ def compact(
             )
         left, after = store.node_count, file_bytes(store.path)
         return CompactReport(left, nodes - left, superseded, segments, before, after)
-
-
-def _prune(store: Store, min_visits: int, on_progress: OnProgress | None) -> None:
-    """Drops the records with fewer visits, except roots of searches, from a file of one segment."""
-    roots = np.array([key_of_text(root.key) for root in store.roots()], np.uint64)
-
-    def kept(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
-        stays = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), roots)
-        return take(batch, np.nonzero(stays)[0])
-
-    rewrite(store, kept, advance=Advance(on_progress, PRUNING, store.catalog.records))
 
 
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS) -> None:

@@ -1,27 +1,17 @@
 """Merges files: their records in step, and the rows of every table by a rule (`tables.rows.TABLES`).
 
-A row is identified by the key of its table or, if that is a number that each file assigns itself, by other
-columns (`identity`). Numbers of other rows are translated (`refs`). A new column needs no change here, a new
-table one line.
+`docs/contributing/merging.md` has the rules. A row is identified by the key of its table or, if that is a
+number that each file assigns itself, by other columns (`identity`). Numbers of other rows are translated
+(`refs`). A new column needs no change here, a new table one line.
 
-Of the rows with a number of their own, one that several files have becomes one row. All files are read in
-step, sorted by the identity columns, so that memory holds only rows that are equal in these, and new numbers
-do not depend on the order in which the files are named.
+Rows with a number of their own are read from all files in step, sorted by the identity columns. So memory
+holds only rows that are equal in these, and new numbers do not depend on the order in which the files are
+named.
 
-An imported file counts once, however many graph files it was imported into. The counts of games are sums over
-all PGN files, so they can be replaced, added or left out, but the share of one file cannot be separated.
-
-Books of the same name are merged position by position; the build that searched one more counts.
-A position keeps its moves, so each still has exactly the moves that one build chose. The positions that they
-lead to are in one of the two books, hence in the union. `book build` updates the values.
-
-Nothing that a person wrote is lost. A study that the file already has, under any name, is not added again;
-any other is, with a number after its name if the name is taken. Of two notes on a position the one that
-contains the other is kept; otherwise both texts are joined.
-
-Of two transposition entries of the same position and evaluation the better one counts: a proof, the shorter
-of two mates, the greater depth, an exact value; last the raw data, so that the order of the files does not
-matter. Better entries are appended, because the newest counts.
+The counts of games are sums over all PGN files, so they can be replaced, added or left out, but the share
+of one file cannot be separated. A position of a book keeps its moves, so each still has exactly the moves
+that one build chose. The positions that they lead to are in one of the two books, hence in the union;
+`book build` updates the values. Better transposition entries are appended, because the newest counts.
 """
 
 from __future__ import annotations
@@ -181,7 +171,7 @@ def unite_tables(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int
       leave_out: called with a message for what cannot be merged, such as rows that refer to missing ones.
 
     Returns:
-      the number of rows written, by table; a book's moves count with their positions.
+      the number of rows written to each table that changes; a book's moves count with their positions.
 
     Raises:
       CorruptRecordError: if a row of the input is damaged.
@@ -193,7 +183,7 @@ def unite_tables(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int
     written["entry_piece"] = _unite_entries(store, one, leave_out)
     written["study"] = _add_studies(store.connection, one.store.connection)
     written["note"] = _unite_notes(store.connection, one.store.connection)
-    return written
+    return {table: number for table, number in written.items() if number}
 
 
 def _enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, leave_out: LeaveOut) -> int:
@@ -259,9 +249,9 @@ class _Row:
 
 
 def unite_numbered(store: Store, inputs: Sequence[Input], leave_out: LeaveOut) -> dict[str, int]:
-    """Merges evaluators, runs and all other numbered rows; returns the number of rows written to each table.
+    """Merges evaluators, runs and all other numbered rows, in an open transaction; fills `numbers` of inputs.
 
-    It needs an open transaction, and fills `numbers` of the inputs. `leave_out`: as for `unite_tables`.
+    `leave_out`, and the numbers that it returns: as for `unite_tables`.
 
     Raises:
       StoreError: if there are too many evaluators or runs.
@@ -271,7 +261,7 @@ def unite_numbered(store: Store, inputs: Sequence[Input], leave_out: LeaveOut) -
         one.numbers["evaluator"] = {
             number: store.add_evaluator(identity) for number, identity in one.store.evaluators().items()
         }
-    return {table: _unite(store, inputs, table, leave_out) for table in NUMBERED}
+    return {table: written for table in NUMBERED if (written := _unite(store, inputs, table, leave_out))}
 
 
 def _unite(store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOut) -> int:
@@ -611,11 +601,12 @@ def _translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
 def unite_records(
     store: Store,
     inputs: Sequence[Input],
+    counts: Sequence[RecordCounts],
     *,
     on_records: Callable[[int], object],
     leave_out: LeaveOut,
-) -> list[RecordCounts]:
-    """Merges the records of inputs into a file that is open for writing; returns the counts of each.
+) -> None:
+    """Merges the records of inputs into a file that is open for writing, and counts those of each.
 
     All files are read in step, and the file is written once. It opens its own transactions.
 
@@ -627,7 +618,6 @@ def unite_records(
       CorruptRecordError: if a file is damaged; records written before stay.
       StoreError: if a file cannot be read or written.
     """
-    counts = [RecordCounts() for _ in inputs]
     translators = [_translator(one) for one in inputs]
     blocks, unsound = store.catalog.sizes.step_blocks, list[CorruptRecordError]()
 
@@ -658,7 +648,6 @@ def unite_records(
     for its in counts:
         if its.contradictions > EXAMPLES:
             leave_out(f"{its.contradictions - EXAMPLES:,} more positions with such contradictions")
-    return counts
 
 
 def add_records(store: Store, batch: RecordBatch) -> None:

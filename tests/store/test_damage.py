@@ -220,14 +220,12 @@ def test_overwritten_pages_are_reported(path: Path, offset: int) -> None:
         contents(store)  # any other error fails the test
 
 
-def test_a_problem_is_a_short_line_whatever_is_wrong() -> None:
+def test_a_problem_is_a_short_line_that_says_what_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Problems()
     found.add("a.graph: " + "; ".join(f"P of move {k} is wrong" for k in range(200)))
     assert [len(line) for line in found.problems] == [603]
     assert found.problems[0].endswith("...")
 
-
-def test_a_check_that_sqlite_ends_says_what_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise sqlite3.DatabaseError("database disk image is malformed")
 

@@ -55,20 +55,13 @@ def keys_in(file: Path, table: str) -> list[str]:
     return [key for key in KEYS if key in found]
 
 
-@pytest.mark.parametrize("table", [*TABLES, "game_position", "game_move"])
-def test_both_have_their_rows(path: Path, table: str) -> None:
-    assert keys_in(path, table) == KEYS
-
-
-def test_both_are_listed_and_have_a_history(path: Path) -> None:
+def test_both_have_their_rows_are_listed_and_are_found_under_the_key_that_sql_computes(path: Path) -> None:
+    for table in (*TABLES, "game_position", "game_move"):
+        assert keys_in(path, table) == KEYS, table
     assert {(root.key, root.visits) for root in info(path).roots} == {(KEYS[0], 60), (KEYS[1], 90)}
-    for board, visits in zip(BOARDS, (60, 90), strict=True):
+    for fen, board, visits in zip((INNER, OUTER), BOARDS, (60, 90), strict=True):
         assert history(path, board).points[-1].n == visits
         assert neighbourhood(path, board, depth=1).nodes[0].n == visits
-
-
-def test_both_are_found_under_the_key_that_sql_computes(path: Path) -> None:
-    for fen, visits in ((INNER, 60), (OUTER, 90)):
         with sql(path, f"SELECT n FROM top_position WHERE key = key('{fen}')") as result:
             assert list(result.rows) == [(visits,)]
     assert {found.key for found in find(path, Filters(min_n=60))} == set(KEYS)

@@ -210,34 +210,27 @@ class _Merge:
         report.evaluator = store.identity.describe() if store.is_bound else ""
         was_settled = store.read_fact(UNSETTLED) is None
         with store.transaction():
-            report.numbered = _written(unite_numbered(store, inputs, report.add))
+            report.numbered = unite_numbered(store, inputs, report.add)
         if records := sum(one.store.node_count for one in inputs):
             store.write_fact(UNSETTLED, "1")
             advance = Advance(self.on_progress, MERGING, records + store.catalog.records)
-            counts = unite_records(store, inputs, on_records=advance, leave_out=report.add)
-            for its, counted in zip(report.inputs, counts, strict=True):
-                its.counts = counted
+            counts = [its.counts for its in report.inputs]
+            unite_records(store, inputs, counts, on_records=advance, leave_out=report.add)
         for one, its in zip(inputs, report.inputs, strict=True):
             self.on_progress(Progress(TABLES, 0, 1, f" {Path(one.name).name}"))
             with store.transaction():
-                its.rows = _written(unite_tables(store, one, report.add))
+                its.rows = unite_tables(store, one, report.add)
         if report.written or not was_settled:
             report.unsettled = lacks_memory(store.node_count, self.ram_bytes, "refreshing")
             if not report.unsettled:
-                report.refreshed = settle(
-                    store, ram_bytes=self.ram_bytes, on_progress=self.on_progress
-                ).as_dict()
+                found = settle(store, ram_bytes=self.ram_bytes, on_progress=self.on_progress)
+                report.refreshed = found.as_dict()
             with store.transaction():
                 for root in write_root_tables(store):
                     store.raise_root(root["key"], root["n"])
         if not report.unsettled:
             store.write_fact(UNSETTLED, None)
         report.nodes = store.node_count
-
-
-def _written(rows: Mapping[str, int]) -> dict[str, int]:
-    """Returns the tables of which rows were written, and their number."""
-    return {name: number for name, number in rows.items() if number}
 
 
 def _identity_of(stores: Mapping[Path, Store]) -> EvaluatorIdentity:

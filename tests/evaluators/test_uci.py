@@ -23,9 +23,8 @@ from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
-from graphsearch.evaluators.uci import engine
-from graphsearch.evaluators.uci.evaluator import UciEvaluator
-from graphsearch.evaluators.uci.scores import Score, cp_wdl, policy_q
+from graphsearch.evaluators.uci import evaluator as uci
+from graphsearch.evaluators.uci.evaluator import Score, UciEvaluator, cp_wdl, policy_q
 from graphsearch.position.board import board_of
 from graphsearch.store.verify import verify
 
@@ -48,7 +47,7 @@ Made = Callable[..., UciEvaluator]
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets engines start slowly, as they do on a busy machine."""
-    monkeypatch.setattr(engine, "HANDSHAKE_SECONDS", 60.0)
+    monkeypatch.setattr(uci, "HANDSHAKE_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -284,7 +283,7 @@ def test_the_value_part_searches_no_moves_and_the_policy_part_no_value(tmp_path:
 def test_a_program_that_does_not_speak_uci_is_refused_when_the_time_is_up(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(uci, "HANDSHAKE_SECONDS", 0.3)
     with pytest.raises(EvaluatorError, match="did not answer `uci` within"):
         create(f"uci:{program}", {"timeout": "0.3"})
 
@@ -316,7 +315,7 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_what_an_engine_prints_may_be_a_bytearray_as_on_windows() -> None:
     async def words() -> list[str]:
-        client = engine._Client()
+        client = uci._Client()
         client.pipe_data_received(2, bytearray(b"oh\ndear"))  # type: ignore[arg-type]
         client.pipe_connection_lost(2, None)
         return [*client.last_words]
@@ -463,8 +462,8 @@ def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: Made) -> Non
 def test_close_ends_a_batch_although_the_killed_engine_does_not_end(
     tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "KILL_SECONDS", 0.2)
-    monkeypatch.setattr(engine._Client, "connection_lost", lambda client, error: None)
+    monkeypatch.setattr(uci, "KILL_SECONDS", 0.2)
+    monkeypatch.setattr(uci._Client, "connection_lost", lambda client, error: None)
     evaluator = made(HANG)
     thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), evaluator.close)
     with pytest.raises(EvaluatorError, match="closed"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphsearch.evaluators.assess import assess
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
-from graphsearch.evaluators.uci.scores import Score, policy_q
+from graphsearch.evaluators.uci.evaluator import Score, policy_q
 from graphsearch.position.board import key_of
 
 FIRST_PLY, LAST_PLY = 8, 64  # of the positions that are selected from games

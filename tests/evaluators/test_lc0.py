@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec, create
 from graphsearch.evaluators.lc0 import evaluator as module
-from graphsearch.evaluators.lc0.convert import read_network
 from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
+from graphsearch.evaluators.lc0.network import read_network
 from graphsearch.evaluators.lc0.planes import (
     input_planes,
     output_indices,

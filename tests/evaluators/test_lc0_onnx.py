@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0 import evaluator
-from graphsearch.evaluators.lc0.exported import read_exported
+from graphsearch.evaluators.lc0.network import read_exported
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 info, make_node = helper.make_tensor_value_info, helper.make_node

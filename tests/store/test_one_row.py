@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphsearch.evaluators.lc0.network import INPUTS
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
-from graphsearch.evaluators.lc0.weights import INPUTS
 from graphsearch.position.board import CLOCK_SHIFT, MAX_CLOCK, clocks_of, fens
 from graphsearch.query import columns, diff, steps
 from graphsearch.store import block, record

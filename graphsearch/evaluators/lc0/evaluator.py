@@ -16,10 +16,18 @@ from ...base.limits import ACTIVATIONS
 from ...store.provenance import EvaluatorIdentity, Option
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from ..uci.program import network_bytes
-from .convert import PLANES_NAME, POLICY_HEAD, POLICY_NAME, VALUE_HEAD, VALUE_NAME, WDL_NAME, read_network
-from .exported import read_exported
+from .network import (
+    PLANES_NAME,
+    POLICY_HEAD,
+    POLICY_NAME,
+    VALUE_HEAD,
+    VALUE_NAME,
+    WDL_NAME,
+    needed,
+    read_exported,
+    read_network,
+)
 from .planes import HISTORY_FILL, planes_and_transforms, priors, turned_back
-from .weights import needed
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = "line", "position"  # earlier plies in the input: those of the line, or none
@@ -48,7 +56,7 @@ class Lc0Evaluator(Evaluator):
       identity: the file's hash and the options that change results; it omits the device, although devices
         differ in the last digits.
       policy_temperature: of the priors.
-      input: its input format, a number of `weights.INPUTS`. has_wdl: whether its value is WDL; else Q.
+      input: its input format, a number of `network.INPUTS`. has_wdl: whether its value is WDL; else Q.
       runtime: onnxruntime's session.
       device: where the network runs, such as `cpu` or `cuda`.
       outputs: the names of the policy and the value.

@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 
 from ...position import board as word
 from ..protocol import LINE_PLIES, Lines, PositionBatch
-from .weights import CLASSICAL_INPUT
 
+CLASSICAL_INPUT = 1  # lc0's number of the first format
 HISTORY_FILL = "fen_only"  # lc0's name for this way to fill unknown plies
 
 PLIES, PLY_PLANES = LINE_PLIES, 13  # 6 kinds of our men, 6 of theirs, repetition
@@ -134,7 +134,7 @@ def planes_and_transforms(
 
     Args:
       words: `[B, 10]` uint64 packed positions.
-      kind: the input format, a number of `weights.INPUTS`.
+      kind: the input format, a number of `network.INPUTS`.
       lines: the previous positions; None to fill the plies from each position alone.
 
     Returns:

@@ -22,7 +22,7 @@ from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import evaluator
 from graphsearch.evaluators.nnue.evaluation_kernel import area_words
-from graphsearch.evaluators.nnue.file import ARCHITECTURES, read_network
+from graphsearch.evaluators.nnue.evaluator import ARCHITECTURES, read_network
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence_kernel import DELTA_MARGIN, PLAIN_VALUES, PROMOTION_GAIN, STACK_WORDS
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack

@@ -20,7 +20,7 @@ from graphsearch.evaluators.builtin.evaluator import read_networks
 from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue.evaluation_kernel import area_words
-from graphsearch.evaluators.nnue.file import ARCHITECTURES
+from graphsearch.evaluators.nnue.evaluator import ARCHITECTURES
 from graphsearch.evaluators.nnue.layout import WIDTH
 from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.quiescence_kernel import STACK_WORDS

@@ -11,7 +11,7 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from graphsearch.evaluators.nnue.file import PACKED
+from graphsearch.evaluators.nnue.evaluator import PACKED
 from tests.support.random_lc0 import varint
 
 from ..support.nnue import MadeUp
@@ -57,7 +57,7 @@ def read(data: bytes, folder: Path) -> bool:
 
 def nnue_seeds(_: Path) -> list[bytes]:
     """Returns a small network of Stockfish's form, plain and packed."""
-    from graphsearch.evaluators.nnue.file import ARCHITECTURES
+    from graphsearch.evaluators.nnue.evaluator import ARCHITECTURES
 
     found = MadeUp.random(ARCHITECTURES[-1], [0])
     return [found.file(packed=packed) for packed in (False, True)]
@@ -77,7 +77,7 @@ def mutate_nnue(given: list[bytes], rng: random.Random) -> bytes:
 
 def read_nnue(data: bytes, folder: Path) -> bool:
     """Reads a network from its file."""
-    from graphsearch.evaluators.nnue.file import read_network
+    from graphsearch.evaluators.nnue.evaluator import read_network
 
     file = folder / "a.nnue"
     file.write_bytes(data)

@@ -11,7 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.nnue.file import PACKED, VERSION, Architecture
+from graphsearch.evaluators.nnue.evaluator import PACKED, VERSION, Architecture
 
 FEATURES = 22528
 SIZES = ((16, None), (32, 32), (1, 32))  # of the layers of a stack: outputs, inputs; None: the width

@@ -31,7 +31,7 @@ EFFORT_AT = 8
 SEEN_MOVES, SEEN_REPLIES, VERIFIED_MOVES, LIMIT, RISE = range(EFFORT_AT, EFFORT_AT + 5)
 HEADER_WORDS = 16
 
-MAP_TERMS = 10  # of each width of the value map; see `value_map_kernel.map_exponent`
+MAP_TERMS = 10  # of each width of the value map; see `evaluation_kernel.map_exponent`
 SCALAR_UNIT = 1e-6  # of the fitted numbers
 # indices of the fitted numbers: the value map, then the coefficients of a logit
 MAP_AT = 0

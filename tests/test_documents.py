@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from graphsearch.evaluators.factory import _KINDS, NAMES, SEARCH_OPTIONS, EvaluatorSpec, check
+from graphsearch.evaluators.factory import _KINDS, NAMES, TEMPERATURE, EvaluatorSpec, check
 from graphsearch.search.params import OPTION_NAMES
 from tools import command_reference, python_reference, site_hooks
 from tools.benchmarks.__main__ import parser_of
@@ -128,7 +128,7 @@ def test_every_evaluator_that_is_offered_is_accepted() -> None:
 
 
 def test_every_evaluator_option_and_parameter_that_is_offered_is_accepted() -> None:
-    known = {one.lower() for one in (*OPTION_NAMES, *SEARCH_OPTIONS)}
+    known = {one.lower() for one in (*OPTION_NAMES, TEMPERATURE)}
     own = {option.lower() for kind in _KINDS.values() for option in (*kind.options, "workers")}
     for path in READ:
         if path.name == "CHANGELOG.md":

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.errors import InvalidPositionError
 from ..base.limits import LINE, PIECE, long_line
-from ..position.board import CHECKMATE, NOT_TERMINAL, check, decode_move, fens, pack_checked
+from ..position.board import CHECKMATE, NOT_TERMINAL, decode_move, fens, pack_checked
 from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
 from ..position.notation import read_fen_lines
 from ..position.tables import load_tables
@@ -29,11 +29,9 @@ class Assessment:
     """The evaluation of one position, seen by its side to move.
 
     Attributes:
-      position: FEN.
-      wdl, q, cp: the value V.
+      position: FEN. wdl, q, cp: the value V, exact if the game is over.
       priors: P by move (UCI), largest first; empty for a finished game.
-      terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`; if the game is over by rule,
-        the value is exact and does not come from the evaluator.
+      terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
     """
 
     position: str
@@ -54,19 +52,6 @@ class Assessment:
         }
 
 
-def assess(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Assessment]:
-    """Yields the evaluation of each position, in order.
-
-    Raises:
-      InvalidPositionError: if a position is not legal; raised before any is evaluated.
-      EvaluatorError: if the evaluator fails.
-    """
-    for board in boards:
-        check(board)
-    for answers in assess_boards(evaluator, boards):
-        yield from answers
-
-
 def assess_boards(evaluator: Evaluator, boards: Iterable[chess.Board]) -> Iterator[list[Assessment]]:
     """Returns the evaluations of Boards that passed `check`, in batches; reads Boards only as needed.
 
@@ -81,9 +66,7 @@ def assess_boards(evaluator: Evaluator, boards: Iterable[chess.Board]) -> Iterat
 def assess_lines(
     evaluator: Evaluator, file: BinaryIO, name: str, on_bad: Callable[[int, InvalidPositionError], object]
 ) -> Iterator[list[Assessment]]:
-    """Returns the evaluations of the positions of lines of FEN and EPD, in batches.
-
-    Evaluates as many lines at once as are available; does not wait to fill a batch.
+    """Returns the evaluations of the positions of lines of FEN and EPD, in batches of the available lines.
 
     Args:
       file: from `open_file`, or standard input. name: its name, for messages.

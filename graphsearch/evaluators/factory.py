@@ -33,21 +33,20 @@ from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch, accep
 
 NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM", "FILE.py:CLASS")
 DEFAULT = "builtin"
+TEMPERATURE = "PolicyTemperature"  # in lc0 a search option
 Part = Literal["both", "policy", "value"]  # the part of an evaluator that is used
 PART_OPTIONS: dict[Part, tuple[str, ...]] = {  # without effect on the other part
-    "policy": ("PolicyTemperature", "policy_depth", "policy_head"),
+    "policy": (TEMPERATURE, "policy_depth", "policy_head"),
     "value": ("nodes", "depth", "value_head"),
 }
-SEARCH_OPTIONS = ("PolicyTemperature",)  # in lc0 these are search options
 
 
 # ------------------------------------------------------------------ readers of options
 WORKERS = "workers"
 CHECKS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
-Value = int | float | bool | str
-Options = dict[str, Value]
-Reader = Callable[[str, str], Value]  # of an option's name and its text; raises InvalidParameterError
+Options = dict[str, Option]
+Reader = Callable[[str, str], Option]  # of an option's name and its text; raises InvalidParameterError
 
 
 def number(kind: type[int] | type[float], least: float, most: float) -> Reader:
@@ -97,7 +96,7 @@ def word(name: str, text: str) -> str:
 
 
 THREADS = {"threads": number(int, 0, 1024)}
-BUILTIN = THREADS | {"PolicyTemperature": number(float, 0.1, 10)}
+BUILTIN = THREADS | {TEMPERATURE: number(float, 0.1, 10)}
 LC0 = BUILTIN | {
     "history": choice("line", "position"),
     "device": lambda name, text: text.lower(),
@@ -108,7 +107,7 @@ UCI: dict[str, Reader] = {  # the evaluator's own; it passes others on to the en
     "nodes": number(int, 1, 10**12),
     "depth": number(int, 0, 200),
     "policy_depth": number(int, 1, 200),
-    "PolicyTemperature": number(float, 0.005, 10),
+    TEMPERATURE: number(float, 0.005, 10),
     "timeout": number(float, 0.01, 86400),
     "reproducible": truth,
 }
@@ -124,8 +123,8 @@ class EvaluatorSpec:
       policy, value: evaluators to take P and V from; a missing one is `evaluator`.
       options: (name, text) pairs; an option that both parts have needs the prefix "policy." or "value.".
       syzygy: folders of tablebases, separated as in PATH.
-      pool: `local`, `ray` or `ray:ADDRESS`; the option `workers` sets the number of workers, default: one per
-        core. None: this process, unless `workers` is above 1.
+      pool: `local`, `ray` or `ray:ADDRESS`; None: this process, unless the option `workers` (default: one per
+        core) is above 1.
     """
 
     evaluator: str | None = None
@@ -145,12 +144,11 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
 
     Args:
       which: one of `NAMES`, or a specification.
-      options: used only with a name: `PolicyTemperature` (builtin, nnue, lc0): above 1 flattens the priors,
-        below 1 sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, ...
-        `policy_head`, `value_head` (lc0): for a network with several.
-        `threads` (builtin, nnue, lc0): CPU threads, 0 for all cores.
-        `workers`: number of processes. `uci` has options of its own, and those of the engine. A class of a
-        Python file gets its options as texts, by keyword.
+      options: used only with a name. `PolicyTemperature` (builtin, nnue, lc0): above 1 flattens the priors,
+        below 1 sharpens them. `threads` (likewise): CPU threads, 0 for all cores. `history` (lc0): `line` or
+        `position`. `device` (lc0): `auto`, `cpu`, ... `policy_head`, `value_head` (lc0): for a network with
+        several. `workers`: number of processes. `uci` has options of its own, and those of the engine. A
+        class of a Python file gets its options as texts, by keyword.
 
     Raises:
       UnknownEvaluatorError: if the name is unknown.
@@ -167,19 +165,15 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
 
             tables = Syzygy(spec.syzygy)
             stack.callback(tables.close)
-        made = _pooled(spec) if spec.pool is not None or (_workers(spec) or 1) > 1 else _here(spec)
+        made = _pooled(spec) if _is_pooled(spec) else _here(spec)
         stack.pop_all()
     return made if tables is None else TablebaseEvaluator(made, tables)
 
 
 def check(spec: EvaluatorSpec) -> None:
-    """Checks names, options and values as `create` does, but opens and starts nothing.
+    """Checks names, options and values, with the errors of `create`, but opens and starts nothing.
 
     It cannot find errors that only the engine or network itself detects.
-
-    Raises:
-      UnknownEvaluatorError: if a name is unknown.
-      InvalidParameterError: if an evaluator does not have an option, or a value is out of range.
     """
     check_pool(spec.pool)
     _workers(spec)
@@ -222,16 +216,13 @@ def _maker(spec: EvaluatorSpec, workers: int, pool: str | None) -> Callable[[], 
 def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
     """Returns workers that each have the evaluator, for detached searches; they start when they are needed.
 
-    Args:
-      pool: where the workers are, as for `PooledEvaluator`.
-
     Raises:
       InvalidParameterError: if the pool is unknown, or the evaluator has workers of its own.
       EvaluatorError: if the pool cannot be used.
     """
     check_pool(pool)
     check(spec)
-    if spec.pool is not None or (_workers(spec) or 1) > 1:
+    if _is_pooled(spec):
         raise InvalidParameterError(
             "the searches and their evaluator cannot both have workers: leave out those of the evaluator"
         )
@@ -246,12 +237,14 @@ def _workers(spec: EvaluatorSpec) -> int | None:
     return int(number(int, 1, MAX_WORKERS)(WORKERS, numbers[0])) if numbers else None
 
 
+def _is_pooled(spec: EvaluatorSpec) -> bool:
+    return spec.pool is not None or (_workers(spec) or 1) > 1
+
+
 def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
     """Returns the specification with the option `threads` added for every part that has and does not set it.
 
-    Raises:
-      UnknownEvaluatorError: if a name is unknown.
-      InvalidParameterError: if no evaluator has an option.
+    Errors are those of `check`.
     """
     more = tuple(
         ("threads" if part == "both" else f"{part}.threads", str(threads))
@@ -264,10 +257,9 @@ def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
 # -------------------------------------------------------------------- kinds
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of evaluator.
+    """A kind of evaluator: module and name of what makes one; the readers of its own options.
 
     Attributes:
-      module, name: of its class, or of a function that makes one. options: the readers of its own options.
       passes_on: whether it passes other options on: to a program, or to a class of the user.
     """
 
@@ -310,21 +302,13 @@ def _arguments(kind: _Kind, options: Options) -> dict[str, Any]:
             "give either nodes or depth, not both: each of them ends the search for V"
         )
     others = {name: value for name, value in options.items() if name not in own}
-    if "PolicyTemperature" in own:
-        own["temperature"] = own.pop("PolicyTemperature")
+    if TEMPERATURE in own:
+        own["temperature"] = own.pop(TEMPERATURE)
     return own | ({"options": others} if kind.passes_on else {})
 
 
 def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
-    """Makes an evaluator of a class in a Python file.
-
-    Args:
-      name: `FILE.py:CLASS`. options: arguments by keyword. part: not used.
-
-    Raises:
-      EvaluatorError: if the file or the class is missing or fails.
-      InvalidParameterError: if what it makes is no evaluator.
-    """
+    """Makes an evaluator of a class in a Python file, `FILE.py:CLASS`; `options`: arguments by keyword."""
     path, _, wanted = name.rpartition(":")
     if not Path(path).expanduser().is_file():
         raise EvaluatorFileError(f"there is no file {path}: expected a Python file with an evaluator")
@@ -358,12 +342,7 @@ def _names(spec: EvaluatorSpec) -> dict[Part, str]:
 
 
 def _parts(spec: EvaluatorSpec) -> dict[Part, tuple[_Kind, str, Options]]:
-    """Returns kind, name and option values of each part.
-
-    Raises:
-      UnknownEvaluatorError: if a name is unknown.
-      InvalidParameterError: if no part has an option, several have it, it is given twice, or has a bad value.
-    """
+    """Returns kind, name and option values of each part."""
     found: dict[Part, tuple[_Kind, str, Options]] = {
         part: (_kind(name), name, {}) for part, name in _names(spec).items()
     }
@@ -414,23 +393,18 @@ def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     >>> split_options(["CPuct=2", "policytemperature=1.2"])
     ({'PolicyTemperature': '1.2'}, ['CPuct=2'])
     """
-    known = {name.lower(): name for name in SEARCH_OPTIONS}
-    evaluator: dict[str, str] = {}
-    others = []
+    evaluator, others = dict[str, str](), list[str]()
     for option in options:
         name, sign, value = option.partition("=")
-        if sign and name.strip().lower() in known:
-            evaluator[known[name.strip().lower()]] = value.strip()
+        if sign and name.strip().lower() == TEMPERATURE.lower():
+            evaluator[TEMPERATURE] = value.strip()
         else:
             others.append(option)
     return evaluator, others
 
 
 def parse_options(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Parses `NAME=VALUE` texts into pairs.
-
-    Raises:
-      InvalidParameterError: if a text has another form.
+    """Parses `NAME=VALUE` texts into pairs; InvalidParameterError for any other form.
 
     >>> parse_options(["nodes=500", "Skill Level = 3"])
     (('nodes', '500'), ('Skill Level', '3'))
@@ -452,7 +426,6 @@ class CombinedEvaluator(Evaluator):
     """Returns P of one evaluator and V of another; both evaluate a batch at the same time.
 
     Attributes:
-      policy, value: the two parts.
       identity: of both; option names have the prefix of their part, such as "policy.digest".
     """
 
@@ -469,11 +442,7 @@ class CombinedEvaluator(Evaluator):
         self._thread = ThreadPoolExecutor(1, "graphsearch-value")
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns the WDL of `value` and the priors of `policy`.
-
-        Raises:
-          EvaluatorError: if either fails; raised after both have finished.
-        """
+        """Returns the WDL of `value` and the priors of `policy`; an error is raised when both have ended."""
         answer = self._thread.submit(self.value.evaluate, batch)
         try:
             priors = self.policy.evaluate(batch).priors

@@ -73,28 +73,19 @@ class BatchTask:
 
 
 class EvaluationThreads:
-    """A team of threads, including the caller's. The first task starts them, `close` ends them.
+    """A team of `count` threads, including the caller's. The first task starts them, `close` ends them.
 
     In a process forked after the start, the caller does all work itself.
-
-    Attributes:
-      count: number of threads, including the caller's.
     """
 
     def __init__(self, count: int) -> None:
-        """Makes a team of `count` threads, at least 1, including the caller's; starts none yet."""
         self.count = count
         # kernels that run as plain Python compute hashes, which wrap around
         start = partial(np.seterr, over="ignore")
         self._threads = ThreadPoolExecutor(max(1, count - 1), "graphsearch-evaluation", start)
 
     def begin(self, work: Work, portions: int) -> BatchTask:
-        """Starts a task on the threads and returns it; `BatchTask.result` works on it, too.
-
-        Args:
-          work: called on any of the threads with the number of a portion.
-          portions: number of portions.
-        """
+        """Starts a task on the threads and returns it; `work` is called with the number of each portion."""
         return BatchTask(work, portions, self._threads, self.count - 1)
 
     def close(self) -> None:
@@ -137,20 +128,14 @@ class BatchArrays(NamedTuple):
     @classmethod
     def of(cls, batch: PositionBatch) -> BatchArrays:
         """Returns arrays with the positions of a batch and empty outputs."""
-        return cls(
-            np.ascontiguousarray(batch.words, np.uint64).reshape(-1),
-            np.ascontiguousarray(batch.moves, np.uint16),
-            np.ascontiguousarray(batch.offsets, np.int64),
-            np.zeros(2 * len(batch), np.float32),
-            np.zeros(len(batch.moves), np.float32),
-        )
+        values, priors = np.zeros(2 * len(batch), np.float32), np.zeros(len(batch.moves), np.float32)
+        words = np.ascontiguousarray(batch.words, np.uint64).reshape(-1)
+        moves = np.ascontiguousarray(batch.moves, np.uint16)
+        return cls(words, moves, np.ascontiguousarray(batch.offsets, np.int64), values, priors)
 
 
 class KernelEvaluator(Evaluator):
-    """An evaluator inside the kernels.
-
-    A subclass defines `identity`, `kernel_kind` and `batch_kernel`, and `weights` and `temperature` if it has
-    any.
+    """An evaluator inside the kernels, with `identity`, `kernel_kind` and `batch_kernel` of its own.
 
     Attributes:
       threads: number of threads that evaluate and search, 0 for all cores. Set it before the first use.
@@ -194,9 +179,7 @@ class Filler:
     """
 
     def __init__(self, evaluator: KernelEvaluator, arrays: BatchArrays) -> None:
-        """Binds the evaluator to the arrays."""
-        self._evaluator = evaluator
-        self._arrays = arrays
+        self._evaluator, self._arrays = evaluator, arrays
         self.call = self._new_call()
         self._calls: dict[int, Call] = {threading.get_ident(): self.call}  # by thread
         self._count = 0

@@ -36,11 +36,8 @@ def in_worker(
 ) -> Any:
     """Returns the result of `function(evaluator, *arguments)`; the evaluator is made at the first call.
 
-    Args:
-      identity: that of the other workers' evaluators; None if unknown.
-
     Raises:
-      EvaluatorError: if the evaluator cannot be made, or has another identity.
+      EvaluatorError: if it cannot be made, or has another identity than those of other workers, if known.
     """
     if not _made:
         _made.append(make())
@@ -55,12 +52,7 @@ def in_worker(
 
 
 class Description(NamedTuple):
-    """An evaluator, as the owner of the workers sees it.
-
-    Attributes:
-      notes: for the user. wants_lines: whether it wants the moves before a position.
-      batch_size: the smallest batch that keeps it busy.
-    """
+    """What the owner of the workers knows of their `Evaluator`."""
 
     identity: EvaluatorIdentity
     notes: tuple[str, ...]
@@ -90,9 +82,7 @@ def check_pool(pool: str | None) -> None:
 
 
 def threads_per_worker(workers: int, pool: str | None = None) -> int:
-    """Returns the number of threads of each evaluator with so many workers.
-
-    On this machine it is a share of the cores. An actor of Ray has reserved one CPU.
+    """Returns the threads of each evaluator: here a share of the cores; an actor of Ray has reserved one CPU.
 
     >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
     (1, 1)
@@ -101,12 +91,7 @@ def threads_per_worker(workers: int, pool: str | None = None) -> int:
 
 
 def site_of(pool: str | None, count: int) -> Site:
-    """Returns the place of `count` workers of a pool: `local`, `ray` or `ray:ADDRESS`.
-
-    Raises:
-      InvalidParameterError: if there is no such pool.
-      EvaluatorError: if Ray is not installed, or there is no such cluster.
-    """
+    """Returns the place of `count` workers; EvaluatorError without Ray or its cluster."""
     check_pool(pool)
     if pool in (None, LOCAL):
         from ..workers.process import LocalSite
@@ -121,7 +106,7 @@ class Crew(Workers):
     """Workers that have the same evaluator."""
 
     def __init__(self, make: Make, workers: int, pool: str | None) -> None:
-        """Starts nothing yet; `PooledEvaluator` describes the arguments, and the errors."""
+        """Starts nothing yet; arguments and errors are those of `PooledEvaluator`."""
         if not 1 <= workers <= MAX_WORKERS:
             raise InvalidParameterError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
         try:
@@ -153,10 +138,6 @@ class PooledEvaluator(Evaluator):
 
     The pool splits a batch into parts and sends them to idle workers. It replaces a worker that dies or
     hangs, and sends the part again; if three workers in a row die over one part, the batch fails.
-
-    Attributes:
-      identity: of the workers' evaluator, the same for all.
-      notes: the evaluator's notes for the user.
     """
 
     def __init__(
@@ -188,17 +169,14 @@ class PooledEvaluator(Evaluator):
             self.close()
             raise
         self._timeout, self._least = timeout, found.batch_size
-        self.identity = found.identity
-        self.notes = found.notes
-        self.wants_lines = found.wants_lines
+        self.identity, self.notes, self.wants_lines = found.identity, found.notes, found.wants_lines
         self.batch_size = workers * max(PARTS, found.batch_size)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.
 
         Raises:
-          EvaluatorError: if the evaluator fails, returns a wrong shape, or three workers die over one part;
-            or if no worker starts, or the pool is closed.
+          EvaluatorError: if the evaluator or three workers in a row fail, no worker starts, or it is closed.
         """
         size = max(self._least, ceil(len(batch) / (PARTS * self._crew.count)))
         futures = [self._given(batch.part(at, at + size)) for at in range(0, len(batch), size)]

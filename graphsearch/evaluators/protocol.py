@@ -46,8 +46,7 @@ class Lines:
     """The last eight positions of the lines that led to a batch's positions.
 
     Attributes:
-      words: `[B, 8, 10]` uint64 packed positions: the one to evaluate, then the previous ones, the latest
-        first; zeros for unknown ones.
+      words: `[B, 8, 10]` uint64 packed positions, the one to evaluate first; zeros for unknown ones.
       repeated: `[B, 8]` bool, whether each had occurred before, at any time in the game.
     """
 
@@ -158,9 +157,7 @@ class Evaluation:
 
 
 class Evaluator(Protocol):
-    """Evaluates positions; has no search state.
-
-    A subclass inherits the defaults below, so `identity` and `evaluate` are enough.
+    """Evaluates positions; has no search state. A subclass needs only `identity` and `evaluate`.
 
     Attributes:
       identity: equal for evaluators that give equal results.
@@ -207,10 +204,7 @@ class Evaluator(Protocol):
     def best_line(
         self, board: chess.Board, first: chess.Move | None = None
     ) -> tuple[int, list[chess.Move]] | None:
-        """Returns the result, 1, 0 or -1, and the best moves to a mate or the next zeroing; None likewise.
-
-        The line begins with `first` if that is one of the best moves.
-        """
+        """Returns result and line as `tablebase.Syzygy.best_line`; None likewise."""
         return None
 
     def close(self) -> None:
@@ -219,11 +213,7 @@ class Evaluator(Protocol):
 
 
 def accepted(evaluator: Evaluator) -> Evaluator:
-    """Returns an evaluator of the caller's own.
-
-    Raises:
-      InvalidParameterError: if it has no identity, no `evaluate` or no batch size above 0.
-    """
+    """Returns an evaluator of the caller's own; InvalidParameterError if it is none."""
     known = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
     known = known and callable(getattr(evaluator, "evaluate", None))
     if not known or not getattr(evaluator, "batch_size", 0):

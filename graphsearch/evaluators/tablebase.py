@@ -35,11 +35,8 @@ class ProbeLimit:
     """Ends probes that take too long: in a table with another's content chess.syzygy may look for ever.
 
     A thread looks at the CPU time of the probing threads, and raises EndlessProbeError in them. The code of
-    chess.syzygy is Python, so it ends at once.
-
-    Attributes:
-      stop: from when it is set, a probe ends that lasts from one look to the next, and none begins after it.
-      gave_up: whether one has.
+    chess.syzygy is Python, so it ends at once. From when `stop` is set, a probe that lasts from one look to
+    the next ends too (`gave_up`), and none begins after it.
     """
 
     def __init__(self) -> None:
@@ -52,11 +49,7 @@ class ProbeLimit:
         self._watch: threading.Thread | None = None
 
     def run(self, probe: Probe, board: chess.Board) -> int:
-        """Returns the result of a probe.
-
-        Raises:
-          EndlessProbeError: if it takes too long, or `gave_up`.
-        """
+        """Returns the result of a probe; EndlessProbeError if it takes too long, or `gave_up`."""
         if self.gave_up:
             raise EndlessProbeError
         thread = threading.get_ident()
@@ -90,10 +83,9 @@ class ProbeLimit:
 
 
 class Syzygy:
-    """The Syzygy tables in some folders.
+    """The Syzygy tables in some folders. Every probe raises EvaluatorError if a table cannot be read.
 
     Attributes:
-      folders: those of the tables.
       most_men: number of men in the largest WDL table, including kings.
       has_dtz: whether there are DTZ tables, which `best_moves` needs.
     """
@@ -104,31 +96,24 @@ class Syzygy:
         Raises:
           EvaluatorError: if a folder is missing or none holds WDL tables.
         """
-        self.folders = [Path(part).expanduser() for part in os.fspath(path).split(os.pathsep) if part]
+        folders = [Path(part).expanduser() for part in os.fspath(path).split(os.pathsep) if part]
+        self._name = f"a Syzygy table in {', '.join(map(str, folders))}"
         self._tables = chess.syzygy.Tablebase()
         self._limit = ProbeLimit()
         names: list[str] = []
-        for folder in self.folders:
+        for folder in folders:
             if not folder.is_dir():
                 raise EvaluatorFileError(f"the folder {folder} of Syzygy tables does not exist")
             self._tables.add_directory(os.fspath(folder))
             names += [file.stem for file in folder.glob(WDL_FILES)]
         if not names:
-            raise EvaluatorError(
-                f"{os.fspath(path)!r} has no Syzygy tables; expected {WDL_FILES} files"
-                f" and {DTZ_FILES} beside them"
-            )
+            expected = f"expected {WDL_FILES} files and {DTZ_FILES} beside them"
+            raise EvaluatorError(f"{os.fspath(path)!r} has no Syzygy tables; {expected}")
         self.most_men = max(len(name) - 1 for name in names)
-        self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in self.folders)
+        self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in folders)
 
     def result(self, board: chess.Board) -> int | None:
-        """Returns 1, 0 or -1 for the side to move under the 50-move rule, as if the clock were 0.
-
-        Returns None if no table has the position.
-
-        Raises:
-          EvaluatorError: if a table cannot be read.
-        """
+        """Returns 1, 0 or -1 for the side to move, as if the clock were 0; None if no table has it."""
         wdl = self._probe(self._tables.probe_wdl, board)
         return None if wdl is None else (wdl == WIN) - (wdl == LOSS)
 
@@ -136,9 +121,6 @@ class Syzygy:
         """Returns whether a position's win or loss comes before the 50-move rule, with its clock.
 
         With the clock above 0, only DTZ tables can tell. Their numbers may be one ply too small.
-
-        Raises:
-          EvaluatorError: if a table cannot be read.
         """
         if not board.halfmove_clock:
             return True
@@ -146,13 +128,7 @@ class Syzygy:
         return dtz is not None and abs(dtz) + board.halfmove_clock < MAX_CLOCK
 
     def result_now(self, board: chess.Board) -> int | None:
-        """Returns 1, 0 or -1 for the side to move under the 50-move rule, with its clock; None if unknown.
-
-        With the clock above 0, wins and losses need DTZ tables.
-
-        Raises:
-          EvaluatorError: if a table cannot be read.
-        """
+        """Returns 1, 0 or -1 for the side to move, with its clock; None if unknown, as without DTZ tables."""
         best = self._best(board)
         if best is not None:
             return best[0]
@@ -182,10 +158,8 @@ class Syzygy:
 
         It ranks by distance to zeroing the clock (DTZ): the shortest of winning moves, the longest of losing
         ones. The position's clock counts: a win that comes too late is a draw, but ranks above other draws
-        because it is hard to hold. A mate ranks highest.
-
-        Returns:
-          at least one move; None if the tables do not have the position, or the game is over.
+        because it is hard to hold. A mate ranks highest. None if the tables do not have the position, or the
+        game is over.
         """
         best = self._best(board)
         return best and best[1]
@@ -220,10 +194,7 @@ class Syzygy:
         return None if best is None else (best[0], [move for move, rank in ranks.items() if rank == best])
 
     def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
-        """Returns the rank of a move, the larger the better; None if no table has it.
-
-        It is (result, plies to the mate or the next zeroing move, negative if won).
-        """
+        """Returns the rank of a move: result, plies to mate or zeroing (negative if won); None if unknown."""
         board = board.copy(stack=False)
         board.push(move)
         if board.is_checkmate():
@@ -249,13 +220,12 @@ class Syzygy:
             if self._limit.gave_up:  # the search ends, and needs no more
                 return None
             raise EvaluatorError(
-                f"a Syzygy table in {', '.join(map(str, self.folders))} gives no answer for {fen_of(board)}:"
-                " its content may be that of another table; download it again"
+                f"{self._name} gives no answer for {fen_of(board)}: its content may be that of another table;"
+                " download it again"
             ) from None
         except Exception as error:  # the library has no error of its own for a damaged table
             raise EvaluatorError(
-                f"a Syzygy table in {', '.join(map(str, self.folders))} cannot be read for {fen_of(board)}:"
-                f" {type(error).__name__}: {error}"
+                f"{self._name} cannot be read for {fen_of(board)}: {type(error).__name__}: {error}"
             ) from error
 
     def heed(self, stop: threading.Event) -> None:
@@ -275,26 +245,15 @@ class TablebaseEvaluator(Evaluator):
     position's clock. Their result is a proof: V and both bounds are exact, P is uniform, and a search stops
     there. Tables only follow from the rules, so the identity is that of the inner evaluator, and a graph file
     may be searched with or without.
-
-    Attributes:
-      hits: number of positions answered by tables.
     """
 
     def __init__(self, inner: Evaluator, tables: Syzygy) -> None:
-        self.inner = inner
-        self.tables = tables
-        self.identity = inner.identity
-        self.notes = inner.notes
-        self.wants_lines = inner.wants_lines
+        self.inner, self.tables, self.hits = inner, tables, 0
+        self.identity, self.notes, self.wants_lines = inner.identity, inner.notes, inner.wants_lines
         self.batch_size = inner.outside_batch
-        self.hits = 0
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns exact results of positions in the tables, and WDL and priors of the others.
-
-        Raises:
-          EvaluatorError: if a table cannot be read, or the evaluator fails.
-        """
+        """Returns exact results of positions in the tables, and WDL and priors of the others."""
         results = self._results(batch.words)
         known = results != UNKNOWN
         self.hits += int(known.sum())
@@ -336,13 +295,13 @@ class TablebaseEvaluator(Evaluator):
         self.inner.heed(stop)
 
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
-        """Returns the best moves of a position by the tables; None if they do not have it."""
+        """Returns `Syzygy.best_moves`."""
         return self.tables.best_moves(board)
 
     def best_line(
         self, board: chess.Board, first: chess.Move | None = None
     ) -> tuple[int, list[chess.Move]] | None:
-        """Returns the result and best moves of both sides; None if the tables do not have the position."""
+        """Returns `Syzygy.best_line`."""
         return self.tables.best_line(board, first)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 from graphsearch import Graph
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
 from graphsearch.evaluators import assess as module
-from graphsearch.evaluators.assess import assess, assess_boards
+from graphsearch.evaluators.assess import assess_boards
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.factory import CombinedEvaluator, EvaluatorSpec, create, parse_options
 from graphsearch.evaluators.pool import PooledEvaluator
@@ -275,7 +275,8 @@ def boards() -> list[chess.Board]:
 def test_every_position_gets_its_own_answer_in_order(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(module, "OUTSIDE_BATCH", size)
     evaluator = HashEvaluator()
-    for board, found in zip(boards(), assess(evaluator, boards()), strict=True):
+    answers = itertools.chain.from_iterable(assess_boards(evaluator, boards()))
+    for board, found in zip(boards(), answers, strict=True):
         assert found.position == fen_of(board)
         assert found.terminal == terminal_kind(board)
         if found.terminal:

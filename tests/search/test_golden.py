@@ -7,7 +7,7 @@ import json
 import chess
 import pytest
 
-from graphsearch.evaluators.assess import assess
+from graphsearch.evaluators.assess import assess_boards
 from graphsearch.evaluators.factory import create
 
 from ..support.golden_searches import CASES, FILE, run_case
@@ -27,7 +27,7 @@ def test_the_built_in_evaluator_tells_won_from_lost() -> None:
         chess.Board(),
         chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"),
     ]
-    won, lost, level, mate = assess(create("builtin"), boards)
+    ((won, lost, level, mate),) = assess_boards(create("builtin"), boards)
     assert won.q > 0.9
     assert lost.q < -0.85
     assert abs(level.q) < 0.3

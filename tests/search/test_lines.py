@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.evaluators.assess import assess
+from graphsearch.evaluators.assess import assess_boards
 from graphsearch.evaluators.factory import CombinedEvaluator
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import LINE_PLIES, Lines, PositionBatch
@@ -99,7 +99,7 @@ def test_a_line_begins_with_the_game_before_the_root() -> None:
         assert same(lines, Lines.from_boards([board]))
         assert len(boards_of(lines)) == count
         evaluator = LineEvaluator()
-        list(assess(evaluator, [board]))
+        list(assess_boards(evaluator, [board]))
         assert same(evaluator.lines[key_of(board)], lines)
 
 

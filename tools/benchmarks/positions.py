@@ -6,13 +6,14 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import chess
 import numpy as np
 
-from graphsearch.evaluators.assess import assess
+from graphsearch.evaluators.assess import assess_boards
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.uci.evaluator import Score, policy_q
 from graphsearch.position.board import key_of
@@ -124,7 +125,8 @@ def _play(plies: list[int], rng: np.random.Generator) -> list[chess.Board]:
     for ply in range(max(plies)):
         going = [board for board, last in zip(boards, plies, strict=True) if ply < last]
         going = [board for board in going if not board.is_game_over(claim_draw=True)]
-        for board, said in zip(going, assess(evaluator, going), strict=True):
+        found = chain.from_iterable(assess_boards(evaluator, going))
+        for board, said in zip(going, found, strict=True):
             weights = np.array(list(said.priors.values())) ** SHARPNESS
             board.push_uci(list(said.priors)[int(rng.choice(len(weights), p=weights / weights.sum()))])
     for board in boards:

@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
-from graphsearch.evaluators.assess import Assessment, assess
+from graphsearch.evaluators.assess import Assessment, assess_boards
 from graphsearch.evaluators.factory import DEFAULT, create, parse_options
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch
 from tools.benchmarks.positions import Case, read_reference
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints the figures; returns the exit code."""
     cases = read_reference(options.reference)
     evaluator = create(options.evaluator, dict(parse_options(options.evaluator_option)))
-    said = list(assess(evaluator, [case.board for case in cases]))
+    said = list(chain.from_iterable(assess_boards(evaluator, [case.board for case in cases])))
     figures = measure_value(said, cases) | measure_siblings(evaluator, cases)
     figures |= measure_policy([one.priors for one in said], cases)
     print(json.dumps({"positions": len(cases)} | {name: round(x, 4) for name, x in figures.items()}))

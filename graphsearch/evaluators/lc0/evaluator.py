@@ -48,20 +48,14 @@ class Lc0Evaluator(Evaluator):
     """Evaluates positions with a Leela Chess Zero network.
 
     V is the output of a WDL head; for a network with a Q head only, V has no draws. P is the softmax of the
-    policy divided by the temperature, over the legal moves. The moves-left head is not used.
-    The planes of earlier plies come from the position's line as far as it is known (`history=line`), or from
-    the position alone.
+    policy divided by the temperature, over the legal moves. The planes of earlier plies come from the
+    position's line as far as it is known (`history=line`), or from the position alone.
 
     Attributes:
       identity: the file's hash and the options that change results; it omits the device, although devices
         differ in the last digits.
-      policy_temperature: of the priors.
       input: its input format, a number of `network.INPUTS`. has_wdl: whether its value is WDL; else Q.
-      runtime: onnxruntime's session.
-      device: where the network runs, such as `cpu` or `cuda`.
-      outputs: the names of the policy and the value.
-      notes: remarks about the device for the user, one line each.
-      wants_lines: whether it has `history=line`.
+      runtime: onnxruntime's session. device: where it runs, such as `cpu` or `cuda`.
     """
 
     def __init__(
@@ -111,21 +105,14 @@ class Lc0Evaluator(Evaluator):
         self.batch_size = CPU_BATCH if self.device == CPU else DEVICE_BATCH
         # defaults that came later are omitted: older identities stay equal
         options: dict[str, Option] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
-        others = (
-            ("history", history, POSITION),
-            ("policy_head", policy_head, POLICY_HEAD),
-            ("value_head", value_head, VALUE_HEAD),
-        )
-        options |= {name: value for name, value, default in others if value != default}
+        others = {"history": history, "policy_head": policy_head, "value_head": value_head}
+        defaults = {"history": POSITION, "policy_head": POLICY_HEAD, "value_head": VALUE_HEAD}
+        options |= {name: value for name, value in others.items() if value != defaults[name]}
         mapping = "wdl" if self.has_wdl else "q-without-draws"
         self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns WDL and priors of every position.
-
-        Raises:
-          EvaluatorError: if onnxruntime fails.
-        """
+        """Returns WDL and priors of every position."""
         parts = []
         for begin in range(0, len(batch), self._most_at_once):
             part = batch.part(begin, begin + self._most_at_once)
@@ -157,11 +144,7 @@ class Lc0Evaluator(Evaluator):
 
 
 def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns `[(1 + q) / 2, 0, (1 - q) / 2]` for each q, `[B, 3]`.
-
-    >>> wdl_without_draws(np.array([0.5], np.float32)).tolist()
-    [[0.75, 0.0, 0.25]]
-    """
+    """Returns `[(1 + q) / 2, 0, (1 - q) / 2]` for each q, `[B, 3]`."""
     return np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
 
 
@@ -180,9 +163,6 @@ def padded_size(count: int) -> int:
 # ---------------------------------------------------------- onnxruntime
 def load(model: bytes, label: str, device: str, threads: int) -> tuple[Any, tuple[str, ...]]:
     """Returns onnxruntime's session of a model, and remarks for the user if `auto` could not use a GPU.
-
-    Args:
-      label: the file's name, for errors. device, threads: as of `Lc0Evaluator`.
 
     Raises:
       EvaluatorError: if onnxruntime is missing, does not have the device, or cannot load the model there.
@@ -232,11 +212,7 @@ def _session(ort: Any, model: bytes, label: str, provider: str, threads: int) ->
 
 
 def _device_of(provider: str) -> str:
-    """Returns the device name of an onnxruntime provider.
-
-    >>> _device_of("CUDAExecutionProvider")
-    'cuda'
-    """
+    """Returns the device name of an onnxruntime provider: `cuda` for CUDAExecutionProvider."""
     return provider.removesuffix("ExecutionProvider").lower()
 
 

@@ -58,12 +58,8 @@ def input_planes(
 ) -> NDArray[np.float32]:
     """Returns the planes of packed positions, `[B, 112, 8, 8]`: rank, then file; a1 comes first.
 
-    Every plane but the clock's holds 0 and 1.
-
     Args:
-      words: `[B, 10]` uint64 packed positions.
-      lines: the previous positions; None to fill the plies from each position alone.
-      rooks: whether planes 104 and 105 have the castling rooks.
+      words, lines: as of `planes_and_transforms`. rooks: whether planes 104 and 105 have the castling rooks.
     """
     planes = np.zeros((len(words), PLANES, SQUARES), np.float32)
     meta = words[:, word.META].astype(np.int64)
@@ -322,8 +318,7 @@ def convolution_outputs() -> NDArray[np.int64]:
 def attention_outputs() -> NDArray[np.int64]:
     """Returns the index of each of the 1858 outputs in a flat attention head `[64 * 64 + 8 * 8 * 3]`.
 
-    The head has pairs of from-square and to-square, then promotions: from-file, to-file, and queen, rook or
-    bishop.
+    The head has pairs of from-square and to-square, then promotions: from-file, to-file, queen, rook, bishop.
     """
     cells = [
         64 * 64 + 24 * (a % 8) + 3 * (b % 8) + "qrb".index(letter) if letter else 64 * a + b
@@ -357,13 +352,7 @@ def output_indices(batch: PositionBatch) -> NDArray[np.int64]:
 
 
 def priors(batch: PositionBatch, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
-    """Returns the softmax of `logits / temperature` over each position's legal moves, `[M]`.
-
-    Args:
-      batch: the positions; each has at least one move.
-      logits: `[B, 1858]`.
-      temperature: above 1 flattens, below 1 sharpens.
-    """
+    """Returns the softmax of `logits / temperature`, `[B, 1858]`, over each position's legal moves, `[M]`."""
     rows, starts = batch.by_move(np.arange(len(batch))), batch.offsets[:-1]
     chosen = logits[rows, output_indices(batch)].astype(np.float64)
     powers = np.exp((chosen - np.maximum.reduceat(chosen, starts)[rows]) / temperature)

@@ -13,7 +13,6 @@ from ...base.limits import NETWORK, open_file, read_file
 from ...base.system import split_command
 
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # distributions install engines here; not on every PATH
-SHEBANG = b"#!"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,7 @@ class Program:
 def find_program(text: str) -> Program:
     """Returns the program of a command line such as `stockfish` or `"./lc0 --weights=x"`.
 
-    It searches for a name without a folder on PATH, then in GAME_FOLDERS. It splits words as the system's
-    shell does, unless the whole text is the path of a file.
+    It searches for a name without a folder on PATH, then in GAME_FOLDERS.
 
     Raises:
       EvaluatorError: if the file does not exist or is not executable.
@@ -65,10 +63,7 @@ def find_program(text: str) -> Program:
 
 
 def command_words(text: str, whole: Path) -> list[str]:
-    """Returns the words of a command; the whole text, if it names a file with its folder.
-
-    Args:
-      whole: the path that the whole text is.
+    """Returns the words of a command, or the whole text if its path, `whole`, is a file's with its folder.
 
     Raises:
       ValueError: if a quotation mark is missing.
@@ -87,11 +82,7 @@ def network_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def file_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file, hex.
-
-    Raises:
-      EvaluatorError: if it cannot be read.
-    """
+    """Returns the SHA-256 of a file, hex; EvaluatorError if it cannot be read."""
     try:
         with open_file(path) as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
@@ -103,7 +94,7 @@ def interpreter_of(path: Path) -> str:
     """Returns the interpreter line of a script; empty for any other program."""
     with open_file(path) as handle:
         first = handle.readline(256)
-    return first[2:].decode(errors="replace").strip() if first.startswith(SHEBANG) else ""
+    return first[2:].decode(errors="replace").strip() if first.startswith(b"#!") else ""
 
 
 def named_file(value: str, program: Program, *, given: bool) -> Path | None:

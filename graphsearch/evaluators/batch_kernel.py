@@ -54,9 +54,8 @@ def distance(a: int64, b: int64) -> int64:
 def bare_king_score(s: Position) -> int64:
     """Returns the score of a position without pawns where one side has a king alone and the other can mate.
 
-    Its size is from LEAST_WON to LEAST_MATE - 1, its sign that of the side to move; 0 for other positions. It
-    rises as the bare king nears a corner, against bishop and knight one of the bishop's colour, and as the
-    other king comes near.
+    It is 0 for other positions, else LEAST_WON to LEAST_MATE - 1 or the negative. Its size rises as the bare
+    king nears a corner, against bishop and knight one of the bishop's colour, and as the kings come near.
     """
     stm = side_to_move(s)
     own, other = s[WHITE + stm], s[WHITE + 1 - stm]
@@ -99,10 +98,7 @@ def sigmoid(x: float64) -> float64:
 
 @inner
 def chances(score: float64, draw_width: float64, noise: float64) -> tuple[float64, float64]:
-    """Returns the win and loss probability of a score, by two logistic curves.
-
-    win = sigmoid((score - draw width) / noise), loss = sigmoid((-score - draw width) / noise)
-    """
+    """Returns the win and loss probability of a score, by two logistic curves."""
     return sigmoid((score - draw_width) / noise), sigmoid((-score - draw_width) / noise)
 
 
@@ -115,14 +111,10 @@ def value_of(win: float64, loss: float64) -> tuple[float32, float32]:
 
 @inner
 def value_of_score(win: float64, loss: float64, score: int64) -> tuple[float32, float32]:
-    """Returns `value_of` the probabilities, with a share of a won position counted as drawn.
+    """Returns `value_of` the probabilities, with a share of a won position, not of a mate, counted as drawn.
 
-    The share falls with the score. Without it the win probability is near 1 in all won positions, and a
-    search that cannot distinguish them wins few of them.
-
-    Args:
-      score: in thousandths of a pawn; a mate score gets no drawn share, that of an ending against a bare king
-        its own.
+    The share falls with the score, in thousandths of a pawn. Without it the win probability is near 1 in all
+    won positions, and a search that cannot distinguish them wins few of them.
     """
     if abs(score) >= LEAST_MATE:
         return value_of(win, loss)

@@ -56,9 +56,8 @@ class Lines:
     @classmethod
     def unknown(cls, count: int) -> Lines:
         """Returns `count` lines without any known position; the caller fills them."""
-        return cls(
-            np.zeros((count, LINE_PLIES, POSITION_WORDS), np.uint64), np.zeros((count, LINE_PLIES), bool)
-        )
+        words = np.zeros((count, LINE_PLIES, POSITION_WORDS), np.uint64)
+        return cls(words, np.zeros((count, LINE_PLIES), bool))
 
     @classmethod
     def from_boards(cls, boards: Sequence[chess.Board]) -> Lines:
@@ -149,11 +148,9 @@ class Evaluation:
     @classmethod
     def of_parts(cls, parts: Sequence[Evaluation]) -> Evaluation:
         """Returns the evaluation of a batch from those of its parts, without bounds."""
-        none = cls(np.zeros((0, 3), np.float32), np.zeros(0, np.float32))
-        parts = [none, *parts]
-        return cls(
-            np.concatenate([part.wdl for part in parts]), np.concatenate([part.priors for part in parts])
-        )
+        parts = [cls(np.zeros((0, 3), np.float32), np.zeros(0, np.float32)), *parts]
+        wdl, priors = [part.wdl for part in parts], [part.priors for part in parts]
+        return cls(np.concatenate(wdl), np.concatenate(priors))
 
 
 class Evaluator(Protocol):

@@ -22,6 +22,7 @@ from ..position.board import (
     CLOCK_DRAW,
     KINGS,
     KNIGHTS,
+    NO_MAN,
     PAWNS,
     QUEENS,
     ROOKS,
@@ -75,8 +76,8 @@ def flip_ranks(squares: uint64) -> uint64:
 def nearest_of(pieces: uint64, side: int64) -> uint64:
     """Returns the first square of a bitboard in a side's order, which starts at its own first rank.
 
-    The choice between two equal men can decide an exchange, because of the sliders behind them. So Black's
-    choice is the mirror image of White's, and a position and its colour flip have the same value.
+    The choice between equal men can decide an exchange, by the sliders behind them. So Black's is the mirror
+    image of White's, and a position and its colour flip have the same value.
     """
     if side == 0:
         return pieces & ~(pieces - ONE)
@@ -88,20 +89,21 @@ def nearest_of(pieces: uint64, side: int64) -> uint64:
 def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint64]) -> int64:
     """Returns the static exchange value of a move: its gain by captures on the target square.
 
-    Args:
-      gains: scratch, one word for each capture of the exchange.
+    `gains` is scratch, one word for each capture.
     """
     start, target = rules.from_square(m), rules.to_square(m)
     side = rules.side_to_move(s)
     if (s[WHITE + side] >> U(target)) & ONE:  # castling: king takes own rook
         return int64(0)
-    mover = rules.piece_at(s, start)
-    victim = rules.piece_at(s, target)
-    if mover == 0 and victim == 6 and (start & 7) != (target & 7):
-        victim = 0
+    mover = rules.man_at(s, start)
+    occupied = (s[WHITE] | s[BLACK]) ^ (ONE << U(start))
+    victim = int64(NO_MAN)
+    if (occupied >> U(target)) & ONE:
+        victim = rules.man_at(s, target)
+    elif mover == 0 and (start & 7) != (target & 7):  # en passant
+        victim = int64(0)
     put(gains, int64(0), PLAIN_VALUES[victim] + (PROMOTION_GAIN if rules.promotion_of(m) else 0))
     standing = PLAIN_VALUES[4] if rules.promotion_of(m) else PLAIN_VALUES[mover]
-    occupied = (s[WHITE] | s[BLACK]) ^ (ONE << U(start))
     depth = 0
     side = 1 - side
     attackers = attackers_of(T, s, target, occupied)
@@ -149,10 +151,7 @@ def flip_move(m: int64 | uint16, stm: int64) -> uint16:
 
 @inner
 def order_key(s: Position, m: uint16, gain: int64) -> uint64:
-    """Returns the word that orders a move: by gain, then by lesser piece, then by squares.
-
-    The squares are in the side to move's view, so a position and its colour flip are searched alike.
-    """
+    """Returns the word that orders a move: by gain, by lesser piece, then by squares in its side's view."""
     kind = rules.man_at(s, rules.from_square(m))
     return (U(gain * 8 - kind + BIAS) << ORDER_AT) | (U(flip_move(m, rules.side_to_move(s))) << LISTED_AT)
 
@@ -230,11 +229,11 @@ def expand_captures(
 ) -> None:
     """Lists the captures to try in a frame with static score `best`; in stalemate sets its score to 0."""
     stm = rules.side_to_move(frame)
-    _, pinned = rules.sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
+    us, victims = frame[WHITE + stm], frame[BLACK - stm]
+    _, pinned = rules.sliders_of(T, frame, ctz(frame[KINGS] & us), victims, us)
     alpha = max(best, get(frame, ALPHA))
     floor = int64(0) if exact else alpha - best - DELTA_MARGIN
     listed = int64(0)
-    victims = frame[BLACK - stm]
     for kind in range(5):
         if floor >= PLAIN_VALUES[kind]:
             victims &= ~frame[kind]
@@ -259,17 +258,14 @@ def is_stalemate(T: BoardTable, frame: Pointer[uint64], moves: Pointer[uint16]) 
     if rules.in_check(T, frame):
         return False
     stm = rules.side_to_move(frame)
-    _, pinned = rules.sliders_of(T, frame, ctz(frame[KINGS] & frame[WHITE + stm]), stm)
+    us = frame[WHITE + stm]
+    _, pinned = rules.sliders_of(T, frame, ctz(frame[KINGS] & us), frame[BLACK - stm], us)
     return not has_legal_move(T, frame, moves, pinned, stm)
 
 
 @inner
 def value_at_limit(T: BoardTable, s: Position, ply: int64, moves: Pointer[uint16]) -> int64:
-    """Returns the value of a position whose clock has reached 100: a draw, unless it is mate.
-
-    Args:
-      ply: from which a mate counts. moves: scratch for a move list.
-    """
+    """Returns the value of a position whose clock has reached 100: a draw, unless it is mate at `ply`."""
     if rules.in_check(T, s) and rules.generate_moves(T, s, moves) == 0:
         return ply - MATE
     return int64(0)
@@ -333,8 +329,7 @@ def quiescence_over(
     ) -> int64:
         """Returns the score of the position in the frame `first` (0 to 2), seen by the side to move there.
 
-        Tries every move in check, otherwise captures and promotions that do not lose the exchange. Sets
-        `stack[NODES]` to the number of positions visited.
+        Tries every move in check, otherwise captures and promotions that do not lose the exchange.
         """
         root = adv(stack, first * FRAME_WORDS)
         put(root, ALPHA, alpha)

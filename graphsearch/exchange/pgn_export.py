@@ -19,7 +19,7 @@ import chess.pgn
 import numpy as np
 
 from ..base.errors import ExportError
-from ..position.board import fen_of, is_chess960, key_texts, pack
+from ..position.board import fen_of, key_texts
 from ..position.notation import number, sans_of
 from ..position.openings import opening_of
 from ..query.columns import cps_of
@@ -193,7 +193,7 @@ class _Writer:
         opening = opening_of(root if before is None else before)
         if opening:
             found |= {"ECO": opening.eco, "Opening": opening.name} | given
-        if is_chess960(pack(root)) or start.chess960:
+        if root.chess960 or start.chess960:
             found["Variant"] = "Chess960"
         if fen_of(start) != chess.STARTING_FEN:
             found |= {"SetUp": "1", "FEN": fen_of(start)}

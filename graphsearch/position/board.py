@@ -48,7 +48,6 @@ META_BITS = CHESS960_SHIFT + 13  # the bits above are 0
 KING_FILE = 4  # of standard castling
 WITHOUT_CLOCK = ((1 << META_BITS) - 1) & ~(CLOCK_BITS << CLOCK_SHIFT)
 
-
 MOST_PAWNS = 8  # of a side
 POSITION_WORDS = KEY + 1  # 6 kinds of men, 2 colours, meta, Polyglot key
 MAX_CLOCK = CLOCK_BITS
@@ -60,8 +59,6 @@ CHESS960_STARTS = 960
 CLOCK_DRAW = 100  # half-moves without progress after which a draw may be claimed (50-move rule)
 CLOCK_END = 150  # and those that end the game (75-move rule)
 
-CASTLING_FIELDS = CASTLING_BITS << CASTLING_SHIFT | CHESS960_BITS << CHESS960_SHIFT  # of META
-
 _CASTLING_ROOKS = (chess.BB_H1, chess.BB_A1, chess.BB_H8, chess.BB_A8)
 _U64 = (1 << 64) - 1
 
@@ -72,10 +69,10 @@ NOT_TERMINAL, CHECKMATE, STALEMATE, DEAD = 0, 1, 2, 3  # terminal kinds, as reco
 
 # ------------------------------------------------------------------ boards
 class Chess960Board(chess.Board):
-    """A Board that sets its `chess960` after every move: True while castling is not standard.
+    """A Board with the moves of the packed position: `chess960` is True while castling is not standard.
 
-    So its moves equal those of the packed position: castling is king takes own rook while a king or rook that
-    may castle is not on its standard square, and the king's two steps otherwise.
+    Castling is king takes own rook while a king or rook that may castle is not on its standard square, and
+    the king's two steps otherwise.
 
     >>> board = as_chess960(chess.Board("4k2r/8/8/8/8/8/8/R3KR2 w Fk - 0 1"))
     >>> board.chess960, board.push_uci("e1f1").uci(), board.fen(), board.chess960
@@ -170,11 +167,7 @@ def clock_term(clock: int) -> int:
 
 
 def pack(board: chess.Board) -> Words:
-    """Returns the packed words of a position, `uint64[10]`; stores a clock above 255 as 255.
-
-    Raises:
-      InvalidPositionError: if the position is illegal or the board is of a variant.
-    """
+    """Returns the packed words of a position that passes `check_rules`; a clock above 255 becomes 255."""
     check_rules(board)
     return pack_checked(board)
 
@@ -192,27 +185,15 @@ def pack_checked(board: chess.Board) -> Words:
         board.occupied_co[chess.WHITE],
         board.occupied_co[chess.BLACK],
     )
-    words[META] = _meta(board)
+    ep = 0 if board.ep_square is None or not board.has_pseudo_legal_en_passant() else board.ep_square + 1
+    clock = max(0, min(board.halfmove_clock, MAX_CLOCK))
+    words[META] = (not board.turn) | castling_fields(board) | ep << EN_PASSANT_SHIFT | clock << CLOCK_SHIFT
     words[KEY] = chess.polyglot.zobrist_hash(board)
     return words
 
 
-def _meta(board: chess.Board) -> int:
-    ep = 0 if board.ep_square is None or not board.has_pseudo_legal_en_passant() else board.ep_square + 1
-    return (
-        (not board.turn)
-        | castling_fields(board)
-        | ep << EN_PASSANT_SHIFT
-        | max(0, min(board.halfmove_clock, MAX_CLOCK)) << CLOCK_SHIFT
-    )
-
-
 def castling_fields(board: chess.Board) -> int:
-    """Returns the castling fields of a position's META: the rights, and in Chess960 the rooks' files.
-
-    >>> bin(castling_fields(chess.Board()))
-    '0b11110'
-    """
+    """Returns the castling fields of a position's META: the rights, and in Chess960 the rooks' files."""
     rights = board.clean_castling_rights()
     if not (board.chess960 and board.has_chess960_castling_rights()):
         return sum(1 << i for i, rook in enumerate(_CASTLING_ROOKS) if rights & rook) << CASTLING_SHIFT
@@ -236,11 +217,6 @@ def _castling_rooks(meta: int) -> int:
     )
 
 
-def is_chess960(words: Words | Sequence[int]) -> bool:
-    """Returns whether castling is not standard in a packed position."""
-    return bool(int(words[META]) & CHESS960)
-
-
 def unpack(words: Iterable[int]) -> chess.Board:
     """Returns the Board of packed words, with fullmove number 1; does not read the key.
 
@@ -262,10 +238,10 @@ def unpack(words: Iterable[int]) -> chess.Board:
 
 
 def fen_of(board: chess.Board) -> str:
-    """Returns the FEN of a position, with the en passant square wherever the key includes it.
+    """Returns the FEN of a position, with the en passant square wherever a pawn stands ready to take.
 
-    The key includes it if a pawn stands ready to take, even one that is pinned. python-chess's default
-    omits the square for a pinned pawn, and so writes a different position of the graph.
+    The key includes it then, even if the pawn is pinned. python-chess's default omits the square for a pinned
+    pawn, and so writes a different position of the graph.
 
     >>> fen_of(chess.Board("8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1"))
     '8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1'
@@ -283,15 +259,11 @@ def key_of(board: chess.Board) -> int:
 
 
 def clock_of_words(words: Words | Sequence[int]) -> int:
-    """Returns the halfmove clock of packed words.
-
-    >>> clock_of_words(pack(chess.Board("8/8/8/8/8/k7/8/K6R w - - 12 40")))
-    12
-    """
+    """Returns the halfmove clock of packed words."""
     return int(words[META]) >> CLOCK_SHIFT & CLOCK_BITS
 
 
-def key_of_words(words: Words) -> int:
+def key_of_words(words: Words | Sequence[int]) -> int:
     """Returns the key of packed words."""
     return int(words[KEY]) ^ clock_term(clock_of_words(words))
 
@@ -309,8 +281,7 @@ def key_text(board: chess.Board) -> str:
 
 def key_text_of_words(words: Words | Sequence[int]) -> str:
     """Returns `key_text` of packed words."""
-    meta = int(words[META])
-    return text_of_key(int(words[KEY]) ^ clock_term(meta >> CLOCK_SHIFT & CLOCK_BITS), meta)
+    return text_of_key(key_of_words(words), int(words[META]))
 
 
 def text_of_key(key: int, meta: int) -> str:
@@ -327,13 +298,7 @@ def key_of_text(text: str) -> int:
 
 
 def terminal_kind(board: chess.Board) -> int:
-    """Returns CHECKMATE, STALEMATE, DEAD (insufficient material) or NOT_TERMINAL.
-
-    These do not depend on the path to the position; draws by clock or repetition do.
-
-    >>> terminal_kind(chess.Board("8/8/8/8/8/8/8/K1k5 w - - 0 1")) == DEAD
-    True
-    """
+    """Returns CHECKMATE, STALEMATE, DEAD (insufficient material) or NOT_TERMINAL, whatever the path."""
     if board.is_insufficient_material():
         return DEAD
     if any(board.generate_legal_moves()):
@@ -351,11 +316,7 @@ def may_claim(board: chess.Board) -> bool:
 
 
 def is_over_by_clock(board: chess.Board) -> bool:
-    """Returns whether the 75-move rule ends the game; a checkmate or stalemate on the board comes first.
-
-    >>> is_over_by_clock(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 150 90"))
-    True
-    """
+    """Returns whether the 75-move rule ends the game; a checkmate or stalemate on the board comes first."""
     return board.halfmove_clock >= CLOCK_END and terminal_kind(board) == NOT_TERMINAL
 
 
@@ -384,16 +345,14 @@ def check_rules(board: chess.Board, given: str = "") -> None:
         raise InvalidPositionError(
             f"only standard chess and Chess960 can be searched, not {type(board).uci_variant}"
         )
-    status = board.status()
-    if status != chess.STATUS_VALID:
-        reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
-        raise InvalidPositionError(f"illegal position ({reasons}): {given or fen_of(board)}")
-    for colour in chess.COLORS:
-        if not _is_promotion_possible(board, colour):
-            raise InvalidPositionError(
-                f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
-                f" gone): {given or fen_of(board)}"
-            )
+    if status := board.status():
+        reasons = [s.name.lower().replace("_", " ") for s in chess.Status if s & status and s.name]
+    else:
+        colours = [colour for colour in chess.COLORS if not _is_promotion_possible(board, colour)]
+        what = "has more promoted pieces than pawns that are gone"
+        reasons = [f"{chess.COLOR_NAMES[colour]} {what}" for colour in colours]
+    if reasons:
+        raise InvalidPositionError(f"illegal position ({', '.join(reasons)}): {given or fen_of(board)}")
 
 
 def check_type(board: object) -> None:
@@ -414,10 +373,6 @@ def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
     pieces = ((board.queens, 1), (board.rooks, 2), (board.bishops, 2), (board.knights, 2))
     promoted = sum(max(0, (men & own).bit_count() - first) for men, first in pieces)
     return promoted + (board.pawns & own).bit_count() <= MOST_PAWNS
-
-
-def _reason(status: chess.Status) -> str:
-    return (status.name or "invalid").lower().replace("_", " ")
 
 
 def check(board: chess.Board, given: str = "") -> None:
@@ -459,10 +414,7 @@ def decode_move(code: int) -> chess.Move:
 
 
 def legal_moves(board: chess.Board) -> list[chess.Move]:
-    """Returns the legal moves in canonical order, the order of P in every record.
-
-    `canonical_rank` defines the order; the generator in `position/board_kernel.py` produces the same.
-    """
+    """Returns the legal moves in canonical order: of `canonical_rank`, of `generate_moves`, of records."""
     return sorted(board.generate_legal_moves(), key=partial(canonical_rank, board))
 
 
@@ -518,10 +470,7 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
 
 
 def occurred_twice(board: chess.Board) -> dict[int, chess.Board]:
-    """Returns the positions that occurred at least twice before the last one of a game, by Polyglot key.
-
-    Only positions since the last irreversible move can recur, so no others are counted.
-    """
+    """Returns the positions that occurred twice since the last irreversible move, by Polyglot key."""
     game = settled(board).copy()
     counts: Counter[int] = Counter()
     found = {}
@@ -535,14 +484,7 @@ def occurred_twice(board: chess.Board) -> dict[int, chess.Board]:
 
 
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
-    """Returns the keys of `occurred_twice`.
-
-    >>> board = chess.Board()
-    >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
-    ...     _ = board.push_san(san)
-    >>> len(history_keys(board))  # the start position, and those after Nf3 and Nf3 Nf6
-    3
-    """
+    """Returns the keys of `occurred_twice`."""
     return np.array(list(occurred_twice(board)), np.uint64)
 
 
@@ -585,29 +527,17 @@ def key_texts(words: NDArray[np.uint64]) -> list[str]:
     >>> key_texts(np.array([pack(chess.Board()), pack(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 80 1"))]))
     ['463b96181691fc9c', 'f3556a6c6880a7df']
     """
-    texts = [f"{key:016x}" for key in words[:, KEY].tolist()]
-    meta = words[:, META].astype(np.int64)
-    others = (meta & CHESS960 != 0) | (meta >> CLOCK_SHIFT & CLOCK_BITS > FREE_CLOCK)
-    for i in np.flatnonzero(others).tolist():
-        texts[i] = key_text_of_words(words[i].tolist())
-    return texts
+    rows = words[:, META:].tolist()
+    return [text_of_key(key ^ clock_term(meta >> CLOCK_SHIFT & CLOCK_BITS), meta) for meta, key in rows]
 
 
 def castling_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns what `key_texts` appends to the keys of packed positions, `[R, 10]`; 0 for standard castling.
-
-    >>> castling_of(np.array([pack(chess.Board())])).tolist()
-    [0]
-    """
+    """Returns what `key_texts` appends to keys of packed positions, `[R, 10]`; 0 for standard castling."""
     return words[:, META] >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)
 
 
 def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Returns the halfmove clocks of packed positions, `[R, 10]`.
-
-    >>> clocks_of(np.array([pack(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 80 1"))])).tolist()
-    [80]
-    """
+    """Returns the halfmove clocks of packed positions, `[R, 10]`."""
     return np.asarray(words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS), np.int64)
 
 

@@ -38,7 +38,6 @@ from .board import (
     MAX_CLOCK,
     MAX_MOVES,
     META,
-    NO_MAN,
     PAWNS,
     POSITION_WORDS,
     QUEENS,
@@ -133,29 +132,14 @@ def bishop_attacks(T: BoardTable, square: int64, occupied: uint64) -> uint64:
 def is_attacked(T: BoardTable, s: Position, square: int64, occupied: uint64, stm: int64) -> bool:
     """Returns whether the side not to move attacks a square, given the occupied squares."""
     them = s[BLACK - stm]
-    if T[KN + square] & s[KNIGHTS] & them:
-        return True
-    if T[PA + 64 * stm + square] & s[PAWNS] & them:
-        return True
-    if T[KI + square] & s[KINGS] & them:
+    leapers = T[KN + square] & s[KNIGHTS] | T[PA + 64 * stm + square] & s[PAWNS] | T[KI + square] & s[KINGS]
+    if leapers & them:
         return True
     straight = (s[ROOKS] | s[QUEENS]) & them
     if T[RE + square] & straight and rook_attacks(T, square, occupied) & straight:
         return True
     diagonal = (s[BISHOPS] | s[QUEENS]) & them
-    if T[BE + square] & diagonal and bishop_attacks(T, square, occupied) & diagonal:
-        return True
-    return False
-
-
-@inner
-def piece_at(s: Position, square: int64) -> int64:
-    """Returns the kind of piece on a square: 0 pawn to 5 king, 6 none."""
-    bit = U(square)
-    for kind in range(NO_MAN):
-        if (s[kind] >> bit) & ONE:
-            return kind
-    return NO_MAN
+    return T[BE + square] & diagonal != ZERO and bishop_attacks(T, square, occupied) & diagonal != ZERO
 
 
 @inner
@@ -177,12 +161,6 @@ def man_at(s: Position, square: int64) -> int64:
 # the CHESS960 bit and the files of the rooks (`board.py`). All castling in it is written as king takes rook,
 # also for a side with king and rook on their standard squares.
 KING_TO, ROOK_TO = (6, 2), (5, 3)  # files on which castling ends, on the king's and on the queen's side
-
-
-@inner
-def is_chess960(s: Position) -> bool:
-    """Returns whether castling is not standard in a position."""
-    return s[META] & U(CHESS960) != ZERO
 
 
 @inner
@@ -267,7 +245,7 @@ def emit_castling(
         if has_right(s, right):
             rook = rook_square(s[META], right)
             if _may_castle(T, s, king, rook, wing, stm):
-                target = rook if is_chess960(s) else (king & 56) + KING_TO[wing]
+                target = rook if s[META] & U(CHESS960) else (king & 56) + KING_TO[wing]
                 out[n] = uint16(king | (target << 6))
                 n += 1
     return n
@@ -344,23 +322,32 @@ def _emit_pieces(
 
 
 @inner
-def en_passant_takers(T: BoardTable, s: Position, ep: int64, king: int64, stm: int64) -> uint64:
-    """Returns the pawns that may take on `ep`.
+def _emit_en_passant(
+    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, checkers: uint64, king: int64, stm: int64
+) -> int64:
+    """Appends the captures en passant, of which there may be none; returns the new count.
 
-    Checks the king's safety on the board after the capture: two pawns leave the same rank at once.
+    Checks the king's safety on the board after the capture: two pawns leave the same rank at once. A check by
+    a knight or another pawn remains in any case.
     """
+    ep = en_passant_of(s) - 1
+    if ep < 0:
+        return n
     us, them = s[WHITE + stm], s[BLACK - stm]
     captured = ONE << U(ep - 8 + 16 * stm)
-    pawns, takers = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us, ZERO
+    if checkers & (s[KNIGHTS] | s[PAWNS]) & ~captured:
+        return n
+    pawns = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us
     while pawns:
-        bit = pawns & ~(pawns - ONE)
-        pawns ^= bit
-        after = ((us | them) ^ bit ^ captured) | (ONE << U(ep))
+        f = ctz(pawns)
+        pawns &= pawns - ONE
+        after = ((us | them) ^ (ONE << U(f)) ^ captured) | (ONE << U(ep))
         exposed = rook_attacks(T, king, after) & (s[ROOKS] | s[QUEENS])
         exposed |= bishop_attacks(T, king, after) & (s[BISHOPS] | s[QUEENS])
         if exposed & them == ZERO:
-            takers |= bit
-    return takers
+            out[n] = uint16(f | (ep << 6))
+            n += 1
+    return n
 
 
 @inner
@@ -396,20 +383,19 @@ def _emit_pawn_moves(
 
 
 @inner
-def sliders_of(T: BoardTable, s: Position, king: int64, stm: int64) -> tuple[uint64, uint64]:
-    """Returns the sliders that check a side's king, and its men that are pinned to the king."""
-    us, them = s[WHITE + stm], s[BLACK - stm]
-    checkers, pinned = ZERO, ZERO
+def sliders_of(T: BoardTable, s: Position, king: int64, them: uint64, us: uint64) -> tuple[uint64, uint64]:
+    """Returns the sliders of `them` that attack a king's square, and the men of `us` that alone screen it."""
+    checkers, screens, occupied = ZERO, ZERO, s[WHITE] | s[BLACK]
     snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & them
     while snipers:
         q = ctz(snipers)
-        between = T[BT + king * 64 + q] & (us | them)
+        between = T[BT + king * 64 + q] & occupied
         if between == ZERO:
             checkers |= ONE << U(q)
         elif (between & (between - ONE)) == ZERO:
-            pinned |= between & us
+            screens |= between & us
         snipers &= snipers - ONE
-    return checkers, pinned
+    return checkers, screens
 
 
 @inner
@@ -430,15 +416,12 @@ def _emit_steps(
 
 @inner
 def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
-    """Writes the legal moves of a position to `out` (uint16, room for 256) in canonical order.
-
-    Returns their number.
-    """
+    """Writes the legal moves to `out` (uint16, room for 256) in canonical order; returns their number."""
     stm = side_to_move(s)
-    us = s[WHITE + stm]
+    us, them = s[WHITE + stm], s[BLACK - stm]
     king = ctz(s[KINGS] & us)
-    checkers, pinned = sliders_of(T, s, king, stm)
-    checkers |= ((T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])) & s[BLACK - stm]
+    checkers, pinned = sliders_of(T, s, king, them, us)
+    checkers |= ((T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])) & them
     n = _emit_steps(T, s, out, T[KI + king] & ~us, king, stm)
     targets = ~us
     if checkers:
@@ -449,23 +432,7 @@ def generate_moves(T: BoardTable, s: Position, out: Pointer[uint16]) -> int64:
         n = emit_castling(T, s, out, n, king, stm)
     n = _emit_pieces(T, s, out, n, targets, pinned, king, us)
     n = _emit_pawn_moves(T, s, out, n, targets, pinned, king, stm)
-    ep = en_passant_of(s)
-    if ep:
-        captured = ONE << U(ep - 9 + 16 * stm)
-        if not checkers & (s[KNIGHTS] | s[PAWNS]) & ~captured:
-            n = _emit_en_passant(T, s, out, n, ep - 1, king, stm)
-    return n
-
-
-@inner
-def _emit_en_passant(
-    T: BoardTable, s: Position, out: Pointer[uint16], n: int64, ep: int64, king: int64, stm: int64
-) -> int64:
-    takers = en_passant_takers(T, s, ep, king, stm)
-    while takers:
-        n = _emit(out, n, ctz(takers), ONE << U(ep))
-        takers &= takers - ONE
-    return n
+    return _emit_en_passant(T, s, out, n, checkers, king, stm)
 
 
 @inner
@@ -475,9 +442,7 @@ def generate_captures(
     """Writes the legal captures of some men, en passant and all promotions; returns their number.
 
     Args:
-      s: a position that is not in check.
-      pinned: as of `sliders_of`.
-      out: uint16, room for 256.
+      s: a position that is not in check. pinned: own screens of `sliders_of`. out: uint16, room for 256.
     """
     stm = side_to_move(s)
     us = s[WHITE + stm]
@@ -485,8 +450,7 @@ def generate_captures(
     n = _emit_steps(T, s, out, T[KI + king] & victims, king, stm)
     n = _emit_pieces(T, s, out, n, victims, pinned, king, us)
     n = _emit_pawn_moves(T, s, out, n, victims | LAST_RANKS, pinned, king, stm)
-    ep = en_passant_of(s)
-    return _emit_en_passant(T, s, out, n, ep - 1, king, stm) if ep else n
+    return _emit_en_passant(T, s, out, n, ZERO, king, stm)
 
 
 @inner
@@ -563,9 +527,9 @@ def make_move(T: BoardTable, s: Position, c: Position, m: uint16 | int64) -> Non
 
 @inner
 def check_hash(s: Position) -> uint64:
-    """Returns 32 bits of a second hash over the whole position; ignores a clock up to 75.
+    """Returns 32 bits of a second hash, for positions with the same key; ignores a clock up to 75.
 
-    It distinguishes positions with the same key. It folds products of 64-bit words, as wyhash does.
+    It folds products of 64-bit words, as wyhash does.
     """
     meta = s[META] & PLACE
     clock = (s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS)
@@ -609,12 +573,9 @@ def make_child(T: BoardTable, s: Position, c: Position, m: uint16) -> tuple[uint
 
 # ------------------------------------------------------------------ checks and mates in one
 class CheckMasks(NamedTuple):
-    """Bitboards of the squares that a checking move must enter or leave.
+    """Squares from which pieces attack the opponent's king; own men that alone screen it from an own slider.
 
-    Attributes:
-      pawn, knight, diagonal, straight: squares from which such a piece attacks the opponent's king; `pawn`
-        also has the squares of promotions and of en passant, which may check in other ways.
-      screens: own men that stand alone between that king and an own slider.
+    `pawn` also has the squares of promotions and of en passant, which may check in other ways.
     """
 
     pawn: uint64
@@ -627,26 +588,14 @@ class CheckMasks(NamedTuple):
 @inner
 def check_masks(T: BoardTable, s: Position) -> CheckMasks:
     """Returns the check masks of the side to move."""
-    stm = side_to_move(s)
-    us = s[WHITE + stm]
-    occupied = s[WHITE] | s[BLACK]
-    king = ctz(s[KINGS] & s[BLACK - stm])
-    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & us
-    screens = ZERO
-    while snipers:
-        between = T[BT + king * 64 + ctz(snipers)] & occupied
-        if between != ZERO and (between & (between - ONE)) == ZERO:
-            screens |= between & us
-        snipers &= snipers - ONE
+    stm, occupied = side_to_move(s), s[WHITE] | s[BLACK]
+    us, king = s[WHITE + stm], ctz(s[KINGS] & s[BLACK - stm])
+    _, screens = sliders_of(T, s, king, us, us)
     ep = en_passant_of(s)
     pawn = T[PA + 64 * (1 - stm) + king] | LAST_RANKS
-    return CheckMasks(
-        pawn | (ONE << U(ep - 1)) if ep else pawn,
-        T[KN + king],
-        bishop_attacks(T, king, occupied),
-        rook_attacks(T, king, occupied),
-        screens,
-    )
+    pawn = pawn | (ONE << U(ep - 1)) if ep else pawn
+    diagonal, straight = bishop_attacks(T, king, occupied), rook_attacks(T, king, occupied)
+    return CheckMasks(pawn, T[KN + king], diagonal, straight, screens)
 
 
 @inner
@@ -676,34 +625,24 @@ def may_check(s: Position, M: CheckMasks, m: uint16) -> bool:
 
 
 @inner
-def king_can_move(T: BoardTable, s: Position) -> bool:
-    """Returns whether the king of the side to move has a square to step to."""
+def is_mated(T: BoardTable, s: Position, replies: Pointer[uint16]) -> bool:
+    """Returns whether the side to move is mated; `replies`: room for its moves."""
     stm = side_to_move(s)
     us = s[WHITE + stm]
     king = ctz(s[KINGS] & us)
-    without_king = (s[WHITE] | s[BLACK]) ^ (ONE << U(king))
-    steps = T[KI + king] & ~us
-    while steps:
-        if not is_attacked(T, s, ctz(steps), without_king, stm):
-            return True
-        steps &= steps - ONE
-    return False
-
-
-@inner
-def is_mated(T: BoardTable, s: Position, replies: Pointer[uint16]) -> bool:
-    """Returns whether the side to move is mated; `replies`: room for its moves."""
-    return in_check(T, s) and not king_can_move(T, s) and generate_moves(T, s, replies) == 0
+    if not is_attacked(T, s, king, s[WHITE] | s[BLACK], stm):
+        return False
+    steps = _emit_steps(T, s, replies, T[KI + king] & ~us, king, stm)
+    return steps == 0 and generate_moves(T, s, replies) == 0
 
 
 @inner
 def mate_in_one(
     T: BoardTable, s: Position, moves: Pointer[uint16], n: int64, c: Position, replies: Pointer[uint16]
 ) -> int64:
-    """Returns the index of the first of `n` legal moves that mates, -1 if none does.
+    """Returns the index of the first of `n` legal moves, in canonical order, that mates; -1 if none does.
 
     Args:
-      moves: the legal moves in canonical order.
       c, replies: scratch buffers for a child and its moves.
     """
     M = check_masks(T, s)
@@ -758,11 +697,7 @@ def _has_en_passant(T: BoardTable, s: Position) -> bool:
 
 @inner
 def is_legal(T: BoardTable, s: Position) -> bool:
-    """Returns whether a position with one king per side is legal.
-
-    Checks that the side not to move is not in check, and that castling rights and the en passant square fit
-    the men.
-    """
+    """Returns whether a position with one king per side is legal: no king to be taken, META fits the men."""
     stm = side_to_move(s)
     if not _has_all_castling(s):
         return False
@@ -798,13 +733,11 @@ def list_all(
     moves: NDArray[np.uint16],
     kinds: NDArray[np.uint8],
 ) -> None:
-    """Lists the legal moves and the terminal kind of every position.
+    """Lists the legal moves of every position in canonical order, and its `terminal_kind`.
 
     Args:
-      T: the table of `tables.py`. words: `[10 B]` uint64.
-      offsets: `[B + 1]` int64 out, start of each position's moves.
-      moves: `[256 B]` uint16 out, in canonical order.
-      kinds: `[B]` uint8 out, as `terminal_kind` of `board.py` returns them.
+      words: `[10 B]`. offsets: `[B + 1]` out, start of each position's moves. moves: `[256 B]` out.
+      kinds: `[B]` out.
     """
     offsets[0] = 0
     for b in range(len(kinds)):
@@ -825,10 +758,8 @@ def list_moves(
     """Lists the legal moves of positions in canonical order, and marks those that give check or mate.
 
     Args:
-      T: the table of `tables.py`. words: `[R * 10]` uint64.
-      counts: `[R]` int16 out, at most MAX_MOVES; further moves are dropped.
-      moves: `[R * MAX_MOVES]` uint16 out, filled up to each count.
-      marks: `[R * MAX_MOVES]` uint8 likewise, CHECK | MATE.
+      words: `[R * 10]`. counts: `[R]` out, at most MAX_MOVES; further moves are dropped.
+      moves: `[R * MAX_MOVES]` out, filled up to each count. marks: likewise, CHECK | MATE.
     """
     out, replies, c = zeros(uint16, ROOM), zeros(uint16, ROOM), zeros(uint64, PW)
     table = ptr(T, 0)
@@ -859,9 +790,8 @@ def make_steps(
     """Writes the positions after legal moves, and their keys.
 
     Args:
-      T: the table of `tables.py`. words: `[R * 10]` uint64.
-      of: `[K]` int64, index of each move's position. moves: `[K]` uint16.
-      children: `[K * 10]` uint64 out. keys: `[K]` uint64 out.
+      words: `[R * 10]`. of: `[K]`, index of each move's position. moves: `[K]`.
+      children: `[K * 10]` out. keys: `[K]` out.
     """
     table = ptr(T, 0)
     for k in range(len(of)):

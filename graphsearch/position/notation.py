@@ -36,12 +36,7 @@ _OPCODE = re.compile(r"\s*(?:$|[A-Za-z]\w*(?=\s|$))", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class GivenPosition:
-    """A position with the game that led to it.
-
-    Attributes:
-      board: the position; its move stack is the game so far.
-      notes: remarks for the user, one line each.
-    """
+    """A position, whose move stack is the game that led to it, and remarks for the user, one line each."""
 
     board: chess.Board
     notes: tuple[str, ...] = ()
@@ -64,8 +59,6 @@ def read_position(
       InvalidPositionError: if there is no such position, or it is not legal chess.
       UnusableFileError: if a file has no games or positions, or the wanted one cannot be read.
 
-    >>> read_position("startpos", moves="1. e4 e5 2. g1f3").board.fen()
-    'rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2'
     >>> read_position("1. e4 e5").board == read_position("startpos moves e2e4 e7e5").board
     True
     """
@@ -81,28 +74,25 @@ def read_position(
 
 
 def _named_position(text: str, game: int | None, ply: int | None) -> GivenPosition:
-    word = text.split()[0] if text else ""
-    start, is_fen = start_position(text), begins_with_fen(text) and not _is_there(text)
+    start, is_fen = start_position(text), begins_with_fen(text)
+    if text and not start and _is_there(text):
+        return GivenPosition(*_in_file(Path(text), game, ply))
     if (start or is_fen) and (game is not None or ply is not None):
         raise InvalidPositionError("a game or ply number is for a PGN file, not for a FEN or startpos")
-    if start:
-        return GivenPosition(start)
-    if is_fen and word == text:
+    if is_fen and text.split() == [text]:
         raise InvalidPositionError(
             f"put a FEN in quotes, with all its fields; this is only its first one: {shortened(text)}"
         )
-    if is_fen:
-        return GivenPosition(board_from_fen(text))
-    if text and not _is_there(text) and _LINE.match(text) and (game, ply) == (None, None):
-        board = chess.Board()
-        play_moves(board, text)
-        return GivenPosition(board)
-    if not text or not _is_there(text):
+    if start or is_fen:
+        return GivenPosition(start or board_from_fen(text))
+    if not _LINE.match(text) or (game, ply) != (None, None):
         what = f"no file {shortened(text)!r}" if text else "an empty position"
         raise InvalidPositionError(
             f"{what}; give startpos, chess960:N, a FEN or moves in quotes, or a PGN file"
         )
-    return GivenPosition(*_in_file(Path(text), game, ply))
+    board = chess.Board()
+    play_moves(board, text)
+    return GivenPosition(board)
 
 
 def _in_file(path: Path, game: int | None, ply: int | None) -> tuple[chess.Board, tuple[str, ...]]:
@@ -168,8 +158,7 @@ def begins_with_fen(text: str) -> bool:
 def start_position(text: str) -> chess.Board | None:
     """Returns the start position with this name, None for any other text.
 
-    Raises:
-      InvalidPositionError: if the number of a Chess960 position is out of range.
+    InvalidPositionError: if the number of a Chess960 position is out of range.
 
     >>> start_position("chess960:0").fen().split()[0]
     'bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR'
@@ -193,11 +182,7 @@ def _is_there(text: str) -> bool:
 
 
 def named_board(text: str) -> chess.Board:
-    """Returns the position that a text names: a `start_position`, or else a FEN or EPD (`board_from_fen`).
-
-    Raises:
-      InvalidPositionError: if it is neither.
-    """
+    """Returns the position that a text names: a `start_position`, or else a FEN or EPD (`board_from_fen`)."""
     return start_position(text) or board_from_fen(text)
 
 
@@ -237,9 +222,6 @@ def fields_of(text: str) -> tuple[list[str], str]:
     """Returns the first four fields of a FEN or EPD, fewer if it has fewer, and the text after them.
 
     A semicolon may end the fourth one, as some programs write EPD.
-
-    >>> fields_of("7k/8/8/8/8/8/8/K7 w - -; ce 20;")
-    (['7k/8/8/8/8/8/8/K7', 'w', '-', '-'], ' ce 20;')
     """
     fields = text.split(None, 4)
     if len(fields) < 4:
@@ -249,7 +231,7 @@ def fields_of(text: str) -> tuple[list[str], str]:
 
 
 def check_length(text: str) -> None:
-    """Checks the length of a FEN or EPD; raises InvalidPositionError if it is too long."""
+    """Raises InvalidPositionError if a FEN or EPD is too long."""
     if len(text) > FEN.most:
         raise InvalidPositionError(
             f"a FEN or EPD has at most {size_text(FEN.most)}, not {len(text):,} characters{FEN.hint}"
@@ -265,10 +247,8 @@ def clocks_and_operations(rest: str) -> tuple[list[str], str]:
     """Returns the clocks of a FEN or EPD from the text after its four fields, and the text of its operations.
 
     One clock or both may stand there, as in a FEN; else `hmvc` and `fmvn` give them, anywhere but in quotes.
-    The last operation needs no semicolon, unless the text begins with a move.
-
-    Raises:
-      ValueError: if a clock is not a number, or no operations follow.
+    The last operation needs no semicolon, unless the text begins with a move. Raises ValueError if a clock is
+    not a number, or no operations follow.
 
     >>> clocks_and_operations("7 30 bm e4;"), clocks_and_operations("hmvc 7; bm e4")
     ((['7', '30'], ' bm e4;'), (['7', '1'], 'hmvc 7; bm e4'))
@@ -292,20 +272,13 @@ def clocks_and_operations(rest: str) -> tuple[list[str], str]:
 
 
 def play_moves(board: chess.Board, text: str) -> None:
-    """Plays a list of SAN or UCI moves on the board.
-
-    Raises:
-      InvalidPositionError: if a move is unreadable, illegal or ambiguous; names the first one.
-    """
+    """Plays a list of SAN or UCI moves; InvalidPositionError names the first that is not legal."""
     for number, move in enumerate(_move_words(text), 1):
         board.push(_parse_move(board, move, number))
 
 
 def read_moves(board: chess.Board, text: str) -> list[chess.Move]:
-    """Returns the moves of a list in SAN or UCI, all of them alternatives in this position.
-
-    Raises:
-      InvalidPositionError: if the list is empty or a move is illegal.
+    """Returns the moves of a list in SAN or UCI, alternatives in this position, at least one.
 
     >>> [move.uci() for move in read_moves(chess.Board(), "e4, g1f3")]
     ['e2e4', 'g1f3']
@@ -342,13 +315,8 @@ def read_uci(board: chess.Board, text: str) -> chess.Move:
     """Parses a legal move, or the null move, in UCI.
 
     Castling may be written as king takes rook, or as the king's steps if no other move has that notation.
+    Raises ValueError if the text is neither.
 
-    Raises:
-      ValueError: if the text is neither.
-
-    >>> board = board_from_fen("4k3/8/8/8/8/8/8/R2K2R1 w GA - 0 1")
-    >>> read_uci(board, "d1g1").uci(), read_uci(board, "d1c1").uci()
-    ('d1g1', 'd1c1')
     >>> read_uci(board_from_fen("4k3/8/8/8/8/8/8/1R1K3R w HB - 0 1"), "d1g1").uci()
     'd1h1'
     """
@@ -362,11 +330,7 @@ def read_uci(board: chess.Board, text: str) -> chess.Move:
 
 
 def read_legal_uci(board: chess.Board, text: str) -> chess.Move:
-    """Returns the legal move of a text in UCI, as `read_uci`.
-
-    Raises:
-      ValueError: if there is none; the null move is not legal.
-    """
+    """Returns the legal move of a text in UCI, as `read_uci`, but ValueError for the null move."""
     move = read_uci(board, text)
     if not move:
         raise ValueError("the null move is not legal")
@@ -399,9 +363,7 @@ def _candidates(board: chess.Board, san: str) -> str:
 
 
 def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:
-    """Yields `(line number, position or its error)` for every line that holds a FEN or EPD.
-
-    Blank lines and lines that begin with `#` are skipped.
+    """Yields `(line number, position or its error)` of lines, but not of blank ones and those with a `#`.
 
     >>> [(n, type(x).__name__) for n, x in read_fen_lines(["# two", "", "8/8/8/8/8/8/8/K1k5 w - -", "e4"])]
     [(3, 'Board'), (4, 'InvalidPositionError')]
@@ -418,11 +380,7 @@ def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | In
 
 # ------------------------------------------------------------------ moves in SAN
 def sans_of(board: chess.Board, moves: Iterable[chess.Move]) -> tuple[str, ...]:
-    """Returns the moves of a line in SAN.
-
-    >>> sans_of(chess.Board(), [chess.Move.from_uci("e2e4"), chess.Move.from_uci("e7e5")])
-    ('e4', 'e5')
-    """
+    """Returns the moves of a line in SAN."""
     walk, sans = board.copy(stack=False), []
     for move in moves:
         sans.append(walk.san(move))
@@ -431,11 +389,7 @@ def sans_of(board: chess.Board, moves: Iterable[chess.Move]) -> tuple[str, ...]:
 
 
 def legal_part(board: chess.Board, line: Iterable[str]) -> list[chess.Move]:
-    """Returns the moves of a line in UCI, up to the first that is illegal.
-
-    >>> legal_part(chess.Board(), ["e2e4", "e2e4"])
-    [Move.from_uci('e2e4')]
-    """
+    """Returns the moves of a line in UCI, up to the first that is illegal."""
     walk, moves = board.copy(stack=False), []
     for text in line:
         try:
@@ -472,8 +426,7 @@ def numbered(sans: Sequence[str], ply: int) -> str:
     >>> numbered(["e5", "Nf3"], 1), numbered(["Kd7", "Ke2", "Ke6"], 13)
     ('1... e5 2. Nf3', '7... Kd7 8. Ke2 Ke6')
     """
-    words = [f"{number(at, first=at == ply)} {san}".lstrip() for at, san in enumerate(sans, ply)]
-    return " ".join(words)
+    return " ".join(f"{number(at, first=at == ply)} {san}".lstrip() for at, san in enumerate(sans, ply))
 
 
 # ------------------------------------------------------------------ moves in other languages
@@ -497,8 +450,6 @@ RUSSIAN_KING = ("Кр", "K")  # noqa: RUF001 (the knight is К)
 def readings(text: str) -> Iterator[str]:
     """Yields a text of moves with letters for figurines, then with each language's letters as English ones.
 
-    >>> list(readings("1. ♘f3 d5 2. e4"))
-    ['1. Nf3 d5 2. e4']
     >>> "1. Nf3 d5 2. Qe2" in readings("1. Sf3 d5 2. De2")
     True
     """
@@ -506,14 +457,11 @@ def readings(text: str) -> Iterator[str]:
     yield text
     for letters in LETTERS.values():
         moves = text.replace(*RUSSIAN_KING) if letters == LETTERS["Russian"] else text
-        found = _piece(letters).sub(partial(_english, str.maketrans(letters, ENGLISH)), moves)
+        # the letter of a piece that moves, or that a pawn becomes
+        piece = rf"(?<!\w)[{letters}](?=[a-h]?[1-8]?[x:]?[a-h][1-8])|(?<=[a-h][18])=?[{letters}]\b"
+        found = re.sub(piece, partial(_english, str.maketrans(letters, ENGLISH)), moves)
         if found != text:
             yield found
-
-
-def _piece(letters: str) -> re.Pattern[str]:
-    """Returns what matches the letter of a piece that moves, or that a pawn becomes."""
-    return re.compile(rf"(?<!\w)[{letters}](?=[a-h]?[1-8]?[x:]?[a-h][1-8])|(?<=[a-h][18])=?[{letters}]\b")
 
 
 def _english(table: dict[int, int], word: re.Match[str]) -> str:

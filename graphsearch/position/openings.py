@@ -45,26 +45,21 @@ def opening_at(board: chess.Board) -> Opening | None:
 
 
 def opening_of(board: chess.Board) -> Opening | None:
-    """Returns the opening of the last named position in a board's move stack; None if there is none.
-
-    >>> board = chess.Board()
-    >>> for san in "Nf3 g6 e4 c5 a3".split():
-    ...     _ = board.push_san(san)
-    >>> print(opening_of(board))
-    B27 Sicilian Defense: Hyperaccelerated Dragon
-    """
+    """Returns the opening of the last named position in a board's move stack; None if there is none."""
     walk = board.copy()
     while len(walk.move_stack) > DEEPEST:
         walk.pop()
-    found = opening_at(walk)
-    while not found and walk.move_stack:
+    while not (found := opening_at(walk)) and walk.move_stack:
         walk.pop()
-        found = opening_at(walk)
     return found
 
 
 def opening_after(start: str | None, sans: Iterable[str]) -> Opening | None:
-    """Returns the opening of a game: moves in SAN from the FEN `start` (None: the start position)."""
+    """Returns the opening of a game: moves in SAN from the FEN `start` (None: the start position).
+
+    >>> print(opening_after(None, "Nf3 g6 e4 c5 a3".split()))
+    B27 Sicilian Defense: Hyperaccelerated Dragon
+    """
     board = chess.Board() if start is None else board_of(start)
     for san in islice(sans, DEEPEST):
         board.push_san(san)
@@ -72,11 +67,7 @@ def opening_after(start: str | None, sans: Iterable[str]) -> Opening | None:
 
 
 def opening_places(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Returns the index of each position's opening in `opening_names`, -1 for none.
-
-    Args:
-      keys: Polyglot keys of the positions, of any shape.
-    """
+    """Returns the index in `opening_names` of the opening with each Polyglot key; -1 for none."""
     known = _sorted_keys()
     places = np.searchsorted(known, keys)
     places[places == len(known)] = 0

@@ -7,9 +7,8 @@ from functools import cache
 import chess
 import chess.polyglot
 import numpy as np
-from numpy.typing import NDArray
 
-from .board import clock_term
+from .board import Words, clock_term
 
 KN = 0  # knight attacks [64]
 KI = KN + 64  # king attacks [64]
@@ -63,16 +62,20 @@ _BISHOP_MAGICS = _words("""
     2800000C40292208 004441CA02282200 0810100410040040 01401000B1010120
 """)
 
-Words = NDArray[np.uint64]
 LineAttacks = list[dict[int, int]]  # of python-chess: by square and occupied squares of a line
 
 
 @cache
 def load_tables() -> Words:
     """Returns the table, `uint64[TABLE_WORDS]`, read-only; built once per process (some 40 ms)."""
-    table = np.zeros(TABLE_WORDS, np.uint64)
+    table, words = np.zeros(TABLE_WORDS, np.uint64), chess.polyglot.POLYGLOT_RANDOM_ARRAY
     _fill_leapers_and_lines(table)
-    _fill_hash_words(table)
+    table[ZO : ZO + 781] = words
+    for rights in range(16):
+        for bit in range(4):
+            if rights >> bit & 1:
+                table[ZC + rights] ^= np.uint64(words[768 + bit])
+    table[CT : CT + 256] = [clock_term(clock) for clock in range(256)]
     table[CR : CR + 64] = 15
     for square, kept in ((0, 13), (7, 14), (4, 12), (56, 7), (63, 11), (60, 3)):
         table[CR + square] = kept
@@ -93,16 +96,6 @@ def _fill_leapers_and_lines(table: Words) -> None:
         table[LN + a * 64 : LN + a * 64 + 64] = chess.BB_RAYS[a]
         table[RE + a] = chess.BB_RANK_ATTACKS[a][0] | chess.BB_FILE_ATTACKS[a][0]
         table[BE + a] = chess.BB_DIAG_ATTACKS[a][0]
-
-
-def _fill_hash_words(table: Words) -> None:
-    words = chess.polyglot.POLYGLOT_RANDOM_ARRAY
-    table[ZO : ZO + 781] = words
-    for rights in range(16):
-        for bit in range(4):
-            if rights >> bit & 1:
-                table[ZC + rights] ^= np.uint64(words[768 + bit])
-    table[CT : CT + 256] = [clock_term(clock) for clock in range(256)]
 
 
 def _fill_sliders(

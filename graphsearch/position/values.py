@@ -49,16 +49,12 @@ def negate(q: float) -> float:
 
 
 def draw_beside(q: float, d: float) -> float:
-    """Returns the draw probability of a value with mean `q`: `d`, limited to [0, 1 - |q|].
-
-    >>> draw_beside(0.5, 0.25), draw_beside(0.75, 0.5)
-    (0.25, 0.25)
-    """
+    """Returns the draw probability of a value with mean `q`: `d`, limited to [0, 1 - |q|]."""
     return min(max(d, 0.0), 1.0 - abs(q))
 
 
 def wdl_from_q(q: float, d: float) -> WDL:
-    """Returns the WDL with mean `q` and draw probability `d`, with `d` limited to [0, 1 - |q|].
+    """Returns the WDL with mean `q` and the draw probability `draw_beside(q, d)`.
 
     >>> wdl_from_q(0.5, 0.25)
     WDL(win=0.625, draw=0.25, loss=0.125)

@@ -47,6 +47,7 @@ def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
             ("builtin", f"workers={value}", "workers must be a whole number from 1")
             for value in ("0", "-1", "x", "", "1.5", "99999")
         ),
+        *(("lc0:net", text, text.partition("=")[0]) for text in ("threads=-1", "PolicyTemperature=0")),
         *(("builtin", text, "NAME=VALUE") for text in ("nodes", "=5", "")),
     ],
 )

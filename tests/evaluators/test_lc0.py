@@ -548,10 +548,7 @@ def test_the_identity_is_the_file_the_fill_and_the_temperature(tiny_file: Path, 
     assert create(f"lc0:{other}").identity.digest != identity.digest
 
 
-def test_an_option_out_of_range_is_refused(tiny_file: Path) -> None:
-    for name, value in (("threads", "-1"), ("threads", "9999999"), ("PolicyTemperature", "0")):
-        with pytest.raises(InvalidParameterError, match=name):
-            create(f"lc0:{tiny_file}", {name: value})
+def test_a_device_that_is_not_there_is_refused(tiny_file: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"no device 'abacus', only .*cpu"):
         create(f"lc0:{tiny_file}", {"device": "abacus"})
 
@@ -633,11 +630,8 @@ def test_a_gpu_gets_batches_of_few_sizes_and_says_the_same(
 def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) -> None:
     evaluator = ["--evaluator", f"lc0:{tiny_file}", "--param", "policytemperature=1"]
     evaluator += ["--evaluator-option", "Device=cpu"]
-    said = cli("evaluate", "startpos", *evaluator, "--json").json
-    assert sum(said["priors"].values()) == pytest.approx(1, abs=1e-5)
     path = tmp_path / "a.graph"
     done = cli("analyze", "startpos", "--visits", 20, *evaluator, "--store", path)
     done.ends(0, f"--evaluator lc0:{tiny_file}", "--param policytemperature=1")
-    assert cli("store", "info", path, "--json").json["evaluator"]["kind"] == "lc0"
     refused = cli("analyze", "startpos", "--visits", 1, "--evaluator", f"lc0:{tiny_file}", "--store", path)
     refused.ends(1, "PolicyTemperature 1.0 there, 1.359 here")

@@ -76,17 +76,6 @@ def names(batch: PositionBatch) -> list[str]:
 
 
 # ---------------------------------------------------------- the same answers
-def test_a_pooled_builtin_is_the_builtin_bit_for_bit() -> None:
-    options = {"PolicyTemperature": "1.7"}
-    plain = create("builtin", options)
-    with PooledEvaluator(partial(create, "builtin", options), 2) as pool:
-        for count in (0, 1, 17, 200):
-            batch = PositionBatch.from_boards(games(count))
-            assert same(pool.evaluate(batch), plain.evaluate(batch))
-        assert pool.identity == plain.identity
-        assert pool.temperature == 1.0
-
-
 def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +94,15 @@ def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
     pool.close()
     with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
         pool.evaluate(BATCH)
+
+
+def test_batches_of_any_size_get_the_answers_of_one_evaluator_bit_for_bit() -> None:
+    options = {"PolicyTemperature": "1.7"}
+    plain = create("builtin", options)
+    with PooledEvaluator(partial(create, "builtin", options), 2) as pool:
+        for batch in (PositionBatch.from_boards(games(count)) for count in (0, 1, 17)):
+            assert same(pool.evaluate(batch), plain.evaluate(batch))
+        assert (pool.identity, pool.temperature) == (plain.identity, 1.0)
 
 
 # ---------------------------------------------------------- workers that fail

@@ -43,7 +43,7 @@ from tools.training.games_kernel import (
     LessonArrays,
     describe_moves,
 )
-from tools.training.networks import State, rounded, unrounded
+from tools.training.networks import State, rounded, unrounded, write_networks
 
 needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 
@@ -133,7 +133,7 @@ def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) 
     state, file, again = (tmp_path / name for name in ("state.npz", "networks.bin", "again.bin"))
     made = State.new((64, 64), seed=3).networks
     networks = rounded(made["value"], made["policy"], {"stages": [{"name": "value"}]})
-    networks.write(file)
+    write_networks(file, networks)
     State.of(file).write(state)
     assert State.read(state).stages == [{"name": "value"}]
     assert main(["pack", str(again), str(state)]) == 0

@@ -190,9 +190,10 @@ def test_options_reach_the_engine_under_its_own_names(tmp_path: Path) -> None:
     answers(path, STYLE="very wild", nodes="77", Policy_Depth="2", hash="4")
     told = {"setoption name Style value Very Wild", "setoption name Hash value 4"}
     assert told | {"go nodes 77", "go depth 2"} <= set(sent(path))
-    answers(other, depth="9")
+    answers(other, depth="9", reproducible="true")
     assert "go depth 9" in sent(other)
     assert not any(line.startswith("go nodes") for line in sent(other))
+    assert (sent(path).count("ucinewgame"), sent(other).count("ucinewgame")) == (1, len(FENS))
 
 
 WRONG_OPTIONS: list[tuple[dict[str, str], str]] = [
@@ -313,7 +314,7 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
         create("uci:")
 
 
-def test_what_an_engine_prints_may_be_a_bytearray_as_on_windows() -> None:
+def test_an_engine_may_print_a_bytearray_as_on_windows() -> None:
     async def words() -> list[str]:
         client = uci._Client()
         client.pipe_data_received(2, bytearray(b"oh\ndear"))  # type: ignore[arg-type]
@@ -419,16 +420,6 @@ def test_what_fails_after_a_failure_is_told_too(tmp_path: Path, changes: str, to
     assert re.search(r"; position \S+ [wb] \S+ \S+ \d+ 1\b", text), "no move number that nobody gave"
 
 
-# ----------------------------------------------------------------------- workers
-
-
-def test_workers_share_a_batch_and_answers_keep_their_order(tmp_path: Path) -> None:
-    for options, new_games in (({}, 2), ({"reproducible": "true"}, len(FENS))):
-        path = fake_engine(tmp_path / str(new_games))
-        same(answers(path, workers="2", **options), expected())
-        assert (sent(path).count("uci"), sent(path).count("ucinewgame")) == (2, new_games)
-
-
 # ----------------------------------------------------------------------- the end of engines
 
 
@@ -449,7 +440,13 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(changes: str, made
         evaluator.evaluate(BATCH)
 
 
-def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: Made) -> None:
+@pytest.mark.parametrize("ends", [True, False])
+def test_close_ends_a_batch_under_way_even_if_the_killed_engine_does_not_end(
+    ends: bool, tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not ends:
+        monkeypatch.setattr(uci, "KILL_SECONDS", 0.2)
+        monkeypatch.setattr(uci._Client, "connection_lost", lambda client, error: None)
     evaluator = made(HANG)
     process = evaluator._engines[0].process
     thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), evaluator.close)
@@ -457,18 +454,6 @@ def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: Made) -> Non
         evaluator.evaluate(BATCH)
     thread.join()
     until(lambda: not is_alive(process))
-
-
-def test_close_ends_a_batch_although_the_killed_engine_does_not_end(
-    tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uci, "KILL_SECONDS", 0.2)
-    monkeypatch.setattr(uci._Client, "connection_lost", lambda client, error: None)
-    evaluator = made(HANG)
-    thread = in_the_middle(lambda: "go nodes 1000" in sent(tmp_path / "engine"), evaluator.close)
-    with pytest.raises(EvaluatorError, match="closed"):
-        evaluator.evaluate(BATCH)
-    thread.join()
 
 
 def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:

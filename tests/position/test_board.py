@@ -20,7 +20,9 @@ from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr, zeros
 from graphsearch.jit.types import uint16, uint64
 from graphsearch.position.board import (
+    CHESS960,
     MAX_MOVES,
+    META,
     board_of,
     check,
     chess960_start,
@@ -28,7 +30,6 @@ from graphsearch.position.board import (
     encode_move,
     fen_of,
     fens,
-    is_chess960,
     key_of,
     key_of_words,
     legal_moves,
@@ -340,7 +341,7 @@ def check_chess960(board: chess.Board, oracle: chess.Board) -> list[chess.Move]:
     words = pack(board)
     codes, kind = listed(words)
     assert int(words[9]) == chess.polyglot.zobrist_hash(oracle)
-    assert board.chess960 == is_chess960(words) == oracle.has_chess960_castling_rights()
+    assert board.chess960 == bool(int(words[META]) & CHESS960) == oracle.has_chess960_castling_rights()
     assert fen_of(board) == fen_of(oracle)
     assert fens(words.reshape(1, 10)) == [fen_of(unpack(words.tolist()))]
     assert fen_of(unpack(words.tolist())).split()[:5] == fen_of(oracle).split()[:5]

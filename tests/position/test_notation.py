@@ -90,33 +90,20 @@ def test_any_text_is_a_position_or_a_clear_error(text: str) -> None:
 def test_move_lists_may_have_numbers_commas_and_glyphs(moves: str) -> None:
     board = read_position("startpos", moves=moves).board
     assert [move.uci() for move in board.move_stack] == ["e2e4", "e7e5", "g1f3"]
-
-
-def test_castling_is_read_in_every_spelling() -> None:
-    fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
-    ends = {read_position(fen, moves=move).board.fen() for move in ("O-O", "0-0", "e1g1", "e1h1")}
+    castling = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
+    ends = {read_position(castling, moves=move).board.fen() for move in ("O-O", "0-0", "e1g1", "e1h1")}
     assert len(ends) == 1
-
-
-@pytest.mark.parametrize(
-    ("moves", "message"),
-    [
-        ("e4 e5 Ke3", r"move 3 of the list, 'Ke3', is illegal in .* w KQkq - 0 2"),
-        ("d4 d5 Nf3 e6 Nd2", r"move 5 of the list, 'Nd2', is ambiguous \(Nbd2 or Nfd2\)"),
-        ("e4 hello", "move 2 of the list, 'hello', is neither"),
-        ("e4 --", "null move"),
-        ("e4 0000", "null move|neither"),
-        ("e2e5", "'e2e5', is illegal"),
-    ],
-)
-def test_a_bad_move_is_named_with_its_number_and_position(moves: str, message: str) -> None:
-    with pytest.raises(InvalidPositionError, match=message):
-        read_position("startpos", moves=moves)
 
 
 @pytest.mark.parametrize(
     ("fen", "message"),
     [
+        ("startpos moves e4 e5 Ke3", r"move 3 of the list, 'Ke3', is illegal in .* w KQkq - 0 2"),
+        ("startpos moves d4 d5 Nf3 e6 Nd2", r"move 5 of the list, 'Nd2', is ambiguous \(Nbd2 or Nfd2\)"),
+        ("startpos moves e4 hello", "move 2 of the list, 'hello', is neither"),
+        ("startpos moves e4 --", "null move"),
+        ("startpos moves e4 0000", "null move|neither"),
+        ("startpos moves e2e5", "'e2e5', is illegal"),
         ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR", "in quotes"),
         ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w", "at least four fields"),
         ("rnbqkbnr/pppppppp/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "8 rows"),
@@ -131,7 +118,7 @@ def test_a_bad_move_is_named_with_its_number_and_position(moves: str, message: s
         ("no-such-file.pgn", "no file 'no-such-file.pgn'"),
     ],
 )
-def test_a_bad_position_is_refused_with_its_reason(fen: str, message: str) -> None:
+def test_a_bad_position_or_move_is_refused_with_its_reason(fen: str, message: str) -> None:
     with pytest.raises(InvalidPositionError, match=message):
         read_position(fen)
 
@@ -143,49 +130,45 @@ def test_a_game_is_read_to_its_end_or_to_a_ply_with_its_history(pgn: Pgn) -> Non
     assert read_position(path, ply=3, moves="d6").board.move_stack[-1] == chess.Move.from_uci("d7d6")
 
 
+BROKEN, TWO = "1. e4 e5 2. Ke3 Nc6 *\n", '[White "A"]\n\n1. e4 *\n\n[White "B"]\n\n1. d4 d5 *\n'
+
+
 def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn: Pgn) -> None:
-    path = pgn('[White "A"]\n\n1. e4 *\n\n[White "B"]\n\n1. d4 d5 *\n')
-    first = read_position(path)
+    first, second = read_position(pgn(TWO)), read_position(pgn(TWO), game=2)
     assert len(first.board.move_stack) == 1
     assert "holds more games" in first.notes[0]
-    second = read_position(path, game=2)
     assert (len(second.board.move_stack), second.notes) == (2, ())
-    with pytest.raises(InvalidPositionError, match="holds fewer"):
-        read_position(path, game=3)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "options", "message"),
     [
-        ('[White "A"]\n\n1. e4 e5 2. Ke3 Nc6 *\n', "breaks off after 2 plies: illegal san: 'Ke3'"),
-        ('[White "A"]\n\n1. e4 e5 2. Nf9 *\n', "'Nf9', which is not a move"),
-        ('[White "A"]\n\n1. e4 e5 2. -- Nc6 *\n', "null move"),
-        ('[Variant "Atomic"]\n\n1. e4 *\n', "is Atomic; only standard chess"),
-        ('[Variant "Nonsense"]\n\n1. e4 *\n', "is Nonsense; only standard chess"),
-        ('[FEN "nonsense"]\n\n1. e4 *\n', "breaks off after 0 plies"),
-        ("plain words, no game at all\n", "neither headers nor moves"),
-        ("", "has no games"),
-        ("SQLite format 3\0", "--store"),
-        ("a\0b", "not a text file"),
+        (TWO, {"game": 3}, "holds fewer"),
+        (TWO, {"ply": 5}, "has 1 ply; there is no ply 5"),
+        (BROKEN, {}, "breaks off after 2 plies: illegal san: 'Ke3'"),
+        (BROKEN, {"ply": 3}, "breaks off after 2 plies"),
+        ("1. e4 e5 2. Nf9 *\n", {}, "'Nf9', which is not a move"),
+        ("1. e4 e5 2. -- Nc6 *\n", {}, "null move"),
+        ('[Variant "Atomic"]\n\n1. e4 *\n', {}, "is Atomic; only standard chess"),
+        ('[Variant "Nonsense"]\n\n1. e4 *\n', {}, "is Nonsense; only standard chess"),
+        ('[FEN "nonsense"]\n\n1. e4 *\n', {}, "breaks off after 0 plies"),
+        ("plain words, no game at all\n", {}, "neither headers nor moves"),
+        ("", {}, "has no games"),
+        ("SQLite format 3\0", {}, "--store"),
+        ("a\0b", {}, "not a text file"),
     ],
 )
-def test_a_game_that_cannot_be_trusted_is_refused(pgn: Pgn, text: str, message: str) -> None:
+def test_a_game_that_cannot_be_trusted_is_refused(
+    pgn: Pgn, text: str, options: dict[str, int], message: str
+) -> None:
     with pytest.raises(InvalidPositionError, match=message):
-        read_position(pgn(text))
+        read_position(pgn(text), game=options.get("game"), ply=options.get("ply"))
 
 
 def test_what_precedes_the_fault_of_a_game_can_still_be_asked_for(pgn: Pgn) -> None:
-    path = pgn('[White "A"]\n\n1. e4 e5 2. Ke3 Nc6 *\n')
-    given = read_position(path, ply=2)
+    given = read_position(pgn(BROKEN), ply=2)
     assert len(given.board.move_stack) == 2
     assert "breaks off" in given.notes[0]
-    with pytest.raises(InvalidPositionError, match="breaks off after 2 plies"):
-        read_position(path, ply=3)
-
-
-def test_a_ply_beyond_the_game_and_a_ply_without_a_game_are_refused(pgn: Pgn) -> None:
-    with pytest.raises(InvalidPositionError, match="has 1 ply; there is no ply 5"):
-        read_position(pgn('[White "A"]\n\n1. e4 *\n'), ply=5)
     with pytest.raises(InvalidPositionError, match="is for a PGN file"):
         read_position("startpos", ply=1)
 

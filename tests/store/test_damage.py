@@ -17,7 +17,7 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.base.errors import CorruptRecordError, StoreError, UnsoundRecordError
-from graphsearch.position.board import CASTLING_FIELDS, castling_fields, pack, unpack
+from graphsearch.position.board import castling_fields, pack, unpack
 from graphsearch.query.line import pv
 from graphsearch.store.block import unsound
 from graphsearch.store.index import ChunkIndex, Sizes
@@ -308,6 +308,9 @@ def test_what_cannot_be_is_named() -> None:
                 assert what in bad[i], (what, bad[i])
         tried += len(bad)
     assert tried > 200
+
+
+CASTLING_FIELDS = 15 << 1 | ((1 << 13) - 1) << 20  # of META
 
 
 def _is_legal(record: NodeRecord) -> bool:

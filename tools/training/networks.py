@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.evaluator import INT32_ROOM, ROW_BITS, Networks, read_networks
+from graphsearch.evaluators.builtin.evaluator import MAGIC, ROW_BITS, Networks, read_networks
 from graphsearch.evaluators.builtin.layout import (
     CLASSES,
     FEATURES,
@@ -32,6 +33,7 @@ from graphsearch.evaluators.builtin.layout import (
 F32 = NDArray[np.float32]
 STAGES = "stages"  # in the file of a state
 FULL_RANGE = 30_000  # largest int16 magnitude in last layers
+INT32_ROOM = (1 << 31) // FULL**2  # limit of the sum of magnitudes in a row of weights over activations
 FINEST = 4096.0  # largest unit (the integer of 1.0) of a layer
 
 
@@ -215,5 +217,12 @@ def run(options: argparse.Namespace) -> int:
     """Writes the file of networks; returns the exit code."""
     state, card = State.read(options.state), json.loads(options.card.read_text()) if options.card else {}
     value, policy = (state.networks[name] for name in NETWORKS)
-    rounded(value, policy, card | {"stages": state.stages}).write(options.out)
+    write_networks(options.out, rounded(value, policy, card | {"stages": state.stages}))
     return 0
+
+
+def write_networks(path: Path, networks: Networks) -> None:
+    """Writes a file of networks."""
+    card = json.dumps(networks.card, indent=1).encode()
+    packed = zstandard.ZstdCompressor(level=12).compress(networks.plain())
+    path.write_bytes(MAGIC + len(card).to_bytes(4, "little") + card + packed)

@@ -218,10 +218,9 @@ def seen_of(s: Position, white: Attacks, black: Attacks) -> Seen:
 def list_men(
     s: Position, seen: Seen, other: Position, other_seen: Seen, every: bool, out: Pointer[int64]
 ) -> int64:
-    """Writes the features of a position that `other` lacks, independent of the view; returns their number.
+    """Writes the features of a position that `other` lacks, or all (`every`); returns their number.
 
     Args:
-      every: write all features, also those that `other` has.
       out: int64[MOST_FEATURES] out: square | colour << 6 | kind << 7 | (1 + state, or 0 for the man) << 10.
     """
     changed = seen.attacked ^ other_seen.attacked
@@ -296,7 +295,7 @@ def change_rows(
     """Writes `base` plus n rows and minus m rows; takes up to four rows per pass.
 
     Args:
-      width: numbers of a row that are summed. stride: numbers from one row to the next.
+      width: numbers of a row that are summed. stride: from one row to the next.
       rows: int8, int16 or int32. base, out: different arrays, both int16 or both int32.
     """
     both = min(n, m)
@@ -389,12 +388,7 @@ def clipped(x: float32) -> float32:
 def network_value(
     weights: Pointer[int64], own: Pointer[int16], other: Pointer[int16], men: int64, work: Pointer[uint64]
 ) -> Value:
-    """Returns the `Value` of a position.
-
-    Args:
-      own, other: sums of the rows of both views, int16[width]. men: their number on the board.
-      work: uint64[VALUE_WORDS], scratch.
-    """
+    """Returns the `Value` of a position with so many men from the sums of both views, int16[width]."""
     width, hidden = int64(weights[layout.VALUE_WIDTH]), as_i16(work)
     activate(width, own, hidden)
     activate(width, other, adv(hidden, width))
@@ -443,11 +437,7 @@ def place_of(kind: int64, square: int64, turn: int64) -> int64:
 
 @inner
 def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64) -> bool:
-    """Returns whether the moving man newly attacks a greater man, or an undefended piece.
-
-    Args:
-      kind: of the moving man. theirs: the squares that the other side attacks.
-    """
+    """Returns whether a moving man of a kind newly attacks a greater man, or a piece not on `theirs`."""
     worth = s[QUEENS] if kind != QUEENS else ZERO
     if kind < ROOKS:
         worth |= s[ROOKS]
@@ -480,8 +470,7 @@ def kind_of_move(
     The class of an exchange is 0 if it loses, 1 if it is even, 2 if it wins.
 
     Args:
-      theirs: the squares that the other side attacks. masks: `check_masks` of the position.
-      child: scratch for a position. gains: scratch for an exchange.
+      theirs: the squares that the other side attacks. child, gains: scratch for a position and an exchange.
     """
     captures = (s[BLACK - rules.side_to_move(s)] >> U(rules.to_square(m))) & ONE
     out = int64(captures) * CAPTURE
@@ -529,15 +518,11 @@ def write_logits(
     """Writes the logits of n legal moves.
 
     Args:
-      theirs: the squares that the other side attacks.
-      features: of the mover's view, int64[seen].
-      work: uint64[WORK_WORDS]. logits: float32[n] out.
+      theirs: the squares that the other side attacks. features: of the mover's view, int64[seen].
+      work: uint64[WORK_WORDS].
     """
-    width, hidden, sums = (
-        int64(weights[layout.POLICY_WIDTH]),
-        as_i16(adv(work, int64(HIDDEN))),
-        as_i16(adv(work, int64(POLICY_SUMS))),
-    )
+    width = int64(weights[layout.POLICY_WIDTH])
+    hidden, sums = as_i16(adv(work, int64(HIDDEN))), as_i16(adv(work, int64(POLICY_SUMS)))
     rows, bias = rows_of(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
     sum_rows(width, rows, bias, features, seen, sums)
     activate(width, sums, hidden)
@@ -580,10 +565,7 @@ SCRATCH_WORDS = quiescence.STACK_WORDS + AREA_WORDS
 def value_at(
     weights: Pointer[int64], stack: Pointer[uint64], ply: int64, seen: Seen, area: Pointer[uint64]
 ) -> Value:
-    """Returns the `Value` of a frame's position; stores its sums in `area`.
-
-    It stores its score in the frame: in thousandths of a pawn, never a mate's.
-    """
+    """Returns the `Value` of a frame's position; keeps its sums in `area`, its score in the frame."""
     s = adv(stack, ply * quiescence.FRAME_WORDS)
     stm = rules.side_to_move(s)
     sum_frame(weights, stack, ply, seen, area)
@@ -621,15 +603,7 @@ def evaluate_position(
     priors: Pointer[float32],
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
-    """Returns Q (win - loss, in [-1, 1]) and the draw probability (in [0, 1 - |Q|]); writes the priors.
-
-    Args:
-      s: the position, 10 words.
-      moves: its legal moves in the generator's order, uint16[n].
-      n: their number, > 0.
-      priors: float32[n] out; sums to 1, each above 0.
-      scratch: uint64[SCRATCH_WORDS], work area.
-    """
+    """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`."""
     stack, area = scratch, adv(scratch, int64(quiescence.STACK_WORDS))
     white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
     stm, seen, features = rules.side_to_move(s), seen_of(s, white, black), as_i64(adv(area, int64(FEATURES)))

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ FILE = "networks.bin"
 MAGIC = b"gsnets2\n"
 MOST_BYTES = 1 << 26
 ROW_BITS = 8  # of both networks' rows, as the kernels read them
-INT32_ROOM = (1 << 31) // at.FULL**2  # limit of the sum of magnitudes in a row of weights over activations
 
 # names in the order of the file: (header word of the section, dtype, shape by (value width, policy width))
 ARRAYS: dict[str, tuple[int, str, Any]] = {
@@ -80,22 +78,13 @@ class Networks:
         out[sections] = self.words[sections] - (begin - at.HEADER)
         return out
 
-    def digest(self) -> str:
-        """Returns the SHA-256 of all weights."""
-        return hashlib.sha256(self._weights()).hexdigest()
-
-    def write(self, path: Path) -> None:
-        """Writes the file."""
-        card = json.dumps(self.card, indent=1).encode()
-        packed = zstandard.ZstdCompressor(level=12).compress(self._weights())
-        path.write_bytes(MAGIC + len(card).to_bytes(4, "little") + card + packed)
-
-    def _weights(self) -> bytes:
+    def plain(self) -> bytes:
+        """Returns all weights in the order of the file."""
         return b"".join(self.arrays[name].tobytes() for name in ARRAYS)
 
 
 def read_networks(data: bytes) -> Networks:
-    """Parses a file from `Networks.write`; ValueError for any other."""
+    """Parses a file of networks (`tools.training` writes them); ValueError for any other."""
     if not data.startswith(MAGIC):
         raise ValueError("it is not a file of networks")
     begin = len(MAGIC) + 4
@@ -152,7 +141,7 @@ class BuiltinEvaluator(KernelEvaluator):
     def __init__(
         self, temperature: float = 1.0, *, threads: int = 0, networks: Networks | None = None
     ) -> None:
-        digest = networks.digest() if networks else DIGEST
+        digest = hashlib.sha256(networks.plain()).hexdigest() if networks else DIGEST
         self.threads = threads
         networks = networks or load_networks()
         self.weights = networks.words

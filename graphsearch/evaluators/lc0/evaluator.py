@@ -16,17 +16,7 @@ from ...base.limits import ACTIVATIONS
 from ...store.provenance import EvaluatorIdentity, Option
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from ..uci.program import network_bytes
-from .network import (
-    PLANES_NAME,
-    POLICY_HEAD,
-    POLICY_NAME,
-    VALUE_HEAD,
-    VALUE_NAME,
-    WDL_NAME,
-    needed,
-    read_exported,
-    read_network,
-)
+from . import network
 from .planes import HISTORY_FILL, planes_and_transforms, priors, turned_back
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
@@ -66,8 +56,8 @@ class Lc0Evaluator(Evaluator):
         history: str = DEFAULT_HISTORY,
         device: str = AUTO,
         threads: int = 0,
-        policy_head: str = POLICY_HEAD,
-        value_head: str = VALUE_HEAD,
+        policy_head: str = network.POLICY_HEAD,
+        value_head: str = network.VALUE_HEAD,
     ) -> None:
         """Loads a network.
 
@@ -85,28 +75,28 @@ class Lc0Evaluator(Evaluator):
         """
         data, label = network_bytes(path), str(path)
         if not label.endswith(".onnx"):
-            network = read_network(data, label, policy_head, value_head)
-        elif (policy_head, value_head) == (POLICY_HEAD, VALUE_HEAD):
-            network = read_exported(data, label)
+            found = network.read_network(data, label, policy_head, value_head)
+        elif (policy_head, value_head) == (network.POLICY_HEAD, network.VALUE_HEAD):
+            found = network.read_exported(data, label)
         else:
             raise EvaluatorError(f"{label} is an ONNX model with one policy and one value: name no head")
-        if network.widest > ACTIVATIONS.most:
+        if found.widest > ACTIVATIONS.most:
             raise EvaluatorError(
-                f"{label} is too large: one of its layers has {network.widest:,} outputs for a position, the"
+                f"{label} is too large: one of its layers has {found.widest:,} outputs for a position, the"
                 f" limit is {ACTIVATIONS.most:,}{ACTIVATIONS.hint}"
             )
-        self.input, self.has_wdl = network.input, network.wdl
-        self._most_at_once = min(MOST_AT_ONCE, MOST_NUMBERS // network.widest)
-        self.runtime, self.notes = load(network.model, label, device, threads)
+        self.input, self.has_wdl = found.input, found.wdl
+        self._most_at_once = min(MOST_AT_ONCE, MOST_NUMBERS // found.widest)
+        self.runtime, self.notes = load(found.model, label, device, threads)
         self.device = _device_of(self.runtime.get_providers()[0])
-        self.outputs = [POLICY_NAME, WDL_NAME if self.has_wdl else VALUE_NAME]
+        self.outputs = [network.POLICY_NAME, network.WDL_NAME if self.has_wdl else network.VALUE_NAME]
         self.policy_temperature = temperature
         self.wants_lines = history == LINE
         self.batch_size = CPU_BATCH if self.device == CPU else DEVICE_BATCH
         # defaults that came later are omitted: older identities stay equal
         options: dict[str, Option] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
         others = {"history": history, "policy_head": policy_head, "value_head": value_head}
-        defaults = {"history": POSITION, "policy_head": POLICY_HEAD, "value_head": VALUE_HEAD}
+        defaults = {"history": POSITION, "policy_head": network.POLICY_HEAD, "value_head": network.VALUE_HEAD}
         options |= {name: value for name, value in others.items() if value != defaults[name]}
         mapping = "wdl" if self.has_wdl else "q-without-draws"
         self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
@@ -137,9 +127,11 @@ class Lc0Evaluator(Evaluator):
         if missing:
             planes = np.concatenate([planes, np.zeros((missing, *planes.shape[1:]), planes.dtype)])
         try:
-            policy, value = self.runtime.run(self.outputs, {PLANES_NAME: planes})
+            policy, value = self.runtime.run(self.outputs, {network.PLANES_NAME: planes})
         except Exception as error:
-            raise EvaluatorError(f"onnxruntime failed on {self.device}: {first_line(error)}") from error
+            raise EvaluatorError(
+                f"onnxruntime failed on {self.device}: {network.first_line(error)}"
+            ) from error
         return policy[:count], value[:count]
 
 
@@ -167,7 +159,7 @@ def load(model: bytes, label: str, device: str, threads: int) -> tuple[Any, tupl
     Raises:
       EvaluatorError: if onnxruntime is missing, does not have the device, or cannot load the model there.
     """
-    ort = needed("onnxruntime")
+    ort = network.needed("onnxruntime")
     ort.set_default_logger_severity(FATAL_ONLY)
     installed = {_device_of(name): name for name in ort.get_available_providers()}
     wanted = device
@@ -206,16 +198,10 @@ def _session(ort: Any, model: bytes, label: str, provider: str, threads: int) ->
         # its own fallback prints on stdout
         return ort.InferenceSession(model, options, providers=[provider], enable_fallback=0)
     except Exception as error:
-        raise EvaluatorError(
-            f"{label} cannot be loaded by onnxruntime {ort.__version__}, which says: {first_line(error)}"
-        ) from None
+        reason = f"onnxruntime {ort.__version__}, which says: {network.first_line(error)}"
+        raise EvaluatorError(f"{label} cannot be loaded by {reason}") from None
 
 
 def _device_of(provider: str) -> str:
     """Returns the device name of an onnxruntime provider: `cuda` for CUDAExecutionProvider."""
     return provider.removesuffix("ExecutionProvider").lower()
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of an error's message, or the name of its type."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -25,15 +25,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError, MissingPackageError
 from ...base.limits import ACTIVATIONS, NETWORK, read_all, shortened
-from .planes import (
-    CLASSICAL_INPUT,
-    PLANES,
-    POLICY_SIZE,
-    SQUARES,
-    attention_outputs,
-    convolution_outputs,
-    reach_map,
-)
+from .planes import PLANES, POLICY_SIZE, SQUARES, attention_outputs, convolution_outputs, reach_map
 
 if TYPE_CHECKING:
     import onnx
@@ -845,19 +837,20 @@ def read_exported(data: bytes, name: str) -> Model:
     try:
         model: onnx.ModelProto = library.load_model_from_string(data)
     except Exception as error:  # of protobuf, whichever it is
-        raise EvaluatorError(f"{name} cannot be loaded: it is no ONNX model: {_first_line(error)}") from None
+        raise EvaluatorError(f"{name} cannot be loaded: it is no ONNX model: {first_line(error)}") from None
     try:
         _check_parts(model, len(data))
         _check_integers(model.graph)
         shapes = _shapes(model)
-        return Model(data, CLASSICAL_INPUT, _has_wdl(model.graph, shapes), _widest(model.graph, shapes))
+        return Model(data, INPUTS[0], _has_wdl(model.graph, shapes), _widest(model.graph, shapes))
     except ValueError as error:
         reason = shortened(str(error), 200)
         raise EvaluatorError(f"{name} is not a network as `lc0 leela2onnx` writes it: {reason}") from None
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's message, or the name of its type."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _check_parts(model: onnx.ModelProto, size: int) -> None:
@@ -921,7 +914,7 @@ def _shapes(model: onnx.ModelProto) -> Shapes:
     try:
         graph = inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
     except Exception as error:
-        raise ValueError(f"its shapes are at odds: {_first_line(error)}") from None
+        raise ValueError(f"its shapes are at odds: {first_line(error)}") from None
     found: Shapes = {one.name: tuple(one.dims) for one in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind = value.type.tensor_type

@@ -10,11 +10,10 @@ image of the position, as the network does: so move ordering breaks ties alike i
 4. The priors are the softmax of a fitted sum: the logit, the move's loss against the best move, and the drop
    of its score in step 3.
 
-Accumulators: the sums of the rows of a position's features, one sum for each side's view.
-
-A king's move changes all features of its side's view. So an accumulator, `row_words` long, is made from that
-of the last board with that king on that square: the boards of one search differ by few men. Accumulators are
-exact integers: an updated one equals a fresh sum, bit for bit.
+An accumulator, `row_words` long, is the sum of the rows of a position's features in one side's view. A king's
+move changes all features of its side's view. So an accumulator is made from that of the last board with that
+king on that square: the boards of one search differ by few men. Accumulators are exact integers: an updated
+one equals a fresh sum, bit for bit.
 
     area     a list of men | for each side's king square a board, its accumulator and the next one
 
@@ -69,12 +68,7 @@ def king_of(s: Position, side: int64) -> int64:
 
 @inner
 def list_men(board: Position, other: Pointer[uint64], out: Pointer[int64]) -> int64:
-    """Writes the men of `board` that `other` does not have on the same squares; returns their number.
-
-    Args:
-      board, other: positions; only the first 8 words are read.
-      out: int64[32] out: square | colour << 6 | kind << 7 of each.
-    """
+    """Writes the men of `board` that `other` lacks: square | colour << 6 | kind << 7; returns how many."""
     n = int64(0)
     for kind in range(6):
         for colour in range(2):
@@ -116,10 +110,9 @@ def change_view(
     come: int64,
     gone: int64,
 ) -> None:
-    """Writes a side's accumulator of a position: `base`, plus the men that came, minus those that left.
+    """Writes a side's accumulator of a position: another, `base`, plus men that came, minus those that left.
 
     Args:
-      out, base: two different accumulators.
       men: int64[LIST_WORDS]: `come` men at its beginning, `gone` men at GONE.
     """
     came, left, king = adv(men, VIEW), adv(men, VIEW + GONE), king_of(s, side)
@@ -193,10 +186,8 @@ def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
 @inner
 def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> None:
     """Writes the first layer's sums, and the second one's inputs: sums squared, then plain, all clipped."""
-    bias, weights = (
-        as_i32(adv(stack, int64(layout.FIRST_BIAS))),
-        as_i16(adv(stack, int64(layout.FIRST_WEIGHTS))),
-    )
+    bias = as_i32(adv(stack, int64(layout.FIRST_BIAS)))
+    weights = as_i16(adv(stack, int64(layout.FIRST_WEIGHTS)))
     inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
     out = as_i16(adv(work, int64(SECOND_INPUT)))
     for r in range(layout.FIRST):
@@ -226,11 +217,9 @@ def whole(a: int64, b: int64) -> int64:
 def output(
     weights: Pointer[int64], ours: Pointer[int64], theirs: Pointer[int64], i: int64, work: Pointer[int64]
 ) -> int64:
-    """Returns the network's output for two accumulators, in the network's unit, seen by the side to move.
+    """Returns the output of stack i for the accumulators of the side to move and the other, in its own unit.
 
     Args:
-      ours, theirs: accumulators of the side to move and of the other side.
-      i: index of the stack.
       work: int64[work_words(width)], zeros before the first call.
     """
     width = int64(weights[layout.WIDTH])
@@ -265,11 +254,9 @@ PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
 
 @inner
 def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
-    """Returns the logarithm of one width of the value map: a fitted sum over phase and material.
+    """Returns the logarithm of one width of the value map: a fitted sum of MAP_TERMS over phase and material.
 
-    Args:
-      numbers: the MAP_TERMS terms of this width.
-      score: its sign selects the strong side, whose pawns are a term.
+    The sign of the score selects the strong side, whose pawns are a term.
     """
     stm = side_to_move(s)
     strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
@@ -431,9 +418,9 @@ def score_below(
 def score_moves(
     T: BoardTable, weights: Pointer[int64], moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]
 ) -> int64:
-    """Writes the logits of all moves and the scores of the likeliest ones; returns the best score.
+    """Writes all logits and the scores of the likeliest moves; returns the best score.
 
-    Scores more than LIMIT below the best are upper bounds.
+    Scores more than LIMIT below it are upper bounds.
     """
     order, scores, drops = adv(scratch, ORDER), scores_of(scratch), drops_of(scratch)
     order_by_policy(T, weights, scratch, moves, n, order, adv(scratch, POLICY))
@@ -455,10 +442,9 @@ def score_moves(
 def refuted(
     T: BoardTable, weights: Pointer[int64], move: uint16, first: int64, least: int64, scratch: Pointer[uint64]
 ) -> int64:
-    """Returns the score of a move after its likeliest replies; only a bound if it is `least` or below.
+    """Returns the score of a move after its likeliest replies, at most RISE above `first`, that before them.
 
-    Args:
-      first: the move's score before the replies; the result is at most RISE above it.
+    It is only a bound if it is `least` or below.
     """
     order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
     child = adv(scratch, quiescence.FRAME_WORDS)
@@ -521,9 +507,7 @@ def flip_files(squares: uint64) -> uint64:
 def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[uint64]) -> Pointer[uint16]:
     """Writes a position and its moves into the work area, mirrored if its king's file asks for it.
 
-    Returns the moves there.
-
-    It copies the key unchanged; nothing here reads it.
+    Returns the moves there. The key is not mirrored; nothing here reads it.
     """
     seen = as_u16(adv(scratch, ROOT_MOVES))
     quiescence.copy_words(s, scratch, PW)
@@ -544,10 +528,7 @@ def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[u
 
 @inner
 def lichess_chances(score: int64) -> float64:
-    """Returns the expected result in [-1, 1] of a score, by lichess's curve, fitted to human games.
-
-    The value map's Q would hardly distinguish the moves of a won position.
-    """
+    """Returns the result in [-1, 1] of a score by lichess's curve, which distinguishes won positions."""
     return math.tanh(score * HALF_LICHESS)
 
 
@@ -576,15 +557,9 @@ def evaluate_position(
     priors: Pointer[float32],
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
-    """Returns Q and the draw probability, as `value_of_score` does; writes the priors.
+    """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`.
 
     Args:
-      T: the board's table.
-      weights: int64, a network packed as in `layout`.
-      s: the position, 10 words.
-      moves: its legal moves in the generator's order, uint16[n].
-      n: their number, > 0.
-      priors: float32[n] out; sums to 1, each above 0.
       scratch: uint64[scratch_words(width)], zeros before the first call; always used with the same weights.
     """
     fitted = adv(weights, weights[layout.FITTED_AT])

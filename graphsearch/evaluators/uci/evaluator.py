@@ -646,7 +646,8 @@ class UciEvaluator(Evaluator):
             scores = scores_by_move(found)
         limit = Limit(depth=max(1, self._policy_depth - 1))
         q = [policy_q(scores.get(move.uci()) or self._after(engine, board, move, limit)) for move in moves]
-        return softmax(np.array(q), self._temperature)
+        weights = np.exp((np.array(q) - max(q)) / self._temperature)
+        return np.asarray(weights / weights.sum())
 
     # ---------------------------------------------------------- identity
     def _identity(self, engine: UciEngine) -> EvaluatorIdentity:
@@ -695,13 +696,3 @@ def _end(engines: list[UciEngine], *, failed: bool = False) -> None:
         while True:
             engine = engines.pop()
             engine.kill() if failed else engine.quit()
-
-
-def softmax(q: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """Returns `exp(q / temperature)`, normalised to sum 1.
-
-    >>> softmax(np.array([0.1, 0.1]), 0.1).tolist()
-    [0.5, 0.5]
-    """
-    weights = np.exp((q - q.max()) / temperature)
-    return np.asarray(weights / weights.sum())

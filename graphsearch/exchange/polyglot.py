@@ -10,6 +10,7 @@ promotion (0 none, 1-4 knight to queen). Castling is the king capturing its own 
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -89,6 +90,8 @@ NAMES_AT_ONCE = 10_000
 
 Row = tuple[str, str, str | None, str, int, int]  # as `games.name_entries` takes it
 
+_TEXT = re.compile(rb"[ -~\r\n]*")
+
 
 def read_book(importing: Importing, given: Input) -> None:
     """Imports every entry of a Polyglot book."""
@@ -120,12 +123,7 @@ class _PolyglotImport:
         """Yields the entries of the book, piece by piece, and imports those that are new."""
         place, rest = 0, b""
         for piece in self._given.pieces(ENTRIES_AT_ONCE * ENTRY_BYTES):
-            begin = piece[:4096]
-            if (
-                not place
-                and begin.isascii()
-                and begin.decode("ascii").replace("\n", "").replace("\r", "").isprintable()
-            ):
+            if not place and _TEXT.fullmatch(piece[:4096]):
                 raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
             check_size(place * ENTRY_BYTES, BOOK, self._given.name)
             entries = np.frombuffer(piece, ENTRY, len(piece) // ENTRY_BYTES)

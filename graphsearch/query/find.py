@@ -165,27 +165,20 @@ def find(
     with Store.open(path, read_only=True) as store:
         known, done = ApartMoves.of(store).completed_in, 0
 
-        def counted(stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
-            """Yields the hits of a file, and counts the records read with them."""
-            nonlocal done
-            for size, hits in stream:
-                if len(hits):
-                    yield hits
-                done += size
-                if on_progress:
-                    on_progress(done, max(done, store.node_count))
-
         def solve(portion: Portion) -> tuple[int, RecordBatch]:  # on any thread
             batch, newest = portion.versions()
             return len(newest), take(batch, newest[filters.mask(batch)[newest]])
 
         top, fault = None if limit is None else MostVisited(limit), None
         try:
-            for batch in counted(store.portions(solve)):
-                if top is None:
-                    yield from found_in(batch, known)
-                else:
-                    top.keep(batch)
+            for size, hits in store.portions(solve):
+                if top:
+                    top.keep(hits)
+                elif len(hits):
+                    yield from found_in(hits, known)
+                done += size
+                if on_progress:
+                    on_progress(done, max(done, store.node_count))
         except Exception as error:
             fault = error
         if top is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import chess
 import numpy as np
@@ -179,14 +180,11 @@ def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list
     ]
 
 
-@dataclass(slots=True)
-class _Met:
-    """A move in a position: level and place of the position, results of the player, and the games."""
+class _Met(NamedTuple):
+    """A move in a position: level and place of the position, and the games that left by it."""
 
     ply: int
     place: int
-    results: list[int]
-    last: int
     games: set[int]
 
 
@@ -204,8 +202,7 @@ class _Walk:
         self.entered, self.left, self.left_by_other = np.zeros((3, len(sides)), np.bool_)
         self._outside = np.zeros(len(sides), np.int64)
         self._met: dict[tuple[str, int], _Met] = {}
-        self._here: dict[str, int] = {}
-        self._counted: set[tuple[int, str, int]] = set()  # game, position, move or none
+        self._here: dict[str, set[int]] = {}  # the games in each position
 
     def run(self, on_progress: OnProgress) -> None:
         """Follows all games, ply by ply, until they end or are dropped, and counts departures."""
@@ -239,26 +236,16 @@ class _Walk:
 
     def _note(self, game: int, place: int, key: str, code: int, *, leaves: bool) -> None:
         """Counts a move of the player, once for each game and position."""
-        self._here[key] = self._here.get(key, 0) + self._is_new(game, key, 0)
-        if leaves and self._is_new(game, key, code):
-            new = _Met(self.replay.ply - 1, place, [0, 0, 0, 0], game, set())
-            met = self._met.setdefault((key, code), new)
-            met.games.add(game)
-            met.results[self._results[game]] += 1
-            met.last = max(met.last, game, key=lambda one: (self._games[one].date or "", one))
-
-    def _is_new(self, game: int, key: str, code: int) -> bool:
-        """Returns whether a game is counted at this position for the first time: it may repeat positions."""
-        count = len(self._counted)
-        self._counted.add((game, key, code))
-        return len(self._counted) > count
+        self._here.setdefault(key, set()).add(game)
+        if leaves:
+            self._met.setdefault((key, code), _Met(self.replay.ply - 1, place, set())).games.add(game)
 
     def departures(self, source: RecordSource, least: int, *, is_of_book: bool) -> list[Departure]:
         """Returns the departures of at least `least` games, in any order, and marks the games that left."""
         moves, found = [*self._met.items()], list[Departure]()
         for first in range(0, len(moves), READ_AT_ONCE):
             some = [
-                (self.replay.line(met.ply, met.place), decode_move(code), self._here[key], met)
+                (self.replay.line(met.ply, met.place), decode_move(code), len(self._here[key]), met)
                 for (key, code), met in moves[first : first + READ_AT_ONCE]
             ]
             asked = (at for board, move, *_ in some for at in (board, after(board, move)))
@@ -273,17 +260,19 @@ class _Walk:
     def _departure(
         self, source: RecordSource, board: chess.Board, move: chess.Move, here: int, met: _Met
     ) -> Departure:
-        start, last, child = board.root(), self._games[met.last], after(board, move)
+        start, child = board.root(), after(board, move)
+        last = self._games[max(met.games, key=lambda game: (self._games[game].date or "", game))]
         behind = source.read(child)
         answers = steps_of(behind, child) if behind else []
-        wins, draws, losses, unknown = met.results
+        results = [self._results[game] for game in met.games]
+        wins, draws, losses, unknown = map(results.count, (WIN, DRAW, LOSS, UNKNOWN))
         return Departure(
             position=fen_of(board),
             start=None if start == chess.Board() else fen_of(start),
             line=sans_of(start, board.move_stack),
             move=move.uci(),
             san=board.san(move),
-            games=sum(met.results),
+            games=len(met.games),
             wins=wins,
             draws=draws,
             losses=losses,

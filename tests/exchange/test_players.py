@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -138,6 +139,11 @@ def test_an_import_with_players_that_was_stopped_goes_on_where_it_was(
     assert counts(store) == counts(tmp_path / "b.graph")
     assert kept(store) == kept(tmp_path / "b.graph")
     assert len(kept(store)) == 80
+    file.unlink()
+    for number in kept(store):  # the graph file has every text once
+        assert game_text(store, 1, number)[0] == GAMES[(number - 1) % len(GAMES)]
+    places = sql(store, "SELECT place, bytes FROM game_text ORDER BY place")
+    assert all(place + size == following for (place, size), (following, _) in pairwise(places))
 
 
 def test_games_of_a_file_that_was_imported_twice_count_once(tmp_path: Path) -> None:

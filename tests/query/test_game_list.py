@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import chess
 import chess.pgn
 import pytest
 
-from graphsearch.exchange import importing, pgn_import
+from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
-from graphsearch.exchange.kept_games import game_text
 from graphsearch.position.openings import opening_of
 from graphsearch.query.game_list import GameFilters, ListedGames, Order, list_games
-from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
 from ..support.positions import after_line
@@ -199,29 +195,3 @@ def test_pages_in_every_order_have_each_game_once(store: Path, by: str, *, down:
         assert [getattr(game.row, by) is None for game in listed] == sorted(
             getattr(game.row, by) is None for game in listed
         )
-
-
-def test_an_import_that_was_broken_off_keeps_every_text_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importing, "SAY_SECONDS", 0.0)
-    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 7)
-    file, stop = tmp_path / "a.pgn", threading.Event()
-    file.write_text("".join(f"{text}\n\n" for text in texts()), encoding="utf-8")
-    import_files(
-        "pgn",
-        tmp_path / "a.graph",
-        [GivenFile(str(file))],
-        players=True,
-        stop=stop,
-        on_progress=lambda now: stop.set() if now.count > 30 else None,
-    )
-    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 11)
-    (report,) = import_files("pgn", tmp_path / "a.graph", [GivenFile(str(file))], players=True)
-    assert report.state == "continued"
-    file.unlink()
-    for number, text in enumerate(texts(), 1):
-        assert game_text(tmp_path / "a.graph", 1, number)[0] == text
-    with Store.open(tmp_path / "a.graph", read_only=True) as opened:
-        sizes = opened.connection.execute("SELECT place, bytes FROM game_text ORDER BY place").fetchall()
-    assert all(a + n == b for (a, n), (b, _) in pairwise(sizes))

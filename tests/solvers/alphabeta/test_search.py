@@ -1,0 +1,432 @@
+"""Alpha-beta has the value of plain negamax, whatever the table holds; mates, draws, repetitions, counts."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.builtin.evaluation_kernel import AREA_WORDS, static_at
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.quiescence_kernel import STACK_WORDS
+from graphsearch.jit.compiler import inner, kernel
+from graphsearch.jit.pointers import adv, ptr
+from graphsearch.jit.types import int64
+from graphsearch.position.board import pack
+from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
+from graphsearch.position.tables import load_tables
+from graphsearch.position.values import FAR, LEAST_MATE, MATE
+from graphsearch.solvers.alphabeta.search import AlphaBeta, DepthResult, new_search
+from graphsearch.solvers.alphabeta.search_kernel import Search, quiesce
+from graphsearch.store.entries import Entry, EntryTable
+from tests.conftest import shared_data
+from tests.support.nnue_kernel import exchanged
+from tests.support.plain import as_json, in_plain_python
+from tests.support.positions import after_each_move, after_line, played, random_games
+
+# ------------------------------------------------------------------ plain negamax over every move
+MEMORY: Any = new_search(load_tables(), BuiltinEvaluator().weights, 1 << 16)
+
+
+@inner
+def _is_drawn(S: Any, s: Any, ply: Any) -> Any:
+    """Returns whether a position that has moves is a draw by material, clock or repetition."""
+    if is_dead(s) or clock_of(s) >= 100:
+        return True
+    repeated = False
+    for back in range(2, ply + 1):
+        repeated |= S.positions[(ply - back) * PW + 9] == s[9]
+    return repeated
+
+
+@inner
+def _valued(S: Any, s: Any, ply: Any, depth: Any) -> Any:
+    """Returns the value of a position that is not searched further, FAR for one that is; lists its moves."""
+    n = int64(generate_moves(S.table, s, adv(S.moves, ply * 256)))
+    S.frames[2 * ply] = -FAR
+    S.frames[2 * ply + 1] = n
+    if is_dead(s):
+        return int64(0)
+    if n == 0:
+        return ply - MATE if in_check(S.table, s) else int64(0)
+    if _is_drawn(S, s, ply):
+        return int64(0)
+    if ply == depth:
+        return quiesce(S, s, ply, int64(-FAR), int64(FAR))
+    return int64(FAR)
+
+
+@kernel
+def _negamax(S: Search, depth: Any) -> Any:
+    """Returns the negamax value of the position at ply 0, every move tried, no window, no table."""
+    ply = int64(0)
+    value = _valued(S, S.positions, ply, depth)
+    while True:
+        if value != FAR:
+            ply -= 1
+            if ply < 0:
+                return value
+            S.frames[2 * ply] = max(S.frames[2 * ply], -value)
+        if S.frames[2 * ply + 1] == 0:
+            value = S.frames[2 * ply]
+            continue
+        n = S.frames[2 * ply + 1] - 1
+        S.frames[2 * ply + 1] = n
+        s = adv(S.positions, ply * PW)
+        make_move(S.table, s, adv(s, PW), S.moves[ply * 256 + n])
+        ply += 1
+        value = _valued(S, adv(s, PW), ply, depth)
+
+
+def negamax(board: chess.Board, depth: int) -> int:
+    MEMORY.positions[:PW] = pack(board)
+    return int(_negamax(MEMORY, np.int64(depth)))
+
+
+def sparse_position(rng: random.Random, men: int) -> chess.Board:
+    """Returns a random legal position of so many men, the game not over."""
+    while True:
+        board = chess.Board(None)
+        squares = rng.sample(range(64), men)
+        board.set_piece_at(squares[0], chess.Piece(chess.KING, chess.WHITE))
+        board.set_piece_at(squares[1], chess.Piece(chess.KING, chess.BLACK))
+        for square in squares[2:]:
+            kind = rng.choice((chess.PAWN, chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN))
+            if kind != chess.PAWN or 8 <= square < 56:
+                board.set_piece_at(square, chess.Piece(kind, rng.random() < 0.5))
+        board.turn = rng.random() < 0.5
+        if rng.random() < 0.2:
+            board.halfmove_clock = rng.randrange(100)
+        if board.is_valid() and not board.is_game_over():
+            return board
+
+
+SIZE = 1 << 20
+
+
+def positions(count: int, seed: int, men: tuple[int, ...] = (3, 4, 4, 5, 5, 6, 7, 8)) -> list[chess.Board]:
+    """Returns random positions, most of few men: plain negamax looks at every line."""
+    rng = random.Random(seed)
+    out = [sparse_position(rng, rng.choice(men)) for _ in range(count - count // 40)]
+    return out + [board.copy(stack=False) for board in random_games(seed, count // 40, 21)]
+
+
+def below(board: chess.Board, plies: int) -> Iterator[chess.Board]:
+    """Yields a position and all that moves lead to, without their games."""
+    yield board.copy(stack=False)
+    if plies:
+        for after in after_each_move(board):
+            yield from below(after, plies - 1)
+
+
+@pytest.fixture
+def engine() -> AlphaBeta:
+    return AlphaBeta(EntryTable(SIZE))
+
+
+def test_the_value_is_that_of_plain_negamax(engine: AlphaBeta) -> None:
+    for board in positions(40, 1):
+        assert engine.search(board, 3).value == negamax(board, 3), board.fen()
+
+
+def test_iterations_before_leave_the_value_as_it_is(engine: AlphaBeta) -> None:
+    for board in positions(10, 2, (3, 4)):
+        values = [engine.search(board, depth).value for depth in range(1, 5)]
+        assert values[-1] == negamax(board, 4), board.fen()
+
+
+def test_entries_of_other_depths_never_give_the_value(engine: AlphaBeta) -> None:
+    for board in positions(4, 3, (4, 5, 6, 7)):
+        for depth in (9, 0):  # 3 to 1 are those needed
+            for position in below(board, 2):
+                move = next(iter(position.legal_moves), None)
+                engine.table.put(position, Entry(7777, depth, "exact", move, "pv", 0))
+            assert engine.search(board, 3).value == negamax(board, 3), board.fen()
+
+
+def test_the_window_never_changes_what_is_true(engine: AlphaBeta) -> None:
+    for board in positions(6, 4):
+        value = negamax(board, 3)
+        low = engine.search(board, 3, max(-FAR, value - 400), value)
+        assert low.bound == "lower"
+        assert low.value == value
+        high = engine.search(board, 3, value, min(FAR, value + 400))
+        assert high.bound == "upper"
+        assert high.value == value
+        inside = engine.search(board, 3, value - 1, value + 1)
+        assert (inside.bound, inside.value) == ("exact", value)
+
+
+def test_every_bound_in_the_table_holds_for_its_position_alone(engine: AlphaBeta) -> None:
+    checked = 0
+    for board in positions(4, 5, (3, 4, 4)):
+        engine.search(board, 5)
+        for position in below(board, 2):
+            entry = engine.table.get(position)
+            if entry is None or not entry.bound or not 1 <= entry.depth <= 3:
+                continue
+            value = negamax(position, entry.depth)
+            checked += 1
+            assert entry.bound != "exact" or entry.value == value, position.fen()
+            assert entry.bound != "lower" or entry.value <= value, position.fen()
+            assert entry.bound != "upper" or entry.value >= value, position.fen()
+    assert checked > 60
+
+
+# ------------------------------------------------------------------ leaves
+@kernel
+def _static(T: Any, W: Any, stack: Any, area: Any) -> Any:
+    return static_at(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(0), ptr(area, 0))
+
+
+def static(board: chess.Board) -> int:
+    stack, area = np.zeros(STACK_WORDS, np.uint64), np.zeros(AREA_WORDS, np.uint64)
+    stack[:PW] = pack(board)
+    return int(_static(load_tables(), BuiltinEvaluator().weights, stack, area))
+
+
+def is_worth_it(board: chess.Board, move: chess.Move) -> bool:
+    """Returns whether a move takes, or becomes a queen, and does not lose by exchange."""
+    if move.promotion not in (None, chess.QUEEN) or not (board.is_capture(move) or move.promotion):
+        return False
+    return exchanged(board, move) >= 0
+
+
+def plain_quiescence(board: chess.Board, ply: int = 0) -> int:
+    """Returns the value without any window: the best of standing pat and of every move worth it."""
+    if board.is_insufficient_material():
+        return 0
+    moves = list(board.legal_moves)
+    if not moves:
+        return ply - MATE if board.is_check() else 0
+    scores = []
+    if not board.is_check() or ply == 16:
+        scores.append(static(board))
+    if ply < 16:
+        for move in moves:
+            if board.is_check() or is_worth_it(board, move):
+                board.push(move)
+                scores.append(-plain_quiescence(board, ply + 1))
+                board.pop()
+    return max(scores)
+
+
+def test_a_leaf_is_worth_what_quiescence_without_windows_says() -> None:
+    rng = random.Random(3)
+    engine = AlphaBeta(EntryTable(1 << 16))
+    for _ in range(40):
+        board = sparse_position(rng, rng.choice((4, 5, 6, 7, 8)))
+        board.halfmove_clock = 0
+        value = plain_quiescence(board)
+        assert engine.search(board, 0).value == value, board.fen()
+        below = engine.search(board, 0, value - 900, value - 500)
+        assert below.bound == "lower"
+        assert value - 500 <= below.value <= value
+        above = engine.search(board, 0, value + 500, value + 900)
+        assert above.bound == "upper"
+        assert value <= above.value <= value + 500
+
+
+# ------------------------------------------------------------------ rules
+PERPETUAL = "6k1/6p1/8/7Q/8/1q6/1r4PP/6K1 w - - 0 1"  # Qe8+ Kh7 Qh5+ and so on; else White is mated
+
+
+def deepened(engine: AlphaBeta, board: chess.Board, depth: int) -> DepthResult:
+    return [engine.search(board, d) for d in range(1, depth + 1)][-1]
+
+
+def ends_in_mate(board: chess.Board, result: DepthResult) -> bool:
+    after = board.copy()
+    for move in result.pv:
+        assert move in after.legal_moves
+        after.push(move)
+    return after.is_checkmate()
+
+
+def test_the_shortest_mate_is_found_at_its_depth_and_not_before(engine: AlphaBeta) -> None:
+    count = 0
+    for line in shared_data("data/mates_500.epd").read_text().splitlines():
+        found = re.match(r"(.*) bm #(-?\d+);", line)
+        assert found
+        moves = int(found[2])
+        if abs(moves) > 2:
+            continue
+        board = chess.Board(f"{found[1]} 0 1")
+        plies = 2 * moves - 1 if moves > 0 else -2 * moves
+        result = deepened(engine, board, plies)
+        assert result.value == (MATE - plies if moves > 0 else plies - MATE), line
+        assert ends_in_mate(board, result), line
+        count += 1
+    assert count >= 5
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_stalemate_and_dead_positions_are_drawn_and_checkmate_is_lost(engine: AlphaBeta, depth: int) -> None:
+    for fen, value in [
+        ("7k/5Q2/8/8/8/8/8/K7 b - - 0 1", 0),
+        ("7k/8/8/8/8/8/8/KB6 w - - 0 1", 0),
+        ("R6k/8/6K1/8/8/8/8/8 b - - 0 1", -MATE),
+    ]:
+        result = engine.search(chess.Board(fen), depth)
+        assert (result.value, result.move, result.pv) == (value, None, ())
+
+
+def test_nine_queens_are_no_mate(engine: AlphaBeta) -> None:
+    board = chess.Board("QQQQQQQQ/QRRBBNN1/8/K7/8/8/6pp/6rk b - - 0 1")
+    assert -LEAST_MATE < engine.search(board, 0).value < -15_000
+
+
+def test_mate_on_the_hundredth_ply_wins(engine: AlphaBeta) -> None:
+    result = engine.search(chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 99 80"), 3)
+    assert (result.value, result.pv) == (MATE - 1, (chess.Move.from_uci("a1a8"),))
+
+
+def test_a_hundred_plies_without_mate_are_a_draw(engine: AlphaBeta) -> None:
+    for clock, plies in ((99, 1), (98, 2)):
+        board = chess.Board(f"7k/8/8/8/8/8/8/R6K w - - {clock} 80")
+        result = deepened(engine, board, plies)
+        assert result.value == 0
+        assert result.counts.path_draws > 0
+    for clock, value in ((97, MATE - 3), (98, 0)):  # the mate is the hundredth ply, or one too late
+        board = chess.Board(f"7k/8/8/8/8/8/1R6/R5K1 w - - {clock} 80")
+        assert deepened(engine, board, 4).value == value
+
+
+def test_a_mate_in_an_entry_counts_only_where_the_clock_leaves_time_for_it(engine: AlphaBeta) -> None:
+    fen = "7k/8/8/8/8/8/1R6/R5K1 w - - {} 80"
+    assert engine.search(chess.Board(fen.format(0)), 3).value == MATE - 3
+    assert engine.search(chess.Board(fen.format(75)), 3).counts.nodes == 1
+    assert engine.search(chess.Board(fen.format(98)), 3).value == 0
+
+
+def test_a_bound_that_the_clock_could_change_is_neither_kept_nor_used(engine: AlphaBeta) -> None:
+    fen = "8/8/8/4k3/8/8/4P3/4K3 w - - {} 80"
+    late, early = chess.Board(fen.format(75)), chess.Board(fen.format(0))  # one key
+    move = chess.Move.from_uci("e1d2")
+    for depth, used in ((8, True), (9, False)):  # 75 + 9 plies + 16 of quiescence may reach 100
+        engine.table.put(late, Entry(7777, depth, "exact", move, "pv", 0))
+        assert (engine.search(early, depth).value, engine.search(late, depth).value == 7777) == (7777, used)
+    kept = engine.table.get(late)
+    assert kept is not None
+    assert (kept.bound, kept.move is not None) == ("exact", True)  # what was there says more than nothing
+    fresh = AlphaBeta(EntryTable(1 << 20))
+    fresh.search(late, 9)
+    kept = fresh.table.get(late)
+    assert kept is not None
+    assert (kept.bound, kept.move is not None) == ("", True)
+
+
+def test_a_repetition_is_a_draw_and_leaves_no_bound_below_where_it_leads_to(engine: AlphaBeta) -> None:
+    board = chess.Board(PERPETUAL)
+    result = deepened(engine, board, 5)
+    assert result.value == 0
+    assert result.counts.path_draws > 0
+    assert [move.uci() for move in result.pv[:4]] == ["h5e8", "g8h7", "e8h5", "h7g8"]
+    root = engine.table.get(board)
+    assert root is not None
+    assert (root.value, root.bound, root.depth) == (0, "exact", 5)  # what returned is the root: on every path
+    for move in result.pv[:3]:
+        board.push(move)
+        entry = engine.table.get(board)
+        assert entry is None or not entry.bound or entry.depth < 5 - len(board.move_stack)
+
+
+def test_a_position_that_stood_twice_in_the_game_is_drawn_when_it_comes_again(engine: AlphaBeta) -> None:
+    board = after_line("Ka2 Kh7 Ka1 Kh8 Ka2 Kh7 Ka1", "7k/8/8/8/8/8/6R1/K7 w - - 0 1")
+    result = engine.search(board, 2)
+    assert (result.value, result.move) == (0, chess.Move.from_uci("h7h8"))
+    kept = engine.table.get(board)
+    assert kept is not None
+    assert kept.bound == ""
+    assert engine.search(board.copy(stack=False), 2).value < 0
+    assert engine.search(board, 2).value == 0  # whatever the table holds by now
+
+
+@pytest.mark.parametrize(
+    ("fen", "before", "game"),
+    [
+        ("1k6/8/8/8/4p3/1q6/2qK4/8 w - - 0 1", "d2e1 c2c4", "d2e1 c2c4 e1d2 c4c2 d2e1 c2c4"),
+        ("6k1/6p1/8/7Q/8/6P1/qq3P1P/6K1 w - - 0 1", "h5e8", "h5e8 g8h7 e8h5 h7g8 h5e8"),
+    ],
+)
+def test_what_is_known_without_a_game_ends_no_node_that_its_past_may_reach(
+    fen: str, before: str, game: str
+) -> None:
+    fresh = deepened(AlphaBeta(EntryTable(1 << 20)), played(fen, game.split()), 4)
+    used = AlphaBeta(EntryTable(1 << 20))
+    deepened(used, chess.Board(played(fen, before.split()).fen()), 5)
+    deepened(used, chess.Board(fen), 5)
+    assert deepened(used, played(fen, game.split()), 4).value == fresh.value
+
+
+# ------------------------------------------------------------------ counts, types, ending early
+ITALIAN = "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 5"
+
+
+def test_the_principal_variation_is_legal_and_ends_in_its_value(
+    engine: AlphaBeta,
+) -> None:
+    for depth in range(1, 6):
+        board = chess.Board(ITALIAN)
+        result = engine.search(board, depth)
+        assert len(result.pv) == depth
+        assert result.move == result.pv[0]
+        for move in result.pv:
+            assert move in board.legal_moves
+            board.push(move)
+        if depth == 4:
+            assert engine.search(board, 0).value == result.value
+
+
+def test_every_position_is_counted_once_for_what_it_is(engine: AlphaBeta) -> None:
+    for depth in range(6):
+        k = engine.search(chess.Board(ITALIAN), depth).counts
+        assert k.nodes == k.interior + k.leaves + k.quiescence
+        assert k.interior == k.pv + k.cut + k.all
+        assert k.first_cutoffs <= k.cutoffs <= k.expanded <= k.interior
+        assert k.hit_cutoffs <= k.hits <= k.interior
+        assert k.cached <= k.leaves
+
+
+def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphsearch.solvers.alphabeta.search.SLICE_NODES", 20_000)
+    seen: list[int] = []
+    result = AlphaBeta(EntryTable(1 << 20)).search(
+        chess.Board(), 60, stop=lambda: len(seen) == 3, on_slice=lambda counts: seen.append(counts.nodes)
+    )
+    assert not result.complete
+    assert len(seen) == 3
+    assert seen == sorted(seen)
+    assert 60_000 <= result.counts.nodes < 63_000
+
+
+def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
+    board = chess.Board("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1")  # Qf7 stalemates
+    with Graph.open(None) as graph:
+        analyze(graph, board, Limits(visits=200), SearchParams())
+        engine = AlphaBeta(EntryTable(1 << 20), graph.arena)
+        assert engine.search(board, 2).counts.proofs > 0
+
+
+FEW = [
+    ("4k3/8/8/8/8/3p4/4P3/4K3 w - - 0 1", 2),
+    ("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 99 80", 1),
+]
+
+
+def all_searched() -> list[tuple[int, list[str], dict[str, int]]]:
+    """Returns value, PV and counts of each depth of a few positions, with one table."""
+    engine = AlphaBeta(EntryTable(1 << 16))
+    found = (engine.search(chess.Board(fen), d) for fen, depth in FEW for d in range(1, depth + 1))
+    return [(one.value, [move.uci() for move in one.pv], asdict(one.counts)) for one in found]
+
+
+def test_plain_python_searches_as_compiled_code_does() -> None:
+    assert in_plain_python(all_searched) == as_json(all_searched())

@@ -26,18 +26,13 @@ def book_move(move: str, child: str, **fields: Any) -> BookMove:
     return BookMove(move=move, san=move, child=child, rule="best", **numbers)
 
 
-def tree_of(
-    expansion: Expansion,
-    plies: Mapping[str, int],
-    edges: Mapping[str, Sequence[Edge]],
-    roots: Sequence[str] = ("a",),
-) -> BookTree:
+def tree_of(expansion: Expansion, plies: Mapping[str, int], edges: Mapping[str, Sequence[Edge]]) -> BookTree:
     """Returns a book of named positions: their plies, and the moves of those that were searched."""
     tree = BookTree(expansion)
     for name, ply in plies.items():
         state = OPEN if name in edges else LEAF
         tree.add(Position(key=name, fen=f"fen of {name}", ply=ply, since=1, state=state))
-    tree.roots = list(roots)
+    tree.roots = ["a"]
     for name, moves in edges.items():
         for move, child, *fields in moves:
             tree.link(tree.positions[name], book_move(move, child, **dict(*fields)))

@@ -29,9 +29,9 @@ from ...base.errors import CapacityError, GraphSearchError, UnusableFileError
 from ...base.limits import text_lines
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
-from ...exchange import importing
 from ...exchange.epd_import import EpdLine, annotated, is_solved, read_set
 from ...exchange.importing import FileProgress, Problem
+from ...exchange.importing import OnProgress as OnFileProgress
 from ...exchange.output import check_target, new_output
 from ...graph.graph import Graph
 from ...graph.view import NodeView, view
@@ -414,7 +414,7 @@ def search_set(
     evaluator: Evaluator | EvaluatorSpec,
     ram_bytes: int | None = None,
     stop: threading.Event | None = None,
-    on_progress: importing.OnProgress | None = None,
+    on_progress: OnFileProgress | None = None,
     on_row: Callable[[SetRow], object] | None = None,
 ) -> SetReport:
     """Searches the positions of a set that have not reached their limits, in turn, and returns a report.
@@ -449,7 +449,7 @@ def _rows(
     session: Session,
     lines: list[EpdLine],
     report: SetReport,
-    on_progress: importing.OnProgress | None,
+    on_progress: OnFileProgress | None,
 ) -> Iterator[tuple[EpdLine, SetRow]]:
     """Yields each line with its row, in their order, when its search is finished."""
     began, place, done = time.monotonic(), 0, dict[int, tuple[_Watch, bool]]()

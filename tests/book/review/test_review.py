@@ -223,13 +223,8 @@ def test_mates_are_counted_after_the_move_for_the_played_and_the_best_one_alike(
     """As in `[%eval]`: a move that mates has 0, and needs none in PGN."""
     reviewer('[FEN "7k/8/5K2/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg4 Kh7 2. Qg6+ Kh8 3. Qg7# 1-0\n', visits=200)
     (game,) = reviewer.games
-    assert [(move.value.mate, move.best_value.mate) for move in game.moves] == [
-        (1, 0),
-        (1, 1),
-        (1, 0),
-        (1, 1),
-        (0, 0),
-    ]
+    mates = [(move.value.mate, move.best_value.mate) for move in game.moves]
+    assert mates == [(1, 0), (1, 1), (1, 0), (1, 1), (0, 0)]
     reviewer('[FEN "7k/5K2/8/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg6 1/2-1/2\n', visits=200)
     (written,) = reviewer.written()
     better = written.variations[1]
@@ -405,8 +400,7 @@ def test_solved_counts_and_points_are_those_of_the_best_moves(searcher: Searcher
     mate, avoided, points = searcher.rows
     assert (mate.best, mate.node.mate, mate.solved) == ("d1d8", 1, True)
     assert (avoided.best, avoided.solved) == ("d1d8", False)
-    assert points.solved is None
-    assert points.most_points == 10
+    assert (points.solved, points.most_points) == (None, 10)
     assert points.points == {"e2e4": 10, "d2d4": 9, "a2a3": 1}.get(points.best or "", 0)
     assert (searcher.report.solved, searcher.report.judged) == (1, 2)
     for row in searcher.rows:
@@ -425,9 +419,8 @@ def test_the_same_search_again_evaluates_nothing_and_finds_the_same(
     assert searcher(limits)
     rows, text = searcher.rows, searcher.output.read_text()
     assert searcher(limits) == 0
-    assert [row.as_dict() | {"known": False} for row in searcher.rows] == [
-        row.as_dict() | {"known": False} for row in rows
-    ]
+    same = {"known": False}
+    assert [row.as_dict() | same for row in searcher.rows] == [row.as_dict() | same for row in rows]
     assert searcher.output.read_text() == text
     assert searcher.report.known == 3
 

@@ -25,6 +25,7 @@ from graphsearch.book.build import build
 from graphsearch.book.config import parse_config
 from graphsearch.book.questions import why
 from graphsearch.book.study.repertoire import (
+    RepertoireChange,
     Survey,
     add_line,
     import_file,
@@ -127,10 +128,8 @@ def test_a_study_is_changed_as_a_whole(graph: Path, study: int) -> None:
     changed = change_study(graph, study, game=game_of(chess.Board(), rows), revision=1)
     assert (changed.revision, changed.moves) == (2, 4)
     assert "1. e4 $3 { better } 1... c5 $14 2. Nf3 d6 *" in export_studies(graph, [NAME])
-    assert [note_on(graph, after_line(text)).studies for text in ("e4 e5", "e4 c5")] == [
-        (),
-        ((study, NAME, 2),),
-    ]
+    found_in = [note_on(graph, after_line(text)).studies for text in ("e4 e5", "e4 c5")]
+    assert found_in == [(), ((study, NAME, 2),)]
     assert verify(graph).ok
     for name, reason in ((" \n", "needs a name"), ("x", "no study 'x'")):
         with pytest.raises(InvalidParameterError, match=reason):
@@ -392,11 +391,8 @@ def test_a_study_loses_nothing_in_silence() -> None:
     ]
     assert mate.tree.end().comment == "mate after the result"
     assert (empty.tree.comment, empty.left_out) == ("only a comment", [])
-    assert (chapter.tree.board().fen(), len(list(rows_of(chapter.tree))), chapter.left_out) == (
-        "8/8/8/4k3/8/8/4P3/4K3 w - - 0 1",
-        5,
-        [],
-    )
+    assert chapter.tree.board().fen() == "8/8/8/4k3/8/8/4P3/4K3 w - - 0 1"
+    assert (len(list(rows_of(chapter.tree))), chapter.left_out) == (5, [])
     assert (len(list(rows_of(draw.tree))), draw.tree.end().comment) == (5, "only comment")
     assert "passed over '='" in draw.left_out[0]
 
@@ -422,12 +418,7 @@ def lines_of(found: Survey) -> set[str]:
 
 def test_a_line_adds_its_own_moves_and_the_replies_they_meet_once(file: Path) -> None:
     board = after_line("e4 e5 Nf3")
-    assert add_line(file, "white", board).as_dict() == {
-        "side": "white",
-        "added": 3,
-        "removed": 0,
-        "moves": 3,
-    }
+    assert add_line(file, "white", board) == RepertoireChange("white", 3, 0, 3)
     assert add_line(file, "white", board).added == 0
     assert add_line(file, "white", after_line("e4 c5 Nf3")).added == 2
     found = survey(file, "white")

@@ -271,24 +271,18 @@ class UniformTree:
         return -value + (place and 1 + place % 3)
 
     def search(self, value: int, ply: int, alpha: float, beta: float, kinds: dict[str, str]) -> float:
-        best = self.best_of_children(value, ply, alpha, beta, kinds) if ply < self.depth else value
-        kind = CUT if best >= beta else ALL if best <= alpha else PV
-        self.types[ply, kind] += 1
-        for rules, wanted in kinds.items():
-            self.as_expected[rules, kind == wanted] += 1
-        return best
-
-    def best_of_children(
-        self, value: int, ply: int, alpha: float, beta: float, kinds: dict[str, str]
-    ) -> float:
-        best = -math.inf
-        for place in range(self.branching):
+        best: float = value if ply == self.depth else -math.inf
+        for place in range(self.branching if ply < self.depth else 0):
             way = FURTHER if place else FIRST
             below = {name: TYPES[RULES[name][TYPES.index(kind), way]] for name, kind in kinds.items()}
             window = -beta, -max(alpha, best)
             best = max(best, -self.search(self.child(value, place), ply + 1, *window, below))
             if best >= beta:
                 break
+        kind = CUT if best >= beta else ALL if best <= alpha else PV
+        self.types[ply, kind] += 1
+        for rules, wanted in kinds.items():
+            self.as_expected[rules, kind == wanted] += 1
         return best
 
 

@@ -131,15 +131,11 @@ def engine() -> AlphaBeta:
     return AlphaBeta(EntryTable(SIZE))
 
 
-def test_the_value_is_that_of_plain_negamax(engine: AlphaBeta) -> None:
+def test_the_value_is_that_of_plain_negamax_whatever_was_searched_before(engine: AlphaBeta) -> None:
     for board in positions(40, 1):
         assert engine.search(board, 3).value == negamax(board, 3), board.fen()
-
-
-def test_iterations_before_leave_the_value_as_it_is(engine: AlphaBeta) -> None:
     for board in positions(10, 2, (3, 4)):
-        values = [engine.search(board, depth).value for depth in range(1, 5)]
-        assert values[-1] == negamax(board, 4), board.fen()
+        assert deepened(engine, board, 4).value == negamax(board, 4), board.fen()
 
 
 def test_entries_of_other_depths_never_give_the_value(engine: AlphaBeta) -> None:
@@ -154,14 +150,13 @@ def test_entries_of_other_depths_never_give_the_value(engine: AlphaBeta) -> None
 def test_the_window_never_changes_what_is_true(engine: AlphaBeta) -> None:
     for board in positions(6, 4):
         value = negamax(board, 3)
-        low = engine.search(board, 3, max(-FAR, value - 400), value)
-        assert low.bound == "lower"
-        assert low.value == value
-        high = engine.search(board, 3, value, min(FAR, value + 400))
-        assert high.bound == "upper"
-        assert high.value == value
-        inside = engine.search(board, 3, value - 1, value + 1)
-        assert (inside.bound, inside.value) == ("exact", value)
+        for alpha, beta, bound in (
+            (max(-FAR, value - 400), value, "lower"),
+            (value, min(FAR, value + 400), "upper"),
+            (value - 1, value + 1, "exact"),
+        ):
+            found = engine.search(board, 3, alpha, beta)
+            assert (found.bound, found.value) == (bound, value)
 
 
 def test_every_bound_in_the_table_holds_for_its_position_alone(engine: AlphaBeta) -> None:
@@ -276,19 +271,13 @@ def test_stalemate_and_dead_positions_are_drawn_and_checkmate_is_lost(engine: Al
     ]:
         result = engine.search(chess.Board(fen), depth)
         assert (result.value, result.move, result.pv) == (value, None, ())
+    queens = chess.Board("QQQQQQQQ/QRRBBNN1/8/K7/8/8/6pp/6rk b - - 0 1")  # nine of them are no mate
+    assert -LEAST_MATE < engine.search(queens, 0).value < -15_000
 
 
-def test_nine_queens_are_no_mate(engine: AlphaBeta) -> None:
-    board = chess.Board("QQQQQQQQ/QRRBBNN1/8/K7/8/8/6pp/6rk b - - 0 1")
-    assert -LEAST_MATE < engine.search(board, 0).value < -15_000
-
-
-def test_mate_on_the_hundredth_ply_wins(engine: AlphaBeta) -> None:
+def test_a_hundred_plies_without_mate_are_a_draw_and_a_mate_on_the_last_one_wins(engine: AlphaBeta) -> None:
     result = engine.search(chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 99 80"), 3)
     assert (result.value, result.pv) == (MATE - 1, (chess.Move.from_uci("a1a8"),))
-
-
-def test_a_hundred_plies_without_mate_are_a_draw(engine: AlphaBeta) -> None:
     for clock, plies in ((99, 1), (98, 2)):
         board = chess.Board(f"7k/8/8/8/8/8/8/R6K w - - {clock} 80")
         result = deepened(engine, board, plies)
@@ -370,9 +359,7 @@ def test_what_is_known_without_a_game_ends_no_node_that_its_past_may_reach(
 ITALIAN = "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 5"
 
 
-def test_the_principal_variation_is_legal_and_ends_in_its_value(
-    engine: AlphaBeta,
-) -> None:
+def test_the_principal_variation_is_legal_and_ends_in_its_value(engine: AlphaBeta) -> None:
     for depth in range(1, 6):
         board = chess.Board(ITALIAN)
         result = engine.search(board, depth)
@@ -402,8 +389,7 @@ def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.M
         chess.Board(), 60, stop=lambda: len(seen) == 3, on_slice=lambda counts: seen.append(counts.nodes)
     )
     assert not result.complete
-    assert len(seen) == 3
-    assert seen == sorted(seen)
+    assert (len(seen), seen) == (3, sorted(seen))
     assert 60_000 <= result.counts.nodes < 63_000
 
 

@@ -56,11 +56,9 @@ class GameText:
     """The text of one game.
 
     Attributes:
-      line: number of its first line, from 1.
-      place, size: offset of its first line in the file, and length up to the end of its last line, in bytes.
+      line: number of its first line, from 1. place, size: its bytes in the file.
       tags: number and text of each line before the moves. moves: likewise, from the first move on.
-      has_moves: whether a word is, or could be, a move.
-      error: the reason if it is too long; empty if not.
+      has_moves: whether a word is, or could be, a move. error: the reason if it is too long; empty if not.
     """
 
     line: int
@@ -111,11 +109,7 @@ class _Cutter:
         self._in_comment = self._is_blank = self._is_numbered = self._is_finished = False
 
     def add(self, line: str, size: int) -> list[GameText]:
-        """Adds the next line, with its end; returns the games that end before it or inside it.
-
-        Args:
-          size: of the line in the file, in bytes.
-        """
+        """Adds the next line, of `size` bytes with its end; returns the games that end before or in it."""
         self._number += 1
         place, self._end = self._end, self._end + size
         line = line.lstrip("\ufeff")  # also between joined files
@@ -234,12 +228,7 @@ def cut_text(lines: Iterable[str | bytes]) -> Iterator[GameText]:
 
 
 def cut_games(lines: Iterable[str]) -> Iterator[GameText]:
-    """Yields the games of a text; skips text between them that holds no word that could be a move.
-
-    >>> text = '[White "A"]\\n\\n1. e4 e5 *\\n\\n[White "B"]\\n\\n1. d4 {a\\n\\nb} d5\\n\\n2. c4 *\\n'
-    >>> [(game.line, len(game.moves)) for game in cut_games(text.splitlines(keepends=True))]
-    [(1, 1), (5, 4)]
-    """
+    """Yields the games of a text; skips text between them that holds no word that could be a move."""
     return (game for game in cut_text(lines) if not game.is_nothing)
 
 
@@ -255,12 +244,7 @@ class Tags:
 
 
 def read_tags(game: GameText) -> Tags:
-    """Returns the tags of a game. A line that cannot be read is named and costs no game, unless it has moves.
-
-    >>> text = GameText(1, tags=[(1, '[Event "A"]'), (2, '[ECO"C50"]'), (3, '[White Elo "2000"]')])
-    >>> read_tags(text).headers, [line for line, _ in read_tags(text).remarks]
-    ({'Event': 'A', 'ECO': 'C50'}, [2, 3])
-    """
+    """Returns the tags of a game. An unreadable line is named and costs no game, unless it has moves."""
     headers, remarks, error, error_line = dict[str, str](), list[tuple[int, str]](), "", 0
     for line, text in game.tags:
         found = _tags_of(text)
@@ -402,15 +386,13 @@ class ReadGame:
     """A game as python-chess reads it.
 
     Attributes:
-      text: the text that was read. headers: the values of its tags by name.
-      variant: its name, empty for standard chess and Chess960; then no move is read.
-      start: the first position; None if it cannot be read.
+      headers: the values of its tags by name. start: the first position; None if it cannot be read.
+      variant: its name, empty for standard chess and Chess960; for any other no move is read.
       tree: with comments, glyphs and, if they were asked for, variations; each line up to its first error.
       result: that at the end of the moves; empty if it is missing.
       error, error_line, error_moves: the first error in the mainline, its line, and the moves before it.
       variation_faults: errors in variations, with their lines.
-      null_line: the line of the null move that ends the mainline; 0 if there is none.
-      null_variations: number of variations that end before a null move.
+      null_line: of the null move that ends the mainline, or 0. null_variations: number of those ended so.
       cuts: a message for each line of moves that ends early, with its line.
       strays: words that `chess.pgn` passes over, with their lines. remarks: all else that is not kept.
     """
@@ -463,8 +445,7 @@ def read_game(text: GameText, *, variations: bool = False, null_moves: bool = Fa
     """Returns a game as `chess.pgn` reads it, with every part that is not read.
 
     Args:
-      variations: whether to read variations; if not, they are skipped unread.
-      null_moves: whether variations may have null moves; if not, they end there.
+      variations: whether to read them. null_moves: whether those may have null moves, or end there.
     """
     tags = read_tags(text)
     found = ReadGame(text, tags.headers, variant_of(tags.headers), remarks=tags.remarks)
@@ -611,11 +592,7 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
             self.visit_nag(int(word[1:]) if word[0] == "$" else _GLYPHS[word])
 
     def _fault_in(self, gap: str, before: str, after: str) -> str:
-        """Returns a word of the text between two tokens that could be a move, quoted; empty if none could.
-
-        Args:
-          before, after: the moves there, empty if the token is none.
-        """
+        """Returns a word between two tokens, perhaps moves, that could be a move; empty for none."""
         if gap.isspace() or not gap or (_PLAIN.fullmatch(gap) and not _CASTLING.search(gap)):
             return ""
         mark = _EN_PASSANT.match(gap) if before else None
@@ -630,11 +607,7 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
         return ""
 
     def _is_fault(self, word: str, behind: str, ahead: str, near: str) -> bool:
-        """Returns whether a word could be a move.
-
-        Args:
-          behind, ahead: the moves that it touches. near: the next move.
-        """
+        """Returns whether a word could be a move; it touches `behind` and `ahead`; `near`: the next move."""
         bare = "".join(c for c in word if unicodedata.category(c) != "Cf")
         bare = bare if behind else _NUMBER.sub("", bare)
         if not bare or (_PLAIN.fullmatch(bare) and not _CASTLING.fullmatch(bare)):
@@ -785,8 +758,7 @@ class GamePosition:
 
     Attributes:
       game: its number in the file, from 1. headers: its tags.
-      board: the position, with the game so far as its move stack, as far as it can be read; None without a
-        first position.
+      board: with the readable game so far as its move stack; None without a first position.
       notes: remarks for the user. problem: why there is no such position.
       length: number of readable plies of the mainline; 0 without a position.
     """
@@ -802,10 +774,8 @@ class GamePosition:
 def position_in(text: GameText, number: int, name: str, ply: int | None = None) -> GamePosition:
     """Returns the position after at most `ply` half-moves (default: all) of a game's mainline.
 
-    An unreadable move before `ply` is a problem; a shorter game gives its last position.
-
-    Args:
-      number: of the game. name: of the text, for messages.
+    An unreadable move before `ply` is a problem; a shorter game gives its last position. `number`, `name`: of
+    the game and the text, for messages.
     """
     game, where = read_game(text), f"game {number} of {name}"
     if game.variant:
@@ -837,10 +807,7 @@ def plies_text(count: int) -> str:
 def read_pgn(
     lines: Iterable[str], path: Path, *, game: int | None = None, ply: int | None = None
 ) -> tuple[chess.Board, tuple[str, ...]]:
-    """Returns the position after `ply` half-moves (default: all) of a game's mainline, and notes.
-
-    Args:
-      lines: those of the file, as `open_text` yields them. path: its name, for messages.
+    """Returns the position after `ply` half-moves (default: all) of a game's mainline in a file, and notes.
 
     Raises:
       InvalidPositionError: if the game or the ply does not exist.

@@ -62,8 +62,6 @@ _BISHOP_MAGICS = _words("""
     2800000C40292208 004441CA02282200 0810100410040040 01401000B1010120
 """)
 
-LineAttacks = list[dict[int, int]]  # of python-chess: by square and occupied squares of a line
-
 
 @cache
 def load_tables() -> Words:
@@ -99,9 +97,13 @@ def _fill_leapers_and_lines(table: Words) -> None:
 
 
 def _fill_sliders(
-    table: Words, base: int, offset: int, magics: tuple[int, ...], lines: tuple[LineAttacks, ...]
+    table: Words, base: int, offset: int, magics: tuple[int, ...], lines: tuple[list[dict[int, int]], ...]
 ) -> int:
-    """Fills the magics and attacks of one piece; returns the offset after its attacks."""
+    """Fills the magics and attacks of one piece; returns the offset after its attacks.
+
+    Args:
+      lines: python-chess's attacks by square and occupied squares of a line.
+    """
     for square, magic in enumerate(magics):
         occupancies = attacks = np.zeros(1, np.uint64)
         for line in lines:

@@ -98,7 +98,7 @@ def loss_of(best_cp: int, cp: int) -> int:
 
 
 def clipped(cp: int) -> int:
-    """Returns centipawns cut to ten pawns either way; a larger value says only that the game is won."""
+    """Returns centipawns cut to ten pawns: more says only that the game is won."""
     return max(-MOST_CP, min(MOST_CP, cp))
 
 

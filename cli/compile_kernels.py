@@ -39,11 +39,10 @@ lab perft startpos 3
 lab perft startpos 3
 """,  # for a test of the build backend
     "rest": """
-analyze startpos --visits 300 --param Gather=budget
 mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1" --store b.graph
 alphabeta startpos --depth 3 --store b.graph
 lab nodetypes startpos --store b.graph
-""",  # proving is cheap to compile, the other gatherers are not
+""",
 }
 
 

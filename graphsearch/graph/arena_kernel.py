@@ -36,9 +36,9 @@ The heap of blocks has boundary tags:
     piece in use   .. 3 words .. | tag: draws (10 bits), class << 16, BEFORE_FREE | edges
     free piece     next | before it in its list | words | tag: FREE_PIECE | ..     | words
 
-Unlike records, blocks are never scanned in address order, because they are moved while their owners stay. So
-the last word of a free piece holds its size, which leads back to its beginning. The two halves of a tag are
-written separately: the owner of a block writes the draws; the upper half changes under the guard SPACE.
+Blocks are never scanned in address order: they are moved while their owners stay. So the last word of a free
+piece holds its size, which leads back to its beginning. The two halves of a tag are written separately: the
+owner of a block writes the draws; the upper half changes under the guard SPACE.
 
 Statistics of a node come from its edges; the update is idempotent:
 
@@ -48,9 +48,9 @@ Statistics of a node come from its edges; the update is idempotent:
 The overlay holds visits of this session that are never saved: draws that only the history of its game made,
 and visits forced over edges of its root.
 
-Eviction drops records that the file has: a clock hand moves over the records in the order of their
-addresses. A record visited since the hand last passed stays for another round. Dirty records stay, as do
-records that are being saved, belong to a wave under way or carry visits of the overlay.
+Eviction drops records that the file has: a clock hand moves over the records in the order of their addresses.
+Records visited since it last passed stay for another round; those that are dirty, being saved, part of a wave
+under way or in the overlay stay.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ def count_in(A: ArenaArrays, counter: int64, more: int64) -> int64:
 
 @inner
 def threads_of(A: ArenaArrays) -> int64:
-    """Returns the number of threads that search the"""
+    """Returns the number of threads that search the arena."""
     return A.guards[THREADS] if A.guard_mask else int64(1)
 
 
@@ -331,10 +331,7 @@ PIECE_WORDS = 1  # word of a free piece that holds its length
 
 @inner
 def has_freed(A: ArenaArrays, wanted: int64) -> bool:
-    """Returns whether `wanted` bytes are free, and each heap has at least half of its share of them.
-
-    Free bytes in one heap alone are of little use: the other heap would grow.
-    """
+    """Returns whether `wanted` bytes are free, in each heap half of its share, so that neither grows."""
     counters = A.space
     free_records, free_blocks = 8 * counters[FREED_RECORD_WORDS], 4 * counters[FREED_WORDS]
     if wanted > free_records + free_blocks:
@@ -419,11 +416,7 @@ def take_record(A: ArenaArrays, words: int64) -> int64:
 
 @inner
 def give_words(A: ArenaArrays, slot: int64, words: int64, before: int64) -> int64:
-    """Frees words and merges them with free neighbours; returns the slot of the piece.
-
-    Args:
-      before: the slot of the free piece that ends at `slot`, 0 if there is none.
-    """
+    """Frees words and merges them with free neighbours, of which `before` ends here; returns the slot."""
     begin = int64(slot)
     end = int64(slot + words)
     if before:
@@ -680,10 +673,7 @@ def mark_dirty(A: ArenaArrays, rec: int64, s: Position) -> None:
 def clean_record(
     A: ArenaArrays, s: Position, key: uint64, n: int64, v: float32, d: int64, flags: int64
 ) -> int64:
-    """Returns the slot of a new clean record of `n` moves, without codes, block or source.
-
-    `set_source` and `insert` must follow.
-    """
+    """Returns the slot of a new clean record without codes or block; `set_source`, `insert` must follow."""
     rec = take_record(A, record.record_words(n))
     count_in(A, NODES, int64(1))
     record.fill_header(A, rec, key, n, record.USED, board.clock_of(s))
@@ -716,23 +706,17 @@ def set_best(A: ArenaArrays, rec: int64, moves: Pointer[uint16]) -> None:
     record.set_block(A, rec, int64(moves[best]))
 
 
-@inner
-def prior_norm(A: ArenaArrays, rec: int64) -> float32:
-    """Returns `1 / sum(code ** 4)` over all moves of a record, float32."""
-    codes = record.code_bytes(A, rec)
-    total = uint32(0)
-    for j in range(record.move_count(A, rec)):
-        x = uint32(codes[j] & record.CODE)
-        total += x * x * x * x
-    return float32(1.0 / float64(total))
-
-
 # ------------------------------------------------------------------ blocks
 @inner
 def new_block(A: ArenaArrays, rec: int64, block_class: int64) -> int64:
     """Returns a new block for a record, its header filled and no edges."""
     block = take_block(A, block_class)
-    A.values[block + record.NORM] = prior_norm(A, rec)
+    codes = record.code_bytes(A, rec)
+    total = uint32(0)
+    for j in range(record.move_count(A, rec)):
+        x = uint32(codes[j] & record.CODE)
+        total += x * x * x * x
+    A.values[block + record.NORM] = float32(1.0 / float64(total))
     A.blocks[block + record.BLOCK_VISITS] = uint32(0)
     A.values[block + record.BLOCK_Q] = record.value_of(A, rec)
     set_draws(A, block, record.value_draws(A, rec))
@@ -848,10 +832,7 @@ def grow_block(T: BoardTable, A: ArenaArrays, s: Position, rec: int64, wanted: i
 
 @kernel
 def rehash(A: ArenaArrays, old: NDArray[np.uint64]) -> None:
-    """Fills the arena's new, larger and empty table from the old one.
-
-    The index grows with the key, so the new table is written nearly in order.
-    """
+    """Fills the arena's new, larger and empty table from the old one, nearly in order."""
     for i in range(old.size):
         if i + 16 < old.size:
             prefetch(A.records, slot_in(old[i + 16]))
@@ -937,22 +918,6 @@ def child_visits(A: ArenaArrays, rec: int64) -> int64:
     return int64(A.blocks[record.block_of(A, rec) + record.BLOCK_VISITS])
 
 
-@inner
-def node_q(A: ArenaArrays, rec: int64) -> float32:
-    """Returns node Q, float32; the header must be fresh."""
-    if not record.has_block(A, rec):
-        return record.value_of(A, rec)
-    return A.values[record.block_of(A, rec) + record.BLOCK_Q]
-
-
-@inner
-def node_draws(A: ArenaArrays, rec: int64) -> int64:
-    """Returns the node's draw share per mille; the header must be fresh."""
-    if not record.has_block(A, rec):
-        return record.value_draws(A, rec)
-    return draws_of(A, record.block_of(A, rec))
-
-
 # ------------------------------------------------------------------ the overlay
 def folded(overlay: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], int]:
     """Returns an overlay of `length` notes with the notes of each item summed, and its new length."""
@@ -1017,10 +982,7 @@ def _switch(A: ArenaArrays, rec: int64, bit: int64, on: bool) -> None:
 def _pass_piece(A: ArenaArrays, at: int64, before: int64, drops: bool) -> tuple[int64, int64]:
     """Passes the piece of the heap at a slot, and evicts its record if `drops`.
 
-    Returns (the next slot, the slot of the free piece that ends there, 0 for none).
-
-    Args:
-      before: slot of the free piece that ends at `at`, 0 for none.
+    Returns (the next slot, the slot of the free piece that ends there, 0 for none); `before`: of `at`.
     """
     words = piece_words(A, at)
     if record.state_of(A, at) & record.FREE:

@@ -4,9 +4,8 @@ They split visits over the edges of a node, and, but for `classic`, send them do
 
 Visits one by one, each to the edge with the highest score, would leave all edges at one common score t. So t
 is computed: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above it, b_a its value, f_a
-the visits in flight (with a c that grows with the visits given this is the
-regularised policy of Grill et al. 2020, arXiv 2007.12509). The remainder of whole visits goes to the leaders,
-in runs until the runner-up overtakes. With one visit and nothing in flight this is plain PUCT.
+the visits in flight (the regularised policy of Grill et al. 2020, arXiv 2007.12509, with a c that grows). The
+remainder of whole visits goes to the leaders, in runs until the runner-up overtakes.
 
             b + c P / (1 + n + f)
         t ----------+--------+------------    <- level: the gap is filled with x visits
@@ -14,9 +13,6 @@ in runs until the runner-up overtakes. With one visit and nothing in flight this
 
     column   of one edge: b, c P, 1 + n + f, and the visits given so far (`BASE`, `GAIN`, `MASS`, `SPLIT`)
     level    the score t above which the edges take all visits
-
-The node is given by an entry, which has its position, its record and its visits in flight. At the root of a
-search of some moves only, the other edges never lead.
 
         root  B=9            a level is probed as a whole, so that cache misses overlap and missing records
         /  |  \              are read from the file at once; a position that two parents reach is one
@@ -33,10 +29,9 @@ catch-ups) are backed up before the next round starts.
         in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
                            ---------------- t     as the search itself would, instead of piling up
 
-Every node has at most a share of its own N in flight (MaxWaveShare): a sequential search would stop sending
-visits to a young node as soon as the first ones disappoint, and a wave cannot see that. Visits that a node
-refuses stay in flight above it; the next round goes elsewhere, or the wave is smaller. Unknown positions are
-admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+Every node has at most a share of its own N in flight (MaxWaveShare): a wave cannot see that the first visits
+of a young node disappoint. Visits that a node refuses stay in flight above it. Unknown positions are admitted
+by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
 
 `classic`: one visit at a time from the root; visits in flight count as if they were completed.
 
@@ -60,15 +55,14 @@ or a catch-up are backed up at once. Records are read one by one; the other gath
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
+from numpy.typing import NDArray
 
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays
-from ..jit.compiler import inner, kernel
-from ..jit.pointers import adv, prefetch, ptr
-from ..jit.types import Pointer, float64, int64, uint64
+from ..jit.compiler import Bound, inner, kernel
+from ..jit.pointers import adv, call_bound, prefetch, ptr
+from ..jit.types import Pointer, float64, int64
 from ..position import board_kernel as board
 from ..position.board import BoardTable, Position, Words
 from ..position.board_kernel import MAX_LEGAL_MOVES
@@ -76,7 +70,7 @@ from ..store import record_kernel as record
 from ..store.index_kernel import FilterArrays, may_be_stored
 from . import visit_kernel as visit
 from . import wave_kernel as wave
-from .params import CLASSIC
+from .params import CLASSIC, FLOW
 from .wave_kernel import WaveArrays
 
 # ------------------------------------------------------------------ columns of scores
@@ -96,10 +90,7 @@ def set_column(W: WaveArrays, j: int64, base: float64, gain: float64, mass: floa
 
 @inner
 def visits_above(base: float64, gain: float64, mass: float64, t: float64) -> float64:
-    """Returns the visits, a real, that an edge takes while its score base + gain / mass is above `t`.
-
-    Each visit adds one to mass; the whole part is the number of visits.
-    """
+    """Returns the visits, a real, that an edge takes while its score is above `t`; each adds one to mass."""
     return gain / (t - base) - mass + 1.0
 
 
@@ -134,10 +125,9 @@ def _bounds(W: WaveArrays, count: int64, k: int64) -> tuple[float64, float64]:
 
 @inner
 def _fill_to_level(W: WaveArrays, count: int64, k: int64) -> int64:
-    """Gives every edge the whole visits above the level; returns the rest of `k`.
+    """Gives every edge the whole visits above the level of `k` visits, or a little less; returns the rest.
 
-    The level is the score t above which the edges take `k` visits together, or a little less. Newton from
-    below: the sum is convex and falls with t, so every step stays below the root.
+    Newton from below: the sum is convex and falls with t, so every step stays below the root.
     """
     t, high = _bounds(W, count, k)
     for _ in range(NEWTON_STEPS):
@@ -223,7 +213,7 @@ def load(
 
     `heeds`: edges with a result that is proven here never lead.
     """
-    rec, node, s = wave.slot_at(W, e), wave.node_at(W, e), wave.words_of(W, e)
+    rec, node, s = wave.field(W, e, wave.SLOT), wave.field(W, e, wave.NODE_OR_LEAF), wave.words_of(W, e)
     m = record.materialised(A, rec)
     stride = record.stride_at(A, rec)
     edge = record.edge_at(A, rec, first)
@@ -263,26 +253,11 @@ def load_unmade(A: ArenaArrays, W: WaveArrays, rec: int64, fpu: float64, scale: 
 
 
 @inner
-def make_edges(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, m: int64, count: int64) -> int64:
-    """Adds edges to the block as far as `counts[SPLIT:]` has visits; returns the number of edges covered."""
-    last = int64(m)
-    for j in range(m, count):
-        if W.counts[wave.SPLIT + j]:
-            last = int64(j + 1)
-    if last > m:
-        arena.grow_block(T, A, wave.words_of(W, e), wave.slot_at(W, e), last, False)
-    return last
-
-
-@inner
 def leader(
     T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, m: int64, fpu: float64, scale: float64
 ) -> tuple[int64, float64, int64]:
-    """Returns (edge with the highest score, made if necessary, score of the runner-up, edges in the block).
-
-    `m`: of them before, loaded.
-    """
-    rec = wave.slot_at(W, e)
+    """Returns (best edge, made if necessary, runner-up's score, edges in the block); `m`: those loaded."""
+    rec = wave.field(W, e, wave.SLOT)
     j, rival = leaders(W, m)
     if m == record.move_count(A, rec):
         return j, rival, m
@@ -303,7 +278,7 @@ def leader(
 @inner
 def tried_powers(A: ArenaArrays, W: WaveArrays, e: int64, grows: bool) -> float64:
     """Returns the sum of code ** 4 over visited edges; if `grows`, also over those in flight."""
-    rec, node = wave.slot_at(W, e), wave.node_at(W, e)
+    rec, node = wave.field(W, e, wave.SLOT), wave.field(W, e, wave.NODE_OR_LEAF)
     stride = record.stride_at(A, rec)
     edge = record.edge_at(A, rec, int64(0))
     powers = 0.0
@@ -318,17 +293,15 @@ def tried_powers(A: ArenaArrays, W: WaveArrays, e: int64, grows: bool) -> float6
 def columns(
     T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool
 ) -> tuple[int64, float64, float64]:
-    """Loads the scratch columns of the edges in a node's block, before `k` visits are split over them.
+    """Loads the scratch columns before `k` visits are split; returns (edges in the block, FPU, `scale_of`).
 
-    Edges with a proven result never lead; at a restricted root these are the ones that are not listed, and
-    all moves have an edge. Edges with visits in flight are in the block: an evicted record is read back
-    without them. `grows`: the exploration term grows with the visits in flight, and all but one of the `k`.
-
-    Returns (edges in the block, FPU value, `scale_of`).
+    Edges with a proven result never lead; at a restricted root, those that are not listed, and all moves have
+    an edge. Edges with visits in flight are in the block: an evicted record is read back without them.
+    `grows`: the exploration term grows with the visits in flight, and all but one of the `k`.
     """
     rec, node, s, restricted = (
-        wave.slot_at(W, e),
-        wave.node_at(W, e),
+        wave.field(W, e, wave.SLOT),
+        wave.field(W, e, wave.NODE_OR_LEAF),
         wave.words_of(W, e),
         visit.is_restricted(A, W, e),
     )
@@ -349,36 +322,30 @@ def columns(
 
 @inner
 def allocate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64, grows: bool) -> int64:
-    """Splits `k` visits of an entry over the edges of its node into `counts[SPLIT:]`.
+    """Puts `k` visits in flight over a node's edges, into `counts[SPLIT:]`; returns the edges covered.
 
-    Returns the number of edges covered. The visits given are in flight afterwards. `grows`: the exploration
-    term grows with the visits in flight.
+    `grows`: as for `columns`.
     """
     m, fpu, scale = columns(T, A, W, e, k, grows)
     if k > LEVEL_FROM:
-        count = load_unmade(A, W, wave.slot_at(W, e), fpu, scale, m)
+        count = load_unmade(A, W, wave.field(W, e, wave.SLOT), fpu, scale, m)
         fill(W, count, k)
-        m = make_edges(T, A, W, e, m, count)
+        for j in range(m, count):
+            if W.counts[wave.SPLIT + j]:
+                m = int64(j + 1)
+        if m > record.materialised(A, wave.field(W, e, wave.SLOT)):
+            arena.grow_block(T, A, wave.words_of(W, e), wave.field(W, e, wave.SLOT), m, False)
     else:
         for _ in range(k):
             j, _, m = leader(T, A, W, e, m, fpu, scale)
             W.counts[wave.SPLIT + j] += 1
-    node = wave.node_at(W, e)
-    wave.widen_flight(W, node, record.materialised(A, wave.slot_at(W, e)))
+    node = wave.field(W, e, wave.NODE_OR_LEAF)
+    wave.widen_flight(W, node, record.materialised(A, wave.field(W, e, wave.SLOT)))
     fields = wave.fields_of(W, node)
     for j in range(m):
         W.flight[fields[wave.AT] + j] += W.counts[wave.SPLIT + j]
         fields[wave.SUM] += W.counts[wave.SPLIT + j]
     return m
-
-
-@inner
-def allocate_first(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> int64:
-    """Gives one visit to a node that has none in flight; returns its edge. A faster `allocate`."""
-    rec = wave.slot_at(W, e)
-    j = visit.select(T, A, wave.words_of(W, e), rec)
-    wave.send(W, wave.node_at(W, e), j, int64(1), record.materialised(A, rec))
-    return j
 
 
 @inner
@@ -451,7 +418,7 @@ def _lists_misses(
     if F.segments_size > 1:
         _probe_part(T, A, W, begin, end)
         for e in range(begin, end):
-            s, rec = wave.words_of(W, int64(e)), wave.slot_at(W, int64(e))
+            s, rec = wave.words_of(W, int64(e)), wave.field(W, int64(e), wave.SLOT)
             key = board.position_key(T, s)
             if rec == 0 or record.key_at(A, rec) != key:
                 rec = arena.find(A, key, wave.check_of(W, int64(e)))
@@ -526,76 +493,60 @@ def start_round(W: WaveArrays, root: Position, budget: int64, collisions: int64)
     W.counts[wave.LEVEL_END] = e + 1
 
 
-def sender(
-    open_unknown: Callable[[Pointer[uint64], ArenaArrays, WaveArrays, int64, int64], None],
-    pass_on: Callable[[Pointer[uint64], ArenaArrays, WaveArrays, int64], None],
-) -> Callable[[Pointer[uint64], ArenaArrays, WaveArrays, FilterArrays, int64], bool]:
-    """Returns a gatherer's `send_down`, which sends the visits of a round down, level by level.
+@inner
+def _pass_part(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64, begin: int64, end: int64) -> None:
+    """Ends the entries of a part of a level or splits their visits over the next one."""
+    flows = A.ints[visit.SCHEME] == FLOW
+    for e in range(begin, min(end, begin + BLOCKS_AHEAD)):
+        record.prefetch_block(A, wave.field(W, int64(e), wave.SLOT))
+    for each in range(begin, end):
+        e = int64(each)
+        if e + BLOCKS_AHEAD < end:
+            record.prefetch_block(A, wave.field(W, e + BLOCKS_AHEAD, wave.SLOT))
+        state = _end_by_path_or_record(T, A, W, e)
+        if state == UNKNOWN and flows:
+            _list_candidate(W, e)
+        elif state == UNKNOWN:
+            admit(T, A, W, e, target)
+        elif state == CONTINUES and not has_room(A, W, LARGEST_SPLIT):
+            wave.set_field(W, e, wave.KIND, wave.DROPPED)
+        elif state == CONTINUES and flows:
+            _pass_flow(T, A, W, e)
+        elif state == CONTINUES:
+            _pass_budget(T, A, W, e)
 
-    Args:
-      open_unknown: handles an entry with an unknown position: `(T, A, W, e, target)`.
-      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
-    """
 
-    @inner
-    def pass_part(
-        T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64, begin: int64, end: int64
-    ) -> None:
-        """Ends the entries of a part of a level or splits their visits over the next one."""
-        for e in range(begin, min(end, begin + BLOCKS_AHEAD)):
-            record.prefetch_block(A, wave.field(W, int64(e), wave.SLOT))
-        for each in range(begin, end):
-            e = int64(each)
-            if e + BLOCKS_AHEAD < end:
-                record.prefetch_block(A, wave.field(W, e + BLOCKS_AHEAD, wave.SLOT))
-            state = _end_by_path_or_record(T, A, W, e)
-            if state == UNKNOWN:
-                open_unknown(T, A, W, e, target)
-            elif state == CONTINUES:
-                if has_room(A, W, LARGEST_SPLIT):
-                    pass_on(T, A, W, e)
-                else:
-                    wave.set_field(W, e, wave.KIND, wave.DROPPED)
+@inner
+def _pass_level(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64, is_probed: bool) -> None:
+    """Ends the entries of a level or splits their visits, after its missing records were read."""
+    for i in range(W.counts[wave.MISSES]):
+        e = W.misses[i]
+        key = board.position_key(T, wave.words_of(W, e))
+        wave.set_field(W, e, wave.SLOT, arena.find(A, key, wave.check_of(W, e)))
+    W.counts[wave.MISSES] = 0
+    begin, end = W.counts[wave.LEVEL_BEGIN], W.counts[wave.LEVEL_END]
+    for first in range(begin, end, PART_OF_LEVEL):
+        last = min(end, int64(first + PART_OF_LEVEL))
+        if not is_probed:  # part by part: prefetched memory is still in the cache
+            _probe_part(T, A, W, int64(first), last)
+        _pass_part(T, A, W, target, int64(first), last)
 
-    @inner
-    def pass_level(
-        T: BoardTable,
-        A: ArenaArrays,
-        W: WaveArrays,
-        target: int64,
-        begin: int64,
-        end: int64,
-        is_probed: bool,
-    ) -> None:
-        """Ends the entries of a level or splits their visits, after its missing records were read."""
-        for i in range(W.counts[wave.MISSES]):
-            e = W.misses[i]
-            key = board.position_key(T, wave.words_of(W, e))
-            wave.set_field(W, e, wave.SLOT, arena.find(A, key, wave.check_of(W, e)))
-        W.counts[wave.MISSES] = 0
-        for first in range(begin, end, PART_OF_LEVEL):
-            last = min(end, int64(first + PART_OF_LEVEL))
-            if not is_probed:  # part by part: prefetched memory is still in the cache
-                _probe_part(T, A, W, int64(first), last)
-            pass_part(T, A, W, target, int64(first), last)
 
-    @inner
-    def send_down(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, target: int64) -> bool:
-        """Sends the visits of a round down; returns False if it waits for records: call it again then."""
-        counts = W.counts
-        while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
-            begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
-            if counts[wave.STAGE] == wave.IN_LEVEL:
-                counts[wave.STAGE] = wave.NOT_WAITING
-            elif _lists_misses(T, A, W, F, begin, end):
-                counts[wave.STAGE] = wave.IN_LEVEL
-                return False
-            pass_level(T, A, W, target, begin, end, F.segments_size > 1)
-            counts[wave.LEVEL_BEGIN] = end
-            counts[wave.LEVEL_END] = counts[wave.ENTRIES]
-        return True
-
-    return send_down
+@inner
+def _send_down(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, target: int64) -> bool:
+    """Sends the visits of a round down, level by level; returns False if it waits for records."""
+    counts = W.counts
+    while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
+        begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
+        if counts[wave.STAGE] == wave.IN_LEVEL:
+            counts[wave.STAGE] = wave.NOT_WAITING
+        elif _lists_misses(T, A, W, F, begin, end):
+            counts[wave.STAGE] = wave.IN_LEVEL
+            return False
+        _pass_level(T, A, W, target, F.segments_size > 1)
+        counts[wave.LEVEL_BEGIN] = end
+        counts[wave.LEVEL_END] = counts[wave.ENTRIES]
+    return True
 
 
 # ------------------------------------------------------------------ flow
@@ -652,11 +603,8 @@ def _admit_all(T: BoardTable, A: ArenaArrays, W: WaveArrays, target: int64) -> N
 
 
 @inner
-def _list_candidate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, target: int64) -> None:
-    """Lists an entry with an unknown position; after the descent it is admitted by its visits.
-
-    A candidate is its sort key: visits << 32 | 2 ** 32 - 1 - entry.
-    """
+def _list_candidate(W: WaveArrays, e: int64) -> None:
+    """Lists an entry with an unknown position: visits << 32 | 2 ** 32 - 1 - entry, its sort key."""
     asked = min(wave.field(W, e, wave.ASKED), int64(MOST_ASKED))
     W.candidates[W.counts[wave.CANDIDATES]] = (asked << 32) | (MOST_ENTRY - e)
     W.counts[wave.CANDIDATES] += 1
@@ -666,13 +614,15 @@ def _list_candidate(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, targ
 def _allocate_in_parts(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64, k: int64) -> int64:
     """Splits `k` visits of an entry part by part into `counts[SPLIT:]`; returns the number of edges covered.
 
-    c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
-    the last visit and the FPU of the first, the visits of a young node would be spread too thin.
+    Split at once, by the c of the last visit and the FPU of the first, those of a young node would be spread
+    too thin: c(N + f) grows with every visit, and FPU falls with every edge that is tried.
     """
     covered = int64(0)
     left = int64(k)
     while left > 0:
-        has = arena.child_visits(A, wave.slot_at(W, e)) + wave.all_in_flight(W, wave.node_at(W, e))
+        has = arena.child_visits(A, wave.field(W, e, wave.SLOT)) + wave.all_in_flight(
+            W, wave.field(W, e, wave.NODE_OR_LEAF)
+        )
         part = min(left, max(int64(1), has // VISITS_PER_PART))
         edges = allocate(T, A, W, e, part, True)
         left -= part
@@ -697,26 +647,26 @@ def _pass_flow(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     node = enter_node(T, W, e)
     came = wave.field(W, e, wave.ASKED)
-    asked = max(int64(0), min(came, share_of(A, wave.slot_at(W, e)) - wave.all_in_flight(W, node)))
+    asked = max(int64(0), min(came, share_of(A, wave.field(W, e, wave.SLOT)) - wave.all_in_flight(W, node)))
     W.counts[wave.RETURNED] += came - asked
     if asked == 0:
         wave.set_field(W, e, wave.KIND, wave.DROPPED)
     elif asked == 1 and wave.all_in_flight(W, node) == 0 and not visit.is_restricted(A, W, e):
-        visit.add_child(T, A, W, e, allocate_first(T, A, W, e), int64(1))
+        rec = wave.field(W, e, wave.SLOT)
+        j = visit.select(T, A, wave.words_of(W, e), rec)
+        wave.send(W, node, j, int64(1), record.materialised(A, rec))
+        visit.add_child(T, A, W, e, j, int64(1))
     else:
         for j in range(_allocate_in_parts(T, A, W, e, asked)):
             if W.counts[wave.SPLIT + j]:
                 visit.add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
 
 
-_send_flow = sender(_list_candidate, _pass_flow)
-
-
 def next_budget(asked: int, leaves: int, target: int, allowed: int) -> int:
     """Returns the visits of the next round of a wave, within `allowed`.
 
-    It covers the missing leaves: half as many visits again as the rate so far requires; where less than every
-    other visit found a leaf, at least half of all visits so far.
+    They are half as many again as the missing leaves require by the rate so far; where less than every other
+    visit found a leaf, at least half of all visits so far.
 
     >>> next_budget(0, 0, 100, 1000), next_budget(100, 60, 100, 1000), next_budget(100, 60, 100, 120)
     (100, 101, 20)
@@ -731,44 +681,6 @@ def next_budget(asked: int, leaves: int, target: int, allowed: int) -> int:
 
 
 _next_budget = inner(next_budget)
-
-
-@inner
-def gather_flow(
-    T: BoardTable,
-    A: ArenaArrays,
-    W: WaveArrays,
-    F: FilterArrays,
-    root: Position,
-    root_rec: int64,
-    target: int64,
-) -> bool:
-    """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
-    before = W.before_counts
-    if W.counts[wave.ROUND] == 0 and W.counts[wave.STAGE] != wave.IN_LEVEL:
-        W.counts[wave.ALLOWED] = share_of(A, root_rec)  # N grows within the wave
-        if (
-            before[wave.LEAVES] > 0
-        ):  # visits of the wave before that neither ended nor were returned by a node
-            on_their_way = before[wave.VISITS_ASKED] - before[wave.EARLY] - before[wave.RETURNED]
-            W.counts[wave.ALLOWED] -= on_their_way
-    allowed = W.counts[wave.ALLOWED]
-    if W.before_counts[wave.LEAVES] > 0 and allowed < target:
-        return True  # no full batch: with nothing in flight before it, it will be a larger one
-    while W.counts[wave.ROUND] < FLOW_ROUNDS:
-        if W.counts[wave.STAGE] != wave.IN_LEVEL:
-            asked, leaves = W.counts[wave.VISITS_ASKED], W.counts[wave.LEAVES]
-            budget = _next_budget(asked, leaves, int64(target), allowed)
-            if budget <= 0 or W.counts[wave.LEAVES] >= target or not has_room(A, W, LARGEST_SPLIT):
-                break
-            W.counts[wave.VISITS_ASKED] += budget
-            start_round(W, root, budget, int64(0))
-        if not _send_flow(T, A, W, F, target):
-            return False
-        _admit_all(T, A, W, target)
-        visit.settle(T, A, W, W.counts[wave.ROUND_BEGIN])
-        W.counts[wave.ROUND] += 1
-    return True
 
 
 # ------------------------------------------------------------------ classic
@@ -907,31 +819,60 @@ def _pass_budget(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> None
             W.shares[child] = int64(W.floats[wave.PART + j])
 
 
-_send_budget = sender(admit, _pass_budget)
+@inner
+def _count_collisions(W: WaveArrays) -> None:
+    """Takes the collisions of a round, of each entry at most its share, from those that are left."""
+    for e in range(W.counts[wave.ROUND_BEGIN], W.counts[wave.ENTRIES]):
+        kind, asked = wave.field(W, int64(e), wave.KIND), wave.field(W, int64(e), wave.ASKED)
+        if kind == wave.LEAF or kind == wave.COLLISION:
+            W.counts[wave.COLLISIONS_LEFT] -= min(asked - int64(kind == wave.LEAF), W.shares[e])
+
+
+# ------------------------------------------------------------------ the rounds of both
+@inner
+def _begin_rounds(A: ArenaArrays, W: WaveArrays, root_rec: int64, target: int64) -> None:
+    """Sets the collisions that the wave is allowed, and the visits that the root may have in flight."""
+    collisions, before = A.ints[visit.COLLISION_VISITS], W.before_counts
+    W.counts[wave.COLLISIONS_LEFT] = max(collisions, collisions * target // LEAVES_PER_LIMIT)
+    W.counts[wave.ALLOWED] = share_of(A, root_rec)  # N grows within the wave
+    if before[wave.LEAVES] > 0:  # visits of the wave before that neither ended nor were returned by a node
+        on_their_way = before[wave.VISITS_ASKED] - before[wave.EARLY] - before[wave.RETURNED]
+        W.counts[wave.ALLOWED] -= on_their_way
 
 
 @inner
-def gather_budget(
-    T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
+def gather_rounds(
+    T: BoardTable,
+    A: ArenaArrays,
+    W: WaveArrays,
+    F: FilterArrays,
+    root: Position,
+    root_rec: int64,
+    target: int64,
 ) -> bool:
     """Fills a batch of up to `target` leaves; returns False if it waits for records: call it again then."""
-    counts = W.counts
+    counts, flows = W.counts, A.ints[visit.SCHEME] == FLOW
     if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.IN_LEVEL:
-        allowed = A.ints[visit.COLLISION_VISITS]
-        counts[wave.COLLISIONS_LEFT] = max(allowed, allowed * target // LEAVES_PER_LIMIT)
-    while counts[wave.ROUND] < BUDGET_ROUNDS and counts[wave.COLLISIONS_LEFT] > 0:
+        _begin_rounds(A, W, root_rec, target)
+    if flows and W.before_counts[wave.LEAVES] > 0 and counts[wave.ALLOWED] < target:
+        return True  # no full batch: with nothing in flight before it, it will be a larger one
+    rounds = FLOW_ROUNDS if flows else BUDGET_ROUNDS
+    while counts[wave.ROUND] < rounds and (flows or counts[wave.COLLISIONS_LEFT] > 0):
         if counts[wave.STAGE] != wave.IN_LEVEL:
-            budget = target - counts[wave.LEAVES]
-            if budget <= 0 or not has_room(A, W, LARGEST_SPLIT):
+            asked, leaves = counts[wave.VISITS_ASKED], counts[wave.LEAVES]
+            budget = target - leaves
+            if flows:
+                budget = _next_budget(asked, leaves, target, counts[wave.ALLOWED])
+            if budget <= 0 or leaves >= target or not has_room(A, W, LARGEST_SPLIT):
                 break
             counts[wave.VISITS_ASKED] += budget
             start_round(W, root, budget, counts[wave.COLLISIONS_LEFT])
-        if not _send_budget(T, A, W, F, target):
+        if not _send_down(T, A, W, F, target):
             return False
-        for e in range(counts[wave.ROUND_BEGIN], counts[wave.ENTRIES]):  # each uses at most its share
-            kind, asked = wave.field(W, int64(e), wave.KIND), wave.field(W, int64(e), wave.ASKED)
-            if kind == wave.LEAF or kind == wave.COLLISION:
-                counts[wave.COLLISIONS_LEFT] -= min(asked - int64(kind == wave.LEAF), W.shares[e])
+        if flows:
+            _admit_all(T, A, W, target)
+        else:
+            _count_collisions(W)
         visit.settle(T, A, W, counts[wave.ROUND_BEGIN])
         counts[wave.ROUND] += 1
     return True
@@ -956,21 +897,18 @@ def _find_root(T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, ro
 
 
 @inner
-def begin_or_resume(
+def _begin_or_resume(
     T: BoardTable, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Position, target: int64
 ) -> int64:
-    """Begins to gather a wave, or continues one that waited for records.
+    """Begins to gather a wave, or continues one that waited for records; returns the slot of the root.
 
-    Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
-    or with an unknown root as its only leaf), NO_RECORDS if it waits for records from the file, NO_SPACE if
-    there is too little space to begin a wave and complete the one in flight before it.
+    It is 0 if the unknown root is the only leaf, NO_RECORDS if the wave waits for records, NO_SPACE if there
+    is too little space to begin it and complete the one in flight before it.
     """
     if W.counts[wave.STAGE] == wave.NOT_WAITING:
         if not visit.has_space(A, target + W.before_counts[wave.LEAVES]):
             return int64(visit.NO_SPACE)
         visit.begin_wave(A, W, target)
-    if W.counts[wave.TARGET] == 1 and W.before_counts[wave.LEAVES] == 0:
-        return int64(0) if visit.descend(T, A, W, F, root) else int64(visit.NO_RECORDS)
     if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:
         return wave.field(W, int64(0), wave.SLOT)
     rec = _find_root(T, A, W, F, root)
@@ -981,38 +919,43 @@ def begin_or_resume(
 
 @kernel
 def gather(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, target: int64) -> int64:
-    """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
+    """Gathers the leaves of one wave by the arena's gatherer; returns their number, NO_SPACE or NO_RECORDS.
 
     After NO_SPACE the caller grows the arena; after NO_RECORDS it loads the records of `misses` that the file
     has. Then it calls again. Another wave may be evaluated meanwhile (`wave_kernel.behind`).
     """
     Tp, s = ptr(T, 0), ptr(root, 0)
-    rec = begin_or_resume(Tp, A, W, F, s, target)
-    if rec > 0 and not gather_flow(Tp, A, W, F, s, rec, W.counts[wave.TARGET]):
-        rec = int64(visit.NO_RECORDS)
-    return rec if rec < 0 else W.counts[wave.LEAVES]
-
-
-@kernel
-def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> None:
-    """Expands the evaluated leaves of a gathered wave and backs it up."""
-    visit.expand(ptr(T, 0), A, W, evaluator)
-    visit.back_up(ptr(T, 0), A, W)
-    W.counts[wave.DECIDED] = int64(visit.is_root_over(A, W))
-
-
-@kernel
-def gather_otherwise(
-    T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words, target: int64
-) -> int64:
-    """Gathers the leaves of a wave by `classic` or `budget`; else like `gather`."""
-    Tp, s = ptr(T, 0), ptr(root, 0)
-    rec = begin_or_resume(Tp, A, W, F, s, target)
-    is_complete = True
+    rec, is_complete = _begin_or_resume(Tp, A, W, F, s, target), True
     if rec > 0 and A.ints[visit.SCHEME] == CLASSIC:
         is_complete = gather_classic(Tp, A, W, F, s, W.counts[wave.TARGET])
     elif rec > 0:
-        is_complete = gather_budget(Tp, A, W, F, s, W.counts[wave.TARGET])
+        is_complete = gather_rounds(Tp, A, W, F, s, rec, W.counts[wave.TARGET])
     if not is_complete:
         rec = int64(visit.NO_RECORDS)
     return rec if rec < 0 else W.counts[wave.LEAVES]
+
+
+@kernel
+def run_waves(
+    W: WaveArrays, gathering: Bound, evaluating: Bound, completing: Bound, limits: NDArray[np.int64]
+) -> int64:
+    """Runs waves of many visits until a limit; returns LIMITS_REACHED, or the caller's next task.
+
+    After NO_SPACE and NO_RECORDS the caller acts as for `gather` and calls again. A number above 0 is that of
+    the leaves of a gathered wave, which the caller evaluates with several threads, and completes.
+
+    Args:
+      gathering, completing: `gather` and `complete`, bound to the wave: so each is compiled once.
+      evaluating: as for `run_visits`. limits: `new_limits`.
+    """
+    while limits[visit.VISITS] > 0 and limits[visit.EVALUATIONS] > 0 and limits[visit.WAVES] > 0:
+        leaves = call_bound(gathering)
+        if leaves < 0 or leaves >= limits[visit.MANY]:
+            return leaves
+        visit.evaluate(W, evaluating)
+        limits[visit.VISITS] -= call_bound(completing)
+        limits[visit.EVALUATIONS] -= leaves
+        limits[visit.WAVES] -= 1
+        if W.counts[wave.DECIDED]:
+            break
+    return int64(visit.LIMITS_REACHED)

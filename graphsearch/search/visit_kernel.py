@@ -9,20 +9,16 @@
 `visit` makes one visit, alone or in each of several threads. Gatherers select for many visits at once; they
 take the other steps from here, and so do whole waves.
 
-An edge gets its completed visits and its child's current value (`q_a = -Q(child)`). A node's Q is always
-recomputed from all of its edges, so backing a value up twice changes nothing.
-
-P is `code ** 4 * NORM`; the factor NORM of a block, which its edges share, goes into the exploration term:
+An edge gets its completed visits and its child's current value (`q_a = -Q(child)`). A node's Q is recomputed
+from all of its edges, so backing a value up twice changes nothing. P is `code ** 4 * NORM`; the factor NORM,
+which the edges of a block share, goes into the exploration term:
 
     gain of an edge = scale * code ** 4,   scale = c(N) o(Q) sqrt(max(1, sum n)) * NORM
 
 The parameters, and the root's listed edges, stand in `floats` and `ints` of the arena. In a search of some
-root moves only, `ints[LISTED + j]` is 1 if edge `j` of the root, in descending P, takes visits. Gatherers
-check it at the root only: below, a return to the root's position is a path draw. P, FPU and the visits of the
-other edges stay unchanged.
-
-Mates are known without visits below them in one move, from an entry, or from a prover's line. V of such a
-record is the result, and D the plies to the mate; its evaluator is the rules.
+root moves only, `ints[LISTED + j]` is 1 if edge `j` of the root, in descending P, takes visits; P, FPU and
+the visits of the others stay unchanged. Mates are known without visits below them in one move, from an entry,
+or from a prover's line: V of such a record is the result, D the plies to the mate, its evaluator the rules.
 """
 
 from __future__ import annotations
@@ -64,7 +60,7 @@ BY_RULE = 0  # the evaluator of results by rules or tablebases
 
 # return values of `run_visits`, or of `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
-VISITS, EVALUATIONS, WAVES = range(3)  # indices into `new_limits`
+VISITS, EVALUATIONS, WAVES, MANY = range(4)  # indices into `new_limits`
 
 WORDS_PER_RECORD = record.HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of overlay notes. Waves of many visits check as they go.
@@ -161,9 +157,9 @@ def is_out(A: ArenaArrays, edge: int64, s: Position) -> bool:
 def _best_edge(
     A: ArenaArrays, rec: int64, m: int64, scale: float64, s: Position, heeds: bool
 ) -> tuple[float64, int64, int64, float64]:
-    """Returns (score and number of the best visited edge, first unvisited edge, sum of visited code ** 4).
+    """Returns (score, number or -1 of the best visited edge, first unvisited one, sum of visited code ** 4).
 
-    The number is -1 if there is none; `heeds`: skip edges with a proven result.
+    `heeds`: skip edges with a proven result.
     """
     stride = record.stride_at(A, rec)
     best = NEVER
@@ -278,8 +274,8 @@ def select_beside(
 ) -> int64:
     """Returns the best edge, visits in flight included; -1 if all edges lead to leaves in flight.
 
-    It selects like `select`, but a visit in flight counts as completed, and edges to leaves in flight are
-    skipped. At a restricted root, it selects among the listed edges, those with a proven result too.
+    It selects like `select`, but visits in flight count as completed. At a restricted root, it selects among
+    the listed edges, those with a proven result too.
 
     Args:
       at: the record's row, locked. masses: scratch of 256. is_restricted: whether the record is such a root.
@@ -287,7 +283,8 @@ def select_beside(
     flying, powers = int64(0), 0.0
     if is_restricted and record.materialised(A, rec) < record.move_count(A, rec):  # each has an edge then
         arena.grow_block(T, A, s, rec, record.move_count(A, rec), False)
-    if is_restricted or (wave.has_notes(A, at) and record.has_block(A, rec)):
+    has_notes = A.guard_mask != 0 and A.guards[at + arena.NOTES] != 0
+    if is_restricted or (has_notes and record.has_block(A, rec)):
         flying, powers = _load_masses(A, rec, at, masses)
     if flying == 0 and not is_restricted:
         return select(T, A, s, rec)
@@ -318,10 +315,6 @@ def visit(
     """Makes one visit of the root in an empty wave; returns the number of completed visits.
 
     Returns -1 if it waits for records that `bringing` cannot read; the next call continues from there.
-
-    Args:
-      evaluator: its number in the records. evaluating: its batch kernel, bound to the wave; `NOT_BOUND`:
-        `uniform`, which is compiled in.
     """
     while not descend(T, A, W, F, root):
         if not brings(A, W, bringing):
@@ -440,10 +433,7 @@ def _step(
 
 @inner
 def _spent_now(A: ArenaArrays, W: WaveArrays, e: int64, at: int64) -> int64:
-    """Returns the visits, completed and in flight, over the edge to a locked record, this one included.
-
-    Other threads may have passed since: the record then has their visits, and the edge must have them, too.
-    """
+    """Returns the visits, completed and in flight, over the edge to a locked record, this one included."""
     parent = wave.field(W, e, wave.PARENT)
     rec = wave.field(W, parent, wave.SLOT)
     above = arena.lock_above(A, at, rec)
@@ -751,38 +741,19 @@ def _lost_child_value(
 
 
 @inner
-def child_summary(A: ArenaArrays, child: int64) -> tuple[float32, int64, int64, int64, int64]:
-    """Returns the summary of a node for the edges that lead to it: (Q, draw share, flags, decisive code, N).
-
-    Q is seen by the side to move at the node.
-    """
-    refresh_if_stale(A, child)
-    flags = record.flags_of(A, child)
-    code = record.node_code(A, child, int64(0)) if record.is_decisive(flags) else int64(0)
-    return (
-        arena.node_q(A, child),
-        int64(arena.node_draws(A, child)),
-        int64(flags),
-        int64(code),
-        arena.child_visits(A, child) + 1,
-    )
-
-
-@inner
-def _set_from_child(
-    A: ArenaArrays,
-    edge: int64,
-    stride: int64,
-    summary: tuple[float32, int64, int64, int64, int64],
-    resets: bool,
-) -> None:
-    """Sets the q and draw field of an edge from its child's summary, seen from this side.
+def _set_from_child(A: ArenaArrays, edge: int64, stride: int64, child: int64, resets: bool) -> None:
+    """Sets the q and draw field of an edge from its child, seen from this side; proofs of the edge stay.
 
     A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the missing
-    visits keep the edge's old value. Proofs of the edge stay. `resets`: the edge's move resets the clock.
+    visits keep the edge's old value. `resets`: the edge's move resets the clock.
     """
-    value, draws, flags, code, known = summary
-    before, old = record.edge_q(A, edge), record.edge_draws(A, edge)
+    refresh_if_stale(A, child)
+    value, draws, known = record.value_of(A, child), record.value_draws(A, child), int64(1)
+    if record.has_block(A, child):
+        block = record.block_of(A, child)
+        value, draws = A.values[block + record.BLOCK_Q], arena.draws_of(A, block)
+        known += int64(A.blocks[block + record.BLOCK_VISITS])
+    flags, before, old = record.flags_of(A, child), record.edge_q(A, edge), record.edge_draws(A, edge)
     q = float32(0.0) - value
     valued = record.edge_visits(A, edge) - record.draw_visits(A, edge, stride)
     if known < valued and record.lower_in(flags) != record.upper_in(flags):
@@ -790,8 +761,9 @@ def _set_from_child(
     if flags == wave.UNPROVEN_FLAGS and not record.is_special(before, old):
         record.set_edge_value(A, edge, q, draws)
         return
-    if not record.is_decisive(flags):
-        code = record.open_code(flags, draws)
+    code = record.open_code(flags, draws)
+    if record.is_decisive(flags):
+        code = record.node_code(A, child, int64(0))
     q, draws = record.taken(before, old, q, code, resets)
     record.set_edge_value(A, edge, q, draws)
 
@@ -828,8 +800,8 @@ def _back_up_entry(T: BoardTable, A: ArenaArrays, W: WaveArrays, e: int64) -> No
     else:
         edge = record.edge_at(A, rec, j)
         _count_visits(A, edge, done)
-        summary = child_summary(A, wave.field(W, e, wave.SLOT))
-        _set_from_child(A, edge, record.stride_at(A, rec), summary, board.clock_of(wave.words_of(W, e)) == 0)
+        child, resets = wave.field(W, e, wave.SLOT), board.clock_of(wave.words_of(W, e)) == 0
+        _set_from_child(A, edge, record.stride_at(A, rec), child, resets)
     arena.mark_dirty(A, rec, wave.words_of(W, parent))
     record.add_state(A, rec, record.STALE)
     wave.set_field(W, parent, wave.DONE, wave.field(W, parent, wave.DONE) + done)
@@ -889,7 +861,7 @@ def _ask_for_first(A: ArenaArrays, W: WaveArrays) -> None:
 
 @inner
 def back_up_lone(T: BoardTable, A: ArenaArrays, W: WaveArrays) -> int64:
-    """Completes the only visit of a wave while other threads complete theirs; returns the completed visits.
+    """Completes the only visit of a wave beside those of other threads; returns the completed visits.
 
     An edge is set from its child while both records are locked, so the latest value stays.
     """
@@ -925,7 +897,9 @@ def is_over(A: ArenaArrays, rec: int64, s: Position) -> bool:
 @inner
 def is_root_over(A: ArenaArrays, W: WaveArrays) -> bool:
     """Returns `is_over` for the root of a completed wave."""
-    return W.counts[wave.ENTRIES] > 0 and is_over(A, wave.slot_at(W, int64(0)), wave.words_of(W, int64(0)))
+    return W.counts[wave.ENTRIES] > 0 and is_over(
+        A, wave.field(W, int64(0), wave.SLOT), wave.words_of(W, int64(0))
+    )
 
 
 @inner
@@ -995,10 +969,7 @@ def record_mate(
     best: int64,
     plies: int64,
 ) -> int64:
-    """Returns a new record of a position with a mate in `plies` plies by the move at `best`.
-
-    `moves`: the `n` legal ones, in canonical order. `plies`: negative if the side to move is mated.
-    """
+    """Returns a new record of a mate in `plies` plies, negative if suffered, by the move at `best`."""
     value, flags = (float32(1.0), WON_FLAGS) if plies > 0 else (float32(-1.0), LOST_FLAGS)
     rec = arena.new_record(A, s, key, n, value, abs(plies), int64(flags))
     codes = record.code_bytes(A, rec)
@@ -1077,6 +1048,25 @@ def is_root_decided(T: Words, A: ArenaArrays, root: Words) -> bool:
 
 
 @kernel
+def gather_one(T: Words, A: ArenaArrays, W: WaveArrays, F: FilterArrays, root: Words) -> int64:
+    """Gathers a wave of one visit; returns its leaves, 0 or 1, or the caller's task as `gather` does."""
+    if W.counts[wave.STAGE] == wave.NOT_WAITING:
+        if not has_space(A, int64(1)):
+            return int64(NO_SPACE)
+        begin_wave(A, W, int64(1))
+    return W.counts[wave.LEAVES] if descend(ptr(T, 0), A, W, F, ptr(root, 0)) else int64(NO_RECORDS)
+
+
+@kernel
+def complete(T: Words, A: ArenaArrays, W: WaveArrays, evaluator: int64) -> int64:
+    """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
+    expand(ptr(T, 0), A, W, evaluator)
+    visits = back_up(ptr(T, 0), A, W)
+    W.counts[wave.DECIDED] = int64(is_root_over(A, W))
+    return visits
+
+
+@kernel
 def run_visits(
     T: Words,
     A: ArenaArrays,
@@ -1095,8 +1085,8 @@ def run_visits(
     its own wave (`arena_kernel.of_thread`); their turns are a limit, too.
 
     Args:
-      bringing: `bring_wave`, or NOT_BOUND. evaluating: the evaluator's batch kernel, bound to the wave.
-      evaluator: its number in records. limits: `new_limits`.
+      bringing: `bring_wave`, or NOT_BOUND. evaluating: the evaluator's batch kernel, bound to the wave, or
+        NOT_BOUND. evaluator: its number in records. limits: `new_limits`.
     """
     Tp, s = ptr(T, 0), ptr(root, 0)
     while limits[VISITS] > 0 and limits[EVALUATIONS] > 0 and limits[WAVES] > 0:
@@ -1137,10 +1127,15 @@ def bring_wave(on: SearchArrays, R: ReaderArrays) -> Bound:
     return bind(bring, on.T, on.A, on.F, R, W.words, wave.ENTRY_WORDS, W.misses, W.counts, wave.MISSES)
 
 
-def new_limits(visits: int, evaluations: int, waves: int) -> NDArray[np.int64]:
-    """Returns limits for `run_visits`: visits, evaluations and waves left to run, which count down."""
-    limits = apart(3, np.int64)
-    limits[:] = visits, evaluations, waves
+def new_limits(visits: int, evaluations: int, waves: int, many: int = 1 << 60) -> NDArray[np.int64]:
+    """Returns limits for `run_visits` or `run_waves`.
+
+    Args:
+      visits, evaluations, waves: left to run; they count down. many: leaves of a wave that several threads
+        evaluate.
+    """
+    limits = apart(4, np.int64)
+    limits[:] = visits, evaluations, waves, many
     return limits
 
 
@@ -1148,9 +1143,9 @@ def new_limits(visits: int, evaluations: int, waves: int) -> NDArray[np.int64]:
 def learn_line(
     T: NDArray[np.uint64], A: ArenaArrays, words: NDArray[np.uint64], moves: NDArray[np.uint16]
 ) -> None:
-    """Writes a mate to the records along its line; creates missing records.
+    """Writes a mate to the records along its line; creates missing ones, for which the arena must have room.
 
-    The arena must have room, and every record of the line that is in the file must be in memory.
+    Every record of the line that is in the file must be in memory.
 
     Args:
       words: uint64[(L + 1) * 10], the first position and room for the following ones.

@@ -1,10 +1,9 @@
 """The working memory of one wave: entries (edge traversals), leaves, and visits in flight.
 
 An entry is one arrival at a position over one edge; the first of every round is the root. Entries keep
-(parent entry, number of the edge), never addresses: blocks move when they grow. Visits that descend, or wait
-for an evaluation, are counted here by node and edge, and not in the records, so a wave that is dropped
-(evaluator error, Ctrl-C) leaves no trace. A wave that is gathered while the previous one is being evaluated
-counts the visits of both.
+(parent entry, number of the edge), never addresses: blocks move when they grow. Visits in flight are counted
+here by node and edge, and not in the records, so a wave that is dropped (evaluator error, Ctrl-C) leaves no
+trace. A wave that is gathered while the previous one is being evaluated counts the visits of both.
 
 Entry (20 words of 64 bits): 0-9 position | 10 parent entry, -1 none | 11 number of the edge in the parent's
 block | 12 kind | 13 depth | 14 next entry of the same depth, -1 none | 15 in-flight node, or leaf | 16 visits
@@ -15,8 +14,8 @@ Several threads note their visits in flight, and their leaves, next to the locks
     row of a record   | locked? | notes | slot, edge: visits in flight | .. | key of a leaf: 1 | ..
 
 A note is its subject << 8 | a count. The subject is a slot and an edge, or a key (one bit of it is lost).
-A full row accepts no more notes on visits, so other threads do not see those visits. Leaves wait for room.
-Only the thread that holds a row's lock accesses its notes. Without visits under way there are none.
+A full row accepts no more notes on visits, so other threads do not see those; leaves wait for room. Only the
+thread that holds a row's lock accesses its notes.
 """
 
 from __future__ import annotations
@@ -228,18 +227,6 @@ def words_of(W: WaveArrays, e: int64) -> Pointer[uint64]:
 def field(W: WaveArrays, e: int64, i: int64) -> int64:
     """Returns one field of an entry."""
     return W.entries[e * ENTRY_WORDS + i]
-
-
-@inner
-def slot_at(W: WaveArrays, e: int64) -> int64:
-    """Returns the slot of an entry's record, 0 if that is unknown."""
-    return W.entries[e * ENTRY_WORDS + SLOT]
-
-
-@inner
-def node_at(W: WaveArrays, e: int64) -> int64:
-    """Returns the in-flight node, or the leaf, of an entry."""
-    return W.entries[e * ENTRY_WORDS + NODE_OR_LEAF]
 
 
 @inner
@@ -563,12 +550,6 @@ def flying_over(A: ArenaArrays, at: int64, rec: int64, j: int64) -> int64:
     if place == at + arena.FIRST_NOTE + A.guards[at + arena.NOTES]:
         return arena.threads_of(A)
     return _noted_visits(A.guards[place])
-
-
-@inner
-def has_notes(A: ArenaArrays, at: int64) -> bool:
-    """Returns whether there may be visits in flight over edges of a record with a locked row."""
-    return A.guard_mask != 0 and A.guards[at + arena.NOTES] != 0
 
 
 @inner

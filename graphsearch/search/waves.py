@@ -2,17 +2,18 @@
 
     visits    visit | visit | visit | ...              batches of 1, an evaluator inside the kernels; also in
               visit | visit | visit | ...              several threads
-    waves     gather | evaluate | back up | ...        Python calls the steps of each wave
+    waves     gather | evaluate | back up | ...        a kernel calls the steps of each wave, or Python, if
+                                                       other threads evaluate
     overlap   gather 2 | back up 1 | gather 3 | ...    the next wave is gathered while other threads evaluate
               1 -------|- 2 -----------|- 3 -- ...     one (Overlap)
 
 An evaluator inside the kernels has several threads, which the calling thread helps; any other has one thread,
-and only its waves overlap. The waves, and the order in which they are gathered and backed up, do not depend
-on the number of threads, nor on their speed, except those of several threads that make visits.
+and only its waves overlap. The waves and their order do not depend on the number or speed of these threads.
+Only the calling thread accesses the arena, the others see the leaves; except in visits by several threads,
+which share the arena by the locks of `graph/arena_kernel.py`, while Python waits.
 
-A gather that meets positions that may be in the file but are not in memory waits at that level, and continues
-when they have been read. Other threads access only the leaves; only the calling thread accesses the arena,
-unless several threads walk: they share it, by the locks of `graph/arena_kernel.py`, while Python waits.
+A gather that meets positions that may be in the file but are not in memory waits, and continues when they
+have been read.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,14 +43,13 @@ from ..graph.arena_kernel import (
     of_thread,
 )
 from ..graph.graph import Graph
+from ..jit.compiler import Bound, bind
 from ..jit.types import apart
 from ..position.board import CLOCK_BITS, CLOCK_SHIFT, KEY, META, POSITION_WORDS, Words
 from ..store.reading import FileArrays
 from ..store.record import flags_of
 from . import gather_kernel, visit_kernel
 from . import wave_kernel as wave
-from .params import FLOW
-from .visit_kernel import SCHEME
 
 # ------------------------------------------------------------------ leaves
 THREAD_FROM = 16  # leaves of the smallest batch that is worth a thread
@@ -63,15 +64,11 @@ class LeafEvaluation:
 
     Attributes:
       kernel: the evaluator if it is inside the kernels, else None.
-      answered: leaves last evaluated at once, or by a slice of visits, and their seconds.
+      answered: leaves last evaluated at once, or by a slice of waves, and their seconds.
     """
 
     def __init__(self, evaluator: Evaluator, game: Sequence[NDArray[np.uint64]]) -> None:
-        """Begins without a wave.
-
-        Args:
-          game: packed positions before the root, the latest first, for an evaluator that needs lines.
-        """
+        """`game`: packed positions before the root, the latest first, for an evaluator that wants lines."""
         self.kernel = inside(evaluator)
         self.answered = (0, 0.0)
         self._evaluator = evaluator
@@ -91,23 +88,29 @@ class LeafEvaluation:
         evaluator: int,
         left: NDArray[np.int64],
     ) -> int:
-        """Makes visits, in waves of one leaf, within the limits in `left`.
+        """Makes visits, in waves of one leaf, within the limits in `left`; returns the caller's next task.
 
         Args:
-          on: for the kernels. held: the file, if they can read it. evaluator: its number in records.
-
-        Returns:
-          LIMITS_REACHED, or the caller's next task.
+          held: the file, if kernels can read it. evaluator: its number in records.
         """
         bringing = visit_kernel.NOT_BOUND
         if held:
             on = on._replace(F=held[0])
             bringing = visit_kernel.bring_wave(on, held[1])
-        evaluating = visit_kernel.NOT_BOUND if self.is_uniform else self.filler(on.W).call.bound
-        return int(visit_kernel.run_visits(*on, bringing, evaluating, evaluator, left))
+        return int(visit_kernel.run_visits(*on, bringing, self.bound(on.W), evaluator, left))
+
+    def bound(self, w: wave.WaveArrays) -> Bound:
+        """Returns the evaluator's kernel for the leaves of a wave, for kernels that call it."""
+        return visit_kernel.NOT_BOUND if self.is_uniform else self.filler(w).call.bound
+
+    @property
+    def many(self) -> int:
+        """The least leaves of a wave that several threads evaluate, with an evaluator inside the kernels."""
+        has_threads = self.kernel is not None and self.kernel.team.count > 1
+        return MANY_LEAVES if has_threads and not self.is_uniform else NEVER
 
     def filler(self, w: wave.WaveArrays) -> Filler:
-        """Returns the evaluator's work on the leaves of a wave; the caller must keep the wave alive."""
+        """Returns the evaluator's work on the leaves of a wave, which the caller keeps alive."""
         assert self.kernel is not None
         found = self._fillers.get(id(w.values))
         return found or self._fillers.setdefault(id(w.values), Filler(self.kernel, leaves_of(w)))
@@ -119,21 +122,16 @@ class LeafEvaluation:
         return self._thread.submit(self._ask, w, leaves)
 
     def evaluate(self, w: wave.WaveArrays, leaves: int) -> None:
-        """Evaluates the leaves of a wave at once; raises `EvaluatorError` if that fails."""
+        """Evaluates the leaves of a wave with all threads; raises `EvaluatorError` if that fails."""
         if self.kernel is None:
             self._ask(w, leaves)
             return
-        began = time.monotonic()
-        if leaves < MANY_LEAVES or self.is_uniform:
-            self.filler(w).fill(leaves)
-        else:
-            task = self.filler(w).begin(leaves)
-            try:
-                task.result()
-            except BaseException:
-                task.cancel()
-                raise
-        self.answered = leaves, time.monotonic() - began
+        task = self.filler(w).begin(leaves)
+        try:
+            task.result()
+        except BaseException:
+            task.cancel()
+            raise
 
     def close(self) -> None:
         """Ends the thread of an evaluator outside the kernels."""
@@ -158,10 +156,7 @@ class LeafEvaluation:
         w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
 
     def _lines(self, w: wave.WaveArrays, leaves: int) -> Lines:
-        """Returns the lines to the leaves of a wave: the positions of their paths, then of the game before.
-
-        The first entry to reach a position makes it a leaf, so a leaf has one line even if others reach it.
-        """
+        """Returns the lines to the leaves: each by the path that reached it first, then the game before."""
         entries = int(w.counts[wave.ENTRIES])
         rows = w.words.reshape(-1, wave.ENTRY_WORDS)[:entries]
         words = np.concatenate([rows[:, :POSITION_WORDS], self._game])
@@ -216,8 +211,7 @@ class Walkers:
         """Begins with nothing under way.
 
         Args:
-          evaluator: number of the leaves' evaluator in records. first: a wave of one visit, for one of the
-            threads. count: of threads.
+          evaluator: its number in records. first: the wave of one of the threads. count: of threads.
         """
         self._graph, self._root, self._leaves, self._evaluator = graph, root, leaves, evaluator
         self._waves = [first, *(wave.new_wave(1) for _ in range(count - 1))]
@@ -230,11 +224,7 @@ class Walkers:
     def walk(self, turns: int, serve: Callable[[wave.WaveArrays, int], None], until: float) -> None:
         """Makes `turns` visits with all threads; fewer if serving requests lasts until `until` (monotonic).
 
-        Args:
-          serve: serves a wave's request, NO_SPACE or NO_RECORDS as of `gather_kernel.gather`.
-
-        Raises:
-          BaseException: an exception of `serve` or of a thread; afterwards nothing is under way.
+        After an exception of a thread or of `serve`, which serves a wave's request, nothing is under way.
         """
         pager, self._guards[TURNS] = self._graph.pager, turns
         try:
@@ -293,7 +283,7 @@ class Walkers:
 
 
 # ------------------------------------------------------------------ waves
-SLICE_SECONDS = 0.03  # of a slice of visits or waves with an evaluator inside the kernels
+SLICE_SECONDS = 0.03  # of a slice of waves with an evaluator inside the kernels
 FIRST_VISITS = 64  # of the first slice: at most a few milliseconds
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
 QUIET_EVERY = 64  # overlapped waves until one lands with nothing in flight: then memory can be put in order
@@ -332,8 +322,7 @@ class WaveRunner:
 
         Args:
           overlap: gather the next wave while one is being evaluated, where that pays.
-          game: packed positions before the root, the latest first, for an evaluator that wants lines.
-          threads: number of threads that make visits, with batches of 1 and an evaluator inside the kernels.
+          game: as for `LeafEvaluation`. threads: of visits, with batches of 1 inside the kernels.
         """
         self._graph, self._arena = graph, graph.arena
         self._evaluator = graph.evaluator_number
@@ -350,7 +339,8 @@ class WaveRunner:
         self._wave_bytes = wave.bytes_of(self.wave)
         self._most_entries = self._flown = 0
         self._flying: _Flying | None = None
-        self._visits_per_slice = FIRST_VISITS if self._have_room(FIRST_VISITS) else 1
+        first = max(1, FIRST_VISITS // batch)
+        self._waves_per_slice = first if self._have_room(first) else 1
         self._visits_at_room = -1
         walks = graph, root, self.leaves, self._evaluator, self.wave
         self._walkers = Walkers(*walks, self._threads) if self._threads > 1 else None
@@ -361,24 +351,22 @@ class WaveRunner:
         self._keep(None)
 
     def step(self, visits: int, evaluations: int, pause: int | None = None) -> None:
-        """Runs a wave, or about 30 ms of waves or visits, until the first that reaches one of the limits.
+        """Runs a wave, or about 30 ms of waves inside the kernels, until the first that reaches a limit.
 
-        It also returns at the first complete wave after `pause` visits; `pause` changes no wave.
-
-        With overlap the visits of a wave are completed by the next step, or by `finish`.
+        It also returns at the first complete wave after `pause` visits, which changes no wave. With overlap
+        the visits of a wave are completed by the next step, or by `finish`.
 
         Raises:
           CapacityError: if there is no memory left, or a count has reached its limit.
           EvaluatorError: if the evaluator fails; the waves in flight are dropped.
           StoreError: if the file cannot be read, or not written when memory has to be freed.
         """
-        until = visits if pause is None else min(visits, pause)
         if self._flying:
             self._follow(self._flying, visits, evaluations)
-        elif self._is_single:
-            self._run_visits(until, evaluations)
+        elif self._inside:
+            self._run_slice(visits if pause is None else min(visits, pause), evaluations)
         else:
-            self._run_waves(until, evaluations)
+            self._run_wave()
         if self._arena.counters[arena_kernel.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
@@ -396,24 +384,7 @@ class WaveRunner:
         """The most leaves of the next wave."""
         return min(self._batch, self.most_leaves)
 
-    @property
-    def _flows(self) -> bool:
-        """Whether the kernel of `flow` gathers: all gatherers are the same with batches of 1."""
-        return self._batch == 1 or int(self._arena.arrays.ints[SCHEME]) == FLOW
-
     # ---------------------------------------------------------- one wave after the other
-    def _run_waves(self, visits: int, evaluations: int) -> None:
-        """Runs a wave, or, with an evaluator inside the kernels, waves for about 30 ms."""
-        until = time.monotonic() + SLICE_SECONDS
-        counters = self._arena.counters
-        most = counters[arena_kernel.VISITS] + visits, counters[arena_kernel.EVALUATIONS] + evaluations
-        while True:
-            self._run_wave()
-            is_over = self.wave.counts[wave.DECIDED] or counters[arena_kernel.VISITS] >= most[0]
-            is_over = is_over or counters[arena_kernel.EVALUATIONS] >= most[1]
-            if is_over or self._flying or not self._inside or time.monotonic() > until:
-                return
-
     def _run_wave(self) -> None:
         """Gathers a wave with nothing in flight; sends it off, or evaluates and completes it."""
         self.make_room(1)
@@ -427,9 +398,9 @@ class WaveRunner:
         self._complete(self.wave)
 
     def gather(self) -> int:
-        """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
+        """Gathers one wave into `wave`, with nothing in flight and room made; returns its leaves.
 
-        There must be room for it. Visits without an evaluation are completed at once.
+        Visits without an evaluation are completed at once.
         """
         return self._gather(self.wave, self._target)
 
@@ -440,60 +411,79 @@ class WaveRunner:
     def visit_known(self) -> None:
         """Makes one visit, with nothing in flight, that the caller expects to need no evaluation.
 
-        Batches of 1 make it even with an evaluation, by the kernel of all their visits: compiling another one
-        in a game would cost several moves. Larger waves drop a visit that needs an evaluation.
+        Batches of 1 make it even if it needs one, by the kernel of all their visits: compiling another one in
+        a game would cost several moves. Larger waves drop it then.
         """
         self.make_room(1)
         if self._is_single:
-            self._run_alone(1, 1, time.monotonic())
+            self._run_alone(1, 1)
         elif self._gather(self.wave, 1):
             self.drop()
         else:
             self._complete(self.wave)
 
     def _gather(self, w: wave.WaveArrays, target: int) -> int:
-        kernel = gather_kernel.gather if self._flows else gather_kernel.gather_otherwise
-        while True:
-            leaves = kernel(*self._arrays(w), target)
-            if leaves >= 0:
-                return int(leaves)
-            self._serve(w, int(leaves))
+        kernel, arguments = self._gatherer(w, target)
+        while (leaves := int(kernel(*arguments))) < 0:
+            self._serve(w, leaves)
+            kernel, arguments = self._gatherer(w, target)
+        return leaves
 
-    def _complete(self, w: wave.WaveArrays) -> None:
-        gather_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator)
+    def _gatherer(self, w: wave.WaveArrays, target: int) -> tuple[Callable[..., int], tuple[Any, ...]]:
+        """Returns the kernel that gathers a wave, and its arguments."""
+        on = self._arrays(w)
+        if target == 1 and not w.before_counts[wave.LEAVES]:
+            return visit_kernel.gather_one, on
+        return gather_kernel.gather, (*on, target)
+
+    def _complete(self, w: wave.WaveArrays) -> int:
+        return int(visit_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
 
     def _arrays(self, w: wave.WaveArrays) -> visit_kernel.SearchArrays:
         arena, filters = self._arena, self._graph.pager.filter()
         return visit_kernel.SearchArrays(arena.tables, arena.arrays, w, filters, self._root)
 
-    # ---------------------------------------------------------- visits inside the kernels
-    def _run_visits(self, visits: int, evaluations: int) -> None:
-        """Runs a slice of visits: as many as take about 30 ms."""
-        self.make_room(self._visits_per_slice)
-        turns = min(visits, evaluations, self._visits_per_slice)
+    # ---------------------------------------------------------- waves inside the kernels
+    def _run_slice(self, visits: int, evaluations: int) -> None:
+        """Runs a slice of waves: as many as take about 30 ms."""
+        self.make_room(self._waves_per_slice)
+        turns = min(visits, evaluations, self._waves_per_slice)
         begin, known = time.monotonic(), int(self._arena.counters[arena_kernel.EVALUATIONS])
         if self._walkers and turns >= WALK_FROM:
             self._walkers.walk(turns, self._serve, begin + SLICE_SECONDS)
         else:
-            self._run_alone(visits, evaluations, begin)
+            self._run_alone(visits, evaluations)
         spent = time.monotonic() - begin
         self.leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
-        if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._visits_per_slice):
-            self._visits_per_slice *= 2
+        if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._waves_per_slice):
+            self._waves_per_slice *= 2
         elif spent > SLICE_SECONDS:
-            self._visits_per_slice = max(1, self._visits_per_slice // 2)
+            self._waves_per_slice = max(1, self._waves_per_slice // 2)
 
-    def _run_alone(self, visits: int, evaluations: int, begin: float) -> None:
-        """Runs a slice in this thread."""
-        left = visit_kernel.new_limits(visits, evaluations, self._visits_per_slice)
-        while True:
-            with self._graph.pager.reading() as held:
-                code = self.leaves.run_visits(self._arrays(self.wave), held, self._evaluator, left)
-            if not code:
-                return
-            self._serve(self.wave, code)
-            if time.monotonic() - begin > SLICE_SECONDS:  # reading took time that was not foreseen
+    def _run_alone(self, visits: int, evaluations: int) -> None:
+        """Runs a slice in this thread; others help to evaluate waves of many leaves."""
+        w, until = self.wave, time.monotonic() + SLICE_SECONDS
+        left = visit_kernel.new_limits(visits, evaluations, self._waves_per_slice, self.leaves.many)
+        while code := self._run_kernel(w, left):
+            if code > 0:
+                self.leaves.evaluate(w, code)
+                left[: visit_kernel.MANY] -= self._complete(w), code, 1
+                if w.counts[wave.DECIDED]:
+                    return
+            else:
+                self._serve(w, code)
+            if time.monotonic() > until:  # the caller's part took time that was not foreseen
                 left[visit_kernel.WAVES] = min(left[visit_kernel.WAVES], 1)
+
+    def _run_kernel(self, w: wave.WaveArrays, left: NDArray[np.int64]) -> int:
+        """Runs waves inside a kernel, within the limits in `left`; returns the caller's next task."""
+        if self._is_single:
+            with self._graph.pager.reading() as held:
+                return self.leaves.run_visits(self._arrays(w), held, self._evaluator, left)
+        kernel, arguments = self._gatherer(w, self._target)
+        gathering = bind(kernel, *arguments)
+        completing = bind(visit_kernel.complete, *arguments[:3], self._evaluator)
+        return int(gather_kernel.run_waves(w, gathering, self.leaves.bound(w), completing, left))
 
     # ---------------------------------------------------------- waves that overlap
     def _follow(self, flying: _Flying, visits: int, evaluations: int) -> None:
@@ -508,10 +498,7 @@ class WaveRunner:
         self._land(flying, then if left > flying.leaves else None)
 
     def _gather_behind(self, before: wave.WaveArrays) -> tuple[wave.WaveArrays, int] | None:
-        """Gathers the next wave with the one before in flight; returns it and its leaves.
-
-        Returns None without leaves or room.
-        """
+        """Returns the next wave, gathered with one in flight, and its leaves; None without leaves or room."""
         try:
             self.make_room(1)
         except CapacityError:
@@ -541,7 +528,7 @@ class WaveRunner:
 
     # ---------------------------------------------------------- room
     def make_room(self, waves: int = 1) -> None:
-        """Makes room in memory for so many more waves; raises `CapacityError` if there is not enough."""
+        """Makes room for so many more waves; raises `CapacityError` if there is not enough."""
         taken = [self.wave, self._spare] if self._spare else [self.wave]
         self._most_entries = max(self._most_entries, *(int(w.counts[wave.ENTRIES]) for w in taken), 0)
         # only the entries that were ever filled occupy pages
@@ -554,7 +541,7 @@ class WaveRunner:
         return waves * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
 
     def _make_more_room(self) -> None:
-        """Grows the arena; fails if no visit was completed since it last grew, which then did not help."""
+        """Grows the arena; fails if no visit was completed since it last grew."""
         visits = int(self._arena.counters[arena_kernel.VISITS])
         self.make_room(1)
         if visits == self._visits_at_room:

@@ -16,8 +16,7 @@ from graphsearch.jit.compiler import Inner
 from graphsearch.jit.types import Pointer
 from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.tables import load_tables
-from graphsearch.search.gather_kernel import complete
-from graphsearch.search.visit_kernel import is_root_decided
+from graphsearch.search.visit_kernel import complete, is_root_decided
 from graphsearch.search.wave_kernel import new_wave
 
 # GRAPHSEARCH_FULL=1 compiles a kernel of three times as many functions

@@ -1,4 +1,4 @@
-"""How batches are filled: the rules that all four gatherers hold, and what sets each apart."""
+"""How batches are filled: the rules that all gatherers hold, and what sets each apart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.table import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, in_memory, read, records_below
 from ..support.positions import KIWIPETE, POSITIONS, after_line
-from ..support.reference import HashEvaluator, ReferenceSearch
+from ..support.reference import HashEvaluator
 
 BIG = 1 << 60
 
@@ -60,20 +60,6 @@ def leaves_of(runner: WaveRunner, count: int) -> list[str]:
 
 
 # --------------------------------------------------------------------------- what all of them hold
-@pytest.mark.parametrize("name", ["kiwipete", "cycles"])
-def test_a_batch_of_one_is_plain_puct_with_every_gatherer(name: str) -> None:
-    board = chess.Board(POSITIONS[name])
-    reference = ReferenceSearch(HashEvaluator(), SearchParams(minibatch_size=1))
-    reference.run(board, 100)
-    expected = {key: [n for n in node.n if n] for key, node in reference.nodes.items()}
-    for gather in GATHERERS:
-        with Graph.open(None, evaluator=HashEvaluator()) as graph:
-            analyze(graph, board, Limits(visits=100), SearchParams(minibatch_size=1, gather=gather))
-            found = records_below(graph, board)
-        visits = {key: [e.n for e in record.edges if e.n] for key, (_, record) in found.items()}
-        assert visits == expected, gather
-
-
 # every gatherer meets every batch size, but for the last one
 PAIRS = [(name, GATHERERS[i // 3 % 3], (2, 32, 1024)[i % 3]) for i, name in enumerate(POSITIONS)]
 

@@ -54,7 +54,7 @@ def test_records_do_not_depend_on_the_number_of_threads(batch: int, gather: str)
 
 @pytest.mark.parametrize(
     ("threads", "error", "failing"),
-    [("1", KeyboardInterrupt(), 10), ("1", MemoryError("broken"), 12), ("3", KeyboardInterrupt(), 14)],
+    [("2", KeyboardInterrupt(), 10), ("2", MemoryError("broken"), 12), ("3", KeyboardInterrupt(), 14)],
 )
 def test_a_thread_that_fails_leaves_nothing_in_flight(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, threads: str, error: BaseException, failing: int

@@ -1,7 +1,7 @@
 """The arena: every live node and edge of a graph, in a few large arrays that kernels fill.
 
-Memory is counted in used words, including the table, slack and free lists. The arrays reserve address space
-once, and the system maps pages as they are written; only the hash table is reallocated as it grows.
+Memory is counted in used words, including the table and free space. The arrays reserve address space once,
+and the system maps pages as they are written; only the hash table is reallocated as it grows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..base.errors import CapacityError, InvalidParameterError
 from ..base.limits import byte_count
 from ..base.system import memory_bytes, release_pages, reserved
 from ..position.board import CLOCK_BITS, CLOCK_SHIFT, META, POSITION_WORDS, WITHOUT_CLOCK, pack
+from ..position.board_kernel import MAX_LEGAL_MOVES
 from ..position.tables import load_tables
 from ..store.record import NodeRecord, RecordBatch
 from ..store.record_kernel import CAPACITIES, CAPACITY, CLOCK_BYTE, WIDE
@@ -93,13 +94,14 @@ class Arena:
         """Makes an empty arena.
 
         Args:
-          max_bytes: most bytes that nodes may take; default: a large share of the machine's memory.
+          max_bytes: most bytes that nodes may take; default: `default_budget`.
           logged: keep a log of dirty records, to save them; without it no record is ever dirty.
         """
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
         self._spare_rows = 0
         self.before_subtracting: Callable[[], None] | None = None
+        self._single = RecordBatch.room(1, MAX_LEGAL_MOVES, MAX_LEGAL_MOVES)  # of `read`
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
         self.arrays = arena_kernel.new_arrays(
@@ -183,14 +185,11 @@ class Arena:
         return self.bytes_used + growth <= self.max_bytes
 
     def evict(self, free_bytes: int, nodes: int, pinned: Sequence[Words] = ()) -> bool:
-        """Evicts clean records until `free_bytes` are free and at most `nodes` nodes are left.
+        """Evicts clean records until `free_bytes` are free and at most `nodes` are left; returns whether.
 
         Args:
           free_bytes: divided between records and blocks in proportion to their sizes.
           pinned: slots of records that stay, those of waves under way; 0 is none.
-
-        Returns:
-          whether both goals were reached.
         """
         with self._pinned(pinned):
             return bool(arena_kernel.evict(self.arrays, free_bytes, nodes))
@@ -233,10 +232,7 @@ class Arena:
         return True
 
     def reserve_log(self, rows: int, *, spare: int = 0) -> None:
-        """Gives the log room for `rows` dirty records, so that it need not grow later.
-
-        `spare` more rows cover the worst case: they take no memory pages until they are written.
-        """
+        """Gives the log room for `rows` dirty records, and for `spare` more, which take no memory yet."""
         self._spare_rows = 0
         self.grow_log(max(0, rows + spare - self.dirty_count))
         self._spare_rows = spare
@@ -317,7 +313,11 @@ class Arena:
             return None
         clock = int(self.arrays.records[slot + 2]) >> 8 * CLOCK_BYTE & CLOCK_BITS  # at its evaluation
         words[META] = int(words[META]) & WITHOUT_CLOCK | clock << CLOCK_SHIFT
-        return self.copy_out(np.array([slot], np.uint32), words.reshape(1, -1)).record(0)
+        single, slots = self._single, np.array([slot], np.uint32)
+        single.packed[:] = words
+        copying_kernel.measure(self.arrays, slots, single.code_offsets, single.edge_offsets)
+        copying_kernel.copy_out(self.arrays, slots, single)
+        return single.record(0)
 
     def copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
         """Returns copies of the records at `slots`; `words`, `[R, 10]`, are their positions."""
@@ -332,8 +332,8 @@ class Arena:
     def list_reached(self, roots: Sequence[chess.Board]) -> tuple[NDArray[np.uint32], Words]:
         """Returns the slots and the positions, `[R, 10]`, of all records whose positions can be known.
 
-        A record does not contain its position. These are reached by moves with visits from the given roots or
-        from unsaved records.
+        A record does not contain its position. Moves with visits reach these from some roots, or from unsaved
+        records.
         """
         log = self.arrays.log[: self.dirty_count * arena_kernel.LOG_WORDS]
         unsaved = log.reshape(-1, arena_kernel.LOG_WORDS)[:, :POSITION_WORDS]

@@ -99,7 +99,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     best = Edge(0) if leader is None else edges[leader]
     draws_lead = best.n == 0 or best.value < 0
     wins_lead = best.value < AS_GOOD_AS_WON
-    own = record.proof
+    own = record.proof if any(proofs) else None
     longest = own.mate if own and own.result < 0 else None
 
     def worth(k: int) -> tuple[int, int, int, float, int]:

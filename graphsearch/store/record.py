@@ -242,17 +242,15 @@ class RecordBatch(Columns):
         """Returns record `i` as a value."""
         codes = self.codes[self.code_offsets[i] : self.code_offsets[i + 1]]
         a, b = int(self.edge_offsets[i]), int(self.edge_offsets[i + 1])
-        edges = tuple(
-            Edge(int(self.n[k]), int(self.r[k]), float(self.q[k]), int(self.edge_d[k])) for k in range(a, b)
-        )
+        rows = (column[a:b].tolist() for column in (self.n, self.r, self.q, self.edge_d))
         return NodeRecord(
-            words=tuple(int(w) for w in self.words[i]),
+            words=tuple(self.words[i].tolist()),
             v=float(self.v[i]),
             d=int(self.d[i]),
             evaluator=int(self.evaluator[i]),
             flags=int(self.flags[i]),
             codes=codes.tobytes(),
-            edges=edges,
+            edges=tuple(map(Edge, *rows)),
             run=int(self.run[i]),
         )
 

@@ -210,7 +210,7 @@ def small_graph(_filled_graph: Path, tmp_path: Path) -> Path:
 def few_top_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps eight positions in `top_position` for tests that do not read it: to render 100 takes long."""
     if {"evaluators", "graph", "search", "solvers"} & set(request.path.parts):
-        monkeypatch.setattr("graphsearch.graph.summary.TOP_NODES", 8)
+        monkeypatch.setattr("graphsearch.graph.saving.TOP_NODES", 8)
 
 
 @pytest.fixture

@@ -34,8 +34,17 @@ from ..store.union import add_records
 from .arena import Arena, budget_of
 from .arena_kernel import FRESH_NODES, VISITS
 from .reading import Loader, Pager, is_due
-from .saving import CLOSED, LEAST_STEP_BLOCKS, DirtyCopies, GraphEntries, Saver, Work, flush_nodes
-from .summary import RootTables, root_values
+from .saving import (
+    CLOSED,
+    LEAST_STEP_BLOCKS,
+    DirtyCopies,
+    GraphEntries,
+    RootTables,
+    Saver,
+    Work,
+    flush_nodes,
+    root_values,
+)
 
 TIDY_SHARE = 20  # `close` tidies the file for 1 / TIDY_SHARE of the CPU time since it was opened,
 LEAST_TIDY_SECONDS = 0.1  # plus this
@@ -56,7 +65,7 @@ class Graph:
 
     Attributes:
       evaluator: evaluates new positions.
-      evaluator_number: the evaluator's number in records.
+      evaluator_number: its number in records.
       loading: the active loader of the file, or None.
     """
 
@@ -69,10 +78,7 @@ class Graph:
         owns_evaluator: bool = False,
         logged: bool = False,
     ) -> None:
-        """Makes the graph over a store; with `owns_evaluator` it closes the evaluator too. See `open`.
-
-        `logged`: note changes without a file too, for `changed_records`.
-        """
+        """Makes the graph over a store; `logged`: note changes without a file too, for `changed_records`."""
         if store and ram_bytes:
             return_freed_memory()
         self.store = store
@@ -146,10 +152,7 @@ class Graph:
         first new position.
 
         Raises:
-          InvalidParameterError: as `open`.
-          UnfinishedError: as `open`.
-          StoreLockedError: as `open`.
-          StoreError: as `open`.
+          InvalidParameterError, UnfinishedError, StoreLockedError, StoreError: as `open`.
         """
         budget = budget_of(ram_bytes)
         store = None if path is None else Store.open(path, create=True, unbound=True)
@@ -159,10 +162,9 @@ class Graph:
     def detached(
         cls, evaluator: Evaluator, known: RecordBatch, number: int, ram_bytes: int | None = None
     ) -> Graph:
-        """Returns a graph in memory with records of another graph; `changed_records` has what it changes.
+        """Returns a graph in memory with the `known` records of another; `changed_records` has its changes.
 
-        Args:
-          known: the records. number: of the evaluator, in that graph's records.
+        `number`: of the evaluator, in these records.
         """
         graph = cls(evaluator, None, ram_bytes=ram_bytes, logged=True)
         graph.evaluator_number = number
@@ -182,7 +184,7 @@ class Graph:
     ) -> Graph:
         """Returns a graph over an open store, which it will close; without a store, in memory only.
 
-        With `in_file` it leaves all records in the file, to which `add_records` adds; it is not searched.
+        With `in_file` it is not searched: records stay in the file, to which `add_records` adds.
         """
         try:
             graph = cls(evaluator, store, ram_bytes=ram_bytes, owns_evaluator=owns_evaluator)
@@ -205,12 +207,10 @@ class Graph:
 
     # -------------------------------------------------------------- transposition entries
     def use_entries(self, table_bytes: int) -> EntryTable:
-        """Returns the table of transposition entries: those of the file, and room for more.
-
-        From now on every save includes them. A second call returns the same table.
+        """Returns the table of transposition entries, which every save includes from now on.
 
         Args:
-          table_bytes: most memory of the table. If the entries do not fit, the deepest are loaded.
+          table_bytes: most memory of the table. If the file's entries do not fit, the deepest are loaded.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -224,8 +224,7 @@ class Graph:
         """Keeps other searches and `close` away from the graph for one search.
 
         Raises:
-          GraphSearchError: if another search is running.
-          StoreError: if the graph was closed.
+          GraphSearchError: if another search is running, or, as a StoreError, if the graph was closed.
         """
         if not self.searching.acquire(blocking=False):
             raise GraphSearchError("another search is running on this graph; run one at a time")
@@ -236,11 +235,7 @@ class Graph:
             self.searching.release()
 
     def begin_search(self, root: chess.Board, *, lists: bool) -> None:
-        """Prepares the search of a root, and lists the root in the file if `lists`.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
+        """Prepares the search of a root, and lists it in the file if `lists`; raises StoreError."""
         self.entries.load_proofs()
         if lists:
             self._tables.note_root(root)
@@ -279,9 +274,7 @@ class Graph:
             self.arena.add_overlay()
 
     def load_ahead(self) -> None:
-        """Makes `load_some` read the file before a search needs it, if all of it fits into memory.
-
-        The file is loaded once; records evicted later are read one by one.
+        """Makes `load_some` read the file before a search needs it, once, if all of it fits into memory.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -291,9 +284,7 @@ class Graph:
             self.loading = Loader(self.store.path, self.pager)
 
     def load_some(self, seconds: float) -> bool:
-        """Continues to load the file for about `seconds`; returns whether it is unfinished.
-
-        It begins once single reads cost so much that loading pays.
+        """Continues to load the file for about `seconds`, or begins if it pays; returns whether more is left.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -316,11 +307,10 @@ class Graph:
 
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int) -> None:
-        """Makes room in memory for at most `nodes` nodes of `need` bytes; evicts and saves if necessary.
+        """Makes room for at most `nodes` nodes of `need` bytes; evicts and saves if necessary.
 
         Raises:
-          CapacityError: if the memory is too small for them.
-          StoreError: if the file cannot be written.
+          CapacityError: if the memory is too small, or, as a StoreError, if the file cannot be written.
         """
         if self.pager.must_shrink:
             self.flush()
@@ -377,11 +367,7 @@ class Graph:
         return self.pager.complete or self.pager.has_room_for(self._file_nodes)
 
     def reserve_saves(self, most_nodes: int) -> int:
-        """Reserves memory for saves; returns the number of unsaved nodes at which a save is due.
-
-        Args:
-          most_nodes: that waves under way may change.
-        """
+        """Reserves memory for saves, and `most_nodes` of waves; returns the nodes at which one is due."""
         self.pager.reserved = 0
         nodes = flush_nodes(self.pager.budget)
         if self._saver and self.store:
@@ -393,13 +379,11 @@ class Graph:
         return nodes
 
     def note_later(self, note: Work) -> None:
-        """Adds a function that the next save calls in its transaction."""
+        """Makes the next save call `note` in its transaction."""
         self._notes.append(note)
 
     def add_records(self, batch: RecordBatch) -> None:
         """Merges records into the file by the rule of `store merge`, in one transaction with pending notes.
-
-        The graph must leave its records in the file (`Graph.over`).
 
         Raises:
           StoreError: if the file cannot be written; a later save may succeed.
@@ -429,10 +413,7 @@ class Graph:
             self.note_later(write)
 
     def save_soon(self) -> bool:
-        """Starts to save in the background if there are unsaved changes and no save is running; never waits.
-
-        Returns:
-          whether everything is saved.
+        """Starts to save unsaved changes unless a save is running; never waits; returns whether all is saved.
 
         Raises:
           StoreError: if the last save or merge failed; nothing is lost, a later save may succeed.
@@ -450,11 +431,7 @@ class Graph:
         return bool(self.arena.dirty_count or self._notes or self.entries.has_unsaved)
 
     def settle(self, *, wait: bool) -> bool:
-        """Returns whether no save is running; with `wait` it waits until none is.
-
-        Raises:
-          StoreError: if a save or merge failed; nothing is lost, a later save may succeed.
-        """
+        """Returns whether no save is running; with `wait` it waits. Raises StoreError as `save_soon` does."""
         if not self._settle_saving(wait=wait):
             return False
         if self._saver:
@@ -537,10 +514,7 @@ class Graph:
         return StoreMovedError(f"{moved}; {saved} is saved in {copy}; continue with that file")
 
     def _write_anew(self, note: Work | None, path: Path) -> None:
-        """Writes what is in memory and is reached from the roots or from unsaved records to a new file.
-
-        The arena holds no positions of other records.
-        """
+        """Writes the records in memory whose positions are known to a new file (`Arena.list_reached`)."""
         old = self.store
         assert old
         identity = old.identity if old.is_bound else None
@@ -665,12 +639,10 @@ class Graph:
 
 
 def _leave_tidy(store: Store, seconds: float, visits: int) -> None:
-    """Brings values up to date if they must be, and tidies the file.
+    """Brings values up to date if they must be, and tidies the file for some CPU seconds.
 
-    Args:
-      seconds: of CPU time, for tidying, which changes no record.
-      visits: made since the file was opened; they decide alone whether it is too large for a refresh, so that
-        results do not depend on the speed of the machine.
+    `visits`, made since it was opened, decide alone whether it is too large for a refresh: results must not
+    depend on the speed of the machine.
     """
     if store.read_fact(UNSETTLED) is not None:
         from .sweeps.refresh import refresh_if_due  # rare, and a hundredth of a second to import

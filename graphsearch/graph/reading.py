@@ -1,7 +1,7 @@
 """Reads records from the file into memory, within a budget: single ones, those of a wave, or all in order.
 
-The arena evicts only records that were saved, so the file has the last version of every record that is not in
-memory, unless it lost it. The set of records in memory never changes the results of a search.
+The arena evicts only records that were saved, so the file has the last version of every other record. Which
+records are in memory never changes the results of a search.
 
 The whole file is loaded with all cores, for a search that needs much of it:
 
@@ -10,12 +10,9 @@ The whole file is loaded with all cores, for a search that needs much of it:
     search     waves | enter | enter | waves | enter     only the search's thread touches the arena
 
 A single read costs about 10 times as much per record; 100 times where kernels cannot do it. A search begins
-with single reads. It loads the file once these have cost a certain share of loading it, or 0.2 s: a search
-that needs little of a file never pays for all of it. Of a file that does not fit into half of the budget, all
-records are read one by one.
-
-Records in memory are newer than those of the file, and stay. The first eviction ends the loading, because an
-older version of an evicted record could be loaded.
+with single reads, and loads the file once these have cost a certain share of loading it, or 0.2 s, if it fits
+into half of the budget. Records in memory are newer than those of the file, and stay. The first eviction ends
+the loading, because an older version of an evicted record could be loaded.
 """
 
 from __future__ import annotations
@@ -58,8 +55,8 @@ class Pager:
         for waves, and `under_way`, one array per wave: the records at these slots stay in memory.
 
         Args:
-          reader: None if there is no file: then nothing can be evicted.
-          ram_bytes: the budget of arena, log of dirty records, index, filters, copies and waves.
+          reader: None without a file: then nothing can be evicted.
+          ram_bytes: for arena, log of dirty records, index, filters, copies and waves.
           complete: whether the arena has all records of the file.
         """
         self.arena = arena
@@ -120,11 +117,7 @@ class Pager:
         return nodes * BYTES_PER_NODE <= self.budget // 2
 
     def enter(self, batch: RecordBatch) -> None:
-        """Inserts records of the file that are not in memory.
-
-        Raises:
-          CapacityError: if there is no memory left.
-        """
+        """Inserts records of the file that are not in memory; raises CapacityError without room."""
         self.misfits += self.arena.load(batch)
 
     def file_changed(self) -> None:
@@ -136,7 +129,7 @@ class Pager:
     def reading(self) -> Iterator[FileArrays | None]:
         """Yields one state of the file for `copying_kernel.bring`; None if kernels cannot read it.
 
-        The kernels insert the records that they read and evict nothing, so the arena must have room.
+        They evict nothing, so the arena must have room.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -152,11 +145,7 @@ class Pager:
             yield held
 
     def bring(self, words: Words, pinned: Words) -> None:
-        """Inserts the records of some positions, `[R, 10]`, if the file has them.
-
-        Args:
-          words: the positions that a wave needs.
-          pinned: slots of the wave's records, which stay in memory.
+        """Inserts the records of some positions, `[R, 10]`, if the file has them; those `pinned` stay.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -198,10 +187,9 @@ class Pager:
         return batch.record(0) if len(batch) else None
 
     def records_below(self, board: chess.Board, most: int, *, least: int = 1) -> RecordBatch:
-        """Returns the records that the file has of a position and below it, the most visited first.
+        """Returns at most `most` records of the file below a position, along edges with `least` visits.
 
-        Args:
-          most: number of records. least: visits of an edge to follow.
+        The most visited come first.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -238,12 +226,11 @@ class Pager:
     def make_room(self, nodes: int, need: int, pinned: Words | None = None) -> bool:
         """Makes room for at most `nodes` nodes of `need` bytes in total; evicts if the budget requires it.
 
+        Returns False if it could not evict enough; the caller must save first.
+
         Args:
           pinned: slots of a wave that is being gathered: its records stay too, and memory may exceed the
             budget for a moment.
-
-        Returns:
-          False if it could not evict enough; the caller must save first.
 
         Raises:
           CapacityError: if there is no file to evict to.
@@ -271,10 +258,10 @@ class Pager:
 
     @property
     def must_shrink(self) -> bool:
-        """Whether nodes take much more than the budget allows beside index and log, so that `shrink` is due.
+        """Whether nodes take much more than the budget allows, so that `shrink` is due.
 
-        Eviction frees words between others; only `shrink` returns them to the system, when no wave is under
-        way. Excess that a wave needed does not count: the next wave would take it again.
+        Eviction frees words between others; only `shrink`, with no wave under way, returns memory. Excess
+        that a wave needed does not count: the next wave would take it again.
         """
         if self._reader is None or self.under_way:
             return False
@@ -312,11 +299,7 @@ class Loader:
     """
 
     def __init__(self, path: Path, pager: Pager) -> None:
-        """Opens the file for reading; `close` must follow.
-
-        Raises:
-          StoreError: if it cannot be read.
-        """
+        """Opens the file; `close` must follow. Raises StoreError if it cannot be read."""
         self._pager = pager
         self._store = Store.open(path, read_only=True)
         self.done, self.total = 0, self._store.node_count
@@ -326,11 +309,7 @@ class Loader:
         pager.arena.expect(self.total)
 
     def advance(self, seconds: float) -> bool:
-        """Loads records for about `seconds`; returns whether there are more.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
+        """Loads records for about `seconds`; returns whether there are more; raises StoreError."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self._pager.evictions != self._evictions:
@@ -362,11 +341,7 @@ class Loader:
 
 
 def is_due(pager: Pager, nodes: int) -> bool:
-    """Returns whether single reads have cost so much that loading a file of `nodes` records pays.
-
-    For 10^6 records, 18 % of them in memory, a search of 200,000 visits took
-    13.8 us each with single reads, and 13.9 us if it loaded as many records as fitted first.
-    """
+    """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
     most = MOST_SINGLE_READS if pager.kernels_read else MOST_IN_PYTHON
     allowed = max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
     return not pager.complete and pager.read_back > allowed

@@ -4,23 +4,27 @@
     writer             encode, write, COMMIT | merge step | merge step ...
 
 All writes to the file go through this module, so that the file has one writer. Transposition entries are
-saved with the records; a search uses the mates that they prove.
+saved with the records, and the searched roots with the most visited positions, for SQLite tools that cannot
+read records.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import chess
 import numpy as np
 
 from ..base.answer import Answer
 from ..base.errors import StoreError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
-from ..position.board import POSITION_WORDS
+from ..position.board import POSITION_WORDS, fen_of, key_text
 from ..store import entries
 from ..store.block_kernel import BLOCK
 from ..store.entries import PLACE_BYTES, EntryTable, depths
@@ -28,13 +32,17 @@ from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.index import SIZES
 from ..store.merging import Rules
 from ..store.ordered_work import shared_out, thread_count
+from ..store.ranking import best_move, node_mean
 from ..store.record import RecordBatch, newest_in_order
 from ..store.store import Store
+from ..store.tables.history import PV_MOVES, RootValues
+from ..store.tables.top import Shown, listed
 from ..store.transposition_kernel import Words
 from . import copying_kernel
 from .arena import Arena
 from .arena_kernel import DIRTY_NODES, LOG_WORDS
 from .copying_kernel import BYTES_PER_NODE
+from .view import Reader, line_of
 
 # ------------------------------------------------------------------ transposition entries
 Write = Callable[[Store], None]
@@ -58,9 +66,7 @@ class EntryReport(Answer):
 
 
 class GraphEntries:
-    """The entries in use by one graph: none, only those that prove mates, or all of them.
-
-    Its methods are for the thread that searches.
+    """The entries in use by one graph: none, only those that prove mates, or all; for the searching thread.
 
     Attributes:
       table: all entries; None if they are not in use. report: on their loading.
@@ -82,11 +88,7 @@ class GraphEntries:
         self.problems: list[str] = []
 
     def use(self, table_bytes: int) -> EntryTable:
-        """Returns the table of all entries; the first call loads them, and every later save includes them.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
+        """Returns the table of all entries; see `Graph.use_entries`."""
         if self.table is None:
             table, self.evaluation = EntryTable(table_bytes), BuiltinEvaluator().identity.digest
             if self._call:
@@ -103,11 +105,7 @@ class GraphEntries:
         self.report = EntryReport(table.count, len(order) - table.count, found.ignored, found.problems)
 
     def load_proofs(self) -> None:
-        """Makes searches use the mates that the file's entries prove, from now on.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
+        """Makes searches use the mates that the file's entries prove; raises StoreError."""
         if self._call and self.table is None and not self._uses_proofs:
             self._call(self._use_proofs)
 
@@ -128,10 +126,7 @@ class GraphEntries:
         return self._saving is not None or (self.table is not None and self.table.dirty_count > 0)
 
     def take_unsaved(self) -> Write | None:
-        """Returns a function that writes the unsaved entries; None if there are none.
-
-        They count as saved from now on; `end_save` must follow.
-        """
+        """Returns a function that writes the unsaved entries, if any; `end_save` must follow."""
         self.end_save(saved=False)
         if self.table is None or not self.table.dirty_count:
             return None
@@ -161,8 +156,8 @@ MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state k
 def flush_nodes(budget: int) -> int:
     """Returns the most dirty nodes that are saved at once, for a budget in bytes.
 
-    A node that changes several times between two saves is written once, so more is better. But each takes
-    some 400 bytes for log and copies, which then are not available for nodes read from the file.
+    More is better, since a node that changes several times between two saves is written once. But each takes
+    some 400 bytes for log and copies, which nodes read from the file then lack.
 
     >>> flush_nodes(64_000_000), flush_nodes(2_000_000_000), flush_nodes(20_000_000_000)
     (28571, 223214, 1048576)
@@ -191,10 +186,7 @@ class DirtyCopies:
 
     @classmethod
     def of(cls, arena: Arena) -> DirtyCopies:
-        """Returns copies of the dirty records and marks these as clean; they stay in memory until saved.
-
-        `saved` or `failed` must follow; records may change again meanwhile.
-        """
+        """Returns copies of the dirty records and marks these as clean; `saved` or `failed` must follow."""
         count, fresh = arena.dirty_count, 0
         keys = np.empty(count, np.uint64)
         copying_kernel.log_sort_keys(arena.arrays, keys)
@@ -227,8 +219,7 @@ class Saver:
     """The writer thread of a store. One other thread may call its methods.
 
     Attributes:
-      unread: whether the graph has the whole file in memory, or soon will; more segments may then remain
-        unmerged (`Rules.unread`).
+      unread: whether the graph has the whole file in memory, or soon will (`Rules.unread`).
       most_blocks: of a merge step.
     """
 
@@ -327,3 +318,88 @@ class Saver:
             self._log_bytes, self._log_held = self._store.checkpoint(over=LOG_BYTES)
         except Exception as error:
             self._error = error
+
+
+# ------------------------------------------------------------------ plain tables
+TABLES_SECONDS = 10.0  # between two updates during a search
+TABLE_ROOTS = 4  # last roots for which the tables are written: hundredths of a second each
+TOP_NODES = 100  # positions kept
+TOP_SHARE = 200  # a move is followed if its N is at least the root's N divided by this
+
+
+class RootTables:
+    """The rows of one graph: the searched roots, and the most visited positions below them."""
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+        self._roots: dict[str, chess.Board] = {}
+        self._written_at = 0.0
+
+    def note_root(self, board: chess.Board) -> None:
+        """Notes a searched position, which the file will list by the given FEN."""
+        key = key_text(board)
+        self._roots.pop(key, None)
+        self._roots[key] = board.copy(stack=False)
+
+    def roots(self) -> list[chess.Board]:
+        """Returns the searched positions."""
+        return list(self._roots.values())
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last rows are older than TABLES_SECONDS."""
+        return time.monotonic() - self._written_at > TABLES_SECONDS
+
+    def rows(self) -> Callable[[Store], None]:
+        """Returns a function that writes the present rows."""
+        self._written_at = time.monotonic()
+        roots = [(key, board, self._read(board)) for key, board in self._roots.items()]
+        known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
+        tops = [top_rows(self._read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
+
+        def write(store: Store) -> None:
+            for key, fen, visits in known:
+                store.record_root(key, fen, visits)
+            for found in tops:
+                store.write_top(found)
+
+        return write
+
+
+def root_values(read: Reader, root: chess.Board) -> RootValues | None:
+    """Returns the present values of a root, None if its record is missing."""
+    record = read(root)
+    if record is None:
+        return None
+    best = best_move(record, root)
+    q, draw = node_mean(record)
+    return RootValues(
+        key=key_text(root),
+        n=record.visits,
+        q=q,
+        draw=draw,
+        best_move=best.uci() if best else None,
+        pv=" ".join(move.uci() for move in line_of(read, root, best, plies=PV_MOVES)) if best else None,
+    )
+
+
+def top_rows(read: Reader, root: chess.Board) -> list[Shown]:
+    """Returns the most visited positions below a root, as `top_position` and `top_edge` have them."""
+    found: dict[str, Shown] = {}
+    least = 0
+    queue: deque[tuple[chess.Board, str]] = deque([(root, "")])
+    while queue and len(found) < TOP_NODES:
+        before, move = queue.popleft()
+        board = before.copy(stack=False)
+        if move:
+            board.push(chess.Move.from_uci(move))
+        record = read(board)
+        if record is None:
+            continue
+        one = listed(fen_of(board))
+        if one.key in found:
+            continue
+        least = least or max(2, record.visits // TOP_SHARE)
+        shown = found[one.key] = one.rows(record)
+        queue.extend((board, move) for move, row in shown.moves.items() if row["n"] >= least)
+    return list(found.values())

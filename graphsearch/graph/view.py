@@ -43,13 +43,10 @@ class MoveView:
     """One legal move of a node. Values are seen by the side to move at the node.
 
     Attributes:
-      move: the move.
-      san: the move in standard algebraic notation.
+      move, san: the move, also in standard algebraic notation.
       n: completed visits of the edge.
       p: prior, in [0, 1].
-      q: value of the edge (E), in [-1, 1]; None while n = 0.
-      wdl: q as win, draw and loss; None while n = 0.
-      cp: the value in centipawns; None while n = 0.
+      q, wdl, cp: value of the edge (E), in [-1, 1], as win, draw and loss, in centipawns; None while n = 0.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       bounds: proven lower and upper result, in -1, 0, 1.
       pv: the line that follows the most visits, this move first.
@@ -79,11 +76,9 @@ class NodeView:
     """A node as a person reads it.
 
     Attributes:
-      position: FEN.
-      key: the graph's key of the position.
+      position, key: FEN, and the graph's key of the position.
       visits: node N = 1 + sum of edge n.
-      q: node Q, in [-1, 1], seen by the side to move.
-      wdl: q as win, draw and loss.
+      q, wdl: node Q, in [-1, 1], seen by the side to move; as win, draw and loss.
       terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
       bounds: proven lower and upper result, in -1, 0, 1.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
@@ -135,10 +130,8 @@ class Origin:
     """Where V and P of a node come from.
 
     Attributes:
-      evaluator: number of the evaluator in its file; 0: the rules.
-      identity: of that evaluator; None for the rules, and for one that the file does not list.
-      run: number of the run in which it was asked; None if unknown.
-      search: that run; None if unknown, and for one that the file does not list.
+      evaluator, identity: its number in the file, 0 for the rules; None for them and if it is not listed.
+      run, search: number of the run in which it was asked, and that run; None if unknown or not listed.
     """
 
     evaluator: int
@@ -209,9 +202,9 @@ def view(
     Args:
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
-      first: moves that stand before all others, whatever their visits.
+      first: moves that stand before all others.
       doubtful: moves whose proofs do not count (`search.repetition.doubtful_moves`); the position's own proof
-        then counts only as far as the other moves confirm it. None: no doubt.
+        then counts only as far as the others confirm it. None: no doubt.
     """
     record = read(board)
     if record is None:
@@ -350,11 +343,7 @@ def _met(a: Bounds, b: Bounds) -> Bounds:
 def line_of(
     read: Reader, board: chess.Board, first: chess.Move, *, plies: int = MAX_PV
 ) -> tuple[chess.Move, ...]:
-    """Returns the line from `first` along the most visits, until visits end or a position recurs.
-
-    Args:
-      plies: most plies of the line.
-    """
+    """Returns the line of at most `plies` from `first` along the most visits, until a position recurs."""
     walk = board.copy(stack=False)
     line = [first]
     walk.push(first)

@@ -3,11 +3,11 @@
     owner    records below a position -> chunk ----> worker: graph in memory, search
              file <- merge <- new and changed records <- chunk
 
-In a detached search, a worker gets a position with the records that the file has below it, at most
-`MOST_KNOWN`, and returns the records that its search has made or changed. The owner merges them by the rule
-of `store merge`, in one transaction. Where an edge then has fewer visits than its child, the next visits
-catch up; visits that two workers made to one position count once. A worker that dies or hangs is replaced,
-and its position searched again; if the owner dies, the file lacks at most what was not merged.
+A worker gets a position with the records that the file has below it, at most `MOST_KNOWN`, and returns those
+that its search has made or changed. The owner merges them by the rule of `store merge`, in one transaction.
+Where an edge then has fewer visits than its child, the next visits catch up; visits that two workers made to
+one position count once. A worker that dies or hangs is replaced, and its position searched again; if the
+owner dies, the file lacks at most what was not merged.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ def search_detached(
     """Returns the result of a search in memory, in a worker process, and the new and changed records.
 
     Args:
-      job: the search; its limits count additions to `known`.
       known: the records that the file has below the position. number: of the file's evaluator.
       ram_bytes: of its graph; None: the share of one core in the machine's memory.
     """
@@ -79,8 +78,7 @@ class Searches(Generic[Tag]):
     """Searches of one process, one after the other.
 
     Attributes:
-      control: of the next searches.
-      count: number of searches at once. is_detached: whether they only report their results.
+      control: of the next ones. count: searches at once. is_detached: whether they only report results.
     """
 
     count, is_detached = 1, False
@@ -130,11 +128,7 @@ class DetachedSearches(Searches[Tag]):
         self._visits = self._evaluations = 0  # of that run
 
     def start(self, tag: Tag, job: SearchJob) -> None:
-        """Starts a search; jobs without a run in the file share one.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
+        """Starts a search; jobs without a run in the file share one. Raises StoreError."""
         graph = self._graph
         assert graph.store is not None
         if job.lists:
@@ -289,15 +283,9 @@ class Turns:
 def search_in_turns(
     searches: Searches[SearchJob], turns: Turns, stop: Event, limits: Limits
 ) -> Iterator[tuple[SearchJob, SearchResult]]:
-    """Searches jobs in turn until `stop`, a limit of all together, or until none needs more.
+    """Searches jobs in turn until `stop`, a limit of all together, or until none needs more; yields results.
 
     Workers search as many jobs at once; what a turn on a worker finds is saved when it ends.
-
-    Yields:
-      each job with the result of its turn.
-
-    Raises:
-      EvaluatorError, StoreError: as a search raises them.
     """
     began, evaluations = time.monotonic(), 0
     promised: dict[str, int] = {}  # evaluations of the turns under way, if they are limited

@@ -45,9 +45,7 @@ class SearchJob:
     `loop.search` runs it; `detached.Searches` run many, here or on workers.
 
     Attributes:
-      board, limits, params, hurry, lines, run: as the arguments of `loop.analyze`; `board` is the root.
-      searchmoves: moves that it may take at the root; empty: all, or the best ones if tablebases
-        know them.
+      board, limits, params, searchmoves, hurry, lines, run: as the arguments of `loop.analyze`.
       lists: whether the file lists the root, and its value after the search.
       mates: makes what looks for mates beside the search, from its graph, position, limits and stop; None:
         nothing does. It must be picklable for a search on a worker.
@@ -121,11 +119,7 @@ class SearchClock:
         return time.monotonic() - self.started
 
     def reached(self, **spent: int) -> str:
-        """Returns the first limit that is reached: `visits`, `evaluations`, `time` or `stop`; else empty.
-
-        Args:
-          spent: visits and evaluations so far; what is left out does not count.
-        """
+        """Returns the first limit reached, of those in `spent`, `time` or `stop`; empty if none is."""
         used = {**spent, "seconds": self.seconds}
         names = [name for name, most in self.limits.as_dict().items() if used.get(name, 0) >= most]
         if names:

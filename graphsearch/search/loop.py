@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, StoreError, UnsavedError
 from ..base.system import cores
 from ..evaluators.inside import inside, purpose_of
 from ..evaluators.protocol import LINE_PLIES
 from ..graph import arena_kernel
+from ..graph.arena_kernel import OVERLAY_EDGE_BITS, OVERLAY_SLOT_SHIFT
 from ..graph.graph import Graph
 from ..graph.saving import Work
 from ..graph.view import NodeView
@@ -32,11 +34,13 @@ from ..position.board import (
     terminal_kind,
 )
 from ..position.openings import opening_of
+from ..store.ranking import node_mean
+from ..store.record import NodeRecord
 from ..store.store import Store
 from ..store.tables import history
-from .forced import ForcedVisits
 from .job import BatchLimit, Control, Finding, OnProgress, SearchClock, SearchJob
 from .params import Limits, SearchParams
+from .puct import exploration_term, fpu, least_decided, openness
 from .repetition import Draws, view_in_game
 from .results import Counts, Progress, SearchResult, TableLine
 from .visit_kernel import is_root_decided, set_listed, set_params
@@ -115,16 +119,13 @@ def analyze(
 
 
 def search(graph: Graph, job: SearchJob, control: Control) -> SearchResult:
-    """Runs a search, saves the graph and returns the result; `analyze` describes it, and its errors."""
+    """Runs a search as `analyze` describes it."""
     with graph.held():
         return GraphSearch(graph, job, control).search()
 
 
 def _threads_of(graph: Graph, limits: Limits) -> int:
-    """Returns the number of threads that make visits: the number requested, but one in a short search.
-
-    The default is all cores, but one in a search that is limited to about a second's visits or evaluations.
-    """
+    """Returns the number of threads that make visits: one in a short search, else by default all cores."""
     kernel = inside(graph.evaluator)
     least = min((n for n in (limits.visits, limits.evaluations) if n is not None), default=UNLIMITED)
     if kernel is None or least < WALK_FROM_VISITS:
@@ -139,7 +140,6 @@ class GraphSearch:
     Attributes:
       root, past: packed root; keys of the positions before it that occurred twice.
       params: with a batch size in place of AUTO.
-      game: packed positions before the root, for an evaluator that wants lines.
       reason: why the search has ended; empty before that.
       forced: the forced visits; None if there are none, or none yet.
     """
@@ -150,7 +150,7 @@ class GraphSearch:
         graph.evaluator.heed(control.stop)
         self.params = job.params.with_batch(graph.evaluator.batch_size)
         set_params(self.arena.arrays, self.params)  # before waves are made: it decides which of them overlap
-        self.game = game_before(self.board, LINE_PLIES - 1) if graph.evaluator.wants_lines else []
+        game = game_before(self.board, LINE_PLIES - 1) if graph.evaluator.wants_lines else []
         self.reason = ""
         self.forced: ForcedVisits | None = None
         self._clock = SearchClock(job.limits, control)
@@ -167,7 +167,7 @@ class GraphSearch:
         self._forces = bool(asked) and asked != best and len(asked) < job.board.legal_moves.count()
         batch, overlap = self.params.minibatch_size, bool(self.params.overlap)
         self._runner = WaveRunner(
-            graph, self.root, batch, overlap=overlap, game=self.game, threads=_threads_of(graph, job.limits)
+            graph, self.root, batch, overlap=overlap, game=game, threads=_threads_of(graph, job.limits)
         )
         self._unsaved_at_once = graph.reserve_saves(self._runner.most_nodes)
         self._saved_at = time.monotonic()
@@ -223,7 +223,7 @@ class GraphSearch:
         raise UnsavedError(str(unsaved), result) from unsaved
 
     def _table_line(self, node: NodeView) -> TableLine | None:
-        """Returns the answer of tables to the root, with a line that begins with the best move of `node`."""
+        """Returns the answer of tables to the root, with a line that begins with its best move."""
         if not self._by_tables:
             return None
         found = self.graph.evaluator.best_line(self.board, node.moves[0].move if node.moves else None)
@@ -249,7 +249,7 @@ class GraphSearch:
             self._run = store.begin_run(fen_of(self.board), limits, params, run=number)
 
     def _restrict(self) -> None:
-        """Marks the edges that this search may take at the root, if not all; resumes its forced visits."""
+        """Marks the edges that this search may take at the root; resumes its forced visits."""
         if not self._listed:
             return
         record = self.graph.read(self.board)
@@ -324,8 +324,7 @@ class GraphSearch:
     def _is_exhausted(self, evaluations: int) -> bool:
         """Returns whether so many visits in a row found nothing to evaluate that no later one will.
 
-        A limit of evaluations also bounds all visits: in an endgame of few positions they find the last ones
-        ever more slowly.
+        A limit of evaluations also bounds all visits: the last ones of an endgame are found ever more slowly.
         """
         most = self.job.limits.evaluations
         if most is not None and self.added(arena_kernel.VISITS) > IDLE_VISITS + VISITS_PER_EVALUATION * most:
@@ -349,10 +348,7 @@ class GraphSearch:
             self._saved_at = time.monotonic()
 
     def _noted(self, *, finished: bool) -> Work:
-        """Returns a callback that writes the state of this run, and the root's value if the file lists it.
-
-        It writes nothing for a caller's run.
-        """
+        """Returns a callback that writes the state of this run, unless a caller's, and the root's value."""
         if self.job.run is not None:
             return lambda store: None
         counts = self.counts()
@@ -370,7 +366,7 @@ class GraphSearch:
         return note
 
     def _end(self) -> StoreError | None:
-        """Saves everything, and takes back the forced visits; returns the error if saving failed."""
+        """Saves everything and takes back the forced visits; returns an error of saving."""
         try:
             if self.graph.store and self.job.hurry and self.job.run is None:
                 self.graph.note_later(self._noted(finished=True))
@@ -444,3 +440,155 @@ class GraphSearch:
         node = view_in_game(self.graph.read, self.board, self.past, lines=lines, first=first)
         assert node is not None, "the first wave records the root"
         return node
+
+
+# ------------------------------------------------------------------ forced visits
+EdgeCounts = NDArray[np.int64]  # [E, 2]: n and r of a root's edges, in descending P
+PART = 64  # an edge catches up in steps of 1/64 of the root's visits
+
+
+class ForcedVisits:
+    """The visits over root edges in a search of some moves only; they are never saved.
+
+        n of an edge in memory   = visits by PUCT + forced visits
+        n of an edge in the file = visits by PUCT
+
+    They are noted in the arena's overlay, and subtracted before every save. The children's records keep their
+    results: a later search of all moves catches up with them without evaluations, as far as PUCT selects that
+    move. Create it when the root is known, before the first visit over its edges; call `end` afterwards.
+    """
+
+    def __init__(self, graph: Graph, board: chess.Board) -> None:
+        """Begins to count forced visits."""
+        self._graph, self._board = graph, board
+        self._arena = graph.arena
+        self._before = _counts(self.record())
+        self._arena.before_subtracting = self._note
+
+    def end(self) -> None:
+        """Stops counting; the visits so far must have been subtracted."""
+        self._arena.before_subtracting = None
+
+    def record(self) -> NodeRecord:
+        """Returns the root's record with the forced visits."""
+        record = self._graph.read(self._board)
+        assert record is not None, "the first wave records the root"
+        return record
+
+    @property
+    def unproven(self) -> int:
+        """The number of forced visits over edges without a proven result, path draws excluded."""
+        record = self.record()
+        extra = _counts(record) - self._before
+        return sum(int(extra[k, 0] - extra[k, 1]) for k, edge in enumerate(record.edges) if not edge.proof)
+
+    # ---------------------------------------------------------- notes
+    def _note(self) -> None:
+        """Adds new forced visits to the overlay; a root that is not in memory has none."""
+        slot = self._arena.slot(self._board)
+        if not slot:
+            return
+        record = self.record()
+        extra = _counts(record) - self._kept(record) - self._noted(slot)
+        for edge, (n, r) in enumerate(extra.tolist()):
+            self._append(slot, edge, 0, n - r)
+            self._append(slot, edge, 1, r)
+
+    def _kept(self, record: NodeRecord) -> EdgeCounts:
+        """Returns the counts that the file may hold; one visit carries the proof of a new move."""
+        kept = self._before.copy()
+        for k, edge in enumerate(record.edges):
+            if edge.proof and kept[k, 0] == kept[k, 1]:
+                kept[k, 0] += 1
+        return kept
+
+    def _noted(self, slot: int) -> EdgeCounts:
+        """Returns the root's visits in the overlay, forced or drawn by this game's history."""
+        noted = np.zeros_like(self._before)
+        length = int(self._arena.counters[arena_kernel.OVERLAY_LENGTH])
+        items, visits = self._arena.arrays.overlay[: 2 * length].reshape(-1, 2).T
+        here = items >> OVERLAY_SLOT_SHIFT == slot
+        edges = items[here] >> 1 & OVERLAY_EDGE_BITS
+        np.add.at(noted[:, 0], edges, visits[here])
+        np.add.at(noted[:, 1], edges, visits[here] * (items[here] & 1))
+        return noted
+
+    def _append(self, slot: int, edge: int, drawn: int, visits: int) -> None:
+        if visits:
+            self._arena.reserve_overlay(1)
+            i = int(self._arena.counters[arena_kernel.OVERLAY_LENGTH])
+            item = slot << OVERLAY_SLOT_SHIFT | edge << 1 | drawn
+            self._arena.arrays.overlay[2 * i : 2 * i + 2] = item, visits
+            self._arena.counters[arena_kernel.OVERLAY_LENGTH] = i + 1
+
+    # ---------------------------------------------------------- resuming
+    def catch_up(self, runner: WaveRunner, listed: Sequence[int], params: SearchParams) -> None:
+        """Resumes a search of the same moves: forces again the visits that need no evaluation.
+
+        They follow PUCT's order, so a move that another search has explored gets no more than its share.
+
+        Args:
+          listed: edges of the root that the search may take, in descending P.
+        """
+        rooms = {k: room for k in listed if (room := self._catch_up_once(runner, k, params))}
+        set_listed(self._arena.arrays, listed)
+        if not rooms:
+            return
+        record = self.record()
+        added = _caught_up(record, listed, rooms, params) - _counts(record)[:, 0]
+        self._arena.subtract_overlay()
+        slot = self._arena.slot(self._board)
+        for edge, visits in enumerate(added.tolist()):
+            self._append(slot, edge, 0, visits)
+        self._arena.add_overlay()
+
+    def _catch_up_once(self, runner: WaveRunner, edge: int, params: SearchParams) -> int:
+        """Makes one visit of an edge if it can catch up; returns the n that it can catch up to, or 0."""
+        record = self.record()
+        n = record.edges[edge].n if edge < len(record.edges) else 0
+        child = self._board.copy(stack=False)
+        child.push(legal_moves(self._board)[record.order[edge]])
+        known = self._graph.read(child)
+        reach = int(known.visits / params.catch_up_ratio) if known else 0
+        if reach <= n + 1:
+            return 0
+        set_listed(self._arena.arrays, [edge])
+        before = self._arena.counters.copy()
+        runner.visit_known()
+        added = self._arena.counters - before
+        is_caught_up = added[arena_kernel.CATCH_UPS] == added[arena_kernel.PLIES] == 1
+        return reach if is_caught_up else 0
+
+
+def _counts(record: NodeRecord) -> EdgeCounts:
+    counts = np.zeros((len(record.codes), 2), np.int64)
+    for k, edge in enumerate(record.edges):
+        counts[k] = edge.n, edge.r
+    return counts
+
+
+def _caught_up(
+    record: NodeRecord, listed: Sequence[int], rooms: dict[int, int], params: SearchParams
+) -> NDArray[np.int64]:
+    """Returns n of each edge when PUCT, restricted to the listed edges, first selects one without room.
+
+    Args:
+      rooms: the largest n to which each edge can catch up.
+    """
+    counts = _counts(record)
+    n: NDArray[np.int64] = counts[:, 0].copy()
+    r, prior = counts[:, 1], np.array(record.priors)[record.order]
+    q = np.zeros(len(n))
+    q[: len(record.edges)] = [edge.q for edge in record.edges]
+    mean = node_mean(record)[0]
+    opened = openness(mean, least_decided(params.decided_from))
+    unvisited = fpu(mean, params.fpu_value, float(prior[n > 0].sum()))
+    while True:
+        spent = int(n.sum())
+        value = np.where(n > 0, (n - r) * q / np.maximum(n, 1), unvisited)
+        term = opened * exploration_term(spent, params.cpuct, params.cpuct_base, params.cpuct_factor)
+        best = listed[int(np.argmax((value + term * prior / (1 + n))[listed]))]
+        room = rooms.get(best, 0) - int(n[best])
+        if room <= 0:
+            return n
+        n[best] += min(room, max(1, spent // PART))

@@ -1,9 +1,8 @@
 """A position that occurred twice in the game is a draw when it is reached again: which moves, which proofs.
 
-The graph's values of the moves that draw come from other paths, and from searches before the repetition. In
-this game they are worth a draw, which no visit has to find out. A record proves its result for a path without
-a history. In a game, a proven move counts as proven only if no line of its proof reaches a position that
-occurred twice.
+The graph's values of the moves that draw come from other paths. In this game they are worth a draw, which no
+visit has to find out. A record proves its result for a path without a history: in a game, a proof counts only
+if none of its lines reaches a position that occurred twice.
 
     root -- winning move --> all defences --> ...   up to the next capture or pawn move, after which no
                                                     earlier position can recur
@@ -134,11 +133,7 @@ def view_in_game(
     lines: int | None = None,
     first: Collection[chess.Move] = (),
 ) -> NodeView | None:
-    """Returns the view of a position after a game that makes some positions draws; None if it is unknown.
-
-    Args:
-      past: Polyglot keys of the positions that occurred twice (`history_keys`). The rest as for `view`.
-    """
+    """Returns `view` of a position after a game with these `history_keys`; None if it is unknown."""
     doubtful = doubtful_moves(read, board, past) if len(past) else None
     return view(read, board, lines=lines, first=first, doubtful=doubtful)
 

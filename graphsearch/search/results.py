@@ -63,8 +63,7 @@ class Progress(Counts):
     """The progress of a search: its additions, and the graph's present state.
 
     Attributes:
-      visits: root N now.
-      nodes: positions in the graph now.
+      visits, nodes: root N, and positions in the graph, now.
       stored: whether the graph has a file.
       resident: nodes in memory; the others are in the file.
       ram_bytes: memory of these nodes.
@@ -99,8 +98,7 @@ class SearchResult(Answer, Counts):
     """The result of a search, and its additions to the graph.
 
     Attributes:
-      position: FEN of the root.
-      key: key of the root, as in the tables.
+      position, key: FEN of the root, and its key as in the tables.
       store: path of the file; None if the graph is in memory only.
       opening: the last named opening in the game up to the root, or None.
       node: the root with all its moves. q, cp, wdl: its value, seen by the side to move; cp in centipawns.

@@ -1,11 +1,9 @@
 """Compiles the kernels of a first search on two cores: another process compiles during the search.
 
-A search compiles the kernels that evaluate and those that make visits; meanwhile another process compiles
-those that save, which have little in common with them, those that find mates, and the small ones of questions
-about the file. The search waits for them.
-Only large graphs need eviction and paging, and the other kernels are those of other commands, so they compile
-while the search runs and, if it is short, after its process has ended. No kernel is compiled twice: a process
-waits for another that is compiling it.
+A search compiles the kernels that evaluate and those that make visits. Meanwhile another process, for which
+it waits, compiles those that save, find mates, and answer questions about the file: they have little in
+common. Eviction and paging, which only large graphs need, and the kernels of other commands compile while the
+search runs and, if it is short, after it. A process waits for a kernel that another is compiling.
 """
 
 from __future__ import annotations
@@ -58,9 +56,7 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
     """Compiles the kernels that the body, a search, needs next in another process; waits for it at the end.
 
     Args:
-      evaluator: of the search.
-      filed: also the kernels that save.
-      prover: the module whose `compile_kernels` compiles the mate finder.
+      filed: also the kernels that save. prover: the module whose `compile_kernels` compiles the mate finder.
       told: whether the user already knows of the compilation. If not, the compiling process says so.
     """
     missing = _missing(evaluator, filed=filed)
@@ -93,10 +89,10 @@ def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
 
 @contextmanager
 def other_kernels_compiling() -> Iterator[None]:
-    """Compiles eviction, paging and the kernels of other commands, if necessary, in a process of its own.
+    """Compiles eviction, paging and the kernels of other commands in a process of its own, if necessary.
 
-    That process may outlast the body. It has the lowest priority, ends within `MOST_SECONDS`, and gets no
-    signals of this terminal. A process of low priority starts none, nor one without a cache of kernels.
+    It may outlast the body, ends within `MOST_SECONDS`, and has the lowest priority and no signals of this
+    terminal. A process of low priority starts none, nor one without a cache of kernels.
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
     is_done = all(map(is_compiled, (PAGING, *PARTS))) or not PLACES.writing

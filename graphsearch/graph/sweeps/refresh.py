@@ -26,7 +26,7 @@ from ...store.store import Store
 from ...store.tables import games, history
 from ...store.tables.top import Row
 from ..arena import default_budget
-from ..summary import root_values, top_rows
+from ..saving import root_values, top_rows
 from . import sweep_kernel as sweep
 from .sweep_kernel import Links
 

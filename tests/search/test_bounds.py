@@ -65,6 +65,4 @@ def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
         record = NodeRecord(words, 0.0, 0, 1, UNPROVEN, bytes([1] * moves), its)
         assert (record.bounds, record.proof) == (bounds, proof)
         if proof and proof.result:
-            assert kernels.code_of_proof(proof, resets=resets) == edge_code(proof, resets=resets)
-        if proof and proof.result:
-            assert code == edge_code(proof, resets=resets)
+            assert code == kernels.code_of_proof(proof, resets=resets) == edge_code(proof, resets=resets)

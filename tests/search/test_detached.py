@@ -143,34 +143,26 @@ def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = Non
     return graph, DetachedSearches[str](graph, crew, Control()), crew
 
 
-def test_a_worker_that_is_killed_is_replaced_and_its_position_searched(log: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("workers", "is_killed"), [(2, True), (1, False)], ids=["killed", "hangs"])
+def test_a_worker_that_ends_or_hangs_is_replaced_and_its_position_searched(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, is_killed: bool
+) -> None:
     once = tmp_path / "once"
     oracle = Oracle(log, bad=after("g1f3").epd(), how="hang", once=once)
-    graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, 2)
-    thread = in_the_middle(
-        lambda: once.exists() and bool(once.read_text()),
-        lambda: end_tree(int(once.read_text())),
-    )
-    search_all(graph, searches, 100)
-    thread.join()
+    graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, workers)
+    if is_killed:
+        there = lambda: once.exists() and bool(once.read_text())  # noqa: E731
+        thread = in_the_middle(there, lambda: end_tree(int(once.read_text())))
+    else:
+        monkeypatch.setattr(detached, "LEAST_SECONDS", 6.0)
+    search_all(graph, searches, 50)
+    if is_killed:
+        thread.join()
     assert not is_alive(int(once.read_text()))
-    assert all(visits_after(graph, move) >= 100 for move in FIRST)
+    assert all(visits_after(graph, move) >= 50 for move in FIRST)
     graph.close()
     crew.close()
     held(tmp_path / "a.graph")
-
-
-def test_a_worker_that_hangs_is_replaced_and_its_position_searched(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(detached, "LEAST_SECONDS", 6.0)
-    oracle = Oracle(log, bad=after("c2c4").epd(), how="hang", once=tmp_path / "once")
-    graph, searches, crew = with_oracle(tmp_path / "a.graph", oracle, 1)
-    search_all(graph, searches, 20)
-    assert (tmp_path / "once").exists()
-    assert all(visits_after(graph, move) >= 20 for move in FIRST)
-    graph.close()
-    crew.close()
 
 
 SCRIPT = """

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import unpack
@@ -30,46 +29,6 @@ from ..support.graphs import searched
 from ..support.reference import HashEvaluator
 
 KILLS = 30 if os.environ.get("GRAPHSEARCH_FULL") else 3
-
-
-# ------------------------------------------------------------------ searches
-
-
-def test_a_search_with_little_memory_pays_once(tmp_path: Path) -> None:
-    evaluator = HashEvaluator()
-    for _ in range(2):
-        with Graph.open(tmp_path / "a.graph", evaluator=evaluator, ram_bytes=8_000_000) as graph:
-            for _ in range(3):
-                analyze(graph, chess.Board(), Limits(visits=80), SearchParams(minibatch_size=16))
-                graph.pager.start_over()
-    assert evaluator.paid_once
-
-
-class Failing(HashEvaluator):
-    """One that fails at every third batch, before it has done any work."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.begun = 0
-
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        self.begun += 1
-        if self.begun % 3 == 0:
-            raise EvaluatorError("it fails at every third batch")
-        return super().evaluate(batch)
-
-
-def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Path) -> None:
-    path, evaluator = tmp_path / "a.graph", Failing()
-    with Graph.open(path, evaluator="uniform") as graph:
-        analyze(graph, chess.Board(), Limits(visits=400))
-    while True:
-        try:
-            reevaluate(path, evaluator)
-        except EvaluatorError:
-            continue
-        break
-    assert evaluator.paid_once
 
 
 # ------------------------------------------------------------------ kill -9

@@ -141,6 +141,3 @@ def test_a_limit_of_evaluations_is_reached_by_the_last_wave_of_an_overlapping_se
     with Graph.open(None, evaluator=evaluator) as graph:
         result = analyze(graph, BOARD, Limits(evaluations=100), searching(16))
     assert 100 <= result.evaluations == len(evaluator.asked) < 132
-
-
-# ------------------------------------------------------------------ how many visits a limit makes

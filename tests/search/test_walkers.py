@@ -86,8 +86,7 @@ def test_records_are_consistent_with_more_threads_than_cores(
 def test_limits_hold_exactly_with_several_threads(teams: list[Walkers]) -> None:
     with Graph.open(None, evaluator=threaded(4)) as graph:
         result = analyze(graph, BOARD, Limits(evaluations=1001))
-        assert result.evaluations == 1001
-        assert result.stop_reason == "evaluations"
+        assert (result.evaluations, result.stop_reason) == (1001, "evaluations")
         assert analyze(graph, BOARD, Limits(visits=333)).new_visits == 333
         check(graph, BOARD, teams)
         graph.evaluator.close()

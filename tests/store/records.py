@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import chess
@@ -107,11 +107,7 @@ class Records(Sequence[NodeRecord]):
     def __len__(self) -> int:
         return self.size
 
-    @overload
-    def __getitem__(self, at: int) -> NodeRecord: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[NodeRecord]: ...
-    def __getitem__(self, at: int | slice) -> NodeRecord | list[NodeRecord]:
+    def __getitem__(self, at: Any) -> Any:
         return _first(self.seed, self.size)[at]
 
 

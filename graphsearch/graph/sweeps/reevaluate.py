@@ -170,7 +170,7 @@ class _Reevaluation:
                 if self._stop.is_set():
                     return
                 old = left.part(first, min(len(left), first + size))
-                answers = answer(self._evaluator, positions_of(old))
+                answers = answer(self._evaluator, _positions_of(old))
                 self._say_evaluating(len(old), len(old))
                 new = evaluated(old, answers, self._number, self._run)
                 yield RecordCounts().unite(old, new, self._number)
@@ -214,7 +214,7 @@ class _Reevaluation:
         self._on_progress(Progress(EVALUATING, self._mark.done, self._mark.total, note))
 
 
-def positions_of(records: RecordBatch) -> PositionBatch:
+def _positions_of(records: RecordBatch) -> PositionBatch:
     """Returns the positions of sound records that are not terminal, with their legal moves."""
     count = len(records)
     words = owned(records.words, np.uint64)
@@ -226,9 +226,7 @@ def positions_of(records: RecordBatch) -> PositionBatch:
 def evaluated(records: RecordBatch, evaluation: Evaluation, evaluator: int, run: int) -> RecordBatch:
     """Returns records without edges with an evaluation, quantised exactly as a search would write it.
 
-    Args:
-      evaluator: its number in the file; results that tablebases prove come from none.
-      run: the number of the run.
+    Results that tablebases prove come from no evaluator.
     """
     v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
     draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr, zeros
 from ...jit.types import Bundle, Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
-from ...position.board import BoardTable
 from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
 from ...store import record_kernel as record
 from ...store.record_kernel import Columns
@@ -146,46 +145,33 @@ def _take_from_children(
 
 
 # ------------------------------------------------------------------ reading
-@inner
-def _note_children(
-    T: BoardTable,
-    c: Columns,
-    i: int64,
-    x: Links,
-    moves: Pointer[uint16],
-    ranks: Pointer[int64],
-    child: Pointer[uint64],
-) -> None:
-    """Notes the hashes of a sound record's visited children."""
-    first, begin = c.code_offsets[i], c.edge_offsets[i]
-    count, edges = c.code_offsets[i + 1] - first, c.edge_offsets[i + 1] - begin
-    generate_moves(T, adv(c.packed, i * PW), moves)
-    rank_codes(adv(c.codes, first), count, edges, ranks)
-    for e in range(begin, begin + edges):
-        x.child[e] = U(0)
-        x.check[e] = uint32(0)
-        if c.n[e] > c.r[e]:
-            key, check = make_child(T, adv(c.packed, i * PW), child, moves[ranked_move(ranks[e - begin])])
-            x.child[e], x.check[e] = key, uint32(check)
-            x.resets[e] = uint8(clock_of(child) == 0)
-
-
 @kernel
 def enter(T: NDArray[np.uint64], t: Table, c: Columns, x: Links) -> None:
-    """Adds records with their present values, and fills their links; the table must have room."""
+    """Adds sound records with their present values; the table must have room.
+
+    `x`: zeros, filled with their places and the hashes of their visited children.
+    """
     board = ptr(T, 0)
     moves, ranks, child = zeros(uint16, ROOM), zeros(int64, 256), zeros(uint64, PW)
     for i in range(c.v_size):
-        begin = c.edge_offsets[i]
+        s, first, begin = adv(c.packed, i * PW), c.code_offsets[i], c.edge_offsets[i]
+        count, edges = c.code_offsets[i + 1] - first, c.edge_offsets[i + 1] - begin
         q, code, visits, flags = _mean_of(c, int64(i), adv(c.q, begin), adv(c.edge_d, begin))
-        key, check = hashes_of(board, adv(c.packed, i * PW))
+        key, check = hashes_of(board, s)
         place, tag = _place_of(t, key, check)
         _set_worth(t, place, tag, q, code)
-        ended = c.code_offsets[i + 1] == c.code_offsets[i] or record.lower_in(flags) == record.upper_in(flags)
+        ended = count == 0 or record.lower_in(flags) == record.upper_in(flags)
         as_u32(t.words)[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
         x.place[i] = place
-        if c.edge_offsets[i + 1] > begin:
-            _note_children(board, c, int64(i), x, moves, ranks, child)
+        if edges:
+            generate_moves(board, s, moves)
+            rank_codes(adv(c.codes, first), count, edges, ranks)
+        for k in range(edges):
+            e = begin + k
+            if c.n[e] > c.r[e]:
+                key, check = make_child(board, s, child, moves[ranked_move(ranks[k])])
+                x.child[e], x.check[e] = key, uint32(check)
+                x.resets[e] = uint8(clock_of(child) == 0)
 
 
 @kernel
@@ -230,33 +216,20 @@ def sweep(
     for i in range(c.v_size):
         stale = _take_from_children(t, c, x, int64(i), q, draws, tolerance)
         now, code, _, flags = _mean_of(c, int64(i), q, draws)
-        if len(changed):
-            changed[i] = _write(c, int64(i), q, draws, flags, counts)
-        else:
+        if len(changed) == 0:
             counts[STALE_EDGES] += stale
             place = x.place[i]
             largest = max(largest, abs(float64(now) - float64(_q_at(t, place))))
             _set_worth(t, place, t.words[PLACE_WORDS * place] & ~CODE_BITS, now, code)
+            continue
+        begin, is_new = c.edge_offsets[i], uint8(flags) != c.flags[i]
+        c.flags[i] = uint8(flags)
+        for k in range(c.edge_offsets[i + 1] - begin):
+            e = begin + k
+            if c.q[e] != q[k] or c.edge_d[e] != draws[k]:
+                c.q[e], c.edge_d[e] = q[k], draws[k]
+                counts[CHANGED_EDGES] += 1
+                is_new = True
+        changed[i] = is_new
+        counts[CHANGED_RECORDS] += is_new
     return largest
-
-
-@inner
-def _write(
-    c: Columns,
-    i: int64,
-    q: Pointer[float32],
-    draws: Pointer[uint16],
-    flags: int64,
-    counts: NDArray[np.int64],
-) -> bool:
-    """Writes values to the edges and bounds of a record; returns whether it changes, and counts that."""
-    is_new = uint8(flags) != c.flags[i]
-    for k in range(c.edge_offsets[i + 1] - c.edge_offsets[i]):
-        e = c.edge_offsets[i] + k
-        if c.q[e] != q[k] or c.edge_d[e] != draws[k]:
-            c.q[e], c.edge_d[e] = q[k], draws[k]
-            counts[CHANGED_EDGES] += 1
-            is_new = True
-    c.flags[i] = uint8(flags)
-    counts[CHANGED_RECORDS] += is_new
-    return is_new

@@ -62,10 +62,8 @@ OnCorrupt = Callable[[CorruptRecordError], object]
 class ChunkIndex:
     """The index of a chunk, to find and read its blocks.
 
-    Attributes:
-      keys: `[blocks]` sort key of the first record of each block.
-      dictionary: the dictionaries of its blocks as stored.
-      bloom: filter over the keys of all its records.
+    It has the sort key of the first record of each block, `[blocks]`, the dictionaries of the blocks as
+    stored, and a filter over the keys of all records.
     """
 
     keys: U64s
@@ -124,11 +122,7 @@ class Segment:
 
 
 def _segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
-    """Returns all segments with their chunks, newest first.
-
-    Raises:
-      CorruptRecordError: if a row is invalid, or belongs to a segment that is missing.
-    """
+    """Returns all segments with their chunks, newest first; the error is that of `Catalog.load`."""
     columns = ("id", "age", "merged_into", "frontier")
     found = rows(connection, "segment", columns, "ORDER BY age DESC, id DESC")
     by_id = {own: Segment(own, age, into, None if at is None else at & _U64) for own, age, into, at in found}
@@ -174,11 +168,8 @@ def _addresses(arrays: Sequence[NDArray[Any]]) -> Places:
 class Index:
     """Chunks of one state of a file as flat arrays, segment by segment, newest first; immutable.
 
-    Attributes:
-      path: of the file.
-      chunks: the chunks in the order of the arrays.
-      filter: sort keys and bloom filters of the chunks, sort keys and rows of their blocks.
-      dictionaries: those of each chunk, as stored.
+    `filter` has the sort keys and bloom filters of the chunks, and the sort keys and rows of their blocks;
+    `dictionaries` are those of each chunk, as stored.
     """
 
     path: Path
@@ -238,8 +229,7 @@ class Catalog:
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget`: after a rollback, which frees ids for reuse.
 
-        Raises:
-          CorruptRecordError: if a row is invalid, or a chunk belongs to no segment.
+        It raises CorruptRecordError if a row is invalid, or a chunk belongs to no segment.
         """
         self.segments = _segments(self._connection, self.path)
         self._places = [(i, chunk) for i, segment in enumerate(self.segments) for chunk in segment.chunks]
@@ -263,11 +253,7 @@ class Catalog:
             self._indexes.popitem(last=False)
 
     def index(self, chunk: Chunk) -> ChunkIndex:
-        """Returns the index of a chunk.
-
-        Raises:
-          CorruptRecordError: if it is missing or damaged.
-        """
+        """Returns the index of a chunk; raises CorruptRecordError if it is missing or damaged."""
         if chunk.id not in self._indexes:
             self.add(chunk.id, self._read(chunk))
         self._indexes.move_to_end(chunk.id)
@@ -285,11 +271,7 @@ class Catalog:
         raise CorruptRecordError(f"{chunk_name(self.path, chunk)}: its index is damaged")
 
     def around(self, sort_keys: U64s) -> Index:
-        """Returns the index of the chunks that may hold some sort keys.
-
-        Raises:
-          CorruptRecordError: if the index of such a chunk is damaged.
-        """
+        """Returns the index of the chunks that may hold some sort keys; raises as `index` does."""
         held = (self._firsts[:, None] <= sort_keys) & (sort_keys <= self._lasts[:, None])
         found: list[list[Chunk]] = [[] for _ in self.segments]
         for place in np.flatnonzero(held.any(1)).tolist():
@@ -304,11 +286,8 @@ class Catalog:
     def flat(self, segments: Sequence[Segment], on_damage: OnCorrupt | None = None) -> Index:
         """Returns the flat index of some segments, newest first; chunks without blocks are left out.
 
-        Args:
-          on_damage: called with the error of each chunk with a damaged index, which is left out.
-
-        Raises:
-          CorruptRecordError: if an index is damaged, without `on_damage`.
+        A chunk with a damaged index is left out, too, and `on_damage` called; without it CorruptRecordError
+        is raised.
         """
         found: list[list[tuple[Chunk, ChunkIndex]]] = []
         for segment in segments:

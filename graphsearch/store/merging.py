@@ -135,13 +135,10 @@ def end(connection: sqlite3.Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next records of a merge.
+    """The next records of a merge: the blocks of the inputs that hold them, and their range of sort keys.
 
-    Attributes:
-      output, inputs: the segments of the merge.
-      portion: the blocks of the inputs that hold the records, and their range of sort keys.
-      moved: for each input the number of its first blocks that hold no later records.
-      pivot: the sort key with which the next step begins; None at the end.
+    `moved` has for each input the number of its first blocks that hold no later records; `pivot` is the sort
+    key with which the next step begins, None at the end.
     """
 
     output: Segment

@@ -6,8 +6,7 @@
 is one transaction that leaves a sound file. After an interruption any merge of segments, or the next pass,
 copies the records that are left; then the same command starts again.
 
-A function that changes few records (`refresh`), or slowly (`reevaluate`), appends their new versions instead,
-as a search saves them.
+What changes few records (`refresh`), or slowly (`reevaluate`), appends their new versions, as a search does.
 """
 
 from __future__ import annotations
@@ -38,12 +37,7 @@ MERGING, PRUNING, FREEING = "merging", "pruning", "freeing pages"  # stages
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far work on a whole file is.
-
-    Attributes:
-      stage: in one word. done, total: records, or rows, of this stage.
-      note: what else there is to say, for people.
-    """
+    """How far work on a whole file is: its stage, records or rows of this stage, and more in words."""
 
     stage: str
     done: int

@@ -115,11 +115,9 @@ LeaveOut = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file, read in one snapshot.
+    """An input file, read in one snapshot; `name`: as the user gave it.
 
-    Attributes:
-      store: open for reading. name: as the user gave it.
-      numbers: by table, the number in the target file for each number of this one.
+    `numbers` has, by table, the number in the target file for each number of this one.
     """
 
     store: Store
@@ -127,11 +125,7 @@ class Input:
     numbers: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def rows(self, table: str, rest: str = "", values: tuple[object, ...] = ()) -> Iterator[Row]:
-        """Yields the rows of a table.
-
-        Raises:
-          CorruptRecordError: at the first row that is damaged, naming the file.
-        """
+        """Yields the rows of a table; raises CorruptRecordError at the first damaged one, naming the file."""
         with sql_errors(self.store.path, "read it"):
             yield from _rows(self.store.connection, table, rest, values)
 
@@ -232,10 +226,8 @@ def upsert(table: str, by: Sequence[str]) -> str:
 class _Row:
     """A row of one file, or of the target file after rows of others are merged into it.
 
-    Attributes:
-      values: the columns but `id`. id: its number in the target file, 0: none yet.
-      members: the rows of inputs that were merged into it, as (number of the input, id).
-      is_new: whether it has to be written.
+    Its `id` is that in the target file, 0: none yet. `members` are the rows of inputs that were merged into
+    it, as (number of the input, id). `is_new`: whether it has to be written.
     """
 
     values: Row

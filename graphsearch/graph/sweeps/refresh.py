@@ -122,22 +122,14 @@ def refresh_store(
 
 
 def refresh_if_due(store: Store, most: int) -> None:
-    """Refreshes a file in which a merge or a search of some moves has left stale values.
-
-    Args:
-      most: nodes; a larger file is skipped.
-    """
+    """Refreshes a file of at most so many nodes in which a merge or a search of some moves left stale q."""
     due = store.read_fact(UNSETTLED) is not None and store.unfinished is None
     if due and store.node_count <= most and not lacks_memory(store.node_count, None, ""):
         refresh_store(store)
 
 
 def write_root_tables(store: Store) -> list[Row]:
-    """Writes the most visited positions below each root to the plain tables, in a transaction.
-
-    Returns:
-      the rows of the roots.
-    """
+    """Writes the most visited positions below each root to the plain tables; returns the roots' rows."""
     found = []
     for root in store.roots():
         shown = top_rows(store.read, board_of(root.position))
@@ -161,10 +153,9 @@ NODE_BYTES = 8 * sweep.PLACE_WORDS / LOAD + KEPT_BYTES
 
 
 def lacks_memory(records: int, ram_bytes: int | None, what: str) -> str:
-    """Returns a message if refreshing `records` nodes takes more memory than allowed, else an empty text.
+    """Returns a message if refreshing so many nodes takes more memory than allowed, else an empty text.
 
-    Args:
-      ram_bytes: by default 80 % of the machine's memory. what: the operation, for the message.
+    `ram_bytes`: by default 80 % of the machine's memory. `what`: the operation, for the message.
     """
     limit, need = default_budget() if ram_bytes is None else ram_bytes, int(NODE_BYTES * records)
     if need <= limit:

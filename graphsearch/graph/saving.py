@@ -36,7 +36,7 @@ from ..store.ranking import best_move, node_mean
 from ..store.record import RecordBatch, newest_in_order
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
-from ..store.tables.top import Shown, listed
+from ..store.tables.top import Shown, rows_of
 from ..store.transposition_kernel import Words
 from . import copying_kernel
 from .arena import Arena
@@ -396,10 +396,10 @@ def top_rows(read: Reader, root: chess.Board) -> list[Shown]:
         record = read(board)
         if record is None:
             continue
-        one = listed(fen_of(board))
-        if one.key in found:
+        key = key_text(board)
+        if key in found:
             continue
         least = least or max(2, record.visits // TOP_SHARE)
-        shown = found[one.key] = one.rows(record)
+        shown = found[key] = rows_of(fen_of(board), record)
         queue.extend((board, move) for move, row in shown.moves.items() if row["n"] >= least)
     return list(found.values())

@@ -459,7 +459,7 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
     """Returns complete iterations for a position by depth: the last exact one of each, else the last one.
 
     Only runs with the same clock count, and with no earlier position that could occur a third time (HISTORY):
-    their results hold whenever the position is the root again. Damaged rows are left out; `check` names them.
+    their results hold whenever the position is the root again. Damaged rows are left out.
 
     Args:
       fen, key: the position, its key as `key_text` returns it. evaluation: digest of the evaluation.

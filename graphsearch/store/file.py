@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, count, repeat
 from pathlib import Path
@@ -68,16 +67,11 @@ def is_held(path: Path) -> bool:
         os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The process that writes a graph file, and since when (ISO 8601, UTC); None where unknown."""
+def holder(path: Path) -> dict[str, Any] | None:
+    """Returns which process (`pid`) writes a graph file since when (`since`, ISO 8601), None if no one does.
 
-    pid: int | None
-    since: str | None
-
-
-def holder(path: Path) -> Holder | None:
-    """Returns the holder of a graph file's write lock, None if no process writes it."""
+    Both are None where unknown.
+    """
     if not is_held(path):
         return None
     note: dict[str, Any] = {}
@@ -86,8 +80,8 @@ def holder(path: Path) -> Holder | None:
         note = json_object(file.read(MOST_NOTE).decode("utf-8", "replace")) or {}
     match note:
         case {"pid": int(pid), "since": str(since)} if pid >= 0:
-            return Holder(pid, since)
-    return Holder(None, None)
+            return {"pid": pid, "since": since}
+    return {"pid": None, "since": None}
 
 
 def _beside(path: Path, end: str) -> Path:
@@ -110,7 +104,9 @@ class WriteLock:
                 raise StoreError(f"{path}: cannot make {self._sidecar.name}: {error.strerror}") from None
             if descriptor is None:
                 found = holder(path)
-                who = f"process {found.pid} since {found.since}" if found and found.pid else "another process"
+                who = "another process"
+                if found and found["pid"]:
+                    who = f"process {found['pid']} since {found['since']}"
                 raise StoreLockedError(f"{path} is being written by {who}; wait for it, or read only")
             self._descriptor = descriptor
             if self._is_current():

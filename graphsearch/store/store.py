@@ -485,7 +485,7 @@ class Store:
             return read_rows(connection, "root", RootInfo, "ORDER BY last_searched DESC, key")
 
     def write_top(self, found: Iterable[Shown]) -> None:
-        """Writes positions as `top.Listed.rows` shows them; from now on they follow their records."""
+        """Writes positions of `top.rows_of`; from now on they follow their records."""
         with self.writing():
             self._top.write(shown for shown in found if shown.position["key"] not in self.left_out)
 

@@ -661,9 +661,7 @@ class ServedFile:
     def holder(self) -> dict[str, Any] | None:
         """Returns the file's writer, None if there is none: `pid`, `since`, whether it is `ours`."""
         found = holder(self.path)
-        if found is None:
-            return None
-        return {"pid": found.pid, "since": found.since, "ours": found.pid == self.queue.writer}
+        return found and found | {"ours": found["pid"] == self.queue.writer}
 
 
 def offered(names: Sequence[str] = ()) -> dict[str, EvaluatorSpec]:

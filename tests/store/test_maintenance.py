@@ -18,7 +18,7 @@ from graphsearch.store.file import file_bytes
 from graphsearch.store.record import NodeRecord, keys_of
 from graphsearch.store.rewrite import Progress, compact
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import listed
+from graphsearch.store.tables.top import rows_of
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
@@ -106,7 +106,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
         many, few = (
             next(r for r in newest().values() if (r.visits >= 10) == stays and r != root) for stays in (1, 0)
         )
-        shown = [listed(fen_of(unpack(record.words))).rows(record) for record in (root, many, few)]
+        shown = [rows_of(fen_of(unpack(record.words)), record) for record in (root, many, few)]
         store.write_top(shown)
     expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
     report = compact(path, min_visits=10)

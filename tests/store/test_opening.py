@@ -19,7 +19,7 @@ from graphsearch.base.errors import (
     StoreLockedError,
 )
 from graphsearch.store import store as store_module
-from graphsearch.store.file import FORMAT_VERSION, Holder, WriteLock, holder
+from graphsearch.store.file import FORMAT_VERSION, WriteLock, holder
 from graphsearch.store.info import info
 from graphsearch.store.provenance import EvaluatorIdentity, differences
 from graphsearch.store.record_kernel import MAX_EVALUATOR, MAX_RUN
@@ -64,13 +64,6 @@ def test_what_is_no_graph_file_is_left_alone(path: Path, read_only: bool) -> Non
     assert path.read_bytes() == content
 
 
-def test_an_empty_file_may_be_filled(path: Path) -> None:
-    path.touch()
-    assert verify(path).problems == [f"{path} is empty, not a graph file; remove it or name another"]
-    filled(path, RECORDS)
-    assert verify(path).ok
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION - 1, FORMAT_VERSION + 5])
 def test_another_format_is_refused_in_one_line(path: Path, version: int, read_only: bool) -> None:
@@ -113,6 +106,8 @@ def test_another_evaluator_is_refused_and_both_are_named(path: Path) -> None:
 
 
 def test_a_new_file_needs_an_evaluator(path: Path) -> None:
+    path.touch()
+    assert verify(path).problems == [f"{path} is empty, not a graph file; remove it or name another"]
     with pytest.raises(StoreError, match="not bound to an evaluator"):
         Store.open(path, create=True)
     # what is left is completed by the next one
@@ -152,7 +147,7 @@ def test_an_odd_note_of_a_lock_names_nobody(tmp_path: Path, note: str) -> None:
     lock = WriteLock(path)
     try:
         path.with_name("a.graph.lock").write_text(note)
-        assert holder(path) == Holder(None, None)
+        assert holder(path) == {"pid": None, "since": None}
     finally:
         lock.release()
 

@@ -36,7 +36,7 @@ from graphsearch.store.tables.rows import (
     rows,
     tables_sql,
 )
-from graphsearch.store.tables.top import listed
+from graphsearch.store.tables.top import rows_of
 from graphsearch.store.verify import verify
 
 from ..conftest import ROOT, Cli
@@ -54,7 +54,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = filled(tmp_path_factory.mktemp("full") / "a.graph", RECORDS, runs=2)
     with Store.open(path) as store:
         record = next(record for record in RECORDS if record.visits > 1)
-        store.write_top([listed(fen_of(unpack(record.words))).rows(record)])
+        store.write_top([rows_of(fen_of(unpack(record.words)), record)])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         names = [name for name in TABLES if name not in NONSENSE]
         add_examples(connection, names, id=1, book=1, run=1, bound="exact", alpha=-9, beta=9, value=0)

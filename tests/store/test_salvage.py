@@ -23,7 +23,7 @@ from graphsearch.store.record import NodeRecord
 from graphsearch.store.rewrite import Progress
 from graphsearch.store.salvage import SalvageReport, salvage
 from graphsearch.store.store import Store
-from graphsearch.store.tables.top import listed
+from graphsearch.store.tables.top import rows_of
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
@@ -69,7 +69,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
             store.record_root(key, f"{chess.STARTING_FEN}{'1' * 40}", k)
         for record in list(newest().values())[:40]:  # each is looked up again and again
-            store.write_top([listed(fen_of(unpack(record.words))).rows(record)])
+            store.write_top([rows_of(fen_of(unpack(record.words)), record)])
     return path
 
 

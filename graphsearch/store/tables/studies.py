@@ -188,11 +188,8 @@ def recorded(connection: sqlite3.Connection) -> Iterator[None]:
             f"json_array({', '.join(f'{row}.{name}' for name in TABLES[table].columns)})"
             for row in ("OLD", "NEW")
         )
-        for event, pair in (
-            ("INSERT", f"NULL, {new}"),
-            ("DELETE", f"{old}, NULL"),
-            ("UPDATE", f"{old}, {new}"),
-        ):
+        changes = {"INSERT": f"NULL, {new}", "DELETE": f"{old}, NULL", "UPDATE": f"{old}, {new}"}
+        for event, pair in changes.items():
             values = f"{step}, 0, '{table}', {pair}"
             log = f"INSERT INTO edit (step, undone, edited, old, new) VALUES ({values})"  # noqa: S608 (constants)
             name = f"edit_{table}_{event}"

@@ -43,61 +43,45 @@ class Shown(NamedTuple):
     moves: dict[str, Row]
 
 
-class Listed:
-    """The data of a position's rows that does not depend on its record; rendering it is most of the work.
+@lru_cache(maxsize=1024)
+def _listed(fen: str) -> tuple[chess.Board, str, list[chess.Move]]:
+    """Returns position, key and legal moves of a FEN, cached: every save of a search renders the same."""
+    board = board_from_fen(fen)
+    return board, key_text(board), legal_moves(board)
 
-    Attributes:
-      board: the position. key: of the rows.
+
+@lru_cache(maxsize=1 << 14)
+def _san(fen: str, uci: str) -> str:
+    """Returns the SAN of a legal move; to name moves is most of the work of rendering."""
+    board = _listed(fen)[0].copy(stack=False)  # SAN makes moves, and other threads may read the cached board
+    return board.san(chess.Move.from_uci(uci))
+
+
+def rows_of(fen: str, record: NodeRecord) -> Shown:
+    """Returns the rows of a position with its record.
 
     Raises:
+      CorruptRecordError: if the record does not have one prior for each move.
       InvalidPositionError: if the FEN is invalid.
     """
-
-    def __init__(self, fen: str) -> None:
-        self.board = board_from_fen(fen)
-        self.key, self._fen = key_text(self.board), fen
-        self._moves: list[chess.Move] = []
-        self._names: dict[str, str] = {}
-
-    def rows(self, record: NodeRecord) -> Shown:
-        """Returns the rows of the position's record.
-
-        Raises:
-          CorruptRecordError: if it does not have one prior for each move.
-        """
-        ranked: list[int] = []
-        if record.codes:
-            self._moves = self._moves or legal_moves(self.board)
-            if len(record.codes) != len(self._moves):
-                raise CorruptRecordError(f"{self._fen}: {len(record.codes)} priors, not {len(self._moves)}")
-            resets = resets_of(record, self.board, self._moves)
-            ranked = ranking(record, self.board.halfmove_clock, resets)
-        order, priors = record.order, record.priors if record.codes else []
-        q, d = node_mean(record)
-        wdl = wdl_from_q(q, d)
-        best = self._moves[order[ranked[0]]].uci() if ranked else None
-        position = (self.key, self._fen, record.visits, q, wdl.win, wdl.draw, wdl.loss, best)
-        moves: dict[str, Row] = {}
-        for k in ranked:
-            edge, move = edge_of(record, k), self._moves[order[k]].uci()
-            if edge.n:
-                draw = draw_beside(edge.value, edge.draws)
-                row = (self.key, move, self.san(move), edge.n, priors[order[k]], edge.value, draw)
-                moves[move] = dict(zip(_EDGE, row, strict=True))
-        return Shown(dict(zip(_POSITION, position, strict=True)), moves)
-
-    def san(self, uci: str) -> str:
-        """Returns the SAN of a legal move."""
-        if uci not in self._names:
-            board = self.board.copy(stack=False)  # SAN makes moves, and other threads may read `self.board`
-            self._names[uci] = board.san(chess.Move.from_uci(uci))
-        return self._names[uci]
-
-
-@lru_cache(maxsize=1024)
-def listed(fen: str) -> Listed:
-    """Returns `Listed(fen)`, cached: a search renders the same positions at every save."""
-    return Listed(fen)
+    (board, key, legal), ranked = _listed(fen), list[int]()
+    if record.codes:
+        if len(record.codes) != len(legal):
+            raise CorruptRecordError(f"{fen}: {len(record.codes)} priors, not {len(legal)}")
+        ranked = ranking(record, board.halfmove_clock, resets_of(record, board, legal))
+    order, priors = record.order, record.priors if record.codes else []
+    q, d = node_mean(record)
+    wdl = wdl_from_q(q, d)
+    best = legal[order[ranked[0]]].uci() if ranked else None
+    position = (key, fen, record.visits, q, wdl.win, wdl.draw, wdl.loss, best)
+    moves: dict[str, Row] = {}
+    for k in ranked:
+        edge, move = edge_of(record, k), legal[order[k]].uci()
+        if edge.n:
+            draw = draw_beside(edge.value, edge.draws)
+            row = (key, move, _san(fen, move), edge.n, priors[order[k]], edge.value, draw)
+            moves[move] = dict(zip(_EDGE, row, strict=True))
+    return Shown(dict(zip(_POSITION, position, strict=True)), moves)
 
 
 class TopTables:
@@ -183,14 +167,11 @@ class TopTables:
 def _rendered(row: Row, read: Read) -> Shown | None:
     """Returns the rows of the position of a row of `top_position`, None if it has no readable record."""
     try:
-        one = listed(str(row["fen"]))
-        record = read(one.board)
-        if record is None:
-            return None
-        found = one.rows(record)
+        record = read(_listed(str(row["fen"]))[0])
+        found = record and rows_of(str(row["fen"]), record)
     except (InvalidPositionError, CorruptRecordError):
         return None
-    return found if found.position["key"] == row["key"] else None
+    return found if found and found.position["key"] == row["key"] else None
 
 
 def _agree(stored: Shown, found: Shown | None) -> bool:

@@ -399,12 +399,9 @@ def test_scores_stay_in_their_range() -> None:
                 assert LEAST_WON <= -score_of(pack(board)) < LEAST_MATE
 
 
-def test_bishop_and_knight_need_the_bishops_corner() -> None:
+def test_bishop_and_knight_need_the_bishops_corner_and_other_positions_have_no_score() -> None:
     dark, light = "k7/8/1K6/8/8/8/8/N1B5", "k7/8/1K6/8/8/8/8/NB6"
     assert score(light + " w - - 0 1") > score(dark + " w - - 0 1")
-
-
-def test_other_positions_have_no_score() -> None:
     assert score_of(pack(chess.Board())) == 0
     for men in ("8/8/8/K5NN", "8/8/8/K6B", "8/8/P7/K6R", "4r3/8/8/K6Q", "8/8/8/K7"):
         assert score_of(pack(chess.Board(f"8/8/8/4k3/{men} w - - 0 1"))) == 0, men

@@ -45,8 +45,9 @@ from graphsearch.store.record_kernel import CAPACITIES
 from tests.conftest import shared_data
 from tests.support.positions import after, listed
 
-# GRAPHSEARCH_FULL=1 compares 100,000 positions, which takes about a minute
-POSITIONS = 100_000 if os.environ.get("GRAPHSEARCH_FULL") else 800
+# GRAPHSEARCH_FULL=1 compares 100,000 positions, which takes about a minute, and all 960 start positions
+FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
+POSITIONS, GAMES, EVERY = (100_000, 600, 1) if FULL else (800, 10, 16)
 
 PERFT = [  # published counts
     (chess.STARTING_FEN, (20, 400, 8902, 197281, 4865609)),
@@ -117,7 +118,7 @@ def test_moves_keys_and_verdicts_are_those_of_python_chess_in_random_games() -> 
 
 def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
     with shared_data("data/8moves_v3_first8000.pgn").open() as file:
-        for _ in range(20 if POSITIONS < 100_000 else 2000):
+        for _ in range(2000 if FULL else 20):
             game = chess.pgn.read_game(file)
             assert game is not None
             board = game.board()
@@ -183,7 +184,6 @@ def test_pieces_need_pawns_that_are_gone(fen: str, problem: str) -> None:
 
 
 # ------------------------------------------------------------------ mates in one
-ROOM = 256
 KINDS = [  # a mate of every kind, and what only looks like one
     ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", "d1d8"),
     ("4R3/8/8/8/8/5k1P/7P/4K2R w K - 0 1", "e1g1"),  # castling
@@ -203,7 +203,7 @@ KINDS = [  # a mate of every kind, and what only looks like one
 @kernel
 def find_mates(T: Any, words: Any, found: Any) -> None:
     """Fills the place of the first move that mates, -1 for none, for positions `uint64[R * 10]`."""
-    moves, replies, child = zeros(uint16, ROOM), zeros(uint16, ROOM), zeros(uint64, PW)
+    moves, replies, child = zeros(uint16, MAX_LEGAL_MOVES), zeros(uint16, MAX_LEGAL_MOVES), zeros(uint64, PW)
     for i in range(found.size):
         s = ptr(words, i * PW)
         n = generate_moves(ptr(T, 0), s, moves)
@@ -289,10 +289,6 @@ def test_mates_in_one_are_those_of_python_chess() -> None:
 
 
 # ------------------------------------------------------------------ chess960
-# GRAPHSEARCH_FULL=1 counts all 960 start positions and plays sixty times as many games
-FULL = bool(os.environ.get("GRAPHSEARCH_FULL"))
-GAMES, EVERY = (600, 1) if FULL else (10, 16)
-
 CORNERS_OF_THE_RULES = [  # FEN, the castling moves of the side to move
     ("1rk5/8/8/8/8/8/8/1R4KR w H - 0 1", "g1h1"),  # the king stays
     ("1rk5/8/8/8/8/8/8/1R2KR2 w F - 0 1", "e1f1"),  # the rook stays
@@ -306,10 +302,7 @@ CORNERS_OF_THE_RULES = [  # FEN, the castling moves of the side to move
     ("3k4/8/8/8/8/8/8/NR2K3 w B - 0 1", "e1b1"),  # one beyond it
     ("1r1k4/8/8/8/8/8/8/1R2K3 w B - 0 1", "e1b1"),  # only the rook is attacked
     ("3rk3/8/8/8/8/8/8/1R2K3 w B - 0 1", ""),  # a square of the king's way is
-    (
-        "4k3/8/8/8/8/8/8/RR2K2R w BH - 0 1",
-        "e1b1 e1h1",
-    ),  # the inner rook: the right at home is written likewise
+    ("4k3/8/8/8/8/8/8/RR2K2R w BH - 0 1", "e1b1 e1h1"),  # the inner rook: that at home is written likewise
     ("4k3/8/8/8/8/8/8/RR2K2R w AH - 0 1", "e1g1"),  # both at home: standard; b1 is in the way
 ]
 

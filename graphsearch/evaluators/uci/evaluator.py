@@ -218,7 +218,7 @@ T = TypeVar("T")
 
 
 def _is_of_others(record: logging.LogRecord) -> bool:
-    """Returns whether python-chess's message is not about an engine here, which may print more than UCI."""
+    """Keeps python-chess's messages about the program's own engines; those here may print more than UCI."""
     return record.threadName != THREAD
 
 

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 from ..base.answer import picked
 from ..base.errors import GraphSearchError, InvalidParameterError, StoreError, UnsavedError
 from ..base.faults import error_line
-from ..base.system import cores, end_at_once
+from ..base.system import end_at_once
 from ..evaluators.factory import EvaluatorSpec
 from ..store.file import changing, holder, lock_of, opened_to_read, release
 from ..store.provenance import now
 from ..store.tables.rows import json_object
 from ..store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits, put_tasks
-from ..workers.process import Child, Handlers
+from ..workers.process import Child
 from . import tasks
 from .tasks import STOP, Ask, FollowTask, LiveAnswer, Order, Place, Question, Task, TaskReport, Work, json_of
 from .wanted import read_request
@@ -325,8 +325,7 @@ class _Process:
           EvaluatorError: if no process can be started.
         """
         self.job: QueuedTask | None = None
-        handlers = Handlers(partial(queue.hear, self), partial(queue.lose, self), queue.questions.cancel)
-        self.child = Child(work, handlers, name="graphsearch task", threads=cores())
+        self.child = Child(work, partial(queue.hear, self), queue.questions.cancel, partial(queue.lose, self))
 
 
 class TaskQueue:

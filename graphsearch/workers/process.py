@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from multiprocessing import get_context
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import EvaluatorError
 from ..base.faults import Watch, error_line, watch_logs
-from ..base.system import SIGNALS, end_at_once, signals_blocked, unblock_signals, wait_for_process
+from ..base.system import SIGNALS, cores, end_at_once, signals_blocked, unblock_signals, wait_for_process
 from .executor import STOPPING, WorkerLostError, failure_of
 
 ADVICE = "the stderr of the processes says more; a script needs `if __name__ == '__main__':`"
@@ -84,7 +83,8 @@ if TYPE_CHECKING:
 else:  # no generic at run time
     Pipe = object
 
-Hear = Callable[[Any], object]  # handles a message; a result other than None is sent back
+Hear = Callable[[Any], object]  # handles a message
+Lost = Callable[[str], object]  # takes how the process ended
 Work = Callable[[Pipe], None]  # the main function of a worker; its argument is its end of the pipe
 STARTING = threading.Lock()  # held while a process starts
 
@@ -204,21 +204,6 @@ def run_calls(stop: Pipe, pipe: Pipe) -> None:
 
 
 # ---------------------------------------------------------- one process, with messages in both directions
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    """Callbacks for a worker, called in the process that has started it.
-
-    Attributes:
-      hear: handles a message, in a thread of its own.
-      lost: called last, when all messages have been handled, with a text that says how the process ended.
-      died: called before that, when the process has ended: handlers must stop waiting on its behalf.
-    """
-
-    hear: Hear
-    lost: Callable[[str], None]
-    died: Callable[[], None] = lambda: None
-
-
 class Child:
     """A process at the other end of a pipe.
 
@@ -226,11 +211,18 @@ class Child:
       pid: of the process.
     """
 
-    def __init__(self, work: Work, handlers: Handlers, *, name: str, threads: int) -> None:
-        """Starts a process; `start_process` describes the arguments, and the errors."""
-        self._handlers = handlers
+    def __init__(self, work: Work, hear: Hear, died: Callable[[], object], lost: Lost) -> None:
+        """Starts a process, which may use all cores; `start_process` describes the errors.
+
+        Args:
+          work: its main function, as there.
+          hear: handles a message, in a thread of its own.
+          died: called when the process has ended: handlers must stop waiting on its behalf.
+          lost: called last, when all messages have been handled, with how the process ended.
+        """
+        self._hear, self._died, self._lost = hear, died, lost
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._process, pipe = start_process(work, name=name, threads=threads)
+        self._process, pipe = start_process(work, name="graphsearch task", threads=cores())
         self.pid = self._process.pid or 0
         self._thread(self._speak, pipe)
         self._thread(self._follow, pipe)
@@ -266,18 +258,16 @@ class Child:
             self.kill()  # it has closed the pipe, so it is ending or broken
             self._process.join()
             how = how_it_ended(self._process)
-            self._handlers.died()
+            self._died()
             self._outbox.put(None)
             pipe.close()
-            self._handlers.lost(how)
+            self._lost(how)
 
     def _listen(self, pipe: Pipe) -> None:
         """Handles messages until the pipe is closed; kills the process if one cannot be read or handled."""
         try:
             while True:
-                reply = self._handlers.hear(pipe.recv())
-                if reply is not None:
-                    pipe.send(reply)
+                self._hear(pipe.recv())
         except (EOFError, OSError):
             return
         except Exception:

@@ -33,7 +33,7 @@ from graphsearch.jit import places
 from graphsearch.search import loop
 from graphsearch.store.store import Store
 from graphsearch.workers.executor import Failure, failure_of
-from graphsearch.workers.process import Child, Handlers
+from graphsearch.workers.process import Child
 from tests.conftest import ROOT, Cli, Outcome
 from tests.support.pools import until
 from tests.uci.engines import Played
@@ -256,7 +256,7 @@ def test_a_defect_of_a_worker_process_is_in_the_file_of_its_parent(
     shared = reports.parent / "defects of all.txt"
     monkeypatch.setenv("GRAPHSEARCH_REPORT_FILE", str(shared))
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-    Child(fail_at_once, Handlers(print, ended.put), name="broken", threads=1)
+    Child(fail_at_once, print, lambda: None, ended.put)
     assert ended.get(timeout=60) == "a worker process ended with exit code 0"
     error_line(InjectedError("in the parent"))
     text = shared.read_text()

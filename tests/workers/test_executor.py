@@ -15,7 +15,7 @@ import pytest
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.workers import executor
 from graphsearch.workers.executor import WorkerLostError, Workers
-from graphsearch.workers.process import Child, Handlers, Pipe
+from graphsearch.workers.process import Child, Pipe
 
 from ..conftest import ROOT
 from ..support.pools import is_alive, until
@@ -144,24 +144,17 @@ def test_a_program_that_ends_ends_its_workers_without_a_thread(
 
 # ---------------------------------------------------------- one process
 def echo(pipe: Pipe) -> None:
-    """Sends back what comes, and what is replied to that."""
+    """Sends back what comes."""
     while (message := pipe.recv()) != "leave":
         pipe.send(message)
-        pipe.send([pipe.recv()])
 
 
 @pytest.mark.parametrize("ending", ["leave", "kill"])
-def test_a_child_is_heard_and_answered_until_it_ends(ending: str) -> None:
-    heard: list[object] = []
-    ends: list[str] = []
-
-    def hear(message: object) -> str | None:
-        heard.append(message)
-        return f"{message}!" if isinstance(message, str) else None
-
-    child = Child(echo, Handlers(hear, ends.append, partial(ends.append, "died")), name="echo", threads=1)
+def test_a_child_is_heard_until_it_ends(ending: str) -> None:
+    heard, ends = list[object](), list[str]()
+    child = Child(echo, heard.append, partial(ends.append, "died"), ends.append)
     child.send("hello")
-    until(lambda: heard == ["hello", ["hello!"]])
+    until(lambda: heard == ["hello"])
     if ending == "leave":
         child.send("leave")
     else:

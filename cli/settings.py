@@ -99,8 +99,7 @@ def _read(path: Path) -> Iterator[Setting]:
     Raises:
       InvalidParameterError: if it cannot be read, or one is unknown or has another type.
     """
-    from graphsearch.base.limits import TOML, read_file
-    from graphsearch.base.toml_text import toml_tables
+    from graphsearch.base.limits import TOML, read_file, toml_tables
 
     try:
         found = toml_tables(read_file(path, TOML).decode("utf-8"))

@@ -30,9 +30,8 @@ class Answer:
 def picked(found: object, keys: str) -> dict[str, Any]:
     """Returns a JSON object of selected attributes.
 
-    Args:
-      keys: in output order, separated by spaces, such as `"n share leaf=ply.leaf *worth"`: an attribute; a
-        key and the path of its value; or, with a star, an object to merge into this one.
+    `keys`, such as `"n share leaf=ply.leaf *worth"`, has attributes; keys with the path of their value; and,
+    with a star, objects to merge into this one.
     """
     values: dict[str, Any] = {}
     for key, read in _readers(keys):

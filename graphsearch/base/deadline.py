@@ -1,7 +1,4 @@
-"""A time limit for a request: the caller sets it, and code that reads records calls `check_time`.
-
-The limit applies to the thread that sets it. A scan with threads of its own checks the clock itself.
-"""
+"""A time limit for a request of this thread; a scan with threads of its own checks the clock itself."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _END: ContextVar[tuple[float, float]] = ContextVar("end", default=(inf, inf))  #
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Limits the body to so many seconds; then `check_time` raises in it."""
+    """Limits the body to so many seconds: `check_time`, which code that reads records calls, then raises."""
     before = _END.set((time.monotonic() + seconds, seconds))
     try:
         yield

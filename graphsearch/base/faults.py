@@ -46,7 +46,7 @@ _SQLITE_DEFECTS = ("ProgrammingError", "InterfaceError", "InternalError", "DataE
 
 
 def is_defect(error: BaseException) -> bool:
-    """Returns whether an error is unexpected, rather than caused by input or by the system.
+    """Returns whether an error is unexpected, not caused by input or by the system.
 
     >>> is_defect(KeyError("x")), is_defect(FileNotFoundError())
     (True, False)
@@ -58,7 +58,7 @@ def is_defect(error: BaseException) -> bool:
 
 
 def _resource_message(error: BaseException) -> str:
-    """Returns the message for an error that means a missing library, memory or thread; else empty."""
+    """Returns the message for a missing library, memory or thread; empty for other errors."""
     if isinstance(error, ImportError) and not (error.name or "").startswith("graphsearch"):
         return f"cannot load a library: {error}; install the program again, or give it more memory"
     if isinstance(error, OSError) and "libllvmlite" in str(error):  # it does not say why
@@ -110,7 +110,7 @@ def error_line(error: BaseException, during: str = "") -> str:
 
 # ---------------------------------------------------------- the file
 def _written(error: BaseException, during: str) -> str:
-    """Appends a traceback to the report file; returns its path, or the reason why there is none."""
+    """Appends a traceback to the report file; returns its path, or why there is none."""
     try:
         text = _entry(error, during).encode("utf-8", "backslashreplace")
     except Exception as found:  # out of memory or file descriptors during an import

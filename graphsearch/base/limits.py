@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from . import system
 from .errors import InputFileError, InvalidParameterError
@@ -31,10 +31,8 @@ class Limit:
     """An upper bound on an input.
 
     Attributes:
-      name: what follows `GRAPHSEARCH_MAX_` in the environment variable that overrides it.
-      default: in units. unit: BYTES, or the name of the unit.
-      what: the limited thing.
-      fixed: whether a format or a kernel sets it, so that nothing overrides it.
+      name: what follows `GRAPHSEARCH_MAX_` in the environment variable that overrides it, unless `fixed`.
+      default: in units. unit: BYTES, or the name of the unit. what: the limited thing.
     """
 
     name: str
@@ -45,15 +43,15 @@ class Limit:
 
     @property
     def variable(self) -> str:
-        """The environment variable that overrides it; empty if none does."""
+        """The environment variable; empty if none overrides the limit."""
         return "" if self.fixed else PREFIX + self.name
 
     @property
     def most(self) -> int:
-        """The limit in force: the value of its environment variable, or the default.
+        """The limit in force.
 
         Raises:
-          InvalidParameterError: if its environment variable is not a number (a size for BYTES) of at least 1.
+          InvalidParameterError: if the environment variable is not a number (a size for BYTES) of at least 1.
         """
         text = os.environ.get(self.variable, "") if self.variable else ""
         if not text:
@@ -68,7 +66,7 @@ class Limit:
 
     @property
     def hint(self) -> str:
-        """The end of an error message that names the environment variable; empty if there is none."""
+        """The end of an error message, which names the environment variable, if there is one."""
         return f"; {self.variable} sets another limit" if self.variable else ""
 
     def shown(self) -> str:
@@ -119,7 +117,7 @@ _UNITS |= {f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)}
 
 
 def byte_count(text: str) -> int:
-    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB, TiB or none, in any case.
+    """Returns the bytes of a size: a number with B, kB ... TB, KiB ... TiB or none, in any case.
 
     Raises:
       InvalidParameterError: for anything else, and for more than SIZE.
@@ -178,14 +176,13 @@ OnWait = Callable[[], object]
 def open_file(
     path: str | os.PathLike[str], *, piped: bool = False, on_wait: OnWait | None = None
 ) -> io.BufferedReader:
-    """Opens a user's file for reading.
+    """Opens a user's file for reading, with `piped` also a pipe, as in `<(zcat games.pgn.gz)`.
 
     Args:
-      piped: whether the path may be a pipe, as in `<(zcat games.pgn.gz)`.
       on_wait: called every WAIT_SECONDS while a pipe has nothing to read; it may raise to end the wait.
 
     Raises:
-      InputFileError: if it is a directory, a device, a socket, or a pipe without `piped`.
+      InputFileError: if it is anything else, such as a directory or a device.
       OSError: if it cannot be opened.
     """
     check_kind(path, piped=piped)
@@ -203,12 +200,7 @@ def open_file(
 
 
 def check_kind(path: str | os.PathLike[str], *, piped: bool = False) -> None:
-    """Checks that a path names a regular file, or a pipe with `piped`, before it is opened.
-
-    Raises:
-      InputFileError: as `open_file`.
-      OSError: if it does not exist.
-    """
+    """Raises as `open_file` would, without opening the file."""
     if "\0" in os.fspath(path):
         raise InputFileError("a file name with a NUL character cannot be opened")
     _check_mode(Path(path).stat().st_mode, path, piped=piped)
@@ -231,7 +223,7 @@ def _check_mode(mode: int, path: str | os.PathLike[str], *, piped: bool) -> None
 
 
 class _Pipe(io.RawIOBase):
-    """A pipe open for reading. It waits for data in short steps, so that a signal can end the wait."""
+    """A pipe that waits for data in short steps, so that a signal can end the wait."""
 
     def __init__(self, handle: int, on_wait: OnWait | None) -> None:
         self._handle = handle
@@ -278,7 +270,7 @@ def read_all(
       packed: the compressed size, for `check_unpacked`; None if the file is not compressed.
 
     Raises:
-      InputFileError: if they exceed the limit, or the ratio that `check_unpacked` allows.
+      InputFileError: as `check_size` and `check_unpacked`.
     """
     parts, size = [], 0
     while piece := file.read(PIECE):
@@ -291,11 +283,7 @@ def read_all(
 
 
 def check_size(size: int, most: Limit, name: str | os.PathLike[str]) -> None:
-    """Checks the size of a file, or of the part read so far.
-
-    Raises:
-      InputFileError: if it is above the limit.
-    """
+    """Raises InputFileError if the size of a file, or of the part read so far, is above the limit."""
     if size > most.most:
         raise InputFileError(
             f"{os.fspath(name)} has more than {size_text(most.most)}, the most for {most.what}{most.hint}"
@@ -303,11 +291,7 @@ def check_size(size: int, most: Limit, name: str | os.PathLike[str]) -> None:
 
 
 def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> None:
-    """Checks the size of data decompressed so far against its compressed size.
-
-    Raises:
-      InputFileError: if the ratio is one that only a decompression bomb reaches.
-    """
+    """Raises InputFileError if data decompressed so far has a size that only a decompression bomb reaches."""
     if unpacked > UNPACKED_FREE.most + UNPACKED.most * packed:
         raise InputFileError(
             f"{os.fspath(name)} unpacks to more than {UNPACKED.most:,} times its size, which no file of games"
@@ -316,11 +300,7 @@ def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> 
 
 
 def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Yields the lines of a text with their line ends, decoded by `decoded`.
-
-    Raises:
-      InputFileError: if a line is longer than LINE.
-    """
+    """Yields the lines of `byte_lines`, decoded by `decoded`."""
     for number, line in enumerate(byte_lines(file, name)):
         yield decoded(line if number else line.removeprefix(b"\xef\xbb\xbf"))
 
@@ -333,7 +313,7 @@ def byte_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
     """
     number, most, rest = 1, LINE.most, b""
     while piece := file.readline(most + 1):
-        *lines, rest = _LINES.findall(rest + piece)  # a carriage return alone ends a line, too
+        *lines, rest = _LINES.findall(rest + piece)
         if piece.endswith(b"\n"):
             lines, rest = [*lines, rest], b""
         for at, line in enumerate((*lines, rest), number):
@@ -345,7 +325,7 @@ def byte_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
         yield rest
 
 
-_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")  # a carriage return alone ends a line, too
 
 
 def decoded(data: bytes) -> str:
@@ -365,3 +345,26 @@ def long_line(name: str, number: int) -> InputFileError:
     return InputFileError(
         f"{name}, line {number}: it is too long to be text, more than {size_text(LINE.most)}{LINE.hint}"
     )
+
+
+# ------------------------------------------------------------------ TOML: `tomllib` has no limits
+_PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_LONG_KEY = rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{TOML_KEY.most}}}"
+
+
+def toml_tables(text: str) -> dict[str, Any]:
+    """Returns the tables of a TOML text.
+
+    Raises:
+      InputFileError: if it is larger than TOML, or has a key of more parts than TOML_KEY.
+      ValueError, RecursionError: as `tomllib.loads`.
+    """
+    import tomllib
+
+    text = text.removeprefix("\ufeff")  # editors of Windows write a byte order mark
+    if len(text) > TOML.most:
+        raise InputFileError(f"more than {size_text(TOML.most)}, the most for {TOML.what}{TOML.hint}")
+    if long_key := re.search(_LONG_KEY, text):  # also inside strings: no name or move looks like such a key
+        line = text.count("\n", 0, long_key.start()) + 1
+        raise InputFileError(f"line {line}: a dotted key of more than {TOML_KEY.most} parts")
+    return tomllib.loads(text)

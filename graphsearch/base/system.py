@@ -48,16 +48,6 @@ def memory_bytes() -> int:
     return min([psutil.virtual_memory().total, *limits])
 
 
-def peak_memory() -> int:
-    """Returns the most memory that this process has had, in bytes; on macOS what it has now."""
-    import psutil
-
-    found = [line.split() for line in _text(Path("/proc/self/status")).splitlines()]
-    kib = [int(words[1]) for words in found if words[:1] == ["VmHWM:"]]
-    info = psutil.Process().memory_info()
-    return kib[0] << 10 if kib else int(getattr(info, "peak_wset", info.rss))
-
-
 @cache
 def _quota() -> int:
     """Returns the number of cores whose time a container gets, rounded up; 0: no limit."""
@@ -110,20 +100,14 @@ def reserved(size: int) -> mmap.mmap:
 
 
 def release_pages(memory: mmap.mmap, begin: int = 0) -> None:
-    """Returns the whole pages from a byte on to the system; later writes map them again.
-
-    Their content is lost unless a file holds it. On Windows they stay with the process.
-    """
+    """Returns the whole pages from a byte on to the system, and loses their content; Windows keeps them."""
     begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
     if begin < len(memory) and hasattr(mmap, "MADV_DONTNEED"):
         memory.madvise(mmap.MADV_DONTNEED, begin, len(memory) - begin)
 
 
 def return_freed_memory() -> None:
-    """Makes the C library, if it can, return freed arrays of a megabyte or more to the system at once.
-
-    Otherwise glibc keeps up to 32 MB of each kind for each thread.
-    """
+    """Makes glibc return freed arrays of a megabyte or more at once, not keep 32 MB for each thread."""
     with contextlib.suppress(AttributeError, OSError):
         _c_library().mallopt(MMAP_THRESHOLD, 1 << 20)
 
@@ -164,10 +148,9 @@ REMOTE_DRIVE = 4  # GetDriveTypeW's number for a network drive
 
 
 def user_folder(kind: str) -> Path:
-    """Returns this program's folder of a kind, `cache`, `state` or `config`; it need not exist.
+    """Returns this program's folder of a kind, `cache`, `state` or `config`, by the system's rules.
 
-    It is where programs of the system keep such files: on Linux in ~/.cache, ~/.local/state and ~/.config,
-    or in the folders that XDG_CACHE_HOME, XDG_STATE_HOME and XDG_CONFIG_HOME name.
+    The folder need not exist. On Linux XDG_CACHE_HOME and its like name other places than ~/.cache.
 
     >>> user_folder("cache").name in {"graphsearch", "Cache"}
     True
@@ -186,14 +169,14 @@ def user_number() -> int:
 def is_private(status: os.stat_result, *, kind: int) -> bool:
     """Returns whether a file is of a kind, such as `stat.S_IFREG`, and only this user can write to it.
 
-    On Windows a user's own folders are private, and the rights of their files say nothing.
+    On Windows the rights of files say nothing: a user's own folders are private.
     """
     is_own = not IS_POSIX or (status.st_uid == user_number() and not status.st_mode & 0o022)
     return stat.S_IFMT(status.st_mode) == kind and is_own
 
 
 def is_secret(status: os.stat_result) -> bool:
-    """Returns whether only its owner can read a file; on Windows that is so in the folders of a user."""
+    """Returns whether only its owner can read a file, as in a user's folders on Windows."""
     return not IS_POSIX or not status.st_mode & 0o077
 
 
@@ -206,13 +189,13 @@ def set_blocking(handle: int) -> None:
 def is_readable(handle: int, seconds: float = 0.0) -> bool:
     """Waits at most so long for a file or pipe to have data or end; returns whether it does.
 
-    Where nothing can wait for a file, it returns True, and a read waits itself.
+    Windows cannot wait for a file: True, and a read waits itself.
     """
     try:
         import select
 
         poll = select.poll()
-    except (ImportError, AttributeError):  # Windows
+    except (ImportError, AttributeError):
         return True
     poll.register(handle, select.POLLIN | select.POLLHUP)
     return bool(poll.poll(1000 * seconds))
@@ -231,7 +214,7 @@ def sync_folder(folder: Path) -> None:
 def replace(source: str | Path, target: Path) -> None:
     """Renames a file atomically, over another one if necessary.
 
-    Windows refuses while a program, such as a scanner, has one of them open; so it is tried for a second.
+    Windows refuses while a program, such as a scanner, has one of them open: it is tried for a second.
     """
     for _ in range(0 if IS_POSIX else REPLACE_TRIES):
         try:
@@ -271,8 +254,8 @@ def is_on_network(path: Path) -> bool:
 def try_lock(handle: int) -> bool:
     """Locks an open file against other processes; returns whether none had locked it.
 
-    The lock belongs to the open file and ends with it, also when the process is killed. On Windows others
-    cannot read the first byte of a locked file.
+    The lock ends with the open file, also when the process is killed. On Windows others cannot read the first
+    byte of a locked file.
 
     Raises:
       OSError: if the file system has no locks.
@@ -302,10 +285,7 @@ IDLE, BELOW_NORMAL = 0x40, 0x4000  # classes of Windows
 
 
 def thread_seconds(thread: int) -> float:
-    """Returns the CPU seconds that a thread of this process has used, by its `get_ident`.
-
-    Where nobody can tell, such as on macOS, it returns the time of a clock.
-    """
+    """Returns the CPU seconds that a thread of this process has used; on macOS the time of a clock."""
     clock_of = getattr(time, "pthread_getcpuclockid", None)
     if clock_of:
         return time.clock_gettime(clock_of(thread))

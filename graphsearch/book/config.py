@@ -38,9 +38,8 @@ from ..base.errors import (
     InputFileError,
     InvalidPositionError,
 )
-from ..base.limits import TOML, read_file
+from ..base.limits import TOML, read_file, toml_tables
 from ..base.system import join_command
-from ..base.toml_text import toml_tables
 from ..evaluators.factory import EvaluatorSpec, check
 from ..evaluators.nnue.layout import NNUE_SUFFIX
 from ..position.board import fen_of, key_text, terminal_kind

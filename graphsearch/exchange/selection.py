@@ -11,7 +11,7 @@ from typing import Literal
 import chess
 
 from ..base.errors import ExportError, InvalidParameterError, InvalidPositionError, check_least
-from ..base.toml_text import toml_tables
+from ..base.limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
 from ..store.store import Store

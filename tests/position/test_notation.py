@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from graphsearch import Graph, Limits, analyze, show
 from graphsearch.base.errors import InvalidPositionError
-from graphsearch.base.toml_text import toml_tables
+from graphsearch.base.limits import toml_tables
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.position.board import fen_of, fens, key_of, unpack
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position

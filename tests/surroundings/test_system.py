@@ -94,10 +94,9 @@ def both(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_machine_has_cores_memory_and_a_peak(both: str) -> None:
+def test_a_machine_has_cores_and_memory(both: str) -> None:
     assert system.cores() >= 1
     assert system.memory_bytes() > 1 << 27
-    assert 1 << 20 < system.peak_memory() <= psutil.virtual_memory().total
 
 
 def test_a_thread_that_works_uses_seconds(both: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import threading
@@ -14,7 +15,6 @@ import chess
 import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.system import peak_memory
 from graphsearch.evaluators.factory import create
 from graphsearch.graph import arena_kernel
 from graphsearch.search.results import Progress
@@ -86,7 +86,8 @@ def _search(file: Path, nodes: int, budget: int, wave: int, amount: int, evaluat
         found = _Watched(amount // WARM_UP, amount)
         found.search(graph, wave)
         figures = found.figures() | {"resident": graph.arena.node_count}
-    return figures | {"peak_mb": peak_memory() / 1e6}
+    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return figures | {"peak_mb": int(peak) * 1024 / 1e6}
 
 
 def _rehearse(file: Path, name: str) -> None:

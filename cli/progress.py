@@ -80,8 +80,8 @@ def compile_bar(purpose: str, kernels: int) -> Iterator[bool]:
     Args:
       kernels: number of kernels to compile.
     """
+    from graphsearch.jit.cache import announced
     from graphsearch.jit.compiler import count_compiled
-    from graphsearch.jit.places import announced
 
     if not sys.stderr.isatty():
         yield False

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.jit.sources import kernel_sources
+from graphsearch.jit.cache import kernel_sources
 
 from .conftest import ROOT, Cli
 

@@ -34,8 +34,7 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "ser
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/base/limits.py": "the door",
     "graphsearch/base/system.py": "/proc and /sys, and folders for fsync",
-    "graphsearch/jit/sources.py": "the kernels' own sources",
-    "graphsearch/jit/places.py": "the cache of compiled kernels, and its locks",
+    "graphsearch/jit/cache.py": "the kernels' own sources, the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/evaluator.py": "the weights of the package",
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
     "graphsearch/store/tables/rows.py": "the SQL of the package",

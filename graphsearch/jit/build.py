@@ -49,14 +49,13 @@ from numba.core.types.containers import BaseNamedTuple
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.cpython.builtins import do_minmax
+from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype, from_dtype
 
-from .machine_code import ENTRY, FORMATS, MOST_RESULTS, MachineCode
-from .places import CodeFolder
-from .sources import label, sources_digest
+from .cache import ENTRY, FORMATS, MOST_RESULTS, CodeFolder, MachineCode, label, sources_digest
 from .types import Bundle
 
-WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
+WORD, STATUS = ir.IntType(64), ir.IntType(32)
 
 
 # ------------------------------------------------------------------ types
@@ -107,23 +106,13 @@ def _type_of(value: Any) -> Any:
         kinds = map(_type_of, value.items())
         items = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in kinds]
         return BundleType(type(value), dict(zip((*value.names_, *value.sizes_), items, strict=True)))
-    if isinstance(value, tuple):
-        named = type(value) if hasattr(value, "_fields") else None
-        items = [_type_of(item) for item in value]
-        return types.BaseTuple.from_types(items, named)
     return numba.typeof(value)
 
 
 # ------------------------------------------------------------------ functions inside kernels
 SUFFIX = ".inner"
 
-for _name in (
-    "_optimize_functions",
-    "_optimize_final_module",
-    "_finalize_specific",
-    "_raise_if_finalized",
-    "_get_module_for_linking",
-):
+for _name in ("_optimize_functions", "_raise_if_finalized", "_get_module_for_linking"):
     getattr(JITCodeLibrary, _name)  # a release without them fails here
 
 
@@ -157,14 +146,7 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
                 found[id(library)] = library
                 if isinstance(library, InnerLibrary):
                     waiting += library._linking_libraries
-        return [_own_module(library) for library in found.values()]
-
-
-def _own_module(library: Any) -> Any:
-    """Returns a library's module; that of an inner function without its callees."""
-    if isinstance(library, InnerLibrary):
-        return library._final_module
-    return library._get_module_for_linking()
+        return [library._get_module_for_linking() for library in found.values()]
 
 
 class KeptFunction(NullCache):  # type: ignore[misc]
@@ -196,7 +178,7 @@ class KeptFunction(NullCache):  # type: ignore[misc]
             if isinstance(callee, InnerLibrary):
                 calls.append(callee.file)
             else:  # Numba's own code, such as that of `max`
-                module.link_in(_own_module(callee), preserve=True)
+                module.link_in(callee._get_module_for_linking(), preserve=True)
         content = result.fndesc.mangled_name, result.signature.return_type, calls, module.as_bitcode()
         self._place.write(library.file, pickle.dumps(content))
 
@@ -508,8 +490,8 @@ def _entry(
     kind = ir.FunctionType(STATUS, [WORD.as_pointer(), WORD.as_pointer()])
     function = ir.Function(module, kind, ENTRY)
     builder = ir.IRBuilder(function.append_basic_block())
-    words = _Words(context, builder, function.args[0])
-    values = [words.take(kind) for kind in kinds]
+    places = (builder.gep(function.args[0], [WORD(i)]) for i in range(len(kinds)))
+    values = [_argument(context, builder, *pair) for pair in zip(kinds, places, strict=True)]
     callee = context.declare_function(module, compiled.fndesc)
     returned = compiled.signature.return_type
     status, value = context.call_conv.call_function(builder, callee, returned, kinds, values)
@@ -522,52 +504,29 @@ def _entry(
     return module
 
 
-class _Words:
-    """The arguments of an entry, read one after the other."""
+def _argument(context: BaseContext, builder: ir.IRBuilder, kind: Type, place: ir.Value) -> ir.Value:
+    """Returns the value of an argument from its word."""
+    if isinstance(kind, types.Array):
+        return _array(context, builder, kind, builder.load(place))
+    model = context.data_model_manager[kind]
+    data = builder.bitcast(place, model.get_data_type().as_pointer())
+    return model.from_data(builder, builder.load(data))
 
-    def __init__(self, context: BaseContext, builder: ir.IRBuilder, words: ir.Value) -> None:
-        self._context, self._builder, self._words = context, builder, words
-        self._next = 0
 
-    def take(self, kind: Type) -> ir.Value:
-        """Returns the value of the next argument of a type."""
-        if isinstance(kind, types.BaseTuple):
-            return self._context.make_tuple(self._builder, kind, [self.take(item) for item in kind])
-        place = self._builder.gep(self._words, [WORD(self._next)])
-        self._next += 1
-        if isinstance(kind, types.Array):
-            return self._array(kind, self._builder.load(place))
-        if isinstance(kind, BundleType):
-            return self._builder.inttoptr(self._builder.load(place), WORD.as_pointer())
-        model = self._context.data_model_manager[kind]
-        data = self._builder.bitcast(place, model.get_data_type().as_pointer())
-        return model.from_data(self._builder, self._builder.load(data))
-
-    def _array(self, kind: types.Array, address: ir.Value) -> ir.Value:
-        """Returns the NumPy array at an address, without an owner: there is nothing to free."""
-        builder = self._builder
-        start = builder.inttoptr(address, BYTE.as_pointer())
-        array = self._context.make_array(kind)(self._context, builder)
-        element = array.data.type
-        array.data = builder.inttoptr(self._word(start, DATA), element)
-        shape, strides = (
-            builder.inttoptr(self._word(start, at), WORD.as_pointer()) for at in (SHAPE, STRIDES)
-        )
-        sizes = [builder.load(builder.gep(shape, [WORD(i)])) for i in range(kind.ndim)]
-        steps = [builder.load(builder.gep(strides, [WORD(i)])) for i in range(kind.ndim)]
-        items = WORD(1)
-        for size in sizes:
-            items = builder.mul(items, size)
-        array.nitems = items
-        array.itemsize = WORD(self._context.get_abi_sizeof(self._context.get_data_type(kind.dtype)))
-        array.meminfo = ir.Constant(array.meminfo.type, None)
-        array.parent = ir.Constant(array.parent.type, None)
-        array.shape = ir.Constant(array.shape.type, ir.Undefined)
-        for i, (size, step) in enumerate(zip(sizes, steps, strict=True)):
-            array.shape = builder.insert_value(array.shape, size, i)
-            array.strides = builder.insert_value(array.strides, step, i)
-        return array._getvalue()
-
-    def _word(self, start: ir.Value, offset: int) -> ir.Value:
-        place = self._builder.gep(start, [WORD(offset)])
-        return self._builder.load(self._builder.bitcast(place, WORD.as_pointer()))
+def _array(context: BaseContext, builder: ir.IRBuilder, kind: types.Array, address: ir.Value) -> ir.Value:
+    """Returns the NumPy array at an address, without an owner: there is nothing to free."""
+    array = context.make_array(kind)(context, builder)
+    sizes = ir.ArrayType(WORD, kind.ndim).as_pointer()
+    data, shape, strides = (
+        builder.load(builder.inttoptr(builder.add(address, WORD(offset)), of.as_pointer()))
+        for offset, of in ((DATA, array.data.type), (SHAPE, sizes), (STRIDES, sizes))
+    )
+    populate_array(
+        array,
+        data=data,
+        shape=builder.load(shape),
+        strides=builder.load(strides),
+        itemsize=context.get_abi_sizeof(context.get_data_type(kind.dtype)),
+        meminfo=None,
+    )
+    return array._getvalue()

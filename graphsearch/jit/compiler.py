@@ -4,10 +4,9 @@ Arguments go in as 64-bit words, and results come out as 64-bit words:
 
     number        its value
     array         the address of the object; the code reads where its data are, and its shape
-    tuple         its items
     bundle        the address of its words
 
-Each kind of arguments (types of numbers, dtypes and dimensions of arrays, classes of tuples) has code of its
+Each kind of arguments (types of numbers, dtypes and dimensions of arrays, classes of bundles) has code of its
 own. The first call loads it from disk or compiles it. `Inner`, `Kernel` and `Intrinsic` stand in for Numba's
 objects: Numba itself is imported when a function is compiled. The compiler reads the `_numba_type_` of a
 global that it does not know.
@@ -32,18 +31,26 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import CompilerError
 from ..base.system import has_low_priority
-from . import machine_code
-from .machine_code import CALL, FORMATS, MOST_RESULTS, SUFFIX, MachineCode
-from .places import CodeFolder, LevelFolders, announce
-from .sources import all_digest, compiler_digest, label, sources_digest
-from .types import Bundle, apart
+from .cache import (
+    FORMATS,
+    MOST_RESULTS,
+    SUFFIX,
+    CodeFolder,
+    LevelFolders,
+    MachineCode,
+    all_digest,
+    announce,
+    compiler_digest,
+    label,
+    sources_digest,
+)
+from .types import Bundle, Items, apart, int64
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
@@ -110,42 +117,27 @@ class Intrinsic:
 
 
 LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
+CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)  # releases the GIL
+ROOM = ctypes.c_int64 * MOST_RESULTS
 _LOCK = threading.RLock()
 
 
-class Bound(NamedTuple):
+class Bound(Bundle):
     """A kernel and its arguments, for kernels that call it by address. The caller keeps those alive."""
 
-    code: Any  # the address of its entry
-    words: NDArray[np.int64]  # its arguments; numbers among them may be changed
+    code: int64  # the address of its entry
+    words: Items[int64]  # its arguments; numbers among them may be changed
+    words_size: int64
 
 
 class _Code:
-    """Code for one kind of arguments."""
+    """Code for one kind of arguments, loaded, with the formats of its words."""
 
     def __init__(self, what: MachineCode, words: str) -> None:
-        self._function = machine_code.load(what)
-        self._words = struct.Struct(words)
-        self._results = struct.Struct(what.results)
-        self._room = ctypes.c_int64 * MOST_RESULTS
-        self._is_tuple = what.is_tuple
-
-    @property
-    def address(self) -> int:
-        """Address of the entry."""
-        return ctypes.cast(self._function, ctypes.c_void_p).value or 0
-
-    def packed(self, words: list[object]) -> bytes:
-        """Returns the words in the entry's format."""
-        return self._words.pack(*words)
-
-    def __call__(self, words: list[object]) -> Any:
-        """Runs the code and returns its result; the caller keeps the arguments alive."""
-        out = self._room()
-        if self._function(self.packed(words), out):
-            raise MemoryError("a kernel has too little memory")
-        results = self._results.unpack_from(out)
-        return results if self._is_tuple else results[0] if results else None
+        self.address = what.load()
+        self.function = CALL(self.address)
+        self.words, self.results = struct.Struct(words), struct.Struct(what.results)
+        self.is_tuple = what.is_tuple
 
 
 class Kernel(Inner):
@@ -164,86 +156,72 @@ class Kernel(Inner):
           MemoryError: if the kernel cannot allocate memory.
         """
         code, words = self._prepared(arguments)
-        return code(words)
+        out = ROOM()
+        if code.function(words, out):
+            raise MemoryError("a kernel has too little memory")
+        results = code.results.unpack_from(out)
+        return results if code.is_tuple else results[0] if results else None
 
     def bind(self, *arguments: object) -> Bound:
         """Returns the code for these arguments, bound to them."""
-        code, words = self._prepared(arguments)
-        bound = Bound(code.address, apart(len(words), np.int64))
-        bound.words[:] = np.frombuffer(code.packed(words), np.int64)
-        return bound
+        code, packed = self._prepared(arguments)
+        words = apart(len(arguments), np.int64)
+        words[:] = np.frombuffer(packed, np.int64)
+        return Bound(code=code.address, words=words)
 
-    def _prepared(self, arguments: tuple[object, ...]) -> tuple[_Code, list[object]]:
-        kind: list[object] = []
-        words: list[object] = []
-        _flatten(arguments, kind, words)
-        key = tuple(kind)
-        return self._codes.get(key) or self._code(arguments, key), words
+    def _prepared(self, arguments: tuple[object, ...]) -> tuple[_Code, bytes]:
+        """Returns the code for arguments, and their words in its format."""
+        kind, words = zip(*map(_kind_and_word, arguments), strict=True) if arguments else ((), ())
+        code = self._codes.get(kind) or self._code(arguments, kind)
+        return code, code.words.pack(*words)
 
-    def _code(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> _Code:
+    def _code(self, arguments: tuple[object, ...], kind: tuple[object, ...]) -> _Code:
         with _LOCK:  # only one of two threads compiles
-            if key not in self._codes:
-                words = "".join(_format(part) for part in key)
-                self._codes[key] = _Code(self._found(arguments, key), words)
-            return self._codes[key]
+            if kind not in self._codes:
+                words = "".join(FORMATS.get(part, "Q") for part in kind)  # other words are addresses
+                self._codes[kind] = _Code(self._found(arguments, kind), words)
+            return self._codes[kind]
 
-    def _found(self, arguments: tuple[object, ...], key: tuple[object, ...]) -> MachineCode:
-        key = (*key, sources_digest(self.__module__))
-        found = self._read(key)
+    def _found(self, arguments: tuple[object, ...], kind: tuple[object, ...]) -> MachineCode:
+        """Returns the code from a file, or compiles and writes it."""
+        kind = (*kind, sources_digest(self.__module__))
+        found = self._read(kind)
         if found is not None:
             return found
         announce()
+        build: Callable[..., list[MachineCode]] = _compiler("build").build
         places = self._places.writing
         if not places:
-            return self._built(arguments, [("", "")])[0]
-        name = places[0].file_name(self._label, key)
+            return build(self.dispatcher, arguments, [("", "")])[0]
+        name = places[0].file_name(self._label, kind)
         # of a process of low priority others might wait for hours for its lock
         with places[0].alone(f"{name}.later" if has_low_priority() else name):
-            found = self._read(key)  # another process may have compiled it meanwhile
+            found = self._read(kind)  # another process may have compiled it meanwhile
             if found is not None:
                 return found
-            codes = self._built(arguments, [(place.level, place.platform) for place in places])
+            codes = build(self.dispatcher, arguments, [(place.level, place.platform) for place in places])
             for place, code in zip(places, codes, strict=True):
-                place.write(place.file_name(self._label, key), pickle.dumps(code))
+                place.write(place.file_name(self._label, kind), pickle.dumps(code))
             return codes[0]
 
-    def _read(self, key: tuple[object, ...]) -> MachineCode | None:
+    def _read(self, kind: tuple[object, ...]) -> MachineCode | None:
         for place in self._places.reading:
-            if (data := place.read(place.file_name(self._label, key))) is not None:
+            if (data := place.read(place.file_name(self._label, kind))) is not None:
                 found: MachineCode = pickle.loads(data)  # noqa: S301 - signed
                 return found
         return None
 
-    def _built(self, arguments: tuple[object, ...], machines: list[tuple[str, str]]) -> list[MachineCode]:
-        built: list[MachineCode] = _compiler("build").build(self.dispatcher, arguments, machines)
-        return built
 
-
-def _format(part: object) -> str:
-    """Returns the format of a word, by its compiled type; a tuple and its length have none."""
-    if isinstance(part, type):
-        return "Q" if issubclass(part, Bundle) else FORMATS.get(part, "")
-    return "" if isinstance(part, int) else "Q"  # of an array, or of an int that takes 64 bits
-
-
-def _flatten(values: tuple[Any, ...], kind: list[object], words: list[object]) -> None:
-    """Appends the words of values to `words`, and their compile-time types to `kind`."""
-    for value in values:
-        of = type(value)
-        if of is np.ndarray or isinstance(value, np.ndarray):
-            kind.append((value.dtype, value.ndim, value.flags.num & LAYOUT))
-            words.append(id(value))
-        elif isinstance(value, Bundle):
-            kind.append(of)
-            words.append(value.address_)
-        elif of in FORMATS:
-            kind.append("uint64" if of is int and value >> 63 > 0 else of)
-            words.append(value)
-        elif isinstance(value, tuple):
-            kind += (of, len(value))
-            _flatten(value, kind, words)
-        else:
-            raise TypeError(f"a kernel takes numbers, arrays and tuples of them, not {of.__name__}")
+def _kind_and_word(value: Any) -> tuple[object, Any]:
+    """Returns an argument's compile-time type and its word, which is of its format or an address."""
+    of = type(value)
+    if of is np.ndarray or isinstance(value, np.ndarray):
+        return (value.dtype, value.ndim, value.flags.num & LAYOUT), id(value)
+    if isinstance(value, Bundle):
+        return of, value.address_
+    if of in FORMATS:
+        return "uint64" if of is int and value >> 63 > 0 else of, value
+    raise TypeError(f"a kernel takes numbers, arrays and bundles of them, not {of.__name__}")
 
 
 PLACES = LevelFolders("" if JIT_OFF else compiler_digest())
@@ -256,7 +234,10 @@ def kernel(function: _F) -> _F:
 
 def bind(kernel: Any, *arguments: Any) -> Bound:
     """Returns a kernel with its arguments, for `call_bound`; the caller keeps them alive."""
-    return Bound(kernel, cast(Any, list(arguments))) if JIT_OFF else kernel.bind(*arguments)
+    if JIT_OFF:
+        return Bound(code=kernel, words=list(arguments))
+    bound: Bound = kernel.bind(*arguments)
+    return bound
 
 
 class Call:
@@ -272,8 +253,7 @@ class Call:
         self.bound = bind(kernel, *arguments)
         if not JIT_OFF:
             self._code = CALL(self.bound.code)
-            self._words = self.bound.words.ctypes.data
-            self._results = (ctypes.c_int64 * MOST_RESULTS)()
+            self._words, self._results = self.bound.words.ctypes.data, ROOM()
 
     def __call__(self) -> None:
         """Runs the kernel, without the GIL, and drops its result.
@@ -282,7 +262,7 @@ class Call:
           MemoryError: if the kernel cannot allocate memory.
         """
         if JIT_OFF:
-            self.bound.code(*self.bound.words)
+            cast(Any, self.bound).code(*self.bound.words)
         elif self._code(self._words, self._results):
             raise MemoryError("a kernel has too little memory")
 

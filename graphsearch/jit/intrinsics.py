@@ -16,7 +16,7 @@ from numba.core.types import Type
 from numba.core.typing import Context, Signature
 from numba.extending import intrinsic
 
-from .machine_code import MOST_RESULTS
+from .cache import MOST_RESULTS
 
 _I8, _I32, _I64, _I128 = map(ir.IntType, (8, 32, 64, 128))
 
@@ -276,8 +276,6 @@ def call_bound(code: Code, bound: Value) -> Value:
     room = cgutils.alloca_once(builder, ir.ArrayType(_I64, MOST_RESULTS), zfill=True)
     results = builder.bitcast(room, word)
     kind = ir.FunctionType(_I32, [word, word])
-    entry = builder.inttoptr(builder.extract_value(bound, 0), kind.as_pointer())
-    words = code.context.make_array(code.kinds[0].types[1])
-    array = words(code.context, builder, builder.extract_value(bound, 1))
-    builder.call(entry, [array.data, results])
+    entry, words = (builder.load(builder.gep(bound, [_I64(field)])) for field in range(2))
+    builder.call(builder.inttoptr(entry, kind.as_pointer()), [builder.inttoptr(words, word), results])
     return builder.load(results)

@@ -153,7 +153,7 @@ if JIT_OFF:
 
     def call_bound(bound: Bound) -> int64:
         """Runs a kernel bound to its arguments; returns its result as int64, 0 if it has none."""
-        return int(bound.code(*bound.words) or 0)
+        return int(_plain(bound).code(*bound.words) or 0)
 
     def call_c(function: int64, arguments: tuple[int64 | Pointer[uint8], ...]) -> int64:
         """Calls the C function at an address; returns its result as int64; a `size_t` error is negative.

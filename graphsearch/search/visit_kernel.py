@@ -651,8 +651,8 @@ def evaluate(W: WaveArrays, evaluating: Bound) -> None:
     if evaluating.code == 0:
         evaluate_evenly(W.offsets, W.values, W.priors, int64(0), leaves)
     elif leaves:
-        evaluating.words[len(evaluating.words) + BEGIN] = 0
-        evaluating.words[len(evaluating.words) + END] = leaves
+        evaluating.words[evaluating.words_size + BEGIN] = 0
+        evaluating.words[evaluating.words_size + END] = leaves
         call_bound(evaluating)
 
 
@@ -1118,7 +1118,9 @@ class SearchArrays(NamedTuple):
     root: Words
 
 
-NOT_BOUND = Bound(0, np.zeros(0, np.int64))  # reads nothing, or evaluates evenly: `uniform`, compiled in
+NOT_BOUND = Bound(
+    code=0, words=np.zeros(0, np.int64)
+)  # reads nothing, or evaluates evenly: `uniform`, compiled in
 
 
 def bring_wave(on: SearchArrays, R: ReaderArrays) -> Bound:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdError
 
 from ..base.errors import CorruptRecordError, UnfitRecordError
-from ..jit.libzstd import Owned, libzstd
+from ..jit.libraries import Owned, libzstd
 from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
 from . import block_kernel as kernel
 from .block_kernel import BLOCK, HEADER, LOW, PADDING, room_for

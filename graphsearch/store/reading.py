@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnsoundRecordError
-from ..jit.libsqlite import Libsqlite, ReadConnection, libsqlite
+from ..jit.libraries import Libsqlite, ReadConnection, libsqlite
 from ..position.board import MAX_MOVES
 from ..position.board_kernel import ROOM
 from .block import SLOTS, Unpacker, extract_stored, fault_message, unsound
@@ -299,8 +299,7 @@ class KernelReader:
         self._unpacker = Unpacker()
         self._dictionaries: tuple[bytes, ...] = ()
         self.filter = no_filter()
-        block = prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}")
-        functions = [library.bind, library.step, library.blob, library.size, library.reset, block]
+        functions = [*library.addresses, prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}")]
         assert len(functions) == FUNCTIONS
         states = np.zeros(STATES, np.int64)
         states[UNKNOWN] = NO_CHUNK
@@ -328,7 +327,7 @@ class KernelReader:
                 return version is not None
             index = reader.present_index()  # of `version` if the next attempt begins the same one
             self.filter, self._dictionaries = index.filter, index.dictionaries
-            self.arrays = self.arrays._replace(slots=self._unpacker.known_slots(self._dictionaries))
+            self.arrays = self.arrays.replace(slots=self._unpacker.known_slots(self._dictionaries))
             self.version = version
             self.end()
         return False

@@ -2,22 +2,17 @@
 
     position -> filters, keys -> row of `block` -> SQLite -> data -> unpack -> plain -> record -> columns
 
-The kernel calls SQLite by address (`jit/libsqlite.py`), within a read transaction that Python has begun; the
+The kernel calls SQLite by address (`jit/libraries.py`), within a read transaction that Python has begun; the
 index belongs to the same state of the file. The kernel refuses faulty data without a message: `reading.py`
 then reads it again, reports the damage, and decides.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-
 from ..jit.compiler import inner
-from ..jit.libsqlite import ROW as SQLITE_ROW
-from ..jit.pointers import LOW32, U, bytes_at, call_c, ptr
-from ..jit.types import int64, uint64
+from ..jit.libraries import ROW as SQLITE_ROW
+from ..jit.pointers import LOW32, U, bytes_at, call_c
+from ..jit.types import Bundle, Items, int64, uint8, uint16, uint64
 from ..position.board import BoardTable, Position
 from . import block_kernel as block
 from .block_kernel import Workshop
@@ -30,7 +25,7 @@ READ, UNKNOWN, BUDGET, STATES = range(4)
 NO_CHUNK = -1
 
 
-class ReaderArrays(NamedTuple):
+class ReaderArrays(Bundle):
     """The access to one state of a file, and room for one record, for reading records inside kernels.
 
     Attributes:
@@ -42,11 +37,12 @@ class ReaderArrays(NamedTuple):
       columns: room for one record.
     """
 
-    slots: NDArray[np.int64]
-    functions: NDArray[np.int64]
-    states: NDArray[np.int64]
-    data: NDArray[np.uint8]
-    moves: NDArray[np.uint16]
+    slots: Items[int64]
+    functions: Items[int64]
+    states: Items[int64]
+    data: Items[uint8]
+    data_size: int64
+    moves: Items[uint16]
     columns: Columns
     workshop: Workshop
 
@@ -54,16 +50,16 @@ class ReaderArrays(NamedTuple):
 @inner
 def _fetch(R: ReaderArrays, row: int64) -> int64:
     """Fetches a row of `block` into `R.data`; returns its bytes, 0 if there is no such row."""
-    functions = ptr(R.functions, 0)
+    functions = R.functions
     statement = functions[STATEMENT]
     size = int64(0)
     call_c(functions[BIND], (statement, int64(1), row))
     if int64(U(call_c(functions[STEP], (statement,))) & LOW32) == SQLITE_ROW:
         size = int64(U(call_c(functions[SIZE], (statement, int64(0)))) & LOW32)
         address = call_c(functions[BLOB], (statement, int64(0)))
-        if address == 0 or size > R.data.size - block.PADDING:
+        if address == 0 or size > R.data_size - block.PADDING:
             size = int64(0)
-        source, out = bytes_at(address, size), ptr(R.data, 0)
+        source, out = bytes_at(address, size), R.data
         for k in range(size):
             out[k] = source[k]
     call_c(functions[RESET], (statement,))
@@ -78,7 +74,7 @@ def _read_block(T: BoardTable, F: FilterArrays, R: ReaderArrays, c: int64, b: in
         R.states[UNKNOWN] = c
         return int64(REFUSED)
     size = _fetch(R, b + F.shifts[c])
-    if not size or block.open_block(shop, ptr(R.data, 0), int64(0), size, slot):
+    if not size or block.open_block(shop, R.data, int64(0), size, slot):
         return int64(REFUSED)
     k, _ = block.find_place(shop, int64(0), s)
     if k >= 0:
@@ -87,7 +83,7 @@ def _read_block(T: BoardTable, F: FilterArrays, R: ReaderArrays, c: int64, b: in
         return int64(REFUSED)
     if k < 0:
         return int64(NOT_THERE)
-    fault, _ = block.fault_in(T, R.columns.packed, R.columns, int64(0), ptr(R.moves, 0))
+    fault, _ = block.fault_in(T, R.columns.packed, R.columns, int64(0), R.moves)
     return int64(FOUND) if fault == block.SOUND else int64(REFUSED)
 
 

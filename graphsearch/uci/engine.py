@@ -182,7 +182,7 @@ class EngineGraph:
 
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Runs a short search in a separate graph, so that no clock runs while kernels compile or load."""
-        from ..jit.places import announced
+        from ..jit.cache import announced
         from ..search.warm import kernels_missing, other_kernels_compiling
         from ..solvers.mate.beside import compile_search
 

@@ -12,7 +12,7 @@ import chess
 import pytest
 
 from graphsearch.graph.graph import Graph
-from graphsearch.jit.places import COMPILING
+from graphsearch.jit.cache import COMPILING
 from graphsearch.store.entries import Entry
 
 from ..conftest import Cli, sql

@@ -29,7 +29,7 @@ from graphsearch.base.faults import DEFECT, error_line
 from graphsearch.base.version import __version__
 from graphsearch.evaluators.protocol import EXTERNAL, Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.jit import places
+from graphsearch.jit import cache
 from graphsearch.search import loop
 from graphsearch.store.store import Store
 from graphsearch.workers.executor import Failure, failure_of
@@ -176,7 +176,7 @@ def test_what_a_library_logs_is_one_line(cli: Cli, reports: Path, monkeypatch: p
     log = logging.getLogger("somebody.else")
 
     def read(*args: object, **options: object) -> None:
-        places.announce()
+        cache.announce()
         log.warning("two\nlines")
         try:
             raise InjectedError("logged")
@@ -186,10 +186,10 @@ def test_what_a_library_logs_is_one_line(cli: Cli, reports: Path, monkeypatch: p
 
     for one in (log, logging.getLogger("graphsearch")):
         monkeypatch.setattr(one, "propagate", False)
-    monkeypatch.setattr(places, "_announced", False)
+    monkeypatch.setattr(cache, "_SAID", set())
     monkeypatch.setattr(Store, "open", read)
     outcome = cli("store", "info", "a.graph")
-    assert outcome.err.startswith(f"graphsearch: {places.COMPILING}\n")
+    assert outcome.err.startswith(f"graphsearch: {cache.COMPILING}\n")
     assert "somebody.else: two lines" in outcome.err
     assert "Traceback" not in outcome.err
     assert "it failed" in next(reports.iterdir()).read_text()

@@ -23,7 +23,7 @@ from graphsearch.base import limits
 from graphsearch.base.errors import EvaluatorFileError, InputFileError
 from graphsearch.base.version import __version__
 from graphsearch.evaluators.lc0.network import read_network
-from graphsearch.jit.places import COMPILING
+from graphsearch.jit.cache import COMPILING
 from graphsearch.position.pgn import cut_games
 from tests.conftest import Cli, Outcome, finish, sql, start
 from tests.query.handmade import LINES, book_file, graph_file

@@ -15,7 +15,7 @@ import pytest
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, answer
 from graphsearch.graph.sweeps import reevaluate as reevaluating
-from graphsearch.jit.places import COMPILING
+from graphsearch.jit.cache import COMPILING
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history
 from tests.conftest import Cli, sql

@@ -17,7 +17,7 @@ from graphsearch.graph.arena import Words
 from graphsearch.graph.copying_kernel import bring
 from graphsearch.graph.reading import Pager
 from graphsearch.jit.compiler import JIT_OFF
-from graphsearch.jit.libsqlite import libsqlite
+from graphsearch.jit.libraries import libsqlite
 from graphsearch.position.board import unpack
 from graphsearch.store.store import Store
 

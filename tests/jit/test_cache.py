@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from graphsearch.jit import places
+from graphsearch.jit import cache
+from graphsearch.jit.cache import FORMATS, LevelFolders
 from graphsearch.jit.compiler import JIT_OFF, Inner, Kernel
-from graphsearch.jit.machine_code import FORMATS
-from graphsearch.jit.places import LevelFolders
 
 PLATFORM = sysconfig.get_platform()
 needs_compiler = pytest.mark.skipif(JIT_OFF, reason="nothing is compiled")
@@ -28,12 +27,11 @@ posix = pytest.mark.skipif(os.name != "posix", reason="rights and links of POSIX
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> places.CodeFolder:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> cache.CodeFolder:
     """A cache of its own, whose owner has heard of nothing yet."""
     monkeypatch.setenv("GRAPHSEARCH_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(places, "_NOTED", set())
-    monkeypatch.setattr(places, "_announced", False)
-    found = places.code_cache("kernels-test")
+    monkeypatch.setattr(cache, "_SAID", set())
+    found = cache.code_cache("kernels-test")
     assert found is not None
     return found
 
@@ -64,7 +62,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def code_files(compiled: Path, folder: places.CodeFolder, tmp_path: Path) -> tuple[Path, Path]:
+def code_files(compiled: Path, folder: cache.CodeFolder, tmp_path: Path) -> tuple[Path, Path]:
     """The files of both kernels."""
     shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     first, second = sorted(folder.path.parent.rglob("*.code"))
@@ -85,7 +83,7 @@ def replaced(make: Oddity) -> Oddity:
 
 def fitted(path: Path, other: Path) -> None:
     """Another code with a checksum that fits, by somebody who has no key."""
-    content = path.read_bytes()[places.SIGNATURE_BYTES :] + b"?"
+    content = path.read_bytes()[cache.SIGNATURE_BYTES :] + b"?"
     path.write_bytes(hmac.digest(b"", path.name.encode() + b"\0" + content, "sha256") + content)
 
 
@@ -99,7 +97,7 @@ ODDITIES: dict[str, Oddity] = {
     "a pipe": replaced(lambda path, _: os.mkfifo(path)),
     "a folder": replaced(lambda path, _: path.mkdir()),
     "writable by all": lambda path, _: path.chmod(0o666),
-    "too large": lambda path, _: os.truncate(path, places.MOST_BYTES + 1),
+    "too large": lambda path, _: os.truncate(path, cache.MOST_BYTES + 1),
 }
 
 
@@ -135,7 +133,7 @@ def test_an_odd_lock_stops_nothing(
     assert first.is_file()
 
 
-def test_a_mark_that_nobody_signed_counts_as_none(folder: places.CodeFolder) -> None:
+def test_a_mark_that_nobody_signed_counts_as_none(folder: cache.CodeFolder) -> None:
     (place,) = LevelFolders("test").writing
     name = place.file_name("search")
     place.write(name, b"")
@@ -170,7 +168,7 @@ QUADRUPLE_PLUS: Any = None
 
 
 @pytest.fixture
-def begin_process(folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def begin_process(folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """Begins as a process does; returns the names of the functions that it types and lowers."""
     from graphsearch.jit import build
 
@@ -196,7 +194,7 @@ def begin_process(folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch) ->
 
 @needs_compiler
 def test_a_function_inside_kernels_is_lowered_once_for_all_processes(
-    folder: places.CodeFolder, begin_process: Callable[[], list[str]]
+    folder: cache.CodeFolder, begin_process: Callable[[], list[str]]
 ) -> None:
     first = begin_process()
     assert Kernel(quadruple, LevelFolders("test"))(2.0) == 8.0
@@ -218,31 +216,31 @@ def test_a_function_inside_kernels_is_lowered_once_for_all_processes(
 # ------------------------------------------------------------------ the folder
 @posix
 def test_a_folder_where_others_may_write_is_not_used(
-    folder: places.CodeFolder,
+    folder: cache.CodeFolder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # of what is used instead
     folder.path.chmod(0o777)
-    found = places.code_cache("kernels-test")
+    found = cache.code_cache("kernels-test")
     assert found is None or found.path != folder.path
     (said,) = caplog.records
     assert str(folder.path) in said.getMessage()
 
 
 @posix
-def test_a_link_to_a_folder_is_not_used(folder: places.CodeFolder, tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_not_used(folder: cache.CodeFolder, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     shutil.rmtree(folder.path)
     folder.path.symlink_to(tmp_path / "elsewhere")
-    found = places.code_cache("kernels-test")
+    found = cache.code_cache("kernels-test")
     assert found is None or found.path != folder.path
 
 
 @posix
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() != 0, reason="only root can give files away")
-def test_files_of_another_user_are_not_read(folder: places.CodeFolder) -> None:
+def test_files_of_another_user_are_not_read(folder: cache.CodeFolder) -> None:
     folder.write("name", b"code")
     assert folder.read("name") == b"code"
     os.chown(folder.path / "name", 12345, 12345)
@@ -250,10 +248,10 @@ def test_files_of_another_user_are_not_read(folder: places.CodeFolder) -> None:
 
 
 @posix
-def test_the_key_is_its_owner_s_alone_and_made_anew_if_it_is_odd(folder: places.CodeFolder) -> None:
-    path = folder.path / places.KEY
+def test_the_key_is_its_owner_s_alone_and_made_anew_if_it_is_odd(folder: cache.CodeFolder) -> None:
+    path = folder.path / cache.KEY
     assert path.stat().st_mode & 0o777 == 0o600
-    again = places.code_cache("kernels-test")
+    again = cache.code_cache("kernels-test")
     assert again == folder
     spoilers: list[Oddity] = [
         lambda path, _: path.chmod(0o644),
@@ -262,15 +260,15 @@ def test_the_key_is_its_owner_s_alone_and_made_anew_if_it_is_odd(folder: places.
         ODDITIES["a link"],
     ]
     for spoil in spoilers:
-        before = places.code_cache("kernels-test")
+        before = cache.code_cache("kernels-test")
         spoil(path, path)
-        after = places.code_cache("kernels-test")
+        after = cache.code_cache("kernels-test")
         assert before is not None
         assert after is not None
         assert after.key != before.key
 
 
-def test_nothing_is_written_into_a_folder_that_is_gone(folder: places.CodeFolder) -> None:
+def test_nothing_is_written_into_a_folder_that_is_gone(folder: cache.CodeFolder) -> None:
     shutil.rmtree(folder.path)
     folder.write("name", b"code")
     assert folder.read("name") is None
@@ -280,30 +278,30 @@ def test_nothing_is_written_into_a_folder_that_is_gone(folder: places.CodeFolder
 
 # ------------------------------------------------------------------ who waits for whom
 def test_a_process_waits_once_for_one_that_was_suspended_however_many_locks_that_holds(
-    folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch
+    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(places, "_is_patient", True)
+    monkeypatch.setattr(cache, "_is_patient", True)
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     with folder.alone("name"), folder.alone("another"), folder.alone("name"):
-        assert sum(slept) == pytest.approx(places.LONGEST_WAIT_S, abs=0.1)
+        assert sum(slept) == pytest.approx(cache.LONGEST_WAIT_S, abs=0.1)
         with folder.alone("another"):
-            assert sum(slept) == pytest.approx(places.LONGEST_WAIT_S, abs=0.1)
+            assert sum(slept) == pytest.approx(cache.LONGEST_WAIT_S, abs=0.1)
 
 
 @needs_compiler
 @pytest.mark.parametrize("niceness", [0, 15])
 def test_processes_wait_for_those_of_their_own_priority_alone(
-    folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch, niceness: int
+    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch, niceness: int
 ) -> None:
     held = []
 
-    def noted(self: places.CodeFolder, name: str) -> AbstractContextManager[None]:
+    def noted(self: cache.CodeFolder, name: str) -> AbstractContextManager[None]:
         held.append(name)
         return nullcontext()
 
-    monkeypatch.setattr(places.CodeFolder, "alone", noted)
+    monkeypatch.setattr(cache.CodeFolder, "alone", noted)
     monkeypatch.setattr(os, "nice", lambda more: niceness)
     kernels()[0](1.0, 2.0)
     assert [name.endswith(".later") for name in held] == [niceness > 0]
@@ -312,14 +310,14 @@ def test_processes_wait_for_those_of_their_own_priority_alone(
 # ------------------------------------------------------------------ said once, where it is true
 @needs_compiler
 def test_a_compile_is_announced_once_and_only_if_there_is_one(
-    folder: places.CodeFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    folder: cache.CodeFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for kernel in kernels():
         kernel(1.0, 2.0)
-    assert [record.getMessage() for record in caplog.records] == [places.COMPILING]
+    assert [record.getMessage() for record in caplog.records] == [cache.COMPILING]
     assert caplog.records[0].levelno == logging.WARNING  # which Python shows by default
     caplog.clear()
-    monkeypatch.setattr(places, "_announced", False)  # as in the next process
+    monkeypatch.setattr(cache, "_SAID", set())  # as in the next process
     for kernel in kernels():
         kernel(1.0, 2.0)
     assert not caplog.records
@@ -334,23 +332,23 @@ def dot(xs: Any, y: float) -> float:
 
 
 @pytest.fixture
-def travelled(folder: places.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def travelled(folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The levels of this processor, for which `dot` was compiled into a package as a wheel's build does."""
     import numpy as np
 
-    levels = [level for level in places.LEVELS if places.runs_here(level)]
+    levels = [level for level in cache.LEVELS if cache.runs_here(level)]
     if not levels:
         pytest.skip("no levels of this processor")
-    monkeypatch.setattr(places, "READY", tmp_path / "ready")
-    monkeypatch.setenv(places.BUILDING, " ".join(levels))
+    monkeypatch.setattr(cache, "READY", tmp_path / "ready")
+    monkeypatch.setenv(cache.BUILDING, " ".join(levels))
     Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0)
-    monkeypatch.delenv(places.BUILDING)
+    monkeypatch.delenv(cache.BUILDING)
     return levels
 
 
 @needs_compiler
 def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
-    folder: places.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: cache.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import numpy as np
 
@@ -374,27 +372,27 @@ def test_code_that_came_with_the_package_is_used_and_computes_the_same_bits(
 
 @needs_compiler
 def test_code_for_other_sources_or_processors_is_not_used(
-    folder: places.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: cache.CodeFolder, travelled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [place.level for place in LevelFolders("test").reading] == [*travelled, ""]
     assert [place.level for place in LevelFolders("changed").reading] == [""]
-    monkeypatch.setattr("graphsearch.jit.machine_code.features", lambda: {"avx": True, "sse3": True})
+    monkeypatch.setattr("graphsearch.jit.cache._features", lambda: {"avx": True, "sse3": True})
     assert [place.level for place in LevelFolders("test").reading] == [""]
     monkeypatch.undo()
 
 
 @needs_compiler
 def test_nothing_is_made_for_processors_that_cannot_try_it(
-    folder: places.CodeFolder, monkeypatch: pytest.MonkeyPatch
+    folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(places.BUILDING, "x86-64-v9")
+    monkeypatch.setenv(cache.BUILDING, "x86-64-v9")
     with pytest.raises(OSError, match="x86-64-v9"):
         Kernel(add, LevelFolders("test"))(1.0, 2.0)
 
 
 @needs_compiler
 def test_damaged_code_of_the_package_is_compiled_again(
-    folder: places.CodeFolder, travelled: list[str], tmp_path: Path
+    folder: cache.CodeFolder, travelled: list[str], tmp_path: Path
 ) -> None:
     import numpy as np
 
@@ -405,17 +403,17 @@ def test_damaged_code_of_the_package_is_compiled_again(
 
 
 @needs_compiler
-@pytest.mark.skipif(sys.platform != "linux" or not places.runs_here("x86-64-v2"), reason="on Linux, x86-64")
+@pytest.mark.skipif(sys.platform != "linux" or not cache.runs_here("x86-64-v2"), reason="on Linux, x86-64")
 def test_the_code_for_windows_is_made_beside_that_which_runs_here(
-    folder: places.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: cache.CodeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import numpy as np
 
-    monkeypatch.setattr(places, "READY", tmp_path / "ready")
-    monkeypatch.setenv(places.BUILDING, "x86-64-v2")
-    monkeypatch.setenv(places.BUILDING_FOR, "win-amd64")
+    monkeypatch.setattr(cache, "READY", tmp_path / "ready")
+    monkeypatch.setenv(cache.BUILDING, "x86-64-v2")
+    monkeypatch.setenv(cache.BUILDING_FOR, "win-amd64")
     assert Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0) == 6.0
-    here, there = (tmp_path / "ready" / places.ready_name("test", name) for name in (PLATFORM, "win-amd64"))
+    here, there = (tmp_path / "ready" / cache.ready_name("test", name) for name in (PLATFORM, "win-amd64"))
     (ours,), (theirs,) = (list(place.glob("x86-64-v2/*.code")) for place in (here, there))
     assert ours.name == theirs.name
     assert ours.read_bytes() != theirs.read_bytes()

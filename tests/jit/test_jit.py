@@ -20,9 +20,9 @@ import zstandard
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CompilerError
-from graphsearch.jit import compiler, sources
+from graphsearch.jit import cache, compiler
 from graphsearch.jit.compiler import JIT_OFF, kernel
-from graphsearch.jit.libzstd import MODULES, Libzstd, libzstd, load, load_by_cffi
+from graphsearch.jit.libraries import MODULES, Libzstd, libzstd, load, load_by_cffi
 from graphsearch.jit.pointers import zeros
 from graphsearch.jit.types import int64, uint16
 from graphsearch.store.record import NodeRecord
@@ -179,19 +179,19 @@ def test_an_edit_changes_the_digest_of_the_kernels_that_it_reaches(
 ) -> None:
     for module in (VISIT, MATE):
         import_module(module)
-    before = {module: sources.sources_digest.__wrapped__(module) for module in (VISIT, MATE)}
+    before = {module: cache.sources_digest.__wrapped__(module) for module in (VISIT, MATE)}
 
     def text(path: str) -> bytes:
         return Path(path).read_bytes() + (
             b"\n# edited" if Path(path).as_posix().endswith(f"/{edited}") else b""
         )
 
-    monkeypatch.setattr(sources, "_text", text)
-    after = {module: sources.sources_digest.__wrapped__(module) for module in (VISIT, MATE)}
+    monkeypatch.setattr(cache, "_text", text)
+    after = {module: cache.sources_digest.__wrapped__(module) for module in (VISIT, MATE)}
     assert {module for module in after if after[module] != before[module]} == changed
 
 
 def test_kernels_outside_the_package_may_use_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = sources.sources_digest.__wrapped__(__name__)
-    monkeypatch.setattr(sources, "_text", lambda path: Path(path).read_bytes() + b"\n# edited")
-    assert sources.sources_digest.__wrapped__(__name__) != before
+    before = cache.sources_digest.__wrapped__(__name__)
+    monkeypatch.setattr(cache, "_text", lambda path: Path(path).read_bytes() + b"\n# edited")
+    assert cache.sources_digest.__wrapped__(__name__) != before

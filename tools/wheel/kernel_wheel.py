@@ -1,7 +1,7 @@
 """The build backend: setuptools, and wheels that bring the machine code of the kernels.
 
 A wheel for the platform holds the code of kernels for levels of x86-64 processors
-(`graphsearch/jit/places.py`), so that a first search starts at once. GRAPHSEARCH_WHEEL_LEVELS names the
+(`graphsearch/jit/cache.py`), so that a first search starts at once. GRAPHSEARCH_WHEEL_LEVELS names the
 levels. If it is empty, in a checkout where nobody names any, and wherever the kernels cannot be compiled, the
 wheel is pure, and they are compiled when they are first used, as those of an editable install are.
 

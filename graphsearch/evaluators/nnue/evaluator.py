@@ -32,7 +32,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ...base.errors import EvaluatorError
 from ...base.limits import PIECE
-from ...jit.places import cache_folder
+from ...jit.cache import cache_folder
 from ...store.provenance import EvaluatorIdentity, Option
 from ..builtin.evaluator import load_networks
 from ..inside import BatchKernel, KernelEvaluator

@@ -234,6 +234,6 @@ def _read(store: Store, table: sweep.Table, say: Callable[[int], object]) -> lis
         )
         sweep.enter(board_tables(), table, batch, links)
         inner = np.nonzero(np.diff(batch.edge_offsets))[0]
-        parts.append((take(batch, inner).copied(), links._replace(place=links.place[inner])))
+        parts.append((take(batch, inner).copied(), links.replace(place=links.place[inner])))
         say(done)
     return parts

@@ -15,8 +15,6 @@ child's place. A sweep then only reads numbers.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,13 +36,14 @@ STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_RECORDS, CHANGED_EDGES = r
 COUNTS = 5
 
 
-class Links(NamedTuple):
+class Links(Bundle):
     """Places of records in the table, and the children of their edges; the caller keeps the arrays alive."""
 
-    place: NDArray[np.int64]  # [R]
-    child: NDArray[np.uint64]  # [E] key; after `link` the place + 1, 0 if the edge keeps its values
-    check: NDArray[np.uint32]  # [E] check hash
-    resets: NDArray[np.uint8]  # [E] whether the move resets the clock
+    place: Items[int64]  # [R]
+    child: Items[uint64]  # [E] key; after `link` the place + 1, 0 if the edge keeps its values
+    child_size: int64
+    check: Items[uint32]  # [E] check hash
+    resets: Items[uint8]  # [E] whether the move resets the clock
 
 
 # ------------------------------------------------------------------ the table
@@ -180,7 +179,7 @@ def link(t: Table, c: Columns, x: Links, counts: NDArray[np.int64]) -> None:
 
     An edge whose child is unknown, or was lost and has not caught up, keeps its values. `counts`: added to.
     """
-    for e in range(len(x.child)):
+    for e in range(x.child_size):
         valued = int64(c.n[e]) - int64(c.r[e])
         place = _place_of(t, x.child[e], U(x.check[e]))[0]
         visits = _known(t, place)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.system import cores
-from ..jit.compiler import Call
+from ..jit.compiler import Bound, bind
 from ..jit.types import apart
 from ..position.tables import load_tables
 from .batch_kernel import BEGIN, END
@@ -181,7 +181,7 @@ class Filler:
     def __init__(self, evaluator: KernelEvaluator, arrays: BatchArrays) -> None:
         self._evaluator, self._arrays = evaluator, arrays
         self.call = self._new_call()
-        self._calls: dict[int, Call] = {threading.get_ident(): self.call}  # by thread
+        self._calls: dict[int, Bound] = {threading.get_ident(): self.call}  # by thread
         self._count = 0
 
     def begin(self, count: int) -> BatchTask:
@@ -191,22 +191,21 @@ class Filler:
 
     def fill(self, count: int) -> None:
         """Evaluates the first `count` positions in the caller's thread."""
-        self.call.bound.words[BEGIN], self.call.bound.words[END] = 0, count
-        self.call()
+        self.call.words[BEGIN], self.call.words[END] = 0, count
+        self.call.run()
 
-    def _new_call(self) -> Call:
+    def _new_call(self) -> Bound:
         evaluator, kernel = self._evaluator, self._evaluator.batch_kernel
         scratch = apart(kernel.scratch_words, np.uint64)
         fixed = load_tables(), evaluator.weights, *self._arrays, scratch, float(evaluator.temperature)
-        return Call(kernel.call, *fixed, 0, 0)
+        return bind(kernel.call, *fixed, 0, 0)
 
     def _fill(self, portion: int) -> None:
         thread = threading.get_ident()
         call = self._calls.get(thread) or self._calls.setdefault(thread, self._new_call())
         begin = portion * PORTION
-        call.bound.words[BEGIN] = begin
-        call.bound.words[END] = min(begin + PORTION, self._count)
-        call()
+        call.words[BEGIN], call.words[END] = begin, min(begin + PORTION, self._count)
+        call.run()
 
 
 def wdl_of(values: NDArray[np.float32]) -> NDArray[np.float32]:

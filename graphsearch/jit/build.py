@@ -269,14 +269,13 @@ class InnerLowering(NativeLowering):  # type: ignore[misc]
 class Passes:
     """Numba's nopython pipeline without the passes in NEEDLESS, and with `InnerLowering`.
 
-    Numba's own manager analyses the lifetime of variables after each pass; those that are left here do so
-    where they need it.
+    Numba's own manager analyses the lifetime of variables after each pass; those left here do so at need.
     """
 
     pipeline_name = "graphsearch"
 
     def __init__(self, state: Any) -> None:
-        """Creates the passes."""
+        """Creates the passes once, for all functions."""
         steps = (step for step, _ in DefaultPassBuilder.define_nopython_pipeline(state).passes)
         self._steps = [
             (InnerLowering if step is NativeLowering else step)()
@@ -361,10 +360,7 @@ class InnerTarget(CPUTarget):  # type: ignore[misc]
 
 
 class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
-    """A function that is typed and lowered alone, and optimised in its kernels.
-
-    It has no wrapper for calls from Python or C, and no arrays of its own: `zeros` gives a kernel memory.
-    """
+    """A function that is typed and lowered alone, and optimised in its kernels; it allocates no arrays."""
 
     targetdescr = InnerTarget("cpu")
 
@@ -393,13 +389,7 @@ TRIPLES = {"win-amd64": "x86_64-pc-windows-msvc-elf"}
 
 @cache
 def machine_for(level: str, platform: str) -> Any:
-    """Returns LLVM's target machine for a level of processors and a platform.
-
-    Without a level it is for this processor, without a platform for this one.
-
-    Raises:
-      KeyError: for a platform that is not in TRIPLES.
-    """
+    """Returns LLVM's target machine for a level and a platform of TRIPLES; this one's for empty names."""
     if not level:
         return cpu_target.target_context.codegen()._tm
     return Target.from_triple(TRIPLES[platform] if platform else get_process_triple()).create_target_machine(
@@ -431,8 +421,7 @@ def build(
     """Returns the machine code of a kernel for arguments of these kinds.
 
     Args:
-      machines: levels of processors (`places.LEVELS`) and platforms, each with code of its own; an empty
-        level is this processor, an empty platform this one. The functions inside the kernel are typed and
+      machines: for `machine_for`, each with code of its own. The functions inside the kernel are typed and
         lowered once, for all.
     """
     kinds = tuple(_type_of(value) for value in arguments)

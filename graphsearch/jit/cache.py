@@ -320,10 +320,10 @@ class CodeFolder:
 
 
 def _read_regular(path: Path, *, owned: bool) -> bytes:
-    """Returns the content of a regular file of no more than MOST_BYTES, which is the user's if `owned`.
+    """Returns the content of a regular file of no more than MOST_BYTES, the user's own if `owned`.
 
     Raises:
-      OSError: if it is not such a file, or cannot be opened.
+      OSError: if it is none, or cannot be opened.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | SAFELY), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
@@ -334,10 +334,7 @@ def _read_regular(path: Path, *, owned: bool) -> bytes:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """Writes a file atomically, if possible.
-
-    It writes nothing without space or permission, if a folder has this name, or if Windows has it in use.
-    """
+    """Writes a file atomically; nothing without space or permission, or if Windows has it in use."""
     with suppress(OSError):
         number, temporary = tempfile.mkstemp(dir=path.parent)
         try:
@@ -416,10 +413,7 @@ class LevelFolders:
 
     @cached_property
     def writing(self) -> list[CodeFolder]:
-        """Folders to write new code to: one, none, or those of a wheel being built.
-
-        The code of the first one runs here.
-        """
+        """Folders to write new code to: one, none, or those of a wheel; the first one's code runs here."""
         if BUILDING in os.environ:
             levels = [level for level in os.environ[BUILDING].split() if runs_here(level)]
             if not levels:

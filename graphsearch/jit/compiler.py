@@ -29,7 +29,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
@@ -123,11 +123,34 @@ _LOCK = threading.RLock()
 
 
 class Bound(Bundle):
-    """A kernel and its arguments, for kernels that call it by address. The caller keeps those alive."""
+    """A kernel with its arguments, which it keeps alive.
+
+    Kernels call it by address (`call_bound`); Python calls it many times: each takes 1 us, not 10.
+    """
 
     code: int64  # the address of its entry
-    words: Items[int64]  # its arguments; numbers among them may be changed
+    words: Items[int64]  # its arguments; numbers among them may be changed between two calls
     words_size: int64
+
+    def __init__(self, arguments: tuple[object, ...] = (), **items: Any) -> None:
+        """Makes the bundle; `arguments`: kept alive with it."""
+        super().__init__(**items)
+        self._arguments = arguments
+
+    @cached_property
+    def _call(self) -> Callable[[], int]:
+        return partial(CALL(self.code), self.words.ctypes.data, ROOM())
+
+    def run(self) -> None:
+        """Runs the kernel, without the GIL, and drops its result.
+
+        Raises:
+          MemoryError: if the kernel cannot allocate memory.
+        """
+        if JIT_OFF:
+            cast(Any, self).code(*self.words)
+        elif self._call():
+            raise MemoryError("a kernel has too little memory")
 
 
 class _Code:
@@ -167,7 +190,7 @@ class Kernel(Inner):
         code, packed = self._prepared(arguments)
         words = apart(len(arguments), np.int64)
         words[:] = np.frombuffer(packed, np.int64)
-        return Bound(code=code.address, words=words)
+        return Bound(arguments, code=code.address, words=words)
 
     def _prepared(self, arguments: tuple[object, ...]) -> tuple[_Code, bytes]:
         """Returns the code for arguments, and their words in its format."""
@@ -233,38 +256,11 @@ def kernel(function: _F) -> _F:
 
 
 def bind(kernel: Any, *arguments: Any) -> Bound:
-    """Returns a kernel with its arguments, for `call_bound`; the caller keeps them alive."""
+    """Returns a kernel with its arguments."""
     if JIT_OFF:
         return Bound(code=kernel, words=list(arguments))
     bound: Bound = kernel.bind(*arguments)
     return bound
-
-
-class Call:
-    """A kernel with its arguments, which it keeps alive, for many calls from Python: each takes 1 us, not 10.
-
-    Attributes:
-      bound: the kernel and its words; numbers among them may be changed between two calls.
-    """
-
-    def __init__(self, kernel: Any, *arguments: Any) -> None:
-        """Binds a kernel to arguments."""
-        self._arguments = arguments
-        self.bound = bind(kernel, *arguments)
-        if not JIT_OFF:
-            self._code = CALL(self.bound.code)
-            self._words, self._results = self.bound.words.ctypes.data, ROOM()
-
-    def __call__(self) -> None:
-        """Runs the kernel, without the GIL, and drops its result.
-
-        Raises:
-          MemoryError: if the kernel cannot allocate memory.
-        """
-        if JIT_OFF:
-            cast(Any, self.bound).code(*self.bound.words)
-        elif self._code(self._words, self._results):
-            raise MemoryError("a kernel has too little memory")
 
 
 def inner(function: _F) -> _F:

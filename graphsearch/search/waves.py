@@ -101,7 +101,7 @@ class LeafEvaluation:
 
     def bound(self, w: wave.WaveArrays) -> Bound:
         """Returns the evaluator's kernel for the leaves of a wave, for kernels that call it."""
-        return visit_kernel.NOT_BOUND if self.is_uniform else self.filler(w).call.bound
+        return visit_kernel.NOT_BOUND if self.is_uniform else self.filler(w).call
 
     @property
     def many(self) -> int:

@@ -87,11 +87,11 @@ def test_files_that_are_not_watched_are_left_alone(library: Path, tmp_path: Path
 def test_a_loss_is_noticed() -> None:
     record = "00000000000000ff 1f"
     before = {"visits": 9, "rows of run": 2, record: 1}
-    work = Work("x", ("x",), grows={"visits": 5, "run": 1})
+    work = Work("x", "x", grows={"visits": 5, "run": 1})
     assert losses(before, before, work) == []
     assert losses(before, before | {"visits": 8}, work) == ["visits: 9 before, 8 after"]
     assert len(losses(before, {"visits": 9}, work)) == 2
-    assert losses(before, {"visits": 9, "rows of run": 2}, Work("prune", ("x",), least=2)) == []
+    assert losses(before, {"visits": 9, "rows of run": 2}, Work("prune", "x", least=2)) == []
     assert len(missing(before, before, work)) == 2
     assert missing(before, {"visits": 14, "rows of run": 3}, work) == []
 

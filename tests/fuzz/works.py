@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from graphsearch.store.ranking import visits_of
 from graphsearch.store.store import Store
@@ -26,7 +28,7 @@ class Work:
     """A command of the campaign.
 
     Attributes:
-      line: its words, with {} for the folder.
+      line: as for a shell, with {} for the folder.
       start: the file it begins with, `STARTS`.
       grows: what it has added once it ends with 0, by name in the state.
       writes: files that must be whole if they are there; exports are compared with those of a calm run.
@@ -35,7 +37,7 @@ class Work:
     """
 
     name: str
-    line: tuple[str, ...]
+    line: str
     start: str = "full"
     grows: State = field(default_factory=dict)
     writes: tuple[str, ...] = ()
@@ -43,132 +45,91 @@ class Work:
     lines: bytes = b""
 
 
-def _on(*words: str) -> tuple[str, ...]:
-    return (*words, "--store", "{}/a.graph")
-
-
-SMALL = ("--ram", "64MB")
+SMALL = "--ram 64MB"
 MATE_IN_4 = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 SESSION = (
     b"uci\nisready\nposition startpos\ngo nodes 60\nisready\n"
     b"position startpos moves e2e4\ngo nodes 40\nisready\nquit\n"
 )
 
+
+def _on(name: str, line: str, *parts: Any, **options: Any) -> Work:
+    """Returns a work with the option `--store` at the end of its line."""
+    return Work(name, f"{line} --store {{}}/a.graph", *parts, **options)
+
+
+def _export(kind: str, to: str, *more: str) -> Work:
+    return _on(f"export {kind}", f"export --format {kind} -o {{}}/{to}", "logged", writes=more or (to,))
+
+
 WORKS = (
-    Work("analyze", _on("analyze", "startpos", "--visits", "300", *SMALL), grows={"visits": 300, "run": 1}),
-    Work(
-        "analyze, new file",
-        _on("analyze", "startpos", "--visits", "60", *SMALL),
-        "none",
-        {"visits": 60, "run": 1},
-    ),
+    _on("analyze", f"analyze startpos --visits 300 {SMALL}", grows={"visits": 300, "run": 1}),
+    _on("analyze, new file", f"analyze startpos --visits 60 {SMALL}", "none", {"visits": 60, "run": 1}),
     *(
-        Work(
+        _on(
             f"analyze, {threads} threads",
-            _on("analyze", "startpos", "--visits", "2000", "--threads", threads, *SMALL),
+            f"analyze startpos --visits 2000 --threads {threads} {SMALL}",
             grows={"visits": 2000, "run": 1},
         )
-        for threads in ("2", "5")
+        for threads in (2, 5)
     ),
-    Work("analyze, a set", _on("analyze", "{}/b.epd", "--visits", "300", *SMALL), grows={"run": 1}),
-    Work("watch", _on("watch", "1. e4", "--evaluations", "200", *SMALL), grows={"run": 1}),
-    Work("alphabeta", _on("alphabeta", "startpos", "--depth", "3", "--ram", "8MB"), grows={"entry_run": 1}),
-    Work("mate", _on("mate", MATE_IN_4, "--visits", "3000")),
-    Work("uci", ("uci", *SMALL, "--store", "{}/a.graph"), lines=SESSION),
-    Work("refresh", ("lab", "refresh", "{}/a.graph", *SMALL)),
-    Work("reevaluate", ("reevaluate", "{}/a.graph", "--evaluator", "uniform", *SMALL)),
-    Work(
-        "book build",
-        _on("book", "build", "{}/white.toml", "--evaluations", "60", *SMALL),
-        grows={"book_position": 0},
-    ),
-    Work(
+    _on("analyze, a set", f"analyze {{}}/b.epd --visits 300 {SMALL}", grows={"run": 1}),
+    _on("watch", f"watch '1. e4' --evaluations 200 {SMALL}", grows={"run": 1}),
+    _on("alphabeta", "alphabeta startpos --depth 3 --ram 8MB", grows={"entry_run": 1}),
+    _on("mate", f"mate '{MATE_IN_4}' --visits 3000"),
+    _on("uci", f"uci {SMALL}", lines=SESSION),
+    Work("refresh", f"lab refresh {{}}/a.graph {SMALL}"),
+    Work("reevaluate", f"reevaluate {{}}/a.graph --evaluator uniform {SMALL}"),
+    _on("book build", f"book build {{}}/white.toml --evaluations 60 {SMALL}", grows={"book_position": 0}),
+    _on(
         "book build, new file",
-        _on("book", "build", "{}/white.toml", "--evaluations", "40", *SMALL),
+        f"book build {{}}/white.toml --evaluations 40 {SMALL}",
         "none",
         {"book_position": 1},
     ),
-    Work(
-        "book queue add",
-        _on("book", "queue", "startpos", "--moves", "1. c4 c5"),
-        grows={"book_queue": 1},
-    ),
-    Work("book queue drop", _on("book", "queue", "--drop", "all")),
-    Work("book todo --queue", _on("book", "todo", "--book", "white", "--queue")),
-    Work("import pgn", _on("import", "{}/b.pgn"), grows={"source": 1}),
-    Work(
+    _on("book queue add", "book queue startpos --moves '1. c4 c5'", grows={"book_queue": 1}),
+    _on("book queue drop", "book queue --drop all"),
+    _on("book todo --queue", "book todo --book white --queue"),
+    _on("import pgn", "import {}/b.pgn", grows={"source": 1}),
+    _on(
         "review",
-        _on("review", "{}/b.pgn", "--visits", "40", "-o", "{}/out.pgn", *SMALL),
+        f"review {{}}/b.pgn --visits 40 -o {{}}/out.pgn {SMALL}",
         grows={"run": 1},
         writes=("out.pgn",),
     ),
-    Work("study import", _on("study", "import", "{}/b.pgn"), grows={"study": 1, "study_position": 2}),
-    Work("note", _on("note", "startpos", "--text", "a note"), grows={"note": 1}),
-    Work(
-        "repertoire import",
-        _on("repertoire", "import", "{}/b.pgn", "--side", "white"),
-        grows={"book_move": 2},
-    ),
-    Work("import pgn --players", _on("import", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}),
-    Work("import pgn, players later", _on("import", "{}/a.pgn", "--players"), "counted", {"game": 2}),
-    Work(
-        "import polyglot",
-        _on("import", "--format", "polyglot", "{}/b.bin"),
-        grows={"source": 1, "polyglot_entry": 1},
-    ),
-    Work("import epd", _on("import", "--format", "epd", "{}/b.epd"), grows={"source": 1, "epd_position": 1}),
-    Work("store compact", ("store", "compact", "{}/a.graph")),
-    Work("store prune", ("store", "compact", "{}/a.graph", "--min-visits", "2"), least=2),
-    Work(
-        "store backup", ("store", "backup", "{}/a.graph", "{}/copy.graph", "--force"), writes=("copy.graph",)
-    ),
-    Work(
-        "store salvage",
-        ("store", "salvage", "{}/a.graph", "{}/new.graph", "--force"),
-        "damaged",
-        writes=("new.graph",),
-    ),
+    _on("study import", "study import {}/b.pgn", grows={"study": 1, "study_position": 2}),
+    _on("note", "note startpos --text 'a note'", grows={"note": 1}),
+    _on("repertoire import", "repertoire import {}/b.pgn --side white", grows={"book_move": 2}),
+    _on("import pgn --players", "import {}/b.pgn --players", grows={"source": 1, "game": 2}),
+    _on("import pgn, players later", "import {}/a.pgn --players", "counted", {"game": 2}),
+    _on("import polyglot", "import --format polyglot {}/b.bin", grows={"source": 1, "polyglot_entry": 1}),
+    _on("import epd", "import --format epd {}/b.epd", grows={"source": 1, "epd_position": 1}),
+    Work("store compact", "store compact {}/a.graph"),
+    Work("store prune", "store compact {}/a.graph --min-visits 2", least=2),
+    Work("store backup", "store backup {}/a.graph {}/copy.graph --force", writes=("copy.graph",)),
+    Work("store salvage", "store salvage {}/a.graph {}/new.graph --force", "damaged", writes=("new.graph",)),
     Work(
         "store merge",
-        ("store", "merge", "{}/a.graph", "{}/b.graph", "-o", "{}/new.graph", "--force"),
+        "store merge {}/a.graph {}/b.graph -o {}/new.graph --force",
         writes=("new.graph",),
     ),
-    Work(
-        "store merge --into",
-        ("store", "merge", "{}/b.graph", "--into", "{}/a.graph", *SMALL),
-        grows={"run": 1},
-    ),
-    Work("query diff", ("diff", "{}/b.graph", "{}/a.graph"), "logged"),
-    Work("store verify", ("store", "verify", "{}/a.graph"), "logged"),
-    Work("store info", ("store", "info", "{}/a.graph"), "logged"),
-    Work("show", _on("show", "startpos"), "logged"),
-    Work("query pv", _on("lines", "startpos"), "logged"),
-    Work("query find", _on("find", "--min-visits", "2"), "logged"),
-    Work("query history", ("history", "{}/a.graph"), "logged"),
-    Work("query novelties", _on("novelties", "startpos", "--min-games", "1"), "logged"),
-    Work("query prepare", _on("prepare", "--player", "ann", "--min-visits", "1"), "logged"),
-    Work("query sql", _on("lab", "sql", "SELECT count(*) FROM block"), "logged"),
-    Work("export pgn", _on("export", "--format", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
-    Work("export epd", _on("export", "--format", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),
-    Work("export csv", _on("export", "--format", "csv", "-o", "{}/out.csv"), "logged", writes=("out.csv",)),
-    Work(
-        "export jsonl",
-        _on("export", "--format", "jsonl", "-o", "{}/out.jsonl"),
-        "logged",
-        writes=("out.jsonl",),
-    ),
-    Work(
-        "export parquet",
-        _on("export", "--format", "parquet", "-o", "{}/tables"),
-        "logged",
-        writes=("tables/nodes.parquet", "tables/edges.parquet"),
-    ),
-    Work(
-        "export polyglot",
-        _on("export", "--format", "polyglot", "-o", "{}/out.bin"),
-        "logged",
-        writes=("out.bin",),
-    ),
+    Work("store merge --into", f"store merge {{}}/b.graph --into {{}}/a.graph {SMALL}", grows={"run": 1}),
+    Work("query diff", "diff {}/b.graph {}/a.graph", "logged"),
+    Work("store verify", "store verify {}/a.graph", "logged"),
+    Work("store info", "store info {}/a.graph", "logged"),
+    _on("show", "show startpos", "logged"),
+    _on("query pv", "lines startpos", "logged"),
+    _on("query find", "find --min-visits 2", "logged"),
+    Work("query history", "history {}/a.graph", "logged"),
+    _on("query novelties", "novelties startpos --min-games 1", "logged"),
+    _on("query prepare", "prepare --player ann --min-visits 1", "logged"),
+    _on("query sql", "lab sql 'SELECT count(*) FROM block'", "logged"),
+    _export("pgn", "out.pgn"),
+    _export("epd", "out.epd"),
+    _export("csv", "out.csv"),
+    _export("jsonl", "out.jsonl"),
+    _export("parquet", "tables", "tables/nodes.parquet", "tables/edges.parquet"),
+    _export("polyglot", "out.bin"),
 )
 
 
@@ -262,7 +223,7 @@ def _is_record(name: str) -> bool:
 
 def command_line(work: Work, folder: Path) -> list[str]:
     """Returns the words of a command in a folder."""
-    return [word.replace("{}", str(folder)) for word in work.line]
+    return [word.replace("{}", str(folder)) for word in shlex.split(work.line)]
 
 
 def copy(start: Path, folder: Path) -> Path:

@@ -209,7 +209,7 @@ for line in sys.argv[1:]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_closed_stdin_is_an_empty_one(tmp_path: Path) -> None:
-    """`tests/surroundings/test_streams.py` closes the other streams."""
+    """`tests/surroundings/test_system_limits.py` closes the other streams."""
     words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", IN_TURN, *ASKED]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -42,7 +42,7 @@ from ..store.reading import Reader
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.books import book_keys
-from ..store.tables.games import SORTS, Conditions, GameList, GameRow, PlayerRow, kept, player_names, sources
+from ..store.tables.games import SORTS, GameList, GameRow, PlayerRow, Term, kept, player_names, sources
 from .source import opened
 from .steps import Ints, Mask, Words, legal_codes, positions_after
 
@@ -224,31 +224,35 @@ class GameFilters:
         if self.position is not None:
             check(self.position)
 
-    def conditions(self, store: Store, files: Mapping[int, str], met: Ply | None) -> Conditions:
-        """Returns the conditions on the tables; `files`: by source; `met`: games that reach the position."""
-        opening, file = self.opening.strip(), self.file.casefold()
-        is_code = bool(_ECO.fullmatch(opening))
+    def terms(self, store: Store, files: Mapping[int, str], met: Ply | None) -> Iterator[Term]:
+        """Yields the conditions on the tables; `files`: by source; `met`: games that reach the position."""
         mine, other = (
             [number for number, known in player_names(store) if matches(name, known)]
             if name.strip()
             else None
             for name in (self.player, self.opponent)
         )
-        sides = [(mine, other)] * (self.color != "black") + [(other, mine)] * (self.color != "white")
-        return Conditions(
-            sides=None if mine is None and other is None else sides,
-            eco=opening.upper() if is_code else None,
-            opening=None if is_code else opening or None,
-            result=self.result,
-            least_elo=self.least_elo,
-            most_elo=self.most_elo,
-            since=self.since and date_text(self.since),
-            until=self.until and date_text(self.until),
-            sources=[one for one, name in files.items() if file in Path(name).name.casefold()]
-            if file
-            else None,
-            among=met,
-        )
+        if mine is not None or other is not None:
+            yield tables.of_players(mine, other, white=self.color != "black", black=self.color != "white")
+        opening, file = self.opening.strip(), self.file.casefold()
+        if _ECO.fullmatch(opening):
+            yield "substr(coalesce(game.eco, game_index.opening), 1, length(?)) = ?", [opening.upper()] * 2
+        elif opening:
+            yield "game_index.opening LIKE ? ESCAPE '!'", [tables.like(opening)]
+        for term, value in (
+            ("game.result = ?", self.result),
+            ("game.white_elo >= ? AND game.black_elo >= ?", self.least_elo),
+            ("game.white_elo <= ? AND game.black_elo <= ?", self.most_elo),
+            ("game.date >= ?", self.since and date_text(self.since)),
+            ("game.date < ?", self.until and date_text(self.until) + "~"),
+        ):
+            if value is not None:
+                yield term, [value] * term.count("?")
+        if file:
+            named = [one for one, name in files.items() if file in Path(name).name.casefold()]
+            yield tables.among("game.source", named)
+        if met is not None:
+            yield tables.among(tables.PACKED, tables.packed(met))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +333,7 @@ def list_games(
             )
         files = {one.id: one.name for one in sources(store) if one.players}
         met = None if filters.position is None else reaching(store, filters.position)
-        found = GameList(store, filters.conditions(store, files, met))
+        found = GameList(store, filters.terms(store, files, met))
         rows = found.page(by=order.by, down=order.down, first=order.first, most=order.most)
         plies = met or {}
         games = tuple(

@@ -346,6 +346,7 @@ def player_names(store: Store) -> list[tuple[int, str]]:
 
 
 NUMBER_BITS = 32  # of a game's number, below the number of its source in one integer; they limit the games
+PACKED = f"game.source << {NUMBER_BITS} | game.number"
 _JOINS = {
     "white": "LEFT JOIN player AS white ON white.id = game.white",
     "black": "LEFT JOIN player AS black ON black.id = game.black",
@@ -371,14 +372,14 @@ _GAME_NAMES = (
 )
 
 
-def packed_numbers(games: Iterable[tuple[int, int]]) -> str:
-    """Returns source and number of games, each packed into one integer, as a JSON list."""
-    return json.dumps([source << NUMBER_BITS | number for source, number in games])
+def packed(games: Iterable[tuple[int, int]]) -> list[int]:
+    """Returns source and number of games, each packed into one integer."""
+    return [source << NUMBER_BITS | number for source, number in games]
 
 
 def games_at(store: Store, games: Iterable[tuple[int, int]]) -> list[GameRow]:
     """Returns the games with these sources and numbers, in this order; missing ones are left out."""
-    return [GameRow(*row) for row in store.query(_GAMES, (packed_numbers(games),), *_GAME_NAMES)]
+    return [GameRow(*row) for row in store.query(_GAMES, (json.dumps(packed(games)),), *_GAME_NAMES)]
 
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
@@ -388,7 +389,7 @@ def game(store: Store, source: int, number: int) -> GameRow | None:
 
 
 # ------------------------------------------------------------------ the list of games
-Sides = tuple[Sequence[int] | None, Sequence[int] | None]  # players of White, of Black; None: any
+Term = tuple[str, Sequence[object]]  # a condition as SQL on a row of `game` and `_JOINS`, values of its marks
 
 
 class TextRow(NamedTuple):
@@ -397,29 +398,6 @@ class TextRow(NamedTuple):
     place: int
     size: int
     data: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """Conditions on games; all that are not None must hold.
-
-    Attributes:
-      sides: players of White and of Black, by number; one of these pairs must match; None: any players.
-      eco: beginning of the code. opening: part of the name. result: as in `GameRow`.
-      least_elo, most_elo: of both players. since, until: of the date, as far as it is known.
-      sources: numbers of files. among: source and number of the allowed games.
-    """
-
-    sides: Sequence[Sides] | None = None
-    eco: str | None = None
-    opening: str | None = None
-    result: str | None = None
-    least_elo: int | None = None
-    most_elo: int | None = None
-    since: str | None = None
-    until: str | None = None
-    sources: Sequence[int] | None = None
-    among: Iterable[tuple[int, int]] | None = None
 
 
 # -------------------------------------------------------------- texts
@@ -458,12 +436,13 @@ SORTS = {  # what a list may be sorted by -> SQL
 
 
 class GameList:
-    """The games of a file that satisfy conditions."""
+    """The games of a file that satisfy all of some conditions."""
 
-    def __init__(self, store: Store, conditions: Conditions) -> None:
+    def __init__(self, store: Store, terms: Iterable[Term] = ()) -> None:
         self._store = store
-        self._values: list[object] = []
-        self._where = " AND ".join(self._terms(conditions))
+        found = [(f"game.source IN ({_COUNTED})", ()), *terms]
+        self._where = " AND ".join(f"({term})" for term, _ in found)
+        self._values = [value for _, values in found for value in values]
 
     def __len__(self) -> int:
         with self._store.reading() as connection:
@@ -489,46 +468,30 @@ class GameList:
         joins = " ".join(join for table, join in _JOINS.items() if f"{table}." in used)
         return f"SELECT {what} FROM game {joins} WHERE {used}"  # noqa: S608 (constants, values as marks)
 
-    def _terms(self, given: Conditions) -> Iterator[str]:
-        yield f"game.source IN ({_COUNTED})"
-        if given.sources is not None:
-            yield f"game.source IN ({self._list(json.dumps(given.sources))})"
-        if given.sides is not None:
-            yield f"({' OR '.join(self._pair(sides) for sides in given.sides)})"
-        eco = "coalesce(game.eco, game_index.opening)"
-        for term, value in (
-            (f"substr({eco}, 1, length(?)) = ?", given.eco),
-            ("game_index.opening LIKE ? ESCAPE '!'", given.opening and _like(given.opening)),
-            ("game.result = ?", given.result),
-            ("game.white_elo >= ? AND game.black_elo >= ?", given.least_elo),
-            ("game.white_elo <= ? AND game.black_elo <= ?", given.most_elo),
-            ("game.date >= ?", given.since),
-            ("game.date < ?", given.until and given.until + "~"),
-        ):
-            if value is not None:
-                self._values += [value] * term.count("?")
-                yield term
-        if given.among is not None:
-            yield f"game.source << {NUMBER_BITS} | game.number IN ({self._list(packed_numbers(given.among))})"
 
-    def _pair(self, sides: Sides) -> str:
-        terms = [
-            f"game.{name} IN ({self._list(json.dumps(numbers))})"
-            for name, numbers in zip(("white", "black"), sides, strict=True)
-            if numbers is not None
-        ]
-        return f"({' AND '.join(terms)})"
-
-    def _list(self, numbers: str) -> str:
-        """Returns the SQL for the numbers of a JSON list."""
-        self._values.append(numbers)
-        return "SELECT value FROM json_each(?)"
+def among(expression: str, numbers: Iterable[int]) -> Term:
+    """Returns the condition that a number, given as SQL, is one of these."""
+    return f"{expression} IN (SELECT value FROM json_each(?))", [json.dumps(list(numbers))]  # noqa: S608
 
 
-def _like(text: str) -> str:
+def of_players(
+    mine: Sequence[int] | None, other: Sequence[int] | None, *, white: bool = True, black: bool = True
+) -> Term:
+    """Returns the condition that players `mine` with these colours meet `other`, by number; None: anyone."""
+    found: list[str] = []
+    values: list[object] = []
+    for pair in [(mine, other)] * white + [(other, mine)] * black:
+        both = zip(("game.white", "game.black"), pair, strict=True)
+        terms = [among(name, numbers) for name, numbers in both if numbers is not None]
+        found.append(f"({' AND '.join(term for term, _ in terms)})")
+        values += [value for _, some in terms for value in some]
+    return " OR ".join(found), values
+
+
+def like(text: str) -> str:
     """Returns the LIKE pattern for texts that contain a text; `!` is the escape character.
 
-    >>> _like("50%")
+    >>> like("50%")
     '%50!%%'
     """
     for sign in "!%_":
@@ -538,7 +501,7 @@ def _like(text: str) -> str:
 
 def kept(store: Store) -> int:
     """Returns the number of stored games; a game from several imports of one file counts once."""
-    return len(GameList(store, Conditions()))
+    return len(GameList(store))
 
 
 def games_of(
@@ -549,9 +512,8 @@ def games_of(
     Args:
       since: only games of this date or later, as far as it is known; games without a date are left out.
     """
-    sides: list[Sides] = [(numbers, None)] if white else []
-    sides += [(None, numbers)] if black else []
-    found = GameList(store, Conditions(sides=sides, since=since))
+    dates = [] if since is None else [("game.date >= ?", (since,))]
+    found = GameList(store, [of_players(numbers, None, white=white, black=black), *dates])
     return found.page(by="number", down=False, first=0, most=-1)
 
 

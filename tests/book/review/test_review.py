@@ -74,7 +74,7 @@ class Reviewer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = folder / "a.graph"
-        self.evaluator = HashEvaluator()
+        self.evaluator: Any = HashEvaluator()
         self.games: list[GameReview] = []
         self.pgn = io.BytesIO()
 
@@ -298,26 +298,18 @@ def test_a_killed_review_leaves_a_sound_file_that_goes_on(
     assert cli(*words, "--json").json["evaluations"] == 0
 
 
-def test_workers_review_every_position_and_the_same_command_again_evaluates_nothing(tmp_path: Path) -> None:
-    def reviewed() -> tuple[ReviewReport, list[GameReview]]:
-        games: list[GameReview] = []
-        report = review(
-            tmp_path / "a.graph",
-            GivenFile("games.pgn", io.BytesIO(GAMES.encode())),
-            ReviewSettings(limits=Limits(visits=VISITS), workers=2),
-            evaluator=EvaluatorSpec(evaluator="uniform"),
-            on_game=games.append,
-        )
-        return report, games
-
-    first, games = reviewed()
+def test_workers_review_every_position_and_the_same_command_again_evaluates_nothing(
+    reviewer: Reviewer,
+) -> None:
+    reviewer.evaluator = EvaluatorSpec(evaluator="uniform")
+    first, games = reviewer(GAMES, workers=2), reviewer.games
     assert (first.reviewed, len(games), first.stopped) == (2, 2, False)
     assert first.searched + first.known == 8 + 5
     assert all(move.n >= VISITS for game in games for move in game.moves[:-1])
-    again, same = reviewed()
+    again = reviewer(GAMES, workers=2)
     assert (again.searched, again.evaluations) == (0, 0)
-    assert same == games
-    assert verify(tmp_path / "a.graph").ok
+    assert reviewer.games == games
+    assert verify(reviewer.store).ok
 
 
 # ------------------------------------------------------------------ what is chosen and left out
@@ -370,13 +362,12 @@ class Searcher:
 
     def __init__(self, folder: Path) -> None:
         self.store, self.output = folder / "a.graph", folder / "out.epd"
-        self.evaluator = HashEvaluator()
+        self.evaluator: Any = HashEvaluator()
         self.rows: list[SetRow] = []
 
-    def __call__(self, limits: Limits, *, stop: threading.Event | None = None, at: int | None = None) -> int:
+    def __call__(self, limits: Limits, *, workers: int | None = None, at: int | None = None) -> int:
         """Searches; `at`: sets the stop after so many rows. Returns the evaluations."""
-        self.rows = []
-        stop = stop or threading.Event()
+        self.rows, stop = [], threading.Event()
         lines, _ = read_lines(io.BytesIO(SET.encode()), "a.epd")
 
         def keep(row: SetRow) -> None:
@@ -384,10 +375,11 @@ class Searcher:
             if len(self.rows) == at:
                 stop.set()
 
-        settings = SetSettings(limits=limits, output=self.output)
-        report = search_set(self.store, lines, settings, evaluator=self.evaluator, stop=stop, on_row=keep)
-        self.report = report
-        return report.evaluations
+        settings = SetSettings(limits=limits, output=self.output, workers=workers)
+        self.report = search_set(
+            self.store, lines, settings, evaluator=self.evaluator, stop=stop, on_row=keep
+        )
+        return self.report.evaluations
 
 
 @pytest.fixture
@@ -447,13 +439,10 @@ def test_the_written_lines_keep_their_operations_and_have_the_results(searcher: 
         searcher(Limits(visits=100))
 
 
-def test_workers_search_a_set_and_rows_come_in_its_order() -> None:
-    lines, _ = read_lines(io.BytesIO(SET.encode()), "a.epd")
-    rows: list[SetRow] = []
-    settings = SetSettings(limits=Limits(visits=50), workers=2)
-    report = search_set(
-        None, lines, settings, evaluator=EvaluatorSpec(evaluator="uniform"), on_row=rows.append
-    )
+def test_workers_search_a_set_and_rows_come_in_its_order(searcher: Searcher) -> None:
+    searcher.evaluator = EvaluatorSpec(evaluator="uniform")
+    searcher(Limits(visits=50), workers=2)
+    report, numbers = searcher.report, [row.source.number for row in searcher.rows]
     assert (report.done, report.solved, report.stopped) == (3, 1, False)
-    assert [row.source.number for row in rows] == [line.number for line in lines]
-    assert rows[2].node.visits >= 50
+    assert numbers == sorted(numbers)
+    assert searcher.rows[2].node.visits >= 50

@@ -27,6 +27,7 @@ from graphsearch.solvers.alphabeta.search import AlphaBeta, DepthResult, new_sea
 from graphsearch.solvers.alphabeta.search_kernel import Search, quiesce
 from graphsearch.store.entries import Entry, EntryTable
 from tests.conftest import shared_data
+from tests.support.mates import placed
 from tests.support.nnue_kernel import exchanged
 from tests.support.plain import as_json, in_plain_python
 from tests.support.positions import after_each_move, after_line, played, random_games
@@ -93,18 +94,11 @@ def negamax(board: chess.Board, depth: int) -> int:
 def sparse_position(rng: random.Random, men: int) -> chess.Board:
     """Returns a random legal position of so many men, the game not over."""
     while True:
-        board = chess.Board(None)
-        squares = rng.sample(range(64), men)
-        board.set_piece_at(squares[0], chess.Piece(chess.KING, chess.WHITE))
-        board.set_piece_at(squares[1], chess.Piece(chess.KING, chess.BLACK))
-        for square in squares[2:]:
-            kind = rng.choice((chess.PAWN, chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN))
-            if kind != chess.PAWN or 8 <= square < 56:
-                board.set_piece_at(square, chess.Piece(kind, rng.random() < 0.5))
-        board.turn = rng.random() < 0.5
+        kinds, own = "".join(rng.choices("PPNBRQ", k=men - 2)), rng.randrange(men - 1)
+        board = placed(rng, f"K{kinds[:own]}vK{kinds[own:]}")
         if rng.random() < 0.2:
             board.halfmove_clock = rng.randrange(100)
-        if board.is_valid() and not board.is_game_over():
+        if not board.is_game_over():
             return board
 
 

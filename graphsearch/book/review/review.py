@@ -53,6 +53,7 @@ from ...position.notation import numbered, sans_of
 from ...position.openings import Opening, opening_after
 from ...position.pgn import GameText, cut_games, read_game
 from ...position.values import cp_of, loss_of, negate
+from ...query.source import after as position_after
 from ...search.params import Limits
 from ...search.repetition import view_in_game
 from ...search.results import Progress
@@ -60,7 +61,7 @@ from ...store.ranking import node_mean
 from ...store.record_kernel import moves_of
 from ...store.store import Store
 from ...store.tables import games as tables
-from .sessions import SearchSettings, Session, Work, before, open_session
+from .sessions import SearchSettings, Session, Work, open_session
 
 COLORS = {chess.WHITE: "white", chess.BLACK: "black"}
 OnHeaders = Callable[[dict[str, str]], object]
@@ -156,12 +157,15 @@ class SourceGame:
         """The names of the players."""
         return f"{self.headers.get('White', '?')} \u2013 {self.headers.get('Black', '?')}"
 
-    def last_board(self) -> chess.Board:
-        """Returns the last position of the mainline, with the moves to it on its stack."""
+    def backwards(self) -> Iterator[chess.Board]:
+        """Yields the positions of the mainline, the last one first, with the moves to each on its stack."""
         board = self.start.copy()
         for move in self.moves:
             board.push(move)
-        return board
+        yield board.copy()
+        for _ in self.moves:
+            board.pop()
+            yield board.copy()
 
 
 def wanted_games(
@@ -642,7 +646,8 @@ def _best(
     read: Reader, board: chess.Board, node: NodeView, twice: Collection[int]
 ) -> tuple[chess.Move, Value]:
     """Returns the best move with its value: the search's best, or one that draws by repetition."""
-    repeats = [move.move for move in node.moves if twice and _key_after(board, move.move) in twice]
+    moves = [move.move for move in node.moves] if twice else []
+    repeats = [move for move in moves if zobrist_hash(position_after(board, move)) in twice]
     first = next((move for move in node.moves if move.move not in repeats), None)
     value = _worth(read, board, node, first) if first else DRAW
     if first is None or (repeats and value.q < 0):
@@ -650,18 +655,9 @@ def _best(
     return first.move, value
 
 
-def _key_after(board: chess.Board, move: chess.Move) -> int:
-    board.push(move)
-    try:
-        return zobrist_hash(board)
-    finally:
-        board.pop()
-
-
 def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> Value:
     """Returns the value of a move for the side that plays it: the child's if it has the edge's visits."""
-    after = board.copy(stack=False)
-    after.push(move.move)
+    after = position_after(board, move.move)
     kind, mate = terminal_kind(after), move.mate
     if mate and mate > 0:
         mate -= 1  # the moves that remain
@@ -905,7 +901,7 @@ class _Review:
             nonlocal at
             for game in self._games(file, first=True):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
-                for board in before(game.last_board()):
+                for board in game.backwards():
                     at = f"game {game.number}, {game.name}, ply {len(board.move_stack)}"
                     show(None)
                     yield None, board
@@ -982,13 +978,10 @@ def annotate(tree: chess.pgn.Game, review: GameReview) -> None:
             node.nags.add(NAG_OF[move.glyph])
         if move.novelty is not None and NOVELTY not in node.nags:
             node.nags.add(NOVELTY)
-            node.comment = f"{node.comment} N, after {_games(move.novelty)}".strip()
+            plural = "" if move.novelty == 1 else "s"
+            node.comment = f"{node.comment} N, after {move.novelty:,} game{plural}".strip()
         if move.loss and move.glyph:
             _add_better(node.parent, move)
-
-
-def _games(number: int) -> str:
-    return f"{number:,} game{'' if number == 1 else 's'}"
 
 
 def _add_better(node: chess.pgn.GameNode, move: MoveReview) -> None:

@@ -294,16 +294,6 @@ def _fact(store: Store, name: str, kind: TypeAdapter[_Fact]) -> _Fact:
         return kind.validate_json("{}")
 
 
-def before(board: chess.Board) -> Iterator[chess.Board]:
-    """Yields a position and all before it, the last one first; the game is on its move stack."""
-    walk = board.copy()
-    while True:
-        yield walk.copy()
-        if not walk.move_stack:
-            return
-        walk.pop()
-
-
 def name_of(board: chess.Board, more: str = "") -> str:
     """Returns a digest of a position, the earlier positions whose repetition is a draw, and a text."""
     past = sorted(int(key) for key in history_keys(board))

@@ -38,6 +38,7 @@ from ...position.board import check, fen_of, key_text
 from ...position.notation import read_legal_uci
 from ...position.pgn import DEEPEST, RESULTS, cut_games, own_moves, read_game, shown
 from ...position.pgn import ReadGame as PgnGame
+from ...query.source import after
 from ...store.file import changing, editing, opened_to_read
 from ...store.tables import studies as rows
 from ...store.tables.studies import Note, Study, TurnedEdit
@@ -80,11 +81,7 @@ class Step(NamedTuple):
     @property
     def key(self) -> str:
         """The key of the position after it."""
-        self.board.push(self.move)
-        try:
-            return key_text(self.board)
-        finally:
-            self.board.pop()
+        return key_text(after(self.board, self.move))
 
 
 def steps_of(game: chess.pgn.Game) -> Iterator[Step]:

@@ -144,16 +144,12 @@ def test_whoever_has_not_seen_a_change_is_refused(graph: Path, study: int) -> No
     with pytest.raises(ChangedMeanwhileError):
         delete_study(graph, study, 1)
     board = chess.Board()
-    write_note(graph, board, "one", 0)
-    with pytest.raises(ChangedMeanwhileError):
-        write_note(graph, board, "two", 0)
-    write_note(graph, board, "two", 1)
-    assert note_on(graph, board).as_dict()["text"] == "two"
-    write_note(graph, board, "", 2)
-    write_note(graph, board, "another", 0)
-    for past in (1, 2):  # of the deleted note
-        with pytest.raises(ChangedMeanwhileError):
-            write_note(graph, board, "of a window that knows the first one", past)
+    for text, revision, past in (("one", 0, (0,)), ("two", 1, ()), ("", 2, ()), ("another", 0, (1, 2))):
+        write_note(graph, board, text, revision)
+        assert note_on(graph, board).as_dict()["text"] == text
+        for old in past:  # also of the deleted note
+            with pytest.raises(ChangedMeanwhileError):
+                write_note(graph, board, "of a window that knows another one", old)
 
 
 def test_an_import_that_fails_leaves_nothing(

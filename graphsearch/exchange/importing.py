@@ -91,11 +91,7 @@ def _readable(name: str) -> Iterator[None]:
 
 
 class Input:
-    """An open file of an import.
-
-    Attributes:
-      name: as given. digest: SHA-256 of its bytes, hex. size: in bytes, compressed if the file is.
-    """
+    """An open file: its name, its SHA-256 in hex, and its size in bytes, compressed if the file is."""
 
     def __init__(self, name: str, raw: BinaryIO, digest: str, size: int, on_read: OnRead) -> None:
         self.name = name
@@ -340,11 +336,7 @@ class Importing:
         return self.stop.is_set()
 
     def save(self, write: tables.Write, *, finished: bool = False, players: int | None = None) -> None:
-        """Writes rows and the progress in one transaction.
-
-        Args:
-          players: games with stored players, skipped games included; None: as before.
-        """
+        """Writes rows and progress in a transaction; `players`: games passed for these; None: as before."""
         report = self.report
         with self.store.transaction():
             write(self.store)

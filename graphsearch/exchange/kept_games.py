@@ -17,8 +17,7 @@ from ..store.file import real_path
 from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.games import GameRow, TextRow
-from .output import Target, new_output, target_name
-from .pgn_writing import COLUMNS, header
+from .output import COLUMNS, Target, header, new_output, target_name
 
 
 def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[str, bool]:

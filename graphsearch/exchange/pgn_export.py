@@ -23,9 +23,8 @@ from ..position.board import fen_of, key_texts
 from ..position.notation import number, sans_of
 from ..position.openings import opening_of
 from ..query.columns import cps_of
-from ..store.store import Store
 from ..store.tables.studies import all_notes
-from .pgn_writing import JUDGED_VISITS, MISTAKES, header
+from .output import JUDGED_VISITS, MISTAKES, header
 from .selection import Export, without_clocks
 from .walk import NOTES, UNKNOWN, Columns, Positions, Tree, Walk
 
@@ -47,7 +46,9 @@ def write_pgn(export: Export, out: BinaryIO, *, comments: bool = False) -> None:
     chosen = export.selection
     if chosen.book is None and chosen.max_moves is None and chosen.side in ("white", "black"):
         export = replace(export, selection=replace(chosen, max_moves=1))
-    columns = partial(_columns, notes=_notes(export.store), of_book=export.book is not None)
+    with export.store.reading() as connection:
+        notes = {note.key: " ".join(note.text.split()) for note in all_notes(connection)}
+    columns = partial(_columns, notes=notes, of_book=export.book is not None)
     tree = Tree(export, Walk(export, leaves=False), columns)
     if tree.visited:
         claim_main_lines(tree, len(export.roots))
@@ -56,12 +57,6 @@ def write_pgn(export: Export, out: BinaryIO, *, comments: bool = False) -> None:
         text.detach()
     if not export.report.games:
         raise ExportError(f"{export.store.path}: nothing to export: it has none of the roots")
-
-
-def _notes(store: Store) -> dict[str, str]:
-    """Returns the notes of a file on positions, by key, each on one line."""
-    with store.reading() as connection:
-        return {note.key: " ".join(note.text.split()) for note in all_notes(connection)}
 
 
 def _columns(found: Positions, *, notes: Mapping[str, str], of_book: bool) -> tuple[Columns, Columns]:
@@ -74,7 +69,7 @@ def _columns(found: Positions, *, notes: Mapping[str, str], of_book: bool) -> tu
     best = np.zeros(len(found))
     best[counts > 0] = value[(np.cumsum(counts) - counts)[counts > 0]]
     loss, nags = best[moves.of] - value, np.zeros(len(n), np.uint8)
-    for least, nag in reversed(MISTAKES):  # as `pgn_writing.mistake_of`
+    for least, nag in reversed(MISTAKES):  # as `mistake_of`
         nags[(loss >= least - 1e-9) & (n >= JUDGED_VISITS)] = nag
     keys = key_texts(found.words) if notes else [""] * len(found)
     positions = {

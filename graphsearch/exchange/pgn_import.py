@@ -384,10 +384,7 @@ class _PgnImport:
     def _played(
         self, texts: Sequence[GameText], games: list[GivenGame | None], *, counts: bool
     ) -> PlayedBlock:
-        """Plays games; python-chess reads those that are not sure, and those that are odd.
-
-        `games`: the sure ones, None for others. Out: None for those that are skipped.
-        """
+        """Plays games; python-chess reads those that are None and odd ones. Out: None for skipped ones."""
         problems, unsure = list[Problem](), [i for i, game in enumerate(games) if not game]
         for _ in range(2):  # the second time without odd games
             for i in unsure:

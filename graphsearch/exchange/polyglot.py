@@ -328,10 +328,7 @@ def entries_of(parts: Sequence[_Part], export: Export, *, by_value: bool) -> NDA
 
 
 def _without_clashes(rows: Ints, keys: NDArray[np.uint64], n: Ints, begins: Ints, export: Export) -> Ints:
-    """Returns positions sorted by key, of each key the one with the most visits, else the first.
-
-    `rows`: their indices. `n`: visits of all moves. `begins`: first move of every position.
-    """
+    """Returns rows sorted by key, of each key the one whose moves have the most visits, else the first."""
     visits = np.add.reduceat(np.append(n, 0), begins)
     rows = rows[np.lexsort((rows, -visits[rows], keys[rows]))]
     again = np.append(np.zeros(min(1, len(rows)), bool), keys[rows][1:] == keys[rows][:-1])
@@ -340,10 +337,7 @@ def _without_clashes(rows: Ints, keys: NDArray[np.uint64], n: Ints, begins: Ints
 
 
 def _weights_by_value(values: Floats, first: Ints, of: Ints) -> Floats:
-    """Returns the weight of each move, 0 for one of unknown value.
-
-    `first`: the first move of each position. `of`: the position of each move.
-    """
+    """Returns the weight of each move, 0 for one of unknown value; `first`, `of`: as in `entries_of`."""
     known = ~np.isnan(values)
     scores = np.where(known, cps_of(np.where(known, values, -1.0)), -(1 << 40))
     losses, which = np.unique(np.maximum.reduceat(scores, first)[of] - scores, return_inverse=True)
@@ -389,10 +383,7 @@ def _ways_to_roots(export: Export, roots: dict[int, float], walked: set[int]) ->
 
 
 def _raw_moves(words: Words, of: Ints, codes: NDArray[np.uint16]) -> Ints:
-    """Returns moves in Polyglot's encoding, castling as the king capturing his own rook.
-
-    Arguments as those of `positions_after`.
-    """
+    """Returns moves, as for `positions_after`, as Polyglot has them: a castling king captures his rook."""
     origin, target = codes.astype(np.int64) & 63, codes.astype(np.int64) >> 6 & 63
     king = words[of, KINGS] >> origin.astype(np.uint64) & np.uint64(1) > 0
     standard = words[of, META] & np.uint64(CHESS960) == 0

@@ -37,10 +37,7 @@ TERMINAL_TEXTS = ("", *TERMINALS.values())
 
 
 class Column(NamedTuple):
-    """Rows of a column, unknown where not `valid`; with `texts`, the values are indices of these.
-
-    `kind`: the type as Arrow names it, or `text`, a dictionary.
-    """
+    """Rows of a column, if `valid`; `texts`: what values index; `kind`: Arrow's name, or `text`."""
 
     values: NDArray[Any]
     valid: Mask | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -116,12 +116,13 @@ def begin(
             names = ", ".join(repr(book.name) for book in named)
             raise InvalidParameterError(f"{store.path} has only books; name one with --book: {names}")
         roots, games = tuple(board_of(root.position) for root in searched) or (chess.Board(),), {}
+    distinct = {key_text(board): board.copy(stack=False) for board in reversed(roots)}
     return Export(
         store=store,
         selection=selection,
         report=report,
         on_progress=on_progress,
-        roots=_distinct(roots),
+        roots=tuple(distinct.values())[::-1],
         soft=not selection.roots and book is None,
         side=selection.side or (book.side if book else "both"),
         book=book.id if book else None,
@@ -160,8 +161,3 @@ def _lines(config: str) -> Iterator[chess.Board]:
                 board = named_board(fen) if fen else chess.Board()
                 play_moves(board, moves)
                 yield board
-
-
-def _distinct(boards: Sequence[chess.Board]) -> tuple[chess.Board, ...]:
-    """Returns boards without their move stacks, each position once."""
-    return tuple({key_text(board): board.copy(stack=False) for board in reversed(boards)}.values())[::-1]

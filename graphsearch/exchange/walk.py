@@ -17,21 +17,7 @@ from numpy.typing import NDArray
 
 from ..position.board import BLACK_TO_MOVE, META, POSITION_WORDS, clocks_of, fens, key_texts, pack, unpack
 from ..position.values import negate
-from ..query.columns import (
-    EdgeWorth,
-    Proofs,
-    Ranked,
-    Worth,
-    cps_of,
-    edges_by_move,
-    moves_of_edges,
-    priors_of,
-    proofs_of,
-    ranked,
-    record_of_edges,
-    worth_of,
-    worth_of_edges,
-)
+from ..query import columns
 from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes, names_of, positions_after
 from ..store.apart import ApartMoves, known_edges_of
 from ..store.index_kernel import IDENTITY_WORDS
@@ -93,10 +79,7 @@ class Met:
 
 # ------------------------------------------------------------------ moves and positions
 class BookMove(NamedTuple):
-    """A move of a book, in UCI; `value` is that when it was added.
-
-    `child_value`: of the position after it, for the side to move there; None before it was searched.
-    """
+    """A move of a book: `value` when it was added; `child_value` for the side to move there, if searched."""
 
     move: str
     p: float
@@ -172,7 +155,7 @@ class Positions:
     depth: NDArray[np.int32] | None
     ply: NDArray[np.int32] | None
     legal: Legal
-    ranked: Ranked
+    ranked: columns.Ranked
     moves: Moves
     entries: Sequence[BookEntry] = ()
 
@@ -195,14 +178,14 @@ class Positions:
         return visits_of(self.batch)
 
     @cached_property
-    def worth(self) -> Worth:
+    def worth(self) -> columns.Worth:
         """The positions' values from their records."""
-        return worth_of(self.batch)
+        return columns.worth_of(self.batch)
 
     @cached_property
-    def proofs(self) -> Proofs:
+    def proofs(self) -> columns.Proofs:
         """The proofs of the positions."""
-        return proofs_of(self.batch, self.clocks, self.worth, self.legal[2])
+        return columns.proofs_of(self.batch, self.clocks, self.worth, self.legal[2])
 
     @property
     def notes(self) -> Ints:
@@ -233,9 +216,9 @@ class Positions:
         return positions_after(self.words, self.moves.of, self.moves.code)
 
     @cached_property
-    def edge_worth(self) -> EdgeWorth:
+    def edge_worth(self) -> columns.EdgeWorth:
         """The values of the records' edges."""
-        return worth_of_edges(self.edges)
+        return columns.worth_of_edges(self.edges)
 
     @cached_property
     def move_worth(self) -> MoveWorth:
@@ -244,7 +227,7 @@ class Positions:
         of_edges = (self.edges.n, worth.q, worth.draw, worth.mates)
         n, q, draw, mates = (moves.by_edge(values) for values in of_edges)
         visited, cp = n > 0, np.full(len(n), UNKNOWN, np.int64)
-        cp[visited] = cps_of(q[visited])
+        cp[visited] = columns.cps_of(q[visited])
         return MoveWorth(n, q, draw, mates, cp, q if moves.value is None else moves.value)
 
     @property
@@ -253,7 +236,7 @@ class Positions:
         batch, moves = self.batch, self.moves
         has = self.known[moves.of] & (np.diff(batch.code_offsets)[moves.of] > 0)
         found = np.full(len(moves.of), np.nan)
-        found[has] = priors_of(batch)[batch.code_offsets[moves.of[has]] + moves.index[has]]
+        found[has] = columns.priors_of(batch)[batch.code_offsets[moves.of[has]] + moves.index[has]]
         return found
 
     @property
@@ -277,24 +260,21 @@ def _limited(export: Export, of: Ints, own: Mask) -> Mask:
 
 
 def searched_moves(
-    export: Export, batch: RecordBatch, order: Ranked, legal: NDArray[np.uint16], own: Mask
+    export: Export, batch: RecordBatch, order: columns.Ranked, legal: NDArray[np.uint16], own: Mask
 ) -> Moves:
-    """Returns the moves visited by a search, and those without visits if the selection asks for them.
-
-    `batch`: with the known edges. `legal`: `[R, MAX_MOVES]`. `own`: as `_limited`.
-    """
+    """Returns the moves visited by a search, and those without visits if wanted; `own`: as `_limited`."""
     limits, n = export.selection, batch.n[order.edges]
     kept = (n > 0) & (n >= limits.min_visits)
     export.leave_out("moves_few_visits", ((n > 0) & ~kept).sum())
     edges, ranks = order.edges[kept], order.ranks[kept]
-    of = record_of_edges(batch)[edges]
+    of = columns.record_of_edges(batch)[edges]
     kept = _limited(export, of, own)
     of, edges, ranks = of[kept], edges[kept], ranks[kept]
-    moves = moves_of_edges(batch)[edges]
+    moves = columns.moves_of_edges(batch)[edges]
     if limits.all_moves and limits.min_visits == 0:
         owner = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
         free = ~own[owner] if limits.max_moves is not None else np.ones(len(owner), bool)
-        free[moves_of_edges(batch)[batch.n > 0]] = False
+        free[columns.moves_of_edges(batch)[batch.n > 0]] = False
         rest = np.flatnonzero(free)
         of, ranks = np.append(of, owner[rest]), np.append(ranks, order.of_moves(batch)[rest])
         by_rank = np.lexsort((ranks, of))
@@ -322,12 +302,12 @@ def book_moves(
     of, code, index = of[found], code[found], hits[found].argmax(1)
     edge = np.full(len(of), -1)
     has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
-    edge[has] = edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
+    edge[has] = columns.edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
     n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
     of_child = [None if move.child_value is None else negate(move.child_value) for move in rows]
-    columns = np.array([(m.p, q, m.value) for m, q in zip(rows, of_child, strict=True)], np.float64)
-    p, value, of_move = columns.reshape(-1, 3)[found].T
-    edge_value = np.append(worth_of_edges(batch).q, 0.0)[edge]
+    numbers = np.array([(m.p, q, m.value) for m, q in zip(rows, of_child, strict=True)], np.float64)
+    p, value, of_move = numbers.reshape(-1, 3)[found].T
+    edge_value = np.append(columns.worth_of_edges(batch).q, 0.0)[edge]
     value = np.where(np.isnan(value), np.where(n > 0, edge_value, of_move), value)
     order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
     enough = n[order] >= export.selection.min_visits
@@ -345,44 +325,38 @@ _BOOK_MOVE = ("key", "move", "p", "value", "value?", "rule", "loss")
 def book_entries(store: Store, number: int, keys: Iterable[str]) -> dict[str, BookEntry]:
     """Returns the book entries of positions, by key; leaves out positions that are not in the book."""
     wanted = number, json.dumps(sorted(set(keys)))
-    columns = [f"book_position.{name}" for name in ("key", *_POSITION)]
+    names = [f"book_position.{name}" for name in ("key", *_POSITION)]
     statement = (
         f"SELECT key, {', '.join(_POSITION)} FROM book_position"  # noqa: S608
         " WHERE book = ? AND key IN (SELECT value FROM json_each(?))"
     )
-    rows = store.query(statement, wanted, *columns)
+    rows = store.query(statement, wanted, *names)
     found = {key: BookEntry(dict(zip(_POSITION, row, strict=True)), []) for key, *row in rows}
     statement = (
         "SELECT m.key, m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m"
         " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child"
         " WHERE m.book = ? AND m.key IN (SELECT value FROM json_each(?)) ORDER BY m.key, m.move"
     )
-    columns = [f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE]
-    for key, *row in store.query(statement, wanted, *columns):
+    names = [f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE]
+    for key, *row in store.query(statement, wanted, *names):
         if key in found:
             found[key].moves.append(BookMove(*row))
     return found
 
 
-def _look_up(export: Export, words: Words) -> list[BookEntry | None]:
-    """Returns positions, `[R, 10]`, as the book of an export has them, None for one that it lacks."""
-    assert export.book is not None
-    keys = key_texts(words)
-    there = book_entries(export.store, export.book, keys)
-    return [
-        _admitted(export, there[key], row) if key in there else None
-        for key, row in zip(keys, words, strict=True)
-    ]
-
-
-def _admitted(export: Export, entry: BookEntry, words: Words) -> BookEntry:
-    """Returns an entry with the moves that the book's rules admit now."""
-    if not export.admitted or not entry.moves:
-        return entry
-    admitted = export.admitted(unpack(words.tolist()))
-    kept = [move for move in entry.moves if admitted is None or move.move in admitted]
-    export.leave_out("moves_not_admitted", len(entry.moves) - len(kept))
-    return entry._replace(moves=kept)
+def _look_up(export: Export, book: int, words: Words) -> list[BookEntry | None]:
+    """Returns positions, `[R, 10]`, with the moves that a book admits now, None for one that it lacks."""
+    keys, found = key_texts(words), list[BookEntry | None]()
+    there = book_entries(export.store, book, keys)
+    for key, row in zip(keys, words, strict=True):
+        entry = there.get(key)
+        if entry and entry.moves and export.admitted:
+            admitted = export.admitted(unpack(row.tolist()))
+            kept = [move for move in entry.moves if admitted is None or move.move in admitted]
+            export.leave_out("moves_not_admitted", len(entry.moves) - len(kept))
+            entry = entry._replace(moves=kept)
+        found.append(entry)
+    return found
 
 
 def _with_moves(batch: RecordBatch, known: Mask) -> RecordBatch:
@@ -459,7 +433,7 @@ class Walk:
         own = np.ones(len(batch), bool) if side == "both" else black == (side == "black")
         completed = self._apart.completed_in(batch)
         batch, edges = known_edges_of(batch, completed)
-        legal, order = legal_codes(batch.words), ranked(edges, clocks, completed)
+        legal, order = legal_codes(batch.words), columns.ranked(edges, clocks, completed)
         if self.export.book is None:
             moves = searched_moves(self.export, edges, order, legal[1], own)
         else:
@@ -491,7 +465,8 @@ class Walk:
         """Yields a batch of positions, if there are any, and meets the positions after their moves."""
         clocks = clocks_of(batch.words)
         batch.words[:, META] = self.met.rows["words"][rows, META]
-        entries = None if self.export.book is None else _look_up(self.export, batch.words)
+        book = self.export.book
+        entries = None if book is None else _look_up(self.export, book, batch.words)
         held = known if entries is None else np.array([entry is not None for entry in entries], bool)
         kept = np.flatnonzero(self._held(rows, batch, known, held))
         if not len(kept):
@@ -553,7 +528,7 @@ class Tree:
 
     Every position has `visited`, `own`, the index of its first move (`first`) and their number (`size`), and
     its first parent: its id (`parent`, 0 for a root) and the move (`way`, an index). Every move has the id of
-    its `child`, 0 if the walk did not meet that. `columns` returns more columns of both. A root
+    its `child`, 0 if the walk did not meet that. `extra` returns more columns of both. A root
     that the user did not name joins another tree if a move leads there.
 
     Attributes:
@@ -562,12 +537,12 @@ class Tree:
     """
 
     def __init__(
-        self, export: Export, walk: Walk, columns: Callable[[Positions], tuple[Columns, Columns]]
+        self, export: Export, walk: Walk, extra: Callable[[Positions], tuple[Columns, Columns]]
     ) -> None:
         of_positions, of_moves, followed = list[Columns](), list[Columns](), [np.zeros(0, bool)]
         roots = len(export.roots)
         for found, steps in walk.visits():
-            positions, moves = columns(found)
+            positions, moves = extra(found)
             size = np.bincount(found.moves.of[found.moves.chosen], minlength=len(found))
             of_positions.append({"id": steps.ids, "own": found.own, "size": size, **positions})
             of_moves.append({"child": steps.children, **moves})

@@ -110,10 +110,7 @@ class Worth(NamedTuple):
 
 
 class Proofs(NamedTuple):
-    """Proofs of records' positions at the clocks of the paths, `[R]` each.
-
-    `mates`: plies to a proven mate, negative if the side to move is mated; 1 where a move mates; else 0.
-    """
+    """Proofs, `[R]`: plies to a mate, negative if mated, 1 where a move mates, 0 without one; notes."""
 
     mates: Ints
     notes: Ints
@@ -156,10 +153,7 @@ def _added(batch: RecordBatch, start: Floats, values: Floats) -> Floats:
 
 
 def proofs_of(batch: RecordBatch, clocks: Ints, worth: Worth, marks: NDArray[np.uint8]) -> Proofs:
-    """Returns the proofs of records, at the clocks of the paths; `marks`: `[R, MAX_MOVES]`, by `legal_codes`.
-
-    `clocks`: `[R]` of the evaluations.
-    """
+    """Returns the proofs at the clocks of the paths; `clocks`: of evaluations; `marks`: by `legal_codes`."""
     mates, notes = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.int64)
     exact = worth.lower == worth.upper
     notes[exact] = DRAWN - worth.lower[exact]

@@ -347,10 +347,7 @@ def matter(visits: _Figure, change: _Figure, best: _Figure) -> _Figure:
 
 
 def _equal(old: RecordBatch, new: RecordBatch, places: Ints) -> Mask:
-    """Returns which records of `new` equal their partner in every number but run, evaluator and clock.
-
-    `places`: `[R]` the index in `old` of each record of `new`, negative without one.
-    """
+    """Returns which records of `new` equal their partners in `old`, but for run, evaluator and clock."""
     found = np.zeros(len(new), bool)
     rows = np.flatnonzero(places >= 0)
     a, b = take(old, places[rows]), take(new, rows)

@@ -24,9 +24,7 @@ from ..base.dates import date_text
 from ..base.deadline import check_time
 from ..base.errors import InvalidParameterError
 from ..position.board import (
-    BLACK_TO_MOVE,
     MAX_MOVES,
-    META,
     POSITION_WORDS,
     board_of,
     check,
@@ -52,22 +50,12 @@ AT_ONCE = 50_000  # positions whose moves are listed together: 33 MB
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The positions of one ply.
-
-    Attributes:
-      words: `[M, 10]`. keys: `[M]`. parents, codes: `[M]`, index in the previous level, the move from there.
-    """
+    """The positions of one ply, `[M, 10]`: keys, indexes of parents in the level before, moves from there."""
 
     words: Words
     keys: Sequence[str]
     parents: Ints
     codes: NDArray[np.uint16]
-
-    @property
-    def black_to_move(self) -> NDArray[np.bool_]:
-        """Whether Black moves, `[M]`."""
-        found: NDArray[np.bool_] = (self.words[:, META] & np.uint64(BLACK_TO_MOVE)) != 0
-        return found
 
 
 class Replay:
@@ -104,10 +92,7 @@ class Replay:
         return starts[fen]
 
     def step(self) -> NDArray[np.uint16]:
-        """Plays one ply of every followed game; returns the moves, `[G]`, 0 for none.
-
-        It stops following a game that has ended or has an illegal next move.
-        """
+        """Plays one ply of every followed game; returns the moves, `[G]`, 0 where one ends or is damaged."""
         level = self.levels[-1]
         codes = np.zeros(len(self.at), np.uint16)
         followed = np.flatnonzero(self.at >= 0)
@@ -147,10 +132,7 @@ def start_of(fen: str | None) -> chess.Board:
 
 
 def _codes_of(words: Words, places: Ints, numbers: Ints) -> NDArray[np.uint16]:
-    """Returns moves by their numbers in canonical order, `[K]`; 0 for an illegal number.
-
-    `places`: `[K]`, row in `words` of each move, ascending.
-    """
+    """Returns moves by their numbers in canonical order, 0 for an illegal one; `places`: ascending rows."""
     codes = np.zeros(len(places), np.uint16)
     for first in range(0, len(places), AT_ONCE):
         part = slice(first, first + AT_ONCE)
@@ -257,10 +239,7 @@ class GameFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """The order of a list, by one of `SORTS`, and the part to return.
-
-    `down`: greatest first. `first`: number of games to skip. `most`: to list, -1 for all.
-    """
+    """The order of a list, by one of `SORTS`; how many games to skip, and most to list, -1 for all."""
 
     by: str = "date"
     down: bool = True
@@ -270,11 +249,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class ListedGame(Answer):
-    """A game of the list.
-
-    Attributes:
-      file: name of its PGN file when it was imported. ply: half-moves before the requested position.
-    """
+    """A game of the list, the PGN file it was imported from, and the ply of the requested position."""
 
     json_keys = (
         "source=row.source number=row.number white=row.white black=row.black white_elo=row.white_elo"
@@ -299,10 +274,7 @@ class ListedGame(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ListedGames(Answer):
-    """The answer of `games --list`: a part of the matching games, of which there are `total`.
-
-    `all_games`: number in the file. `first`: number of skipped games. `files`: of the PGN files, by source.
-    """
+    """The answer of `games --list`: a part of the `total` matching games, and the PGN files by source."""
 
     json_keys = "all_games total first games files"
 

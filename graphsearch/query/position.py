@@ -158,11 +158,7 @@ class Position:
 
 
 def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
-    """Returns everything that a file knows about a position, which need not be stored.
-
-    Args:
-      lines: number of best moves with a line.
-    """
+    """Returns everything that a file knows about a position, which need not be stored."""
     check(board)
     with opened(path) as source:
         found = moves(source, board, lines=lines) if source.read(board) else None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..base.answer import Answer
 from ..base.dates import date_text
 from ..base.errors import InvalidParameterError
-from ..position.board import decode_move, fen_of, key_text
+from ..position.board import BLACK_TO_MOVE, META, decode_move, fen_of, key_text
 from ..position.notation import sans_of
 from ..store.tables import books as book_tables
 from ..store.tables.games import GameRow, games_of
@@ -216,7 +216,8 @@ class _Walk:
             behind = self._known(self.replay.levels[-1])
             moved = np.flatnonzero(self.replay.at >= 0)
             inside = moved[known[before[moved]]]
-            own = level.black_to_move[before[inside]] != self._is_white[inside]
+            black = level.words[before[inside], META] & np.uint64(BLACK_TO_MOVE) > 0
+            own = black != self._is_white[inside]
             stays = behind[self.replay.at[inside]]
             self.left_by_other[inside[~own & ~stays]] = True
             for game, leaves in zip(inside[own].tolist(), (~stays[own]).tolist(), strict=True):

@@ -373,11 +373,8 @@ class Finder:
         self._heap: list[tuple[int, int, Met]] = []
         self._number = count()
         for root in sorted(roots_of(source), key=lambda board: board.ply()):
-            self._add(Met(root.copy(stack=False)), key_text(root), 0)
-
-    def _add(self, met: Met, key: str, n: int) -> None:
-        self.met[key] = met
-        self._push(met, n)
+            met = self.met[key_text(root)] = Met(root.copy(stack=False))
+            self._push(met, 0)
 
     def _push(self, met: Met, n: int) -> None:
         heapq.heappush(self._heap, (-n, next(self._number), met))
@@ -401,7 +398,8 @@ class Finder:
         for step, key in ways_of(record, board) if record else ():
             child = self.met.get(key)
             if child is None:
-                self._add(Met(None, met, step.move), key, step.edge.n)
+                child = self.met[key] = Met(None, met, step.move)
+                self._push(child, step.edge.n)
             elif child.move is None and child is not met and not _leads_to(child, met):
                 # a root that lies below another one: its turn comes by the visits that lead there
                 child.before, child.move = met, step.move

@@ -15,7 +15,7 @@ import chess.pgn
 import pytest
 
 from graphsearch.exchange.exports import export
-from graphsearch.exchange.pgn_writing import COLUMNS
+from graphsearch.exchange.output import COLUMNS
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, key_of, legal_moves
 from graphsearch.position.values import cp_of

@@ -37,8 +37,16 @@ from ...base.version import __version__
 from ...evaluators.factory import EvaluatorSpec
 from ...evaluators.protocol import Evaluator
 from ...exchange.importing import FileProgress, GivenFile, Input, OnProgress, Problem, opened
-from ...exchange.output import Target, check_target, new_output
-from ...exchange.pgn_writing import COLUMNS, JUDGED_VISITS, MISTAKES, header, mistake_of
+from ...exchange.output import (
+    COLUMNS,
+    JUDGED_VISITS,
+    MISTAKES,
+    Target,
+    check_target,
+    header,
+    mistake_of,
+    new_output,
+)
 from ...graph.view import MoveView, NodeView, Reader, line_of
 from ...position.board import (
     CHECKMATE,

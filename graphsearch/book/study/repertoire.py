@@ -27,7 +27,7 @@ from ...base.deadline import check_time
 from ...base.errors import InvalidParameterError, InvalidPositionError
 from ...base.limits import REPERTOIRE
 from ...exchange.importing import GivenFile
-from ...exchange.pgn_writing import JUDGED_VISITS, mistake_of
+from ...exchange.output import JUDGED_VISITS, mistake_of
 from ...position.board import board_of, check, fen_of, key_text, legal_moves
 from ...position.notation import numbered, ply_of
 from ...position.openings import opening_at

@@ -33,7 +33,7 @@ from ...base.deadline import check_time
 from ...base.errors import ChangedMeanwhileError, CorruptRecordError, ImportFileError, InvalidParameterError
 from ...base.limits import GAME_MOVES, STUDIES, STUDY_MOVES
 from ...exchange.importing import GivenFile, opened
-from ...exchange.pgn_writing import header
+from ...exchange.output import header
 from ...position.board import check, fen_of, key_text
 from ...position.notation import read_legal_uci
 from ...position.pgn import DEEPEST, RESULTS, cut_games, own_moves, read_game, shown

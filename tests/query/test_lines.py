@@ -292,13 +292,8 @@ BOARDS = [after_line(line) for line in (*LINES, "h4 a5")]
 BY_KEY = {key_text(board): board for board in BOARDS}
 
 
-@pytest.fixture
-def ahead(tmp_path: Path) -> Path:
-    """A file of some lines."""
-    return graph_file(tmp_path / "hand.graph", LINES)
-
-
-def test_nothing_is_read_ahead_from_a_state_after_that_of_the_query(ahead: Path) -> None:
+def test_nothing_is_read_ahead_from_a_state_after_that_of_the_query(tmp_path: Path) -> None:
+    ahead = graph_file(tmp_path / "hand.graph", LINES)
     with opened(ahead) as source:
         before = [source.read(board) for board in BOARDS]
     with opened(ahead) as source:
@@ -308,7 +303,8 @@ def test_nothing_is_read_ahead_from_a_state_after_that_of_the_query(ahead: Path)
         assert [source.read(board) for board in BOARDS] == before
 
 
-def test_a_damaged_record_is_an_error_when_it_is_read_and_not_ahead(ahead: Path) -> None:
+def test_a_damaged_record_is_an_error_when_it_is_read_and_not_ahead(tmp_path: Path) -> None:
+    ahead = graph_file(tmp_path / "hand.graph", LINES)
     sql(ahead, "UPDATE block SET data = x'00'")
     with opened(ahead) as source:
         source.read_ahead(BY_KEY)

@@ -135,11 +135,7 @@ def board_of(fen: str) -> chess.Board:
 
 
 def chess960_start(number: int) -> chess.Board:
-    """Returns the Chess960 start position with a number from 0 to 959; 518 is standard chess.
-
-    >>> chess960_start(518) == chess.Board(), chess960_start(0).fen()[:8]
-    (True, 'bbqnnrkr')
-    """
+    """Returns the Chess960 start position with a number from 0 to 959; 518 is standard chess."""
     return board_of(chess.Board.from_chess960_pos(number).fen())
 
 
@@ -159,9 +155,6 @@ def clock_term(clock: int) -> int:
     """Returns the halfmove clock's part of the key, for XOR: 0 up to 75, then `splitmix64(clock)`.
 
     Near the 50-move limit the clock decides games, so there it is part of a position's identity.
-
-    >>> clock_term(75), clock_term(76) != clock_term(77)
-    (0, True)
     """
     return 0 if clock <= FREE_CLOCK else splitmix64(clock)
 
@@ -271,8 +264,6 @@ def key_of_words(words: Words | Sequence[int]) -> int:
 def key_text(board: chess.Board) -> str:
     """Returns the key of a position as text, in the form of `text_of_key` that tables and JSON use.
 
-    >>> key_text(chess.Board())
-    '463b96181691fc9c'
     >>> [key_text(board_of(f"4k3/8/8/8/8/8/8/4KRR1 w {rook} - 0 1")) for rook in "FG"]
     ['b9b0ecdc57d6e50a0005', 'b9b0ecdc57d6e50a0003']
     """
@@ -335,11 +326,7 @@ def pack_root(board: chess.Board) -> NDArray[np.uint64]:
 
 # ------------------------------------------------------------------ legality
 def check_rules(board: chess.Board, given: str = "") -> None:
-    """Checks that a position is legal chess; raises InvalidPositionError with the reasons if not.
-
-    Args:
-      given: the FEN as the user wrote it, for the message.
-    """
+    """Raises InvalidPositionError with the reasons if a position is illegal; `given`: as of `check`."""
     check_type(board)
     if type(board).uci_variant != "chess":
         raise InvalidPositionError(
@@ -404,11 +391,7 @@ def encode_move(move: chess.Move) -> int:
 
 
 def decode_move(code: int) -> chess.Move:
-    """Decodes a move from `encode_move`.
-
-    >>> decode_move(20016).uci()
-    'a7a8q'
-    """
+    """Decodes a move from `encode_move`."""
     promotion = code >> 12 & 7
     return chess.Move(code & 63, code >> 6 & 63, promotion + 1 if promotion else None)
 
@@ -455,12 +438,6 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
 
     Returns at least `least` positions if the game has them, then goes on to an irreversible move, so that
     every possible repetition of these positions is included.
-
-    >>> board = chess.Board()
-    >>> for san in "e4 e5 Nf3 Nc6".split():
-    ...     _ = board.push_san(san)
-    >>> len(game_before(board, 4)), len(game_before(board, 1))
-    (4, 2)
     """
     game, found = settled(board).copy(), list[Words]()
     while game.move_stack and (len(found) < least or clock_of_words(found[-1])):
@@ -499,9 +476,6 @@ def fens(words: NDArray[np.uint64], plies: Iterable[int] | None = None) -> list[
 
     Args:
       plies: of the positions, which give the fullmove numbers; None: these are 1.
-
-    >>> fens(np.array([pack(chess.Board())]))
-    ['rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1']
     """
     numbers = repeat(1, len(words)) if plies is None else (ply // 2 + 1 for ply in plies)
     metas = words[:, META].tolist()
@@ -522,11 +496,7 @@ def _fields(meta: int, rights: str | None = None) -> str:
 
 
 def key_texts(words: NDArray[np.uint64]) -> list[str]:
-    """Returns the keys of packed positions, `[R, 10]`, as `key_text_of_words` does.
-
-    >>> key_texts(np.array([pack(chess.Board()), pack(chess.Board("7k/8/8/8/8/8/8/K5R1 w - - 80 1"))]))
-    ['463b96181691fc9c', 'f3556a6c6880a7df']
-    """
+    """Returns the keys of packed positions, `[R, 10]`, as `key_text_of_words` does."""
     rows = words[:, META:].tolist()
     return [text_of_key(key ^ clock_term(meta >> CLOCK_SHIFT & CLOCK_BITS), meta) for meta, key in rows]
 

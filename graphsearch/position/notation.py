@@ -146,11 +146,7 @@ def holds_positions(text: str) -> bool:
 
 
 def begins_with_fen(text: str) -> bool:
-    """Returns whether the first word of a text is the first field of a FEN, perhaps with too few ranks.
-
-    >>> begins_with_fen("7k/8/8/8/8/8/8/K7 w - - bm Kb2;"), begins_with_fen("1. e4 1/2-1/2")
-    (True, False)
-    """
+    """Returns whether the first word of a text is the first field of a FEN, perhaps with too few ranks."""
     words = text.split(maxsplit=1)
     return bool(words) and bool(_PLACEMENT.fullmatch(words[0]))
 
@@ -158,10 +154,8 @@ def begins_with_fen(text: str) -> bool:
 def start_position(text: str) -> chess.Board | None:
     """Returns the start position with this name, None for any other text.
 
-    InvalidPositionError: if the number of a Chess960 position is out of range.
-
-    >>> start_position("chess960:0").fen().split()[0]
-    'bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR'
+    Raises:
+      InvalidPositionError: if the number of a Chess960 position is out of range.
     """
     if text == START_WORD:
         return chess.Board()
@@ -400,11 +394,7 @@ def legal_part(board: chess.Board, line: Iterable[str]) -> list[chess.Move]:
 
 
 def ply_of(fen: str) -> int:
-    """Returns the number of half-moves before a position, from its move number and side to move.
-
-    >>> ply_of("4k3/8/8/8/8/8/8/4K3 b - - 0 7")
-    13
-    """
+    """Returns the number of half-moves before a position, from its move number and side to move."""
     fields = fen.split()
     return 2 * (int(fields[5]) - 1) + (fields[1] == "b")
 

@@ -34,7 +34,7 @@ from ..evaluators.factory import EvaluatorSpec
 from ..store.file import changing, holder, lock_of, opened_to_read, release
 from ..store.provenance import now
 from ..store.tables.rows import json_object
-from ..store.tables.studies import TaskRow, all_tasks, drop_tasks, forget_edits, put_tasks
+from ..store.tables.studies import TaskRow, all_tasks, drop_task, forget_edits, put_task
 from ..workers.process import Child
 from . import tasks
 from .tasks import STOP, Ask, FollowTask, LiveAnswer, Order, Place, Question, Task, TaskReport, Work, json_of
@@ -565,11 +565,11 @@ class TaskQueue:
         self._keep(job)
 
     def _keep(self, job: QueuedTask) -> None:
-        self.kept.change(partial(put_tasks, tasks=[job.row()]))
+        self.kept.change(partial(put_task, task=job.row()))
 
     def _forget(self, job: QueuedTask) -> None:
         self._remove(job.files())
-        self.kept.change(partial(drop_tasks, numbers=[job.number]))
+        self.kept.change(partial(drop_task, number=job.number))
 
     def _remove(self, names: set[str]) -> None:
         for name in names - {""}:

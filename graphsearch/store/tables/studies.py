@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
@@ -305,12 +305,11 @@ def all_tasks(connection: sqlite3.Connection) -> list[TaskRow]:
     return read_rows(connection, "task", TaskRow, "ORDER BY id")
 
 
-def put_tasks(connection: sqlite3.Connection, tasks: Iterable[TaskRow]) -> None:
-    """Writes tasks, replacing those of the same numbers."""
-    for task in tasks:
-        write_row(connection, "task", asdict(task))
+def put_task(connection: sqlite3.Connection, task: TaskRow) -> None:
+    """Writes a task, replacing that of the same number."""
+    write_row(connection, "task", asdict(task))
 
 
-def drop_tasks(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
-    """Deletes tasks."""
-    connection.executemany("DELETE FROM task WHERE id = ?", ((number,) for number in numbers))
+def drop_task(connection: sqlite3.Connection, number: int) -> None:
+    """Deletes a task."""
+    connection.execute("DELETE FROM task WHERE id = ?", (number,))

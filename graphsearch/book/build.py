@@ -418,7 +418,8 @@ class Builder:
 
         `ended`: why the build has ended, None while it runs. `wait`: until the file has it.
         """
-        tree, started, numbers = self.tree, self.started, self._row()
+        tree, started, report = self.tree, self.started, self._report("")
+        numbers = {"positions": report.added} | {name: getattr(report, name) for name in RUN_COLUMNS}
         changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
         positions, moves = rows.position_rows(tree, started.book, changed)
         tree.changed.clear()
@@ -456,11 +457,6 @@ class Builder:
             line=self.line,
             ply=self.ply,
         )
-
-    def _row(self) -> dict[str, float]:
-        """Returns the numbers of this build as columns of the table `book_run`."""
-        numbers = self._report("")
-        return {"positions": numbers.added} | {name: getattr(numbers, name) for name in RUN_COLUMNS}
 
     def _show(self, stage: str, after: float = SHOW_SECONDS) -> None:
         """Reports the progress, unless the last report was less than `after` seconds ago."""

@@ -83,10 +83,6 @@ def _printable(text: str) -> str:
     return text
 
 
-def _without_all(value: object) -> object:
-    return None if value == "all" else value
-
-
 def _option(value: object) -> str:
     if not isinstance(value, (bool, int, float, str)):
         raise ValueError("must be a number, a text, true or false")
@@ -99,7 +95,7 @@ def _in_order(plies: list[int]) -> list[int]:
     return plies
 
 
-ALL = BeforeValidator(_without_all)
+ALL = BeforeValidator(lambda value: None if value == "all" else value)
 Text = Annotated[str, AfterValidator(_not_blank)]
 Count = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
 Ply = Annotated[int, Field(ge=0, le=MAX_PLY)]

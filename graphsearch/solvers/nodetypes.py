@@ -373,17 +373,12 @@ def classify_file(
         for problem in loaded.problems:
             on_problem(problem)
     if not len(loaded.keys):
-        raise UnknownPositionError(_nothing(path, loaded.ignored, loaded.problems))
+        if loaded.problems:
+            raise UnknownPositionError(f"{path} has no entries that can be read: {loaded.problems[0]}")
+        others = f" of this evaluation ({loaded.ignored:,} of another one)" if loaded.ignored else ""
+        raise UnknownPositionError(f"{path} has no entries{others}; {MAKE_ENTRIES} makes them")
     nodes = walk(board, loaded.keys, loaded.data, on_progress=on_progress)
     return classify(board, nodes, len(loaded.keys), loaded.ignored, tuple(loaded.problems))
-
-
-def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) -> str:
-    """Returns the error message if there is nothing to classify: the reason and the remedy."""
-    if problems:
-        return f"{os.fspath(path)} has no entries that can be read: {problems[0]}"
-    others = f" of this evaluation ({ignored:,} of another one)" if ignored else ""
-    return f"{os.fspath(path)} has no entries{others}; {MAKE_ENTRIES} makes them"
 
 
 def classify(

@@ -4,10 +4,8 @@ Plain alpha-beta: the search reduces and prunes nothing, so the value is that of
 and leaves. Expected types after Onno Garms: the root is PV; the first child of a PV node is PV, the others
 Cut, searched again as PV; the first child of a Cut node is All, the others Cut; children of All are Cut.
 
-    S  `Search`: the memory of a search
-    E  `EntryArrays`: the table of transposition entries (`store/transposition_kernel.py`)
-    A  `ArenaArrays`: the arena of a graph (`graph/arena_kernel.py`)
-    s  a position, `[10]` uint64
+    S, E, A   the memory of a search, the table of entries, the arena of a graph
+    s         a position, `[10]` uint64
     frame     FRAME int64, one for the root and one for each ply below it: its window, its results so far,
               the moves left to try, the repetitions that its value depends on
     counters  COUNTERS int64: those of `search.Counts`, and the state of the search
@@ -100,7 +98,6 @@ class Search(Bundle):
     """The memory of a search.
 
     Attributes:
-      table: of the board. weights: of the evaluator.
       positions: uint64[PLIES * PW]. keys: uint64[PLIES * 2], key and check hash of interior positions.
       frames: int64[PLIES * FRAME]. moves: uint16[PLIES * MOVE_ROOM], the tried ones first, in order of trial.
       scores: int64, likewise. lines: uint16[PLIES * PLIES], the best line from each ply.
@@ -238,10 +235,9 @@ def entry_value(
 
 @inner
 def graph_proof(A: ArenaArrays, rec: int64, s: Position) -> tuple[int64, int64]:
-    """Returns the proof in a record as (bound, value counted from the node).
+    """Returns the proof in a record as (bound, value counted from the node), for the clock of `s`.
 
     A proven win mates in at most the plies that the record holds; a proof without a length is not used.
-    NO_BOUND if nothing is proven for a path that arrives with the clock of `s`.
     """
     if not record.is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
@@ -731,10 +727,8 @@ def nodes_in(counters: Pointer[int64]) -> int64:
 def search_slice(S: Search, E: EntryArrays, A: ArenaArrays, limit: int64) -> bool:
     """Continues the search until it is finished or has counted `limit` nodes; returns whether it is finished.
 
-    Args:
-      S: `Search`; frame 0 holds window, depth and type, `counters` the state of the search.
-      E: entries. A: arena, read only if `counters[WITH_GRAPH]`.
-      limit: nodes, all slices of the search together.
+    Frame 0 holds window, depth and type, `counters` the state of the search. The arena is read only if
+    `counters[WITH_GRAPH]`.
     """
     counters = S.counters
     ply, mode = counters[PLY], counters[MODE]

@@ -254,7 +254,6 @@ class Memory(Bundle):
     """The memory of a prover.
 
     Attributes:
-      table: its proofs and disproofs.
       words: uint64[(MOST_PLIES + 3) * PW]. moves: uint16[(MOST_PLIES + 3) * ROOM].
       children: int64[(MOST_PLIES + 1) * ROOM * CHILD_WORDS]. frames: int64[(MOST_PLIES + 1) * FRAME_WORDS].
       drawn: uint64[drawn_count], Polyglot keys of positions that stood twice in the game before the root.
@@ -276,9 +275,8 @@ class Summary(NamedTuple):
     """A node computed from its children.
 
     Attributes:
-      least, total: the least of the children's own numbers, and the sum of the others.
-      chosen: index of the child with the least. second: the second least number.
-      others: the sum without its largest part.
+      least, second: the least of the children's own numbers. chosen: index of the child with the least.
+      total: the sum of the other numbers. others: without its largest part.
       plies, clock: of a proof, or the clock of a disproof.
     """
 
@@ -322,10 +320,7 @@ def _seen_from_above(c: Position, pn: int64, bound: int64) -> int64:
 
 @inner
 def _untried(T: BoardTable, P: Memory, ply: int64, attacks: bool, plies: int64) -> Numbers:
-    """Returns (pn, dn, length, bound) of the position at a ply before any search.
-
-    `attacks`: the attacker is to move there, with `plies` left.
-    """
+    """Returns (pn, dn, length, bound) of the position at a ply, with `plies` left, before any search."""
     c = adv(P.words, ply * board.PW)
     never = (int64(INFINITE), int64(0), int64(0), int64(NO_CLOCK))
     attacker = board.side_to_move(c) if attacks else 1 - board.side_to_move(c)
@@ -375,10 +370,7 @@ def _to_front(moves: Pointer[uint16], n: int64, move: int64) -> None:
 
 @inner
 def _expand(T: BoardTable, P: Memory, ply: int64, attacks: bool, to_the_end: bool) -> None:
-    """Lists the children of the node at a ply and their numbers, up to the first that decides the node.
-
-    `to_the_end`: lists all children.
-    """
+    """Lists the children of the node at a ply, up to the first that decides it unless `to_the_end`."""
     s = adv(P.words, ply * board.PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
     moves = adv(P.moves, ply * ROOM)
@@ -504,15 +496,9 @@ def _ascend(P: Memory, ply: int64, attacks: bool, node: Summary) -> None:
 def prove(T: Words, P: Memory, words: Words, attacks: bool, plies: int64, to_the_end: bool) -> int64:
     """Searches for a mate of the position `words` (uint64[10]) within `plies`, up to the limit of visits.
 
-    The position has a legal move. The answer is in `P.result`; the position's moves and their numbers are in
-    `P.moves` and `P.children`.
-
-    Args:
-      attacks: the attacker is to move in the position.
-      to_the_end: lists all moves of the position, not only up to the first that decides it.
-
-    Returns:
-      The number of listed moves.
+    The position has a legal move; `attacks`: the attacker plays it. The answer is in `P.result`. Returns the
+    number of the position's moves that `P.moves` and `P.children` list: up to the first that decides it, or
+    all (`to_the_end`).
     """
     Tp = ptr(T, 0)
     for i in range(board.PW):

@@ -211,16 +211,12 @@ class Prover:
           attacks: whether the side to move is to mate, else the other side.
           plies: of the longest mate; ANY_LENGTH: no limit, and then a disproof holds for nothing else.
         """
-        self._grow()
+        places = self.memory.table.keys.size
+        if self.visits * PLACES_PER_VISIT >= places and places < self._most_places:
+            self.spread(min(4 * places, self._most_places))  # a visit stores one entry, often an existing one
         self.memory.counters[kernel.VISIT_LIMIT] = self.visits + visits
         kernel.prove(self._tables, self.memory, pack_root(board), attacks, plies, False)
         return self._numbers()
-
-    def _grow(self) -> None:
-        """Enlarges the table if it may be full: a visit stores one entry, often an existing one."""
-        places = self.memory.table.keys.size
-        if self.visits * PLACES_PER_VISIT >= places and places < self._most_places:
-            self.spread(min(4 * places, self._most_places))
 
     def spread(self, places: int = LEAST_PLACES) -> None:
         """Rehashes the table into one of at least `places` places."""
@@ -659,23 +655,22 @@ class MateSearch:
         return unsure
 
     def _share(self, pv: tuple[chess.Move, ...]) -> bool:
-        """Writes proven mates to the table of entries; returns whether there were any."""
+        """Writes proven mates to the table of entries, that of the position however cheap it was.
+
+        Returns whether there were any.
+        """
         if self.entries is None:
             return False
-        given = self.prover.give(self.entries, exact=self._is_free)
-        return self._share_root(self.entries, pv) or given > 0
-
-    def _share_root(self, entries: EntryTable, pv: tuple[chess.Move, ...]) -> bool:
-        """Writes the mate of the position itself, however cheap it was; returns whether it is new."""
-        side, known = self.winner, entries.get(self.board)
-        if side is None or not pv or self.board.halfmove_clock >= CLOCK_DRAW:
-            return False
-        exact = side.is_shortest and self._is_free and self.board.halfmove_clock + len(pv) <= CLOCK_DRAW
+        is_given = self.prover.give(self.entries, exact=self._is_free) > 0
+        side, known, clock = self.winner, self.entries.get(self.board), self.board.halfmove_clock
+        if side is None or not pv or clock >= CLOCK_DRAW:
+            return is_given
+        exact = side.is_shortest and self._is_free and clock + len(pv) <= CLOCK_DRAW
         if known is not None and known.depth == PROOF and known.mate_plies is not None:
             shorter = abs(known.mate_plies) > len(pv)
             if not shorter and (known.bound == "exact" or not exact):
-                return False
-        entries.put(self.board, _entry(len(pv), wins=side.attacks, exact=exact, move=pv[0]))
+                return is_given
+        self.entries.put(self.board, _entry(len(pv), wins=side.attacks, exact=exact, move=pv[0]))
         return True
 
 

@@ -234,7 +234,7 @@ class Unpacker:
         self._contexts = [self._library.new_context() for _ in range(2)]
         self._dictionaries = np.zeros(2 + 2 * MOST_SLOTS, np.int64)  # as the workshop has them
         self._slots: dict[bytes, int] = {}
-        self._loaded: list[tuple[Owned, ...]] = []  # of each slot
+        self._loaded: dict[bytes, tuple[Owned, ...]] = {}
         size = room_for(1, BLOCK, kernel.CODES_MASK, kernel.EDGES_MASK) + PADDING
         self.workshop = kernel.Workshop(
             decompress=self._library.decompress,
@@ -258,14 +258,12 @@ class Unpacker:
         wanted = [one for one in dict.fromkeys(dictionaries) if one]
         new = [one for one in wanted if one not in self._slots]
         if new and len(self._slots) + len(new) > SLOTS:
-            self._slots.clear()
-            self._loaded.clear()
-            new = wanted
+            self._slots, new = {}, wanted
+            self._loaded = {one: self._loaded[one] for one in wanted if one in self._loaded}
         for stored in new:
-            slot = len(self._loaded)
-            if slot < MOST_SLOTS and (loaded := self._load(stored)):
-                self._slots[stored] = slot
-                self._loaded.append(loaded)
+            slot = len(self._slots)
+            if slot < MOST_SLOTS and (loaded := self._loaded.get(stored) or self._load(stored)):
+                self._slots[stored], self._loaded[stored] = slot, loaded
                 self._dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
         return self.known_slots(dictionaries)
 

@@ -20,10 +20,9 @@ from ..position.values import negate
 from ..query import columns
 from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes, names_of, positions_after
 from ..store.apart import ApartMoves, known_edges_of
-from ..store.index_kernel import IDENTITY_WORDS
 from ..store.ranking import visits_of
 from ..store.reading import MAX_ASKED, Reader
-from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, take
+from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, marks_of, take
 from ..store.store import Store
 from .selection import Export
 
@@ -40,7 +39,6 @@ NOTES = (
 
 
 # ------------------------------------------------------------------ positions met
-_IDENTITY = np.dtype((np.void, 8 * IDENTITY_WORDS))
 
 
 class Met:
@@ -65,7 +63,7 @@ class Met:
 
         Returns their ids, `[M]`, 0 for one that is neither known nor new, and the indices of the new ones.
         """
-        marks: list[Any] = identities(words).view(_IDENTITY).ravel().tolist()  # bytes
+        marks = marks_of(words)
         ids, new = self._ids, []
         for k in range(len(marks)) if follow is None else np.flatnonzero(follow).tolist():
             if marks[k] not in ids:

@@ -25,7 +25,7 @@ from ..position.values import cp_of
 from ..store.apart import ApartMoves
 from ..store.provenance import RunInfo
 from ..store.ranking import best_move, has_best_move, node_mean, visits_of
-from ..store.record import TERMINAL_MASK, NodeRecord, RecordBatch, owned, sort_keys, take
+from ..store.record import TERMINAL_MASK, NodeRecord, RecordBatch, marks_of, sort_keys, take
 from ..store.store import Store
 from ..store.tables import history
 from .columns import Worth as Columns
@@ -192,25 +192,21 @@ def in_step(one: Store, other: Store) -> Iterator[tuple[RecordBatch, RecordBatch
 
     With them it yields the index in the first batch of each record of the second, negative without one.
     """
-    from ..store.index_kernel import pair
-
     streams = [((batch, sort_keys(batch.words)) for batch in store.all_records()) for store in (one, other)]
     held = [next(stream, None) for stream in streams]
     while there := [part for part in held if part is not None]:
         least = min(keys[-1] for _, keys in there)
-        now = [(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))] * 2
+        now = [RecordBatch.empty(0, 0, 0)] * 2
         for k, part in enumerate(held):
             if part is not None:
                 batch, keys = part
                 end, size = int(np.searchsorted(keys, least, "right")), len(keys)
-                now[k] = batch.part(0, end), keys[:end]
+                now[k] = batch.part(0, end)
                 rest = batch.part(end, size), keys[end:]
                 held[k] = rest if end < size else next(streams[k], None)
-        (old, old_keys), (new, new_keys) = now
-        places = np.empty(len(new), np.int64)
-        flat = [owned(batch.words, np.uint64).reshape(-1) for batch in (old, new)]
-        pair(flat[0], old_keys, flat[1], new_keys, places)
-        yield old, new, places
+        old, new = now
+        known = {mark: i for i, mark in enumerate(marks_of(old.words))}
+        yield old, new, np.array([known.get(mark, -1) for mark in marks_of(new.words)], np.int64)
 
 
 # ------------------------------------------------------------------ values

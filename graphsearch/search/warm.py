@@ -34,7 +34,7 @@ from ..jit.compiler import PLACES, alone, is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
 from ..position.board_kernel import list_all, list_moves, make_steps
 from ..position.tables import load_tables
-from ..store.index_kernel import find_held, find_stored, no_filter, pair
+from ..store.index_kernel import find_held, find_stored, no_filter
 from ..store.provenance import EvaluatorIdentity
 from ..store.record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_codes
 from ..store.store import Store
@@ -146,7 +146,6 @@ def _compile_small_kernels() -> None:
     list_all(tables, words, np.zeros(1, np.int64), moves, bits)
     list_moves(tables, words, small, moves, bits)
     make_steps(tables, words, indices, moves, words, words)
-    pair(words, words, words, words, indices)
     find_held(bits, words, held)
     find_stored(no_filter(), words, words, held)
     uniform = UniformEvaluator()

@@ -720,23 +720,6 @@ def _read_place(shop: Workshop, k: int64, words: Pointer[uint64], runs: Pointer[
 
 
 @inner
-def find_place(shop: Workshop, known: int64, s: Position) -> tuple[int64, int64]:
-    """Returns the index of position `s` in an open block, -1 for none, and how many positions are read now.
-
-    It reads no position after `s`. `known`: how many were read before.
-    """
-    for k in range(records_in(shop.reader[HEAD])):
-        if k == known:
-            _read_place(shop, known, shop.words, shop.runs)
-            if shop.reader[FAILED]:
-                break
-            known += 1
-        if is_same(s, adv(shop.words, PW * k)):
-            return int64(k), known
-    return int64(-1), known
-
-
-@inner
 def _men_key(T: BoardTable, s: Position, squares: uint64) -> uint64:
     """Returns the Polyglot words of the men on some squares."""
     key = ZERO
@@ -817,7 +800,25 @@ def _read_edges(shop: Workshop, c: Columns, first: int64, n: int64, before: int6
 
 
 @inner
-def copy_record(shop: Workshop, k: int64, s: Position, c: Columns, i: int64) -> None:
+def find_record(shop: Workshop, known: int64, s: Position, c: Columns, i: int64) -> tuple[bool, int64]:
+    """Reads the record of position `s` in an open block, if there is one, into place `i` of the columns.
+
+    It returns whether there is one, and how many positions are read now, none after `s`; `known`: before.
+    """
+    for k in range(records_in(shop.reader[HEAD])):
+        if k == known:
+            _read_place(shop, known, shop.words, shop.runs)
+            if shop.reader[FAILED]:
+                break
+            known += 1
+        if is_same(s, adv(shop.words, PW * k)):
+            _copy_record(shop, int64(k), s, c, i)
+            return True, known
+    return False, known
+
+
+@inner
+def _copy_record(shop: Workshop, k: int64, s: Position, c: Columns, i: int64) -> None:
     """Reads record `k` of an open block, whose position is `s`, into place `i` of the columns."""
     data, reader, header, rows = shop.plain, shop.reader, shop.reader[HEAD], shop.reader[ROWS]
     for w in range(PW):
@@ -917,10 +918,8 @@ def extract(
         for i in range(firsts[b], firsts[b + 1]):
             if refused[b]:
                 break
-            s = ptr(words, PW * asked[i])
-            k, known = find_place(shop, known, s)
-            if k >= 0:
-                copy_record(shop, k, s, c, found)
+            is_there, known = find_record(shop, known, ptr(words, PW * asked[i]), c, found)
+            if is_there:
                 hits[found] = i
                 found += 1
             if reader[FAILED]:

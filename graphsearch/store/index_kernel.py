@@ -127,33 +127,6 @@ def settle_ties(words: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDA
     return kept
 
 
-@kernel
-def pair(
-    old: NDArray[np.uint64],
-    old_keys: NDArray[np.uint64],
-    new: NDArray[np.uint64],
-    new_keys: NDArray[np.uint64],
-    places: NDArray[np.int64],
-) -> int64:
-    """Fills `places` with the index in `old` of each position of `new`, or -1; returns the number found.
-
-    Both are words, `[10 R]` flat, in the order of a segment, without duplicates, with their sort keys.
-    """
-    at, found = int64(0), int64(0)
-    for i in range(len(new_keys)):
-        places[i] = -1
-        while at < len(old_keys) and old_keys[at] <= new_keys[i]:
-            if old_keys[at] == new_keys[i]:
-                how = compared(ptr(old, PW * at), ptr(new, PW * i))
-                if how == 0:
-                    places[i] = at
-                    found += 1
-                if how >= 0:
-                    break
-            at += 1
-    return found
-
-
 # ------------------------------------------------------------------ filters
 MULTIPLIER = U(0x9E3779B97F4A7C15)
 HASHES = 5  # 0.5 % false positives at 12 bits per key; 8 bits had 2.2 %

@@ -76,12 +76,10 @@ def _read_block(T: BoardTable, F: FilterArrays, R: ReaderArrays, c: int64, b: in
     size = _fetch(R, b + F.shifts[c])
     if not size or block.open_block(shop, R.data, int64(0), size, slot):
         return int64(REFUSED)
-    k, _ = block.find_place(shop, int64(0), s)
-    if k >= 0:
-        block.copy_record(shop, k, s, R.columns, int64(0))
+    is_there, _ = block.find_record(shop, int64(0), s, R.columns, int64(0))
     if shop.reader[block.FAILED]:
         return int64(REFUSED)
-    if k < 0:
+    if not is_there:
         return int64(NOT_THERE)
     fault, _ = block.fault_in(T, R.columns.packed, R.columns, int64(0), R.moves)
     return int64(FOUND) if fault == block.SOUND else int64(REFUSED)

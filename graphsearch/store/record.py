@@ -350,6 +350,12 @@ def identities(words: U64s) -> U64s:
     return out
 
 
+def marks_of(words: U64s) -> list[bytes]:
+    """Returns the identity of each record as bytes."""
+    marks: list[Any] = identities(words).view(np.dtype((np.void, 8 * IDENTITY_WORDS))).ravel().tolist()
+    return marks
+
+
 def keys_of(words: U64s) -> U64s:
     """Returns the keys of packed positions."""
     keys = np.empty(len(words), np.uint64)

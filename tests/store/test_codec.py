@@ -48,18 +48,14 @@ def plain_block(*records: NodeRecord) -> bytes:
     return block
 
 
-def test_a_block_that_is_too_short_is_refused() -> None:
-    (block,) = encoded(random_records(71, 1))[1]
+def test_a_block_that_is_too_short_or_has_a_flipped_bit_is_refused() -> None:
+    (block,) = encoded(random_records(71, 3))[1]
     for length in range(14):
         for short in (block[:length], with_checksum(block[:length])):
             with pytest.raises(BlockFault):
                 records_of(b"", short)
-
-
-def test_every_flipped_bit_of_a_block_is_refused() -> None:
-    _, blocks = encoded(random_records(71, 3))
-    for bit in range(8 * len(blocks[0])):
-        damaged = bytearray(blocks[0])
+    for bit in range(8 * len(block)):
+        damaged = bytearray(block)
         damaged[bit >> 3] ^= 1 << (bit & 7)
         with pytest.raises(BlockFault, match="checksum"):
             records_of(b"", bytes(damaged))

@@ -55,7 +55,7 @@ def backup(
         with sql_errors(source, "read it"):
             # one snapshot from here on: without it, every commit of another process starts the copy again
             connection.execute("BEGIN")
-            nodes = provenance.node_count(connection)
+            nodes = provenance.fact_number(connection, "nodes")
 
         def step(status: int, remaining: int, total: int) -> None:
             if on_progress:

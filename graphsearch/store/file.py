@@ -231,11 +231,6 @@ def check_is_file(path: Path, *, create: bool) -> None:
         raise StoreError(f"{path} is empty, not a graph file; remove it or name another")
 
 
-def log_of(path: Path) -> Path:
-    """Returns the path of the write-ahead log of a graph file."""
-    return _beside(path, "-wal")
-
-
 def file_bytes(path: Path) -> int:
     """Returns the size of a graph file and its write-ahead log, in bytes."""
     return path.stat().st_size + log_bytes(path)
@@ -244,7 +239,7 @@ def file_bytes(path: Path) -> int:
 def log_bytes(path: Path) -> int:
     """Returns the size of the write-ahead log of a graph file, in bytes; 0 if there is none."""
     try:
-        return log_of(path).stat().st_size
+        return _beside(path, "-wal").stat().st_size
     except FileNotFoundError:
         return 0
 
@@ -494,8 +489,8 @@ def check_log(path: Path, *, is_ours: bool) -> None:
     alone = _first_run_in(path, "mode=ro&immutable=1")
     if alone not in ((), _UNREADABLE) and _first_run_in(path, "mode=ro") not in (alone, _UNREADABLE):
         raise StoreError(
-            f"{log_of(path)} is the write-ahead log of another file, such as one that {path.name} has"
-            f" replaced; move it and {path.name}-shm elsewhere, then continue"
+            f"{path}-wal is the write-ahead log of another file, such as one that {path.name} has replaced;"
+            f" move it and {path.name}-shm elsewhere, then continue"
         )
 
 
@@ -594,7 +589,7 @@ class Place:
             found = self._path.stat()
             if not os.path.samestat(found, self._opened):
                 raise StoreMovedError(f"{self._path} was replaced by another file while it was open")
-            log_of(self._path).stat()
+            _beside(self._path, "-wal").stat()
             if (found.st_size, found.st_mtime_ns) != self._left:
                 self._look_into(found)
         except FileNotFoundError as error:
@@ -628,7 +623,7 @@ class Place:
         except StoreError:
             with suppress(sqlite3.Error, OSError):
                 if self.overwritten:
-                    os.truncate(log_of(self._path), 0)
+                    os.truncate(_beside(self._path, "-wal"), 0)
                 else:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._connection.close()

@@ -250,13 +250,8 @@ def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> E
     )
 
 
-def node_count(connection: sqlite3.Connection) -> int:
-    """Returns the number of distinct records, as counted by the writers."""
-    return fact_number(connection, "nodes")
-
-
 def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:
-    """Adds to the number of distinct records."""
+    """Adds to the number of distinct records, the fact `nodes`."""
     total = "CAST(CAST(value AS INTEGER) + ? AS TEXT)"
     connection.execute(f"UPDATE store_info SET value = {total} WHERE name = 'nodes'", (fresh,))  # noqa: S608
 

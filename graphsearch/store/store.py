@@ -603,7 +603,7 @@ class Store:
     def _load(self, *, forget: bool = False) -> None:
         """Reads all cached data: at first, after any connection has written, and a rollback (`forget`)."""
         self.catalog.load(forget=forget)
-        self._node_count = provenance.node_count(self.connection)
+        self._node_count = provenance.fact_number(self.connection, "nodes")
         self.identity = provenance.read_identity(self.connection) or UNBOUND
         self.evaluator_number = provenance.evaluator_number(self.connection)
 

@@ -14,6 +14,8 @@ import pytest
 
 from graphsearch.base.errors import StoreError
 from tests.conftest import ROOT
+from tests.fuzz import commands
+from tests.fuzz.files import READ
 from tests.fuzz.guard import guarded
 from tests.fuzz.harness import Fuzzer, Target
 from tests.fuzz.targets import KERNELS, TARGETS
@@ -74,11 +76,16 @@ def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: P
     assert "python -m tests.fuzz --target cases --input" in note.read_text()
 
 
+def test_questions_about_a_file_are_in_the_program_s_words(tmp_path: Path) -> None:
+    for line in READ:
+        ended = commands.run(*(tmp_path / "none.graph" if word == "{}" else word for word in line))
+        assert "--help" not in ended.err, (line, ended.err)
+
+
 # ------------------------------------------------------------------ a short run of every target
 EXECUTIONS = {
     "unpack": 200,
     "entries": 100,
-    "lines": 300,
     "toml": 80,
     "uci": 4,
     "graph-blocks": 4,

@@ -148,13 +148,7 @@ class MissingPackageError(EvaluatorError, ExportError):
 
 
 def check_argument(name: str, is_right: bool, value: object, expected: str) -> None:
-    """Raises InvalidParameterError unless an argument is of the right kind.
-
-    >>> check_argument("limits", isinstance(5, str), 5, "Limits(...)")
-    Traceback (most recent call last):
-    ...
-    graphsearch.base.errors.InvalidParameterError: limits must be Limits(...), not 5
-    """
+    """Raises InvalidParameterError, such as "limits must be Limits(...), not 5", unless `is_right`."""
     if not is_right:
         shown = " ".join(repr(value).split())
         raise InvalidParameterError(
@@ -163,10 +157,7 @@ def check_argument(name: str, is_right: bool, value: object, expected: str) -> N
 
 
 def check_least(least: int, **numbers: float | None) -> None:
-    """Raises InvalidParameterError unless all numbers are at least `least`; None is no number.
-
-    >>> check_least(1, depth=3, width=None)
-    """
+    """Raises InvalidParameterError unless all numbers but None are at least `least`."""
     for name, number in numbers.items():
         if number is not None and number < least:
             raise InvalidParameterError(f"{name} must be at least {least}, not {number}")

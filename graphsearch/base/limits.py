@@ -161,11 +161,7 @@ def size_text(count: int) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Returns a text cut to `most` characters, for a message.
-
-    >>> shortened("abcdef", 3)
-    'abc...'
-    """
+    """Returns a text cut to `most` characters, for a message."""
     return text if len(text) <= most else text[:most] + "..."
 
 

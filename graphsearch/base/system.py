@@ -69,10 +69,7 @@ def _text(path: Path) -> str:
 
 
 def _folders(controller: str) -> Iterator[Path]:
-    """Yields the folders of this process's control groups, innermost first; psutil does not read them.
-
-    In a container the innermost ones may be invisible, but then the top folder is that of the container.
-    """
+    """Yields the folders of this process's control groups, innermost first; a container may hide those."""
     for line in _text(GROUPS).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if path and (not controllers or controller in controllers.split(",")):
@@ -321,7 +318,7 @@ def unblock_signals() -> None:
 def outlive_console() -> None:
     """Lets a handler of SIGBREAK finish its work when the console is closed, or the user logs off.
 
-    Windows ends the process when its own handler returns, and in any case after five seconds.
+    Windows ends the process when this handler returns, and in any case after five seconds.
     """
     if IS_POSIX or _KEPT:
         return

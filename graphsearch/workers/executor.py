@@ -4,10 +4,9 @@
       ^                   | dies, or is killed because it hangs
       +----- again -------+---- the third in a row over one call ----> an error in the Future
 
-Each worker runs one call at a time, each call has a thread here that waits for a worker and then for the
-result. A `Site` says where the workers run. An error is sent as text and becomes an exception again at the
-receiver: exceptions with arguments of their own cannot be unpickled, and a worker that sent one would look
-dead.
+Each worker runs one call at a time; each call has a thread here that waits for a worker, then for a result.
+An error is sent as text and becomes an exception again at the receiver: exceptions with own arguments cannot
+be unpickled, and a worker that sent one would look dead.
 """
 
 from __future__ import annotations
@@ -52,12 +51,7 @@ def require_version(version: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception.
-
-    Attributes:
-      kind: name of a class of `graphsearch.base.errors`. text: its message. place: host name and process.
-      trace: the traceback of an unexpected exception.
-    """
+    """An exception: its class in `base.errors`, its text, its host and process, the traceback of a defect."""
 
     kind: str
     text: str
@@ -126,7 +120,7 @@ class Site(Protocol):
 
     Attributes:
       patience: seconds until a worker can be called. advice: if none starts.
-      is_remote: whether workers may be on other machines, which messages name then.
+      is_remote: whether messages name the machines of workers.
     """
 
     patience: float

@@ -57,7 +57,7 @@ def prepare(threads: int) -> None:
 def _follow_parent() -> None:
     """Ends this process when its parent has ended for any reason; otherwise it would wait for ever.
 
-    Linux's death signal is no substitute: it is sent when the thread that started the process ends.
+    Linux's death signal is no substitute: it comes when the thread that started the process ends.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -176,11 +176,7 @@ class LocalWorker:
 
 
 def run_calls(stop: Pipe, pipe: Pipe) -> None:
-    """Runs calls from a pipe and sends their results, in a worker's process.
-
-    Args:
-      stop: the pipe for a message that sets `STOPPING`.
-    """
+    """Runs calls from a pipe and sends their results; a message on `stop` sets STOPPING."""
 
     def await_stop() -> None:
         with contextlib.suppress(EOFError, OSError):

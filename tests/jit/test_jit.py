@@ -1,4 +1,4 @@
-"""Compiled and plain: the same kernels and searches; libraries that kernels call; digests of sources."""
+"""Compiled and plain: the same kernels and searches; bundles; libraries; digests of sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphsearch.jit import cache, compiler
 from graphsearch.jit.compiler import JIT_OFF, kernel
 from graphsearch.jit.libraries import MODULES, Libzstd, libzstd, load, load_by_cffi
 from graphsearch.jit.pointers import zeros
-from graphsearch.jit.types import int64, uint16
+from graphsearch.jit.types import Bundle, Items, float64, int64, uint16, uint64
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from tests.conftest import ROOT
@@ -112,6 +112,47 @@ def test_a_release_of_numba_without_the_needed_parts_is_named_with_the_tested_on
 def test_the_named_releases_are_those_that_the_package_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert compiler.NUMBA in project["dependencies"]
+
+
+# ------------------------------------------------------------------ bundles
+class Inside(Bundle):
+    small: Items[uint16]
+    small_size: int64
+
+
+class Outside(Bundle):
+    values: Items[float64]
+    inside: Inside
+    number: int64
+    keys: Items[uint64]
+    keys_size: int64
+
+
+@kernel
+def read_and_write(B: Outside) -> tuple[float64, int64, int64]:
+    total = 0.0
+    for i in range(B.keys_size):
+        total += B.values[i]
+    B.values[0] = 7.5
+    return total, B.number, int64(B.inside.small[B.inside.small_size - 1])
+
+
+def test_a_kernel_reads_arrays_sizes_numbers_and_bundles_in_a_bundle() -> None:
+    inside = Inside(small=np.arange(4, dtype=np.uint16))
+    bundle = Outside(values=np.array([1.0, 2.0, 4.0]), inside=inside, number=-3, keys=np.zeros(2, np.uint64))
+    assert read_and_write(bundle) == (3.0, -3, 3)
+    assert bundle.values.tolist() == [7.5, 2.0, 4.0]
+    other = bundle.replace(inside=Inside(small=np.array([9], np.uint16)), number=1 << 40)
+    assert read_and_write(other) == (9.5, 1 << 40, 9)
+    assert read_and_write(bundle) == (9.5, -3, 3)
+    assert [len(array) for array in bundle.arrays()] == [3, 2]
+
+
+def test_a_bundle_refuses_missing_fields_and_arrays_with_gaps() -> None:
+    with pytest.raises(TypeError, match="small"):
+        Inside(big=1)
+    with pytest.raises(TypeError, match="contiguous"):
+        _ = Inside(small=np.zeros(8, np.uint16)[::2]).words_
 
 
 # ------------------------------------------------------------------ libzstd as kernels call it

@@ -662,13 +662,14 @@ def message(fault: ErrorDetails) -> str:
     if fault["type"] not in ("value_error", "fault", "missing", "extra_forbidden"):
         shown = repr(value)
         text += f", not {shown if len(shown) <= SHOWN else f'{shown[:SHOWN]}...'}"
-    known: Iterable[str] = ()
+    hint = ""
     if fault["type"] == "extra_forbidden":
-        known = TABLES[str(path[0])].model_fields if len(path) > 1 else TABLES
+        known = [*(TABLES[str(path[0])].model_fields if len(path) > 1 else TABLES)]
+        near = difflib.get_close_matches(str(path[-1]), known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
     elif fault["type"] == "literal_error":
-        known = re.findall(r"'(.*?)'", fault["ctx"]["expected"])
-    near = difflib.get_close_matches(str(value if fault["type"] == "literal_error" else path[-1]), known, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+        near = difflib.get_close_matches(str(value), re.findall(r"'(.*?)'", context["expected"]), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"{named(path)}: {text}{hint}"
 
 

@@ -212,6 +212,7 @@ def test_a_fault_is_told_in_the_words_of_the_file() -> None:
             for text in (f"[{section}]\n{key} = {value}\n", f"[[{section}]]\n{key} = {value}\n"):
                 words = "\n".join(faults(text))  # at least: [book] lacks its side
                 assert not re.search("should|valid |instance|required|permitted", words), words
+    assert faults(f'{HEAD}[expansion]\npolicy = "x"')[0].endswith("must be 'dropout' or 'cost', not 'x'")
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

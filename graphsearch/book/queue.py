@@ -21,7 +21,7 @@ from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, InvalidPositionError
 from ..position.board import board_of, fen_of
 from ..position.notation import named_board, play_moves, read_position, start_position
-from ..store.file import changing, opened_to_change, opened_to_read, sql_errors, transaction
+from ..store.file import changing, opened_to_read, sql_errors
 from ..store.provenance import now
 from ..store.store import Store
 from ..store.tables.rows import rows, table_of
@@ -89,16 +89,17 @@ def add(path: str | os.PathLike[str], new: Iterable[NewItem], *, book: str | Non
     """
     ids: list[int] = []
     duplicates: list[tuple[NewItem, int]] = []
-    rest = iter(new)
-    with opened_to_change(path) as (connection, real):
-        while rows := list(islice(rest, ROWS)):
-            with transaction(connection, real):
-                for item in rows:
-                    same = _same(connection, item, book)
-                    if same is None:
-                        ids.append(_insert(connection, item, book))
-                    else:
-                        duplicates.append((item, same))
+    rest, is_full = iter(new), True
+    while is_full:
+        some = list(islice(rest, ROWS))
+        is_full = len(some) == ROWS
+        with changing(path) as connection:
+            for item in some:
+                same = _same(connection, item, book)
+                if same is None:
+                    ids.append(_insert(connection, item, book))
+                else:
+                    duplicates.append((item, same))
     return Added(tuple(ids), tuple(duplicates))
 
 

@@ -662,22 +662,6 @@ WAIT_SECONDS = 60.0  # for a transaction of another process
 
 
 @contextmanager
-def opened_to_change(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
-    """Yields a connection to a graph file that may be written, and its path without links."""
-    real = real_path(path)
-    check_is_file(real, create=False)
-    if not os.access(real, os.W_OK):
-        raise StoreError(f"{real} cannot be written; check its permissions")
-    with sql_errors(real, "open it"), open_unless_failed(real, "mode=rw") as connection:
-        check_schema(connection, real)
-        connection.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer makes the checkpoints
-    with closing(connection):
-        yield connection, real
-
-
-@contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Runs the body as one transaction; rolls it back if the body raises, or the file cannot be written."""
     try:
@@ -693,8 +677,17 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 @contextmanager
 def changing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """Yields a connection in one transaction, as `opened_to_change` and `transaction` do."""
-    with opened_to_change(path) as (connection, real), transaction(connection, real):
+    """Yields a connection to a graph file that may be written, in one transaction."""
+    real = real_path(path)
+    check_is_file(real, create=False)
+    if not os.access(real, os.W_OK):
+        raise StoreError(f"{real} cannot be written; check its permissions")
+    with sql_errors(real, "open it"), open_unless_failed(real, "mode=rw") as connection:
+        check_schema(connection, real)
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer makes the checkpoints
+    with closing(connection), transaction(connection, real):
         yield connection
 
 

@@ -21,7 +21,7 @@ from graphsearch.query.games import games
 from graphsearch.query.sql import sql
 from graphsearch.store import file as connections
 from graphsearch.store.backup import backup
-from graphsearch.store.file import connect, open_reader, open_writer, opened_to_change
+from graphsearch.store.file import changing, connect, open_reader, open_writer
 from graphsearch.store.info import info
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.rewrite import compact
@@ -254,11 +254,10 @@ def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, t
     made = [file for file in files if "sqlite3.connect(" in file.read_text("utf-8")]
     assert [file.name for file in made] == ["file.py"]
     path = copied(full, tmp_path)
-    with opened_to_change(path) as (beside, _):
-        for connection in (open_reader(path), beside, open_writer(path, create=False)):
+    for opened in (closing(open_reader(path)), changing(path), closing(open_writer(path, create=False))):
+        with opened as connection:
             assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
             assert connection.execute("PRAGMA cell_size_check").fetchone() == (1,)
-            connection.close()
 
 
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"

@@ -58,14 +58,7 @@ def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8
     """Returns the data of blocks, concatenated and padded, and the end offset of each.
 
     A block that is missing, too large or not a BLOB is empty, and so is one that SQLite cannot read while it
-    can read others.
-
-    Args:
-      connection: in a read transaction.
-      ids: `[blocks]` rows of `block`.
-
-    Raises:
-      sqlite3.Error: if SQLite can read none.
+    can read others; if it can read none, its error is raised. `ids`: `[blocks]` rows of `block`.
     """
     wanted = ",".join(map(str, ids.tolist()))
     with suppress(sqlite3.DatabaseError):
@@ -108,11 +101,9 @@ class Portion:
     following: int | None = None
 
     def decode(self, on_corrupt: OnCorrupt | None = None) -> RecordBatch:
-        """Returns the records.
+        """Returns the records; raises CorruptRecordError, naming segment and block.
 
-        Raises:
-          CorruptRecordError: naming segment and block. `on_corrupt` is called with it instead, if given, and
-            the block is left out.
+        If `on_corrupt` is given, it is called with the error instead, and the block is left out.
         """
         which = np.repeat(np.arange(len(self.spans)), [span.last - span.first for span in self.spans])
 
@@ -274,10 +265,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 def write_segment(connection: sqlite3.Connection, catalog: Catalog, batches: Sequence[RecordBatch]) -> None:
     """Writes batches of records, each in any order, as the newest segment; call it within a transaction.
 
-    Each batch must sort after all earlier ones. Of two records with one position the later one counts.
-
-    Raises:
-      UnfitRecordError: if a record does not fit the format.
+    Each batch must sort after all earlier ones. Of two records with one position the later one counts. It
+    raises as `write_chunks` does.
     """
     age = max((segment.age for segment in catalog.segments), default=0) + 1
     segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid

@@ -546,9 +546,8 @@ class RecordCounts(Answer):
     ) -> RecordBatch:
         """Returns the union of records, each in segment order, and counts those of the second batch.
 
-        Args:
-          bound: number of the evaluator that the file is bound to.
-          on_clash: called with the index in `new` of a record whose proofs contradict the old one's.
+        `bound`: number of the evaluator that the file is bound to. `on_clash` is called with the index in
+        `new` of a record whose proofs contradict the old one's.
         """
         from .union_kernel import CHANGED, CONTRADICTIONS, COUNTS, DIFFERENT, FRESH, unite
 

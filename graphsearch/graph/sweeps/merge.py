@@ -41,11 +41,10 @@ AnyPath = str | os.PathLike[str]
 
 @dataclass(slots=True)
 class InputReport(Answer):
-    """The result of merging one input.
+    """The result of merging one input; `path`: as the user gave it.
 
-    Attributes:
-      path: the file, as the user gave it. salvaged: whether it is damaged and a salvaged copy was merged.
-      counts: of its records. rows: rows that were written without a number of their own, by table.
+    `salvaged`: whether it is damaged and a salvaged copy was merged. `counts`: of its records. `rows`: those
+    written without a number of their own, by table.
     """
 
     json_keys = "path salvaged *counts rows"

@@ -49,31 +49,26 @@ def prepare(threads: int) -> None:
         # SIGTERM by a handler: an engine that the evaluator starts would inherit SIG_IGN
         signal.signal(number, (lambda *_: None) if number == signal.SIGTERM else signal.SIG_IGN)
     unblock_signals()
-    threading.Thread(target=_follow_parent, name="graphsearch-parent", daemon=True).start()
+    # Linux's death signal is no substitute: it comes when the thread that started the process ends
+    if parent := multiprocessing.parent_process():
+        _end_after(parent.join)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, str(threads))
 
 
-def _follow_parent() -> None:
-    """Ends this process when its parent has ended for any reason; otherwise it would wait for ever.
+def _end_after(wait: Callable[[], object]) -> None:
+    """Ends this process when a call has returned."""
 
-    Linux's death signal is no substitute: it comes when the thread that started the process ends.
-    """
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
+    def follow() -> None:
+        wait()
         end_at_once()
+
+    threading.Thread(target=follow, name="graphsearch-parent", daemon=True).start()
 
 
 def end_with_parent() -> None:
     """Ends this process when its parent has ended."""
-    parent = os.getppid()
-
-    def follow() -> None:
-        wait_for_process(parent)
-        end_at_once()
-
-    threading.Thread(target=follow, name="graphsearch-parent", daemon=True).start()
+    _end_after(partial(wait_for_process, os.getppid()))
 
 
 if TYPE_CHECKING:

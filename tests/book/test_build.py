@@ -235,6 +235,19 @@ def test_workers_build_a_book_whose_moves_and_values_follow_from_their_records(t
     assert (again.searched, again.evaluations) == (0, 0)
 
 
+def test_workers_that_are_stopped_leave_a_book_that_can_be_resumed(tmp_path: Path) -> None:
+    path, found, stop = tmp_path / "b.graph", config(max_ply=3), threading.Event()
+
+    def look(now: BuildReport) -> None:
+        if now.searched >= 2:
+            stop.set()
+
+    report = build(path, found, settings=BuildSettings(workers=2), stop=stop, on_progress=look)
+    assert report.ended == "stop"
+    assert 2 <= report.searched < build(path, found).searched + report.searched
+    assert verify(path).ok
+
+
 # ------------------------------------------------------------------ changing one's mind
 def test_forced_and_excluded_moves_count_in_the_next_build_that_is_not_stopped(tmp_path: Path) -> None:
     path, board = tmp_path / "a.graph", chess.Board()

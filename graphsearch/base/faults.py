@@ -162,11 +162,7 @@ def _entry(error: BaseException, during: str) -> str:
 
 # ---------------------------------------------------------- uncaught errors
 class Watch:
-    """Writes one line for every uncaught error, also in threads and where Python ignores it.
-
-    Attributes:
-      failed: number of threads that ended with an uncaught error.
-    """
+    """Writes one line for every uncaught error, also in threads; `failed`: how many ended with one."""
 
     def __init__(self, write: WriteLine) -> None:
         """Installs the hooks; any thread may call `write`, which writes a line."""

@@ -164,10 +164,8 @@ def user_number() -> int:
 
 
 def is_private(status: os.stat_result, *, kind: int) -> bool:
-    """Returns whether a file is of a kind, such as `stat.S_IFREG`, and only this user can write to it.
-
-    On Windows the rights of files say nothing: a user's own folders are private.
-    """
+    """Returns whether a file is of a kind, such as `stat.S_IFREG`, and only this user can write to it."""
+    # Windows' rights of files say nothing: a user's own folders are private
     is_own = not IS_POSIX or (status.st_uid == user_number() and not status.st_mode & 0o022)
     return stat.S_IFMT(status.st_mode) == kind and is_own
 
@@ -184,16 +182,13 @@ def set_blocking(handle: int) -> None:
 
 
 def is_readable(handle: int, seconds: float = 0.0) -> bool:
-    """Waits at most so long for a file or pipe to have data or end; returns whether it does.
-
-    Windows cannot wait for a file: True, and a read waits itself.
-    """
+    """Waits at most so long for a file or pipe to have data or end; returns whether it does."""
     try:
         import select
 
         poll = select.poll()
     except (ImportError, AttributeError):
-        return True
+        return True  # Windows cannot wait for a file: a read waits itself
     poll.register(handle, select.POLLIN | select.POLLHUP)
     return bool(poll.poll(1000 * seconds))
 
@@ -209,11 +204,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace(source: str | Path, target: Path) -> None:
-    """Renames a file atomically, over another one if necessary.
-
-    Windows refuses while a program, such as a scanner, has one of them open: it is tried for a second.
-    """
-    for _ in range(0 if IS_POSIX else REPLACE_TRIES):
+    """Renames a file atomically, over another one if necessary."""
+    for _ in range(0 if IS_POSIX else REPLACE_TRIES):  # Windows refuses while a scanner has it open
         try:
             Path(source).replace(target)
         except PermissionError:
@@ -316,10 +308,7 @@ def unblock_signals() -> None:
 
 
 def outlive_console() -> None:
-    """Lets a handler of SIGBREAK finish its work when the console is closed, or the user logs off.
-
-    Windows ends the process when this handler returns, and in any case after five seconds.
-    """
+    """Lets a handler of SIGBREAK work for five seconds when the console is closed, or the user logs off."""
     if IS_POSIX or _KEPT:
         return
 

@@ -909,6 +909,7 @@ def _begin_or_resume(
         if not visit.has_space(A, target + W.before_counts[wave.LEAVES]):
             return int64(visit.NO_SPACE)
         visit.begin_wave(A, W, target)
+        wave.size_hash(W, target)
     if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:
         return wave.field(W, int64(0), wave.SLOT)
     rec = _find_root(T, A, W, F, root)

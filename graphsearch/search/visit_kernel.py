@@ -1037,8 +1037,6 @@ def begin_wave(A: ArenaArrays, W: WaveArrays, target: int64) -> None:
     A.counters[arena.WAVES] += 1
     A.counters[arena.OVERLAY_RESERVED] = A.space[arena.OVERLAY_LENGTH]
     W.counts[wave.TARGET] = target
-    if target > 1 or W.before_counts[wave.LEAVES] > 0:
-        wave.size_hash(W, target)
 
 
 @kernel

@@ -286,6 +286,7 @@ class Walkers:
 SLICE_SECONDS = 0.03  # of a slice of waves with an evaluator inside the kernels
 FIRST_VISITS = 64  # of the first slice: at most a few milliseconds
 BYTES_PER_LEAF = 600  # memory of a wave for each leaf: its record, its parents' blocks, records read back
+ONE_VISIT = 0  # in place of a wave's target
 QUIET_EVERY = 64  # overlapped waves until one lands with nothing in flight: then memory can be put in order
 
 
@@ -417,7 +418,7 @@ class WaveRunner:
         self.make_room(1)
         if self._is_single:
             self._run_alone(1, 1)
-        elif self._gather(self.wave, 1):
+        elif self._gather(self.wave, ONE_VISIT):
             self.drop()
         else:
             self._complete(self.wave)
@@ -432,7 +433,7 @@ class WaveRunner:
     def _gatherer(self, w: wave.WaveArrays, target: int) -> tuple[Callable[..., int], tuple[Any, ...]]:
         """Returns the kernel that gathers a wave, and its arguments."""
         on = self._arrays(w)
-        if target == 1 and not w.before_counts[wave.LEAVES]:
+        if target == ONE_VISIT or self._batch == 1:
             return visit_kernel.gather_one, on
         return gather_kernel.gather, (*on, target)
 

@@ -67,8 +67,8 @@ def outcome(
         (KIWIPETE, "builtin", 1_600, 215_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
         (ENDGAME, "hash", 1_000, 90_000, {"minibatch_size": 16, "overlap": 0}),
         (ENDGAME, "hash", 1_800, 200_000, {"minibatch_size": 16}),
-        (chess.STARTING_FEN, "uniform", 1_000, 250_000, {"minibatch_size": 32, "gather": "classic"}),
-        (chess.STARTING_FEN, "uniform", 1_000, 250_000, {"minibatch_size": 32, "gather": "budget"}),
+        (chess.STARTING_FEN, "uniform", 1_000, 130_000, {"minibatch_size": 32, "gather": "classic"}),
+        (chess.STARTING_FEN, "uniform", 1_000, 130_000, {"minibatch_size": 32, "gather": "budget"}),
     ],
     ids=["one by one", "batches inside", "outside", "overlap", "classic", "budget"],
 )

@@ -184,9 +184,16 @@ def test_a_mate_behind_a_move_that_sets_the_clock_back_is_proven_late_in_the_clo
         assert board.is_zeroing(node.moves[0].move)
 
 
-@pytest.mark.parametrize("fen", ["7k/8/4K3/8/8/8/8/6Q1 w - - 100 80", "7k/8/5K2/8/8/8/8/1Q6 w - - 98 80"])
-def test_no_mate_is_claimed_after_the_hundredth_ply(fen: str) -> None:
-    graph, board = searched(fen, 5000)
+def test_a_mate_after_the_hundredth_ply_is_not_proven() -> None:
+    graph, board = searched("7k/8/5K2/8/8/8/8/1Q6 w - - 98 80", 5000)
+    with graph:
+        node = analyze(graph, board, Limits(visits=1)).node
+        assert node.mate is None
+        assert node.bounds != (1, 1)
+
+
+def test_nothing_is_claimed_where_the_game_is_drawn_already() -> None:
+    graph, board = searched("7k/8/4K3/8/8/8/8/6Q1 w - - 100 80", 300)
     with graph:
         node = analyze(graph, board, Limits(visits=1)).node
         assert (node.mate, node.bounds) == (None, (-1, 1))

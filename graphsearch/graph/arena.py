@@ -7,8 +7,7 @@ and the system maps pages as they are written; only the hash table is reallocate
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import chess
 import numpy as np
@@ -191,18 +190,12 @@ class Arena:
           free_bytes: divided between records and blocks in proportion to their sizes.
           pinned: slots of records that stay, those of waves under way; 0 is none.
         """
-        with self._pinned(pinned):
-            return bool(arena_kernel.evict(self.arrays, free_bytes, nodes))
-
-    @contextmanager
-    def _pinned(self, pinned: Sequence[Words]) -> Iterator[None]:
-        """Protects some records, and those of the overlay, from eviction."""
         if self.has_overlay:
             arena_kernel.hold(self.arrays, True)
         for slots in pinned:
             arena_kernel.pin(self.arrays, slots, True)
         try:
-            yield
+            return bool(arena_kernel.evict(self.arrays, free_bytes, nodes))
         finally:
             for slots in pinned:
                 arena_kernel.pin(self.arrays, slots, False)

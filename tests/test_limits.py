@@ -45,7 +45,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/uci/protocol.py": "the log that it writes",
     "graphsearch/base/faults.py": "the report that it writes",
     "graphsearch/exchange/site/export.py": "the page of the package",
-    "graphsearch/web/app.py": "the page of the package",
+    "graphsearch/web/serving.py": "the page of the package",
     "cli/__init__.py": "/dev/null",
     "cli/compile_kernels.py": "/dev/null",
     "cli/output.py": "/dev/null",

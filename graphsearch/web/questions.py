@@ -1,4 +1,4 @@
-"""Answers about a position, the line to it, and the whole file."""
+"""Answers about a position, the line to it, the whole file, its tasks and what they have written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from contextlib import suppress
 from functools import partial
 from io import BytesIO, StringIO
 from itertools import islice, takewhile
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
 import chess
 from pydantic import Field
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from ..base.deadline import check_time
 from ..base.errors import (
@@ -22,6 +23,7 @@ from ..base.errors import (
     StatementLimitError,
     StoreError,
 )
+from ..base.limits import open_file, text_lines
 from ..book.questions import status, why
 from ..book.study.studies import StudyGame, read_games, steps_of
 from ..exchange.kept_games import export_games, game_text
@@ -39,10 +41,30 @@ from ..query.prepare import Preparation, prepare
 from ..query.routes import parents, routes
 from ..query.tree import neighbourhood, tree
 from ..store.info import info, unfinished_state
-from .routes import download, get, post
-from .task_queue import ServedFile
-from .tasks import node
-from .wanted import MOST_COUNT, SPELLED, Count, GivenPosition, Line, Name, Nothing, Ply, Text, Wanted, Words
+from .routes import download, get, post, upload
+from .task_queue import DONE, ServedFile
+from .tasks import (
+    MOST_COUNT,
+    SPELLED,
+    BuildTask,
+    Count,
+    ExportTask,
+    FollowTask,
+    GivenPosition,
+    ImportTask,
+    Line,
+    Name,
+    Nothing,
+    Ply,
+    ReviewTask,
+    SearchTask,
+    Task,
+    Text,
+    Wanted,
+    Words,
+    file_name,
+    node,
+)
 
 MOST_PLIES = 24  # of a line on the page
 MOST_GAMES = 500  # games offered from a pasted PGN
@@ -416,6 +438,90 @@ def _pgn(served: ServedFile, wanted: GameListWanted) -> Response:
     return download(out.getvalue(), f"{served.path.stem}-games", "pgn")
 
 
+# ---------------------------------------------------------------- tasks
+T = TypeVar("T", bound=Task)
+
+
+class QueueOrder(Wanted):
+    """A change of the queue; `number`: the task to stop, `hold`: the queue waits until it is released."""
+
+    action: Literal["stop", "hold", "go", "clear", "forget"]
+    number: Ply = 0
+    hold: bool = False
+
+
+class TaskWanted(Wanted):
+    """What a task has written, by its number."""
+
+    number: Ply
+
+
+class ReviewedGame(TaskWanted):
+    """A game of a review, from 0."""
+
+    game: Ply
+
+
+def _build(served: ServedFile, wanted: BuildTask) -> dict[str, Any]:
+    """Queues a build of a book; returns it with the notes on its text."""
+    return served.add(wanted) | {"notes": list(wanted.config(served.place).notes)}
+
+
+# ---------------------------------------------------------------- what tasks have written
+def _written(served: ServedFile, number: int, kind: type[T], ending: str) -> tuple[T, Path]:
+    """Returns a task of a kind and its file with this ending; raises InvalidParameterError without one."""
+    job = served.queue.job(number)
+    if isinstance(job.task, kind) and job.state == DONE:
+        path = served.place.folder / f"{number}{ending}"
+        if path.exists():
+            return job.task, path
+    raise InvalidParameterError("this task has not written such a file")
+
+
+def _download(served: ServedFile, wanted: TaskWanted) -> Response:
+    """Returns the file of an export."""
+    task, path = _written(served, wanted.number, ExportTask, ".export")
+    name = f"{task.book or served.path.stem}.{'bin' if task.form == 'polyglot' else task.form}"
+    return FileResponse(path, media_type="application/octet-stream", filename=name)
+
+
+def _review(served: ServedFile, wanted: TaskWanted) -> Response:
+    """Returns the games of a review for the page."""
+    return FileResponse(
+        _written(served, wanted.number, ReviewTask, ".json")[1], media_type="application/json"
+    )
+
+
+def _review_game(served: ServedFile, wanted: ReviewedGame) -> dict[str, Any]:
+    """Returns a reviewed game for the notation, with its marks, better lines and comments."""
+    _, path = _written(served, wanted.number, ReviewTask, ".pgn")
+    with open_file(path) as file:
+        game = next(islice(read_games(text_lines(file, path.name), path.name), wanted.game, None), None)
+    if game is None:
+        raise InvalidParameterError("the review has no such game")
+    return game.as_dict()
+
+
+def _review_pgn(served: ServedFile, wanted: TaskWanted) -> Response:
+    """Returns the annotated games of a review."""
+    task, path = _written(served, wanted.number, ReviewTask, ".pgn")
+    name = f"{Path(file_name(task.name)).stem}-reviewed.pgn"
+    return FileResponse(path, media_type="application/x-chess-pgn", filename=name)
+
+
+# ---------------------------------------------------------------- the queue
+def _queue(served: ServedFile, order: QueueOrder) -> dict[str, Any]:
+    """Changes the queue: `stop` (a job by number), `hold`, `go`, `clear` or `forget` (ended jobs)."""
+    tasks = served.queue
+    if order.action == "stop":
+        tasks.stop(order.number, hold=order.hold)
+    elif order.action in ("clear", "forget"):
+        tasks.clear(ended=order.action == "forget")
+    else:
+        tasks.hold(order.action == "hold")
+    return tasks.as_dict()
+
+
 ROUTES = [
     get("/api/position", PositionWanted, _position),
     get("/api/lines", LinesWanted, _lines),
@@ -436,4 +542,15 @@ ROUTES = [
     get("/api/game-list", GameListWanted, _list),
     get("/api/game-list-pgn", GameListWanted, _pgn),
     get("/api/game", GameWanted, _kept_game),
+    post("/api/search", SearchTask, ServedFile.add),
+    post("/api/follow", FollowTask, lambda served, it: served.queue.follow(it).as_dict()),
+    post("/api/build", BuildTask, _build),
+    post("/api/export", ExportTask, ServedFile.add, writes=False),
+    get("/api/download/{number}", TaskWanted, _download),
+    upload("/api/import/{form}", ImportTask, ServedFile.add),
+    upload("/api/review", ReviewTask, ServedFile.add),
+    get("/api/review/{number}", TaskWanted, _review),
+    get("/api/review/{number}/game/{game}", ReviewedGame, _review_game),
+    get("/api/review/{number}/pgn", TaskWanted, _review_pgn),
+    post("/api/queue", QueueOrder, _queue, writes=False),
 ]

@@ -1,4 +1,4 @@
-"""The routes that read and answer requests. Their models stand beside them, or are tasks (`tasks.py`)."""
+"""The routes that read and answer requests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from ..base.errors import (
 from ..base.limits import UPLOAD, check_size
 from .gate import body_of
 from .task_queue import ServedFile
-from .tasks import Task
-from .wanted import MOST_BODY_BYTES, W, read_request
+from .tasks import MOST_BODY_BYTES, Task, W, read_request
 
 WRITE_BYTES = 1 << 20  # of an upload, in one write
 DOWNLOADS = {"pgn": "application/x-chess-pgn", "toml": "application/toml"}

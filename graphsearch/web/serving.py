@@ -1,22 +1,43 @@
-"""The server: binds an address, runs the application behind the gate, and shuts down."""
+"""The server: binds an address, runs the application behind the gate, and shuts down.
+
+The application is the page, its files, the answers to requests, and events. Each file of the page has an
+address with the digest of all, so that browsers cache it.
+
+    /static/DIGEST/app.js    cached for good; modules import each other by "./NAME.js", with the same digest
+    /static/app.js           the same, never cached: for the login page, and for links
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from ..base.errors import GraphSearchError, InvalidParameterError
 from ..base.limits import PASSWORD, read_file
+from ..exchange.pieces import sprite
 from ..store.store import Store
-from .app import application
+from . import questions, studies
 from .gate import Gate, Keys, is_local
+from .routes import error_response, served_by
 from .task_queue import ServedFile
 
 LOOK_SECONDS = 0.1  # between two checks of the request to stop
@@ -134,3 +155,94 @@ def read_password(path: Path) -> str:
     if len(password) < LEAST_PASSWORD:
         raise InvalidParameterError(f"{path}: a password has at least {LEAST_PASSWORD} characters")
     return password
+
+
+# ---------------------------------------------------------------- the application
+TICK_SECONDS = 0.05  # between two checks of the queue
+FILE_SECONDS = 1.0  # between two checks of the file
+SILENCE_SECONDS = 15.0  # then a line is sent anyway, to detect a lost connection
+FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
+TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "html": "text/html"}
+DIGEST_DIGITS = 16
+PACKED = [Middleware(GZipMiddleware, minimum_size=0)]  # compresses what the browser accepts so
+PIECES = "<!-- pieces -->"
+
+
+def application(served: ServedFile) -> Starlette:
+    """Returns the application for a graph file, without access control."""
+    app = Starlette(
+        routes=[
+            Route("/", _page, methods=["GET"], middleware=PACKED),
+            Route("/p/{fen:path}", _page, methods=["GET"], middleware=PACKED),
+            Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg", 308), methods=["GET"]),
+            *questions.ROUTES,
+            *studies.ROUTES,
+            Route("/api/events", _events, methods=["GET"]),
+            Route("/static/{digest}/{name}", _asset, methods=["GET"], middleware=PACKED),
+            Route("/static/{name}", _asset, methods=["GET"], middleware=PACKED),
+        ],
+        exception_handlers={GraphSearchError: error_response},
+    )
+    app.state.served = served
+    app.state.closing = threading.Event()  # ends the event streams
+    return app
+
+
+def _events(request: Request) -> StreamingResponse:
+    """Returns server-sent events: at most twenty a second, none while nothing changes."""
+    return StreamingResponse(_news(request, served_by(request)), media_type="text/event-stream")
+
+
+async def _news(request: Request, served: ServedFile) -> AsyncIterator[str]:
+    """Yields the state of queue and file whenever it changes."""
+    seen, outside, looked, said = -1, "", 0.0, time.monotonic()
+    while not request.app.state.closing.is_set():
+        now = time.monotonic()
+        if now - looked >= FILE_SECONDS:
+            looked = now
+            facts = await run_in_threadpool(lambda: {"stamp": served.stamp(), "holder": served.holder()})
+            found = json.dumps(facts)
+            if found != outside:
+                outside = found
+                said = now
+                yield f"event: file\ndata: {outside}\n\n"
+        if (version := served.queue.version) != seen:
+            seen, said = version, now
+            yield f"event: queue\ndata: {json.dumps(served.queue.as_dict())}\n\n"
+        if now - said >= SILENCE_SECONDS:
+            said = now
+            yield ": still here\n\n"
+        await asyncio.sleep(TICK_SECONDS)
+
+
+# ---------------------------------------------------------------- the files of the page
+@cache
+def assets() -> dict[str, bytes]:
+    """Returns all files of the page by name."""
+    found = (files("graphsearch.web") / "static").iterdir()
+    return {file.name: file.read_bytes() for file in found if file.is_file()}
+
+
+@cache
+def digest() -> str:
+    """Returns the digest of all files."""
+    total = hashlib.sha256()
+    for name, data in sorted(assets().items()):
+        total.update(f"{name} {len(data)} ".encode() + data)
+    return total.hexdigest()[:DIGEST_DIGITS]
+
+
+def _page(request: Request) -> Response:
+    """Returns the page, with the pieces and addresses with the digest; its state is in its address."""
+    text = assets()["index.html"].decode()
+    text = text.replace(PIECES, sprite(), 1).replace('"/static/', f'"/static/{digest()}/')
+    return Response(text, media_type="text/html")
+
+
+def _asset(request: Request) -> Response:
+    """Returns a file of the page."""
+    name, given = request.path_params["name"], request.path_params.get("digest")
+    if name not in assets() or given not in (None, digest()):
+        return Response("there is no such file", 404)
+    kind = TYPES.get(name.rpartition(".")[2], "application/octet-stream")
+    return Response(assets()[name], headers=FOR_GOOD if given else None, media_type=kind)

@@ -29,8 +29,18 @@ from ..position.notation import START_WORD, named_board
 from ..query.line import tree_values
 from .routes import download, get, post, upload
 from .task_queue import ServedFile
-from .tasks import file_name
-from .wanted import MOST_BODY_BYTES, SPELLED, GivenPosition, Name, Nothing, Text, Upload, Wanted, Words
+from .tasks import (
+    MOST_BODY_BYTES,
+    SPELLED,
+    GivenPosition,
+    Name,
+    Nothing,
+    Text,
+    Upload,
+    Wanted,
+    Words,
+    file_name,
+)
 
 IMPORT_SECONDS = 60.0  # time limit of an import from the page
 MOST_VALUES = 1000  # moves that are shown with their values
@@ -38,7 +48,6 @@ Number = Annotated[int, Field(ge=0, le=10**9), SPELLED]
 Comment = Annotated[str, Field(max_length=1 << 20)]
 Nags = Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(max_length=256)]
 Uci = Annotated[str, Field(max_length=5)]
-Side = Literal["white", "black"]
 
 
 # ------------------------------------------------------------ requests
@@ -130,21 +139,14 @@ class NoteWritten(GivenPosition):
 
 
 class SideWanted(Wanted):
-    """A side's repertoire."""
+    """A side's repertoire; `form`: of its file."""
 
-    side: Side
-
-
-class RepertoireLine(GivenPosition):
-    """A line of a side's repertoire."""
-
-    side: Side
-
-
-class RepertoireFile(SideWanted):
-    """A side's repertoire as a file."""
-
+    side: Literal["white", "black"]
     form: Literal["pgn", "toml"] = "pgn"
+
+
+class RepertoireLine(GivenPosition, SideWanted):
+    """A line of a side's repertoire."""
 
 
 class RepertoireImport(SideWanted, StudyImport):
@@ -248,7 +250,7 @@ def _repertoire(served: ServedFile, wanted: SideWanted) -> dict[str, object]:
     return repertoire.survey(served.path, wanted.side).as_dict() | {"closed": closed(served)}
 
 
-def _repertoire_file(served: ServedFile, wanted: RepertoireFile) -> Response:
+def _repertoire_file(served: ServedFile, wanted: SideWanted) -> Response:
     """Returns a repertoire as a file."""
     if wanted.form == "toml":
         text = repertoire.toml_of_repertoire(served.path, wanted.side, wanted.side)
@@ -279,7 +281,7 @@ ROUTES = [
     post("/api/tree-values", ValuesWanted, _values, writes=False),
     upload("/api/study-import", StudyImport, _import),
     get("/api/repertoire", SideWanted, _repertoire),
-    get("/api/repertoire-file", RepertoireFile, _repertoire_file),
+    get("/api/repertoire-file", SideWanted, _repertoire_file),
     post(
         "/api/repertoire-add",
         RepertoireLine,

@@ -37,8 +37,20 @@ from ..store.tables.rows import json_object
 from ..store.tables.studies import TaskRow, all_tasks, drop_task, forget_edits, put_task
 from ..workers.process import Child
 from . import tasks
-from .tasks import STOP, Ask, FollowTask, LiveAnswer, Order, Place, Question, Task, TaskReport, Work, json_of
-from .wanted import read_request
+from .tasks import (
+    STOP,
+    Ask,
+    FollowTask,
+    LiveAnswer,
+    Order,
+    Place,
+    Question,
+    Task,
+    TaskReport,
+    Work,
+    json_of,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from ..workers.process import Pipe

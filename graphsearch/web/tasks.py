@@ -1,6 +1,7 @@
-"""The tasks of the page: requests that run in a process of their own, and their work there.
+"""The requests of the page, and its tasks: requests that run in a process of their own, and their work there.
 
-The file keeps the requests; a restarted server reads them again. Messages between the server and the process:
+A request refuses unknown fields; an empty one counts as missing, because forms send all their fields. The
+graph file keeps the requests of tasks; a restarted server reads them again. Messages:
 
     server  -> Order, then Question, another task, STOP -> process
     server  <- TaskReport, LiveAnswer                   <- process
@@ -14,19 +15,19 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import chess
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ..base.answer import Answer, picked
 from ..base.errors import GraphSearchError, InvalidParameterError, StoreLockedError
-from ..base.limits import byte_count, open_file
+from ..base.limits import byte_count, open_file, shortened, whole_number
 from ..base.system import give_way
 from ..book.config import BookConfig, parse_config
 from ..book.questions import admitted_moves
@@ -34,24 +35,11 @@ from ..book.review.review import LEAST_VISITS, GameChoice
 from ..evaluators.factory import EvaluatorSpec, create, with_threads
 from ..exchange.importing import FileProgress, GivenFile
 from ..exchange.selection import Selection
-from ..position.notation import read_moves
+from ..position.notation import START_WORD, named_board, play_moves, read_moves
 from ..query.position import moves
 from ..query.source import Records
 from ..search.job import Control, SearchJob, limits_after
 from ..search.params import LEAST_RAM, Limits, SearchParams
-from .wanted import (
-    MOST_COUNT,
-    SPELLED,
-    Count,
-    GivenPosition,
-    Name,
-    Ply,
-    Rooted,
-    Statement,
-    Upload,
-    Wanted,
-    Words,
-)
 
 if TYPE_CHECKING:
     from ..book.review.review import GameReview
@@ -62,6 +50,113 @@ if TYPE_CHECKING:
     from ..workers.process import Pipe
 
 
+# ---------------------------------------------------------------- requests
+MOST_COUNT = 10**18  # visits, evaluations
+MOST_BODY_BYTES = 32 << 20  # of a pasted text, such as games; files are streamed
+
+
+def _whole(value: object) -> object:
+    """Returns the whole number in a form or an address; the model checks anything else."""
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number")  # the model reports it
+    return whole_number(value) if isinstance(value, str) else value
+
+
+SPELLED = BeforeValidator(_whole)
+Count = Annotated[int, Field(ge=1, le=MOST_COUNT), SPELLED]
+Ply = Annotated[int, Field(ge=0, le=10**9), SPELLED]
+Name = Annotated[str, Field(max_length=200)]  # of a book, a player, an evaluator, a file
+Words = Annotated[str, Field(max_length=4000)]  # of a form
+Line = Annotated[str, Field(max_length=60_000)]  # moves
+Pasted = Annotated[str, Field(max_length=MOST_BODY_BYTES)]
+Upload = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", max_length=32)]  # name of a received file
+Statement = Annotated[str, Field(max_length=1 << 20)]
+
+
+class Wanted(BaseModel):
+    """A request; unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError("a request must be a JSON object")  # the model reports it
+        return {name: value for name, value in given.items() if value is not None and value != ""}
+
+
+W = TypeVar("W", bound=Wanted)
+
+
+def read_request(kind: type[W], given: Mapping[str, object] | bytes) -> W:
+    """Returns the request from parameters, or from a body: a JSON object, without lone surrogates, not deep.
+
+    Raises:
+      InvalidParameterError: with the first wrong field and its problem.
+    """
+    try:
+        if isinstance(given, bytes):
+            return kind.model_validate_json(given or b"{}")
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        raise InvalidParameterError(_problem_of(error)) from None
+
+
+def _problem_of(error: ValidationError) -> str:
+    """Returns the first problem of a request, as one line."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    text = first["msg"].removeprefix("Value error, ")
+    text = {"extra_forbidden": "this request has no such field", "json_invalid": f"no JSON: {text}"}.get(
+        first["type"], text
+    )
+    where = ".".join(map(str, first["loc"]))
+    return f"{shortened(where)}: {text[:1].lower()}{text[1:]}" if where else text
+
+
+class Nothing(Wanted):
+    """A request without fields."""
+
+
+class GivenPosition(Wanted):
+    """A position: a FEN or the name of a start position, and the moves from there."""
+
+    root: Words = START_WORD
+    line: Line = ""
+
+    def board(self) -> chess.Board:
+        """Returns the position with the game before it.
+
+        Raises:
+          InvalidPositionError: if it is not a legal position.
+        """
+        found = named_board(self.root)
+        play_moves(found, self.line)
+        return found
+
+
+class Rooted(Wanted):
+    """A position to begin with, or all roots of the file."""
+
+    root: Words | None = None
+    line: Line = ""
+
+    def board(self) -> chess.Board | None:
+        """Returns the position; None for all roots.
+
+        Raises:
+          InvalidPositionError: if it is not a legal position.
+        """
+        return None if self.root is None else GivenPosition(root=self.root, line=self.line).board()
+
+
+class Text(Wanted):
+    """A FEN, a list of moves, or games."""
+
+    text: Pasted = ""
+
+
+# ---------------------------------------------------------------- tasks
 STOP = "stop"  # ends the task, and saves it
 PROGRESS_SECONDS = 0.4  # between two reports of a task with files
 LOCK_SECONDS = 1.0  # between two attempts to lock the file
@@ -453,13 +548,6 @@ class FollowTask(PositionTask):
         return {"stage": "done", "reason": "stop", **totals}
 
 
-EXPORTS = {  # form -> ending
-    "pgn": "pgn",
-    "polyglot": "bin",
-    "epd": "epd",
-    "jsonl": "jsonl",
-    "csv": "csv",
-}
 LONGEST_NAME = 120
 MOST_PROBLEMS = 20  # of an import or a review, reported to the page
 MOST_GAMES = 200  # of a review, for the page; the files have all

@@ -13,7 +13,7 @@ from contextlib import suppress
 from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,12 +22,10 @@ from starlette.routing import Route
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.book.questions import status
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.web.app import application
 from graphsearch.web.gate import GUESSES
-from graphsearch.web.serving import Server
+from graphsearch.web.serving import Server, application
 from graphsearch.web.task_queue import ServedFile
-from graphsearch.web.tasks import EXPORTS, ExportTask, SearchTask
-from graphsearch.web.wanted import Wanted, read_request
+from graphsearch.web.tasks import SearchTask, Wanted, read_request
 
 from ..conftest import Cli
 from .client import Client, Serve, done
@@ -358,11 +356,6 @@ def test_every_field_of_a_request_has_bounds() -> None:
         for name, field in schema.get("properties", {}).items():
             for form in field.get("anyOf", [field]):
                 assert bounds_of(form) <= form.keys(), (kind, name)
-
-
-def test_an_export_may_have_every_form(reader: Client) -> None:
-    assert set(get_args(ExportTask.model_fields["form"].annotation)) == set(EXPORTS)
-    assert "form" in reader.post("export", form="exe").error
 
 
 # ------------------------------------------------------------------ time

@@ -31,15 +31,15 @@ def main(args: Sequence[str] | None = None) -> int:
         # imported here, so that Ctrl-C during the import ends quietly too
         from graphsearch.base.faults import DEFECT, Watch
 
-        watched = Watch(_tell)
+        from .output import close_quietly, fail, typed
+
+        watched = Watch(fail)
         try:
             if args is None:
                 _fill_streams()
                 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's `&`
                     signal.signal(signal.SIGINT, signal.default_int_handler)
                 gc.set_threshold(YOUNG_OBJECTS, 20, 50)
-            from .output import close_quietly, typed
-
             typed[:] = sys.argv[1:] if args is None else args
             code = close_quietly(_execute(list(typed)))
         finally:
@@ -54,12 +54,6 @@ def main(args: Sequence[str] | None = None) -> int:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
     return code
-
-
-def _tell(line: str) -> None:
-    from .output import fail
-
-    fail(line)
 
 
 def _fill_streams() -> None:

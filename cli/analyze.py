@@ -35,32 +35,14 @@ from graphsearch.solvers.mate.beside import MateFinder
 from graphsearch.store.file import file_bytes
 from graphsearch.store.store import Store
 
-from . import options
+from . import options, tables
 from . import output as out
-from .progress import compile_search, compiled, progress_display, titled_bar
+from .progress import StopSignals, compile_search, compiled, progress_display, titled_bar
 from .render import game_text, move_number, node_parts, numbered, opening_line, way_text
-from .signals import StopSignals
-from .tables import (
-    LEFT,
-    RIGHT,
-    VIEW,
-    Part,
-    Table,
-    clock,
-    count,
-    detail,
-    is_json,
-    is_white,
-    rate,
-    score,
-    signed,
-    size,
-)
 
 if TYPE_CHECKING:
     from graphsearch.book.review.review import GameReview, MoveReview, Player, ReviewReport, Value
     from graphsearch.book.review.sessions import SetReport, SetRow
-    from graphsearch.exchange.importing import FileProgress
 
 STRONGER = "Stockfish is installed: in a new file --evaluator nnue:stockfish finds better moves sooner."
 REASONS = {  # why a search ended before its limit
@@ -74,15 +56,14 @@ REASONS = {  # why a search ended before its limit
 def analyze(request: Request) -> int:
     """Search a position and print the best lines; with --store, resume from a graph file and save to it.
 
-    The search stops at the first limit it reaches, or at Ctrl-C. Limits count new work only, not what the
-    file already holds.
+    The search stops at the first limit it reaches, or at Ctrl-C. Limits count new work only.
 
     With --all, every position of the games in a PGN file is searched; a table has every move, the best one,
     and what it lost. Of a file with a position on each line (EPD), all are searched; --game K takes one of
     them. A table says which are solved (bm, am, dm), their points (STS), and the evaluations and the time
-    after which the best move was right and stayed so. In both, limits are those of each position, and visits
-    that it has in the file count; without limits, it gets 1,000 visits. What was searched before is passed
-    over, so the same command resumes. A line that cannot be read is named and left out; exit code 1 then.
+    after which the best move was right and stayed so. In both, limits are those of each position, 1,000
+    visits without any, and visits in the file count, so the same command resumes. A line that cannot be read
+    is named and left out; exit code 1 then.
 
     POSITION may be - for standard input: moves, a game in PGN, or positions as of an EPD file.
 
@@ -130,7 +111,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
         limits, params, board = asked.limits, SearchParams.from_options(others), request.position.board()
         out.say_clock(board)
         listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
-        lines = None if is_json() else request.lines or None  # a line takes a millisecond
+        lines = None if tables.is_json() else request.lines or None  # a line takes a millisecond
         job = SearchJob(
             board=board,
             limits=limits,
@@ -148,7 +129,7 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
                     find_program("stockfish")
                     out.say(STRONGER)
 
-            def shown(progress: Progress, height: int) -> list[Part]:
+            def shown(progress: Progress, height: int) -> list[tables.Part]:
                 rows = max(1, min(request.lines or MAX_MOVES, height - FRAME_LINES))
                 return [*node_parts(progress.node(rows), rows), status_line(progress)]
 
@@ -166,14 +147,14 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             return replace(result, node=node)
 
 
-def _result_parts(request: Request, result: SearchResult) -> Iterator[Part]:
+def _result_parts(request: Request, result: SearchResult) -> Iterator[tables.Part]:
     yield from opening_line(result.opening)
     if result.tablebase is not None:
         yield tablebase_text(board_of(result.position), result.tablebase)
     yield from node_parts(result.node, request.lines)
     best = "" if result.bestmove is None else f"bestmove {result.bestmove.uci()}   "
     yield f"{best}depth {result.depth}/{result.seldepth}   {result.seconds:.1f} s"
-    more = detail(f"   catch-ups {result.catch_ups:,}   collisions {result.collisions:,}")
+    more = tables.detail(f"   catch-ups {result.catch_ups:,}   collisions {result.collisions:,}")
     yield f"new visits {result.new_visits:,}   evaluations {result.evaluations:,}{more}"
 
 
@@ -197,7 +178,7 @@ def tablebase_text(board: chess.Board, found: TableLine) -> str:
 def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
     """Yields the closing lines: the saved results, the evaluator, and the command that resumes."""
     if result.unkept_visits:
-        unkept = count(result.unkept_visits, "visit")
+        unkept = tables.count(result.unkept_visits, "visit")
         yield (
             f"{unkept} ended in a draw by repetition of this game's positions; the graph does not keep them."
         )
@@ -208,8 +189,8 @@ def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
     if request.store is None:
         yield out.NOT_SAVED
     else:
-        held = size(file_bytes(request.store))
-        yield f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held})."
+        held = tables.size(file_bytes(request.store))
+        yield f"Saved: {request.store} holds {tables.count(result.nodes, 'node')} ({held})."
     chosen = request.search.evaluator
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:
         yield "Evaluated by the built-in evaluator; --evaluator selects another one."
@@ -223,11 +204,11 @@ FRAME_LINES = 8  # lines of the live display that are not moves
 def status_line(progress: Progress) -> str:
     """Returns the counters of a running search in one line, a second one if it has a file."""
     parts = (
-        clock(progress.seconds),
+        tables.clock(progress.seconds),
         f"nodes {progress.nodes:,}",
-        f"visits/s {rate(progress.visits_per_s)}",
-        f"evaluations/s {rate(progress.evaluations_per_s)}",
-        detail(f"catch-ups {progress.catch_ups:,}"),
+        f"visits/s {tables.rate(progress.visits_per_s)}",
+        f"evaluations/s {tables.rate(progress.evaluations_per_s)}",
+        tables.detail(f"catch-ups {progress.catch_ups:,}"),
         f"depth {progress.depth}/{progress.seldepth}",
     )
     counters = "   ".join(filter(None, parts))
@@ -236,9 +217,9 @@ def status_line(progress: Progress) -> str:
     share = 100 * progress.resident / max(progress.nodes, 1)
     if progress.loaded:
         done, total = progress.loaded
-        read = f"reading the graph: {done:,} of {total:,} nodes ({size(progress.ram_bytes)})"
-        return f"{counters}\n{read}   {rate(done / max(progress.seconds, 1e-9))}/s"
-    memory = [f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"]
+        read = f"reading the graph: {done:,} of {total:,} nodes ({tables.size(progress.ram_bytes)})"
+        return f"{counters}\n{read}   {tables.rate(done / max(progress.seconds, 1e-9))}/s"
+    memory = [f"RAM {share:.0f} % of the nodes ({tables.size(progress.ram_bytes)})"]
     memory += [f"read back {progress.read_back:,}"] if progress.read_back else []
     memory += [f"written {progress.saved_nodes:,}"] if progress.saved_nodes else []
     return f"{counters}\n{'   '.join(memory)}"
@@ -274,11 +255,7 @@ def is_set(request: Request) -> bool:
 
 
 def from_stdin(request: Request) -> Request:
-    """Returns a request with the moves or the game on standard input; unchanged if it has lines of positions.
-
-    Raises:
-      typer.BadParameter: if standard input is empty.
-    """
+    """Returns a request with the moves or the game on stdin; unchanged if that has lines of positions."""
     stream = cast(BufferedReader, sys.stdin.buffer)
     if not request.position.given and begins_with_fen(stream.peek()[:1000].decode("utf-8", "replace")):
         return request
@@ -299,11 +276,7 @@ def from_stdin(request: Request) -> Request:
 
 
 def analyze_many(request: Request) -> int:
-    """Searches every position of games, or of a set; returns the exit code.
-
-    Raises:
-      typer.BadParameter: for an option that applies to one position only.
-    """
+    """Searches every position of games, or of a set; returns the exit code."""
     if request.searchmoves is not None:
         raise typer.BadParameter("--searchmoves works for one position only, not for a file of them")
     if is_set(request):
@@ -352,7 +325,7 @@ def _analyze_set(request: Request) -> int:
         for fault in given.faults:
             out.fail(f"line {given.number}: {fault}")
     rows: list[SetRow] = []
-    keep = (lambda row: out.print_json(row.as_dict())) if is_json() else rows.append
+    keep = (lambda row: out.print_json(row.as_dict())) if tables.is_json() else rows.append
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(request.search, request.store, stack)
         settings = SetSettings(
@@ -363,7 +336,8 @@ def _analyze_set(request: Request) -> int:
             output=output,
         )
         signals.arm()
-        show = stack.enter_context(titled_bar("Reading", _set_title))
+        title = lambda now: f"{now.name}, {now.count:,} solved, {tables.rate(now.rate)} evaluations/s"  # noqa: E731
+        show = stack.enter_context(titled_bar("Reading", title))
         report = search_set(
             request.store,
             lines,
@@ -374,19 +348,17 @@ def _analyze_set(request: Request) -> int:
             on_progress=show,
             on_row=keep,
         )
-    if not is_json():
-        out.print_parts([VIEW, Table(map(_set_cells, rows), {"Line": LEFT}, spare=SET_SPARE)])
+    if not tables.is_json():
+        out.print_parts(
+            [tables.VIEW, tables.Table(map(_set_cells, rows), {"Line": tables.LEFT}, spare=SET_SPARE)]
+        )
     for line in _report_lines(request, report, skipped=len(problems), output=output):
         out.say(line)
     return signals.exit_code or (out.FAILED if problems else 0)
 
 
-def _set_title(now: FileProgress) -> str:
-    return f"{now.name}, {now.count:,} solved, {rate(now.rate)} evaluations/s"
-
-
 def _set_cells(row: SetRow) -> dict[str, str]:
-    node, white = row.node, is_white(row.node.position)
+    node, white = row.node, tables.is_white(row.node.position)
     after = "" if row.solved_seconds is None else f"{row.solved_evaluations:,} ({row.solved_seconds:.2f} s)"
     return {
         "Line": str(row.source.number),
@@ -395,10 +367,10 @@ def _set_cells(row: SetRow) -> dict[str, str]:
         "Best": row.pv[0] if row.pv else "",
         "Solved": "" if row.solved is None else "yes" if row.solved else "no",
         "Points": "" if row.points is None else f"{row.points} of {row.most_points}",
-        "Score": score(row.cp, node.mate, white=white),
+        "Score": tables.score(row.cp, node.mate, white=white),
         "Visits": f"{node.visits:,}",
         "Solved after": after,
-        "Q": signed(node.q, white=white),
+        "Q": tables.signed(node.q, white=white),
         "Spent": f"{row.evaluations:,}",
         "PV": numbered(node.position, row.pv),
     }
@@ -409,15 +381,15 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
     if report.judged:
         points = f"; {report.points:,} of {report.most_points:,} points" if report.most_points else ""
         yield f"solved: {report.solved:,} of {report.judged:,}{points}"
-    left_out = f", {count(skipped, 'line')} left out" if skipped else ""
+    left_out = f", {tables.count(skipped, 'line')} left out" if skipped else ""
     yield (
-        f"{count(report.searched, 'position')} searched, {report.known:,} known before{left_out};"
+        f"{tables.count(report.searched, 'position')} searched, {report.known:,} known before{left_out};"
         f" {report.evaluations:,} evaluations, {report.seconds:.1f} s"
     )
     if report.stopped:
         yield f"No file was written. Resume with: {out.command_text()}"
     elif output is not None:
-        yield f"{output}: {count(report.done, 'position')}"
+        yield f"{output}: {tables.count(report.done, 'position')}"
     if request.store is None:
         yield out.NOT_SAVED
 
@@ -456,10 +428,9 @@ def review(request: ReviewRequest) -> int:
     no imported game has played. Both sides are judged, whatever --player says. A table has the accuracy, the
     mean loss and the marks of every player.
 
-    A position that has its visits in the graph file, or had its evaluations or time, costs nothing, so games
-    that share moves share work, and after Ctrl-C or a kill the same command resumes. The games are written at
-    the end, whole. Broken games are reported with their lines and left out. Exit code 1 if the file cannot be
-    read, or none of its games can be reviewed.
+    A position that has its visits in the graph file, or had its evaluations or time, costs nothing: games
+    share work, and after Ctrl-C or a kill the same command resumes. The games are written at the end. Broken
+    ones are reported with their lines and left out. Exit code 1 if none can be reviewed.
 
     JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
 
@@ -483,7 +454,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     from .games import file_title, given_file
 
     output = request.output or (None if every else default_output(request.file))
-    if is_json() and output == options.STDOUT:
+    if tables.is_json() and output == options.STDOUT:
         raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
     choice = GameChoice(
         player=request.player or "",
@@ -494,7 +465,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     games: list[GameReview] = []
 
     def keep(game: GameReview) -> None:
-        if is_json() or every or not games:
+        if tables.is_json() or every or not games:
             games.append(game)
 
     given = given_file(request.file)
@@ -525,7 +496,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
             )
     _print_review(request, report, games, table_wanted=output != options.STDOUT, every=every)
     if report.stopped:
-        out.say(f"Saved: {count(report.searched, 'position')} searched; no file was written.")
+        out.say(f"Saved: {tables.count(report.searched, 'position')} searched; no file was written.")
         out.say(f"Resume with: {out.command_text()}")
         return signals.exit_code
     if report.failed:
@@ -558,24 +529,24 @@ def _print_review(
     for lines in (problems, notes):
         for line in out.problem_lines(lines, len(lines)):
             out.say(line)
-    if is_json():
+    if tables.is_json():
         found: dict[str, Any] = report.as_dict()
         out.print_json(found | {"games": [game.as_dict() for game in games]})
     elif table_wanted and every:
         for game in games:
             heading = f"Game {game.number}, {game.player(True)} - {game.player(False)}"
-            moves = Table(map(_move_cells, game.moves), spare=("Visits", "Its score"))
-            out.print_parts([heading, *opening_line(game.opening), VIEW, moves, ""])
+            moves = tables.Table(map(_move_cells, game.moves), spare=("Visits", "Its score"))
+            out.print_parts([heading, *opening_line(game.opening), tables.VIEW, moves, ""])
     elif table_wanted and report.reviewed:
         players = map(_player_cells, report.players.listed())
-        out.print_parts([Table(players, {"Opening": RIGHT}, spare=PLAYER_SPARE)])
+        out.print_parts([tables.Table(players, {"Opening": tables.RIGHT}, spare=PLAYER_SPARE)])
         marked = [_moment_cells(move) for move in games[0].moves if move.glyph]
         if report.reviewed == 1 and marked:
-            moments = Table(marked, spare=("Its score", "Better", "Loss %"))
-            out.print_parts(["", *opening_line(games[0].opening), VIEW, moments])
+            moments = tables.Table(marked, spare=("Its score", "Better", "Loss %"))
+            out.print_parts(["", *opening_line(games[0].opening), tables.VIEW, moments])
         print()
     for line in _review_lines(report):
-        print(line) if table_wanted and not is_json() else out.say(line)
+        print(line) if table_wanted and not tables.is_json() else out.say(line)
 
 
 # ------------------------------------------------------------------ tables and lines
@@ -615,16 +586,16 @@ def _moment_cells(move: MoveReview) -> dict[str, str]:
 
 def value_text(value: Value) -> str:
     """Returns the score of a value."""
-    return "mate" if value.mate == 0 else score(value.cp, value.mate, white=True)
+    return "mate" if value.mate == 0 else tables.score(value.cp, value.mate, white=True)
 
 
 def _review_lines(report: ReviewReport) -> Iterator[str]:
     """Yields the report line by line."""
     skipped = f", {report.skipped:,} skipped" if report.skipped else ""
     yield (
-        f"{count(report.reviewed, 'game')} reviewed{skipped}; {count(report.searched, 'position')} searched,"
-        f" {report.known:,} known before; {report.new_visits:,} visits, {report.evaluations:,} evaluations,"
-        f" {report.seconds:.1f} s"
+        f"{tables.count(report.reviewed, 'game')} reviewed{skipped};"
+        f" {tables.count(report.searched, 'position')} searched, {report.known:,} known before;"
+        f" {report.new_visits:,} visits, {report.evaluations:,} evaluations, {report.seconds:.1f} s"
     )
     if report.output is not None:
         yield f"Written: {report.output}"
@@ -669,14 +640,14 @@ def watch(request: WatchRequest) -> int:
     """
     jobs, work, began = _jobs(request), request.work, clocks.monotonic()
 
-    def table(most: int | None = None) -> Table:
+    def table(most: int | None = None) -> tables.Table:
         rows = [_watch_cells(turns, job, view(graph.read, job.board, lines=1)) for job in turns.jobs[:most]]
-        return Table(rows, {"Line": LEFT}, spare=WATCH_SPARE)
+        return tables.Table(rows, {"Line": tables.LEFT}, spare=WATCH_SPARE)
 
     def tell(job: SearchJob | None, nodes: int, speed: float) -> None:
         seconds = clocks.monotonic() - began
         title = job.title if job else ""
-        line = f"{clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {rate(speed)}"
+        line = f"{tables.clock(seconds)}   {title}   nodes {nodes:,}   evaluations/s {tables.rate(speed)}"
         show(SimpleNamespace(seconds=seconds, line=line))
 
     with ExitStack() as stack, StopSignals() as signals:
@@ -710,30 +681,28 @@ def watch(request: WatchRequest) -> int:
             limits = Limits(seconds=work.time, evaluations=work.evaluations)
             for job, result in search_in_turns(searches, turns, signals.stop, limits):
                 graph.save_soon()
-                if is_json():
+                if tables.is_json():
                     out.print_json(_watch_facts(turns, job, view(graph.read, job.board, lines=1)))
                 if searches.is_detached:
                     tell(job, graph.node_count, result.evaluations / result.seconds)
             graph.flush()  # with all positions in the file's list, also those of the last seconds
-            parts: list[Part] = [VIEW, table()]
-    if not is_json():
+            parts: list[tables.Part] = [tables.VIEW, table()]
+    if not tables.is_json():
         out.print_parts(parts)
     out.say(f"Resume with: {out.command_text()}")
     return signals.exit_code
 
 
 def _jobs(request: WatchRequest) -> list[SearchJob]:
-    """Returns the searches of a request, each with the line to its position as title.
-
-    Raises:
-      typer.BadParameter: for wrong shares, or if there is no position.
-    """
+    """Returns the searches of a request, each with the line to its position as title."""
     boards = [options.LineOptions().board_after(text) for text in request.positions or ()] or _stored(
         request.store
     )
     shares = request.share or []
     if len(shares) > len(boards):
-        raise typer.BadParameter(f"--share is given {len(shares)} times for {count(len(boards), 'position')}")
+        raise typer.BadParameter(
+            f"--share is given {len(shares)} times for {tables.count(len(boards), 'position')}"
+        )
     if any(not 0 < share <= 1000 for share in shares):
         raise typer.BadParameter("--share must be above 0, at most 1,000")
     shares = shares + [1.0] * (len(boards) - len(shares))
@@ -781,15 +750,15 @@ def _watch_cells(turns: Turns, job: SearchJob, node: NodeView | None) -> dict[st
     cells = {
         "Line": job.title,
         "Share": f"{100 * job.share / sum(one.share for one in turns.jobs):.0f}%",
-        "Searched": turns.ended(job) or clock(turns.had(job)),
+        "Searched": turns.ended(job) or tables.clock(turns.had(job)),
     }
     if node is None:
         return cells
     best = node.moves[0] if node.moves else None
     return cells | {
-        "Score": score(cp_of(node.q), node.mate, white=job.board.turn),
+        "Score": tables.score(cp_of(node.q), node.mate, white=job.board.turn),
         "Visits": f"{node.visits:,}",
-        "Q": signed(node.q, white=job.board.turn),
+        "Q": tables.signed(node.q, white=job.board.turn),
         "Best": best.san if best else "",
         "PV": numbered(node.position, sans_of(job.board, best.pv)) if best else "",
     }

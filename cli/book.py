@@ -22,25 +22,10 @@ from graphsearch.evaluators.factory import with_threads
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import holds_positions, legal_part, sans_of
 
-from . import options
+from . import options, tables
 from .output import FAILED, command_text, fail, print_answer, problem_lines, say
-from .progress import progress_display
+from .progress import StopSignals, progress_display
 from .render import numbered, opening_at, opening_cells, opening_line, value_score
-from .signals import StopSignals
-from .tables import (
-    LEFT,
-    RIGHT,
-    VIEW,
-    Part,
-    Table,
-    count,
-    duration,
-    is_detailed,
-    is_json,
-    is_white,
-    moment,
-    signed,
-)
 
 if TYPE_CHECKING:
     from graphsearch.book.build import BuildReport
@@ -72,8 +57,8 @@ def queue_items(request: QueueRequest) -> int:
     """List the queue of a book; with POSITION, add to it; with --drop, remove from it.
 
     A book searches its queue first, even while it is being built. Every position of a line or a game goes
-    into the book, up to its maximum ply. Items that already wait are not added again. What cannot be read is
-    reported, the rest is added, and the exit code is 1. Items that a builder has started are not removed.
+    into the book, up to its maximum ply. Items that already wait are not added again, those that a builder
+    has started not removed. What cannot be read is reported, the rest is added, and the exit code is 1.
     Without --book, an item is for whichever book is built next.
 
     JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`); of what was added:
@@ -115,11 +100,11 @@ def _add_items(request: QueueRequest, positions: list[str]) -> int:
     facts = {"added": list(added.ids), "duplicates": known_before, "problems": problems}
     numbers = f": {added.ids[0]}" if added.ids else ""
     numbers += f" to {added.ids[-1]}" if len(added.ids) > 1 else ""
-    print_answer(facts, [f"Added {count(len(added.ids), 'item')} to the queue{numbers}"])
+    print_answer(facts, [f"Added {tables.count(len(added.ids), 'item')} to the queue{numbers}"])
     waiting = [
         f"note: already waiting as item {number}: {line_text(item.fen, item.moves)}"
         for item, number in added.duplicates
-        if not is_json()
+        if not tables.is_json()
     ]
     for line in problem_lines(waiting, len(waiting)):
         say(line)
@@ -184,8 +169,8 @@ def _list_queue(request: QueueRequest) -> None:
     chosen = next((known for known in queue.STATES if known == kind), None)
     found = list(queue.items(request.store, state=chosen, book=request.book))
     facts = {"items": [item.as_dict() for item in found]}
-    print_answer(facts, [Table(map(_item_cells, found), {"Line": LEFT})])
-    if not found and not is_json():
+    print_answer(facts, [tables.Table(map(_item_cells, found), {"Line": tables.LEFT})])
+    if not found and not tables.is_json():
         say("The queue is empty." if chosen is None else f"No item is {chosen}.")
 
 
@@ -194,7 +179,7 @@ def _item_cells(item: QueueItem) -> dict[str, str]:
         "Item": str(item.id),
         "State": item.state,
         "Book": item.book or "any",
-        "Added (UTC)": moment(item.added),
+        "Added (UTC)": tables.moment(item.added),
         "From": item.origin,
         "Line": line_text(item.fen, item.moves),
         "Note": item.note or "",
@@ -211,7 +196,7 @@ def _drop_items(request: QueueRequest, texts: list[str]) -> None:
     for item in left:
         say(f"note: item {item.id} is already {item.state} and stays as it is")
     facts = {"dropped": dropped, "left": [item.as_dict() for item in left]}
-    print_answer(facts, [f"Dropped {count(dropped, 'item')}"])
+    print_answer(facts, [f"Dropped {tables.count(dropped, 'item')}"])
 
 
 EMPTY = {
@@ -249,13 +234,15 @@ def todo(
       queued: --queue: Also add them to the book's queue.
     """
     found = find_work(store, book, _kind(kind, KINDS), top=lines, min_games=min_games)
-    print_answer(found, [Table(map(_todo_cells, found.rows), {"Line": LEFT, "P": RIGHT})])
-    if not found.rows and not is_json():
+    print_answer(
+        found, [tables.Table(map(_todo_cells, found.rows), {"Line": tables.LEFT, "P": tables.RIGHT})]
+    )
+    if not found.rows and not tables.is_json():
         say(EMPTY[found.kind])
     if queued:
         added = queue.add(store, [row.item for row in found.rows], book=found.book)
-        there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
-        say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
+        there = f"; {tables.count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
+        say(f"Added {tables.count(len(added.ids), 'item')} to the queue{there}")
 
 
 def _todo_cells(row: TodoRow) -> dict[str, str]:
@@ -343,7 +330,7 @@ def build(
         signals.arm()
         report = build_book(store, chosen, settings=settings, stop=signals.stop, on_progress=show)
     print_answer(report, _report_lines(report))
-    if not is_json():
+    if not tables.is_json():
         say(f"See its progress: {command_text('book', 'status', '--store', str(store))}")
     return signals.exit_code
 
@@ -362,23 +349,23 @@ def status(store: options.StoreOption, book: BookName = None) -> None:
     print_answer({"books": [item.as_dict() for item in found]}, _books(found))
 
 
-def _books(found: Sequence[Status]) -> Iterator[Part]:
+def _books(found: Sequence[Status]) -> Iterator[tables.Part]:
     for i, item in enumerate(found):
         yield from [""] * (i > 0)
         total = item.open + item.leaf + item.end
         yield (
-            f"Book {item.book.name} ({item.book.side}): {count(total, 'position')},"
-            f" {count(item.moves, 'move')}; {item.open:,} searched, {item.leaf:,} to search,"
-            f" {count(item.end, 'end')}"
+            f"Book {item.book.name} ({item.book.side}): {tables.count(total, 'position')},"
+            f" {tables.count(item.moves, 'move')}; {item.open:,} searched, {item.leaf:,} to search,"
+            f" {tables.count(item.end, 'end')}"
         )
-        yield f"Begun {moment(item.book.created)}, last built {moment(item.book.updated)} (UTC)"
+        yield f"Begun {tables.moment(item.book.created)}, last built {tables.moment(item.book.updated)} (UTC)"
         yield from _root_lines(item.roots)
         if item.queue:
             yield "Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(item.queue.items()))
         if item.apart:
-            yield f"{count(item.apart, 'more position')} that no root leads to any more"
+            yield f"{tables.count(item.apart, 'more position')} that no root leads to any more"
         yield from ["", *_plies(item), ""]
-        yield Table([_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs])
+        yield tables.Table([_run_cells(run, is_last=run is item.runs[-1]) for run in item.runs])
 
 
 def why(store: options.StoreOption, position: options.PositionOptions, book: BookName = None) -> int:
@@ -402,12 +389,12 @@ def why(store: options.StoreOption, position: options.PositionOptions, book: Boo
 # ------------------------------------------------------------------ lines and tables
 def _report_lines(report: BuildReport) -> Iterator[str]:
     yield (
-        f"Book {report.book}: {count(report.positions, 'position')},"
-        f" {count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}"
+        f"Book {report.book}: {tables.count(report.positions, 'position')},"
+        f" {tables.count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}"
     )
     yield (
-        f"This run: {count(report.searched, 'position')} searched, {report.added:,} added,"
-        f" {count(report.evaluations, 'evaluation')}, {duration(report.seconds)}"
+        f"This run: {tables.count(report.searched, 'position')} searched, {report.added:,} added,"
+        f" {tables.count(report.evaluations, 'evaluation')}, {tables.duration(report.seconds)}"
     )
     yield from _root_lines(report.roots)
 
@@ -437,8 +424,8 @@ def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
     without = "active, or killed" if is_last else "killed"  # one build at a time writes a file
     return {
         "Run": str(run.number),
-        "Started (UTC)": moment(run.started),
-        "Time": duration(run.seconds),
+        "Started (UTC)": tables.moment(run.started),
+        "Time": tables.duration(run.seconds),
         "Searched": f"{run.searched:,}",
         "Added": f"{run.positions:,}",
         "Evaluations": f"{run.evaluations:,}",
@@ -446,8 +433,8 @@ def _run_cells(run: RunRow, *, is_last: bool) -> dict[str, str]:
     }
 
 
-def _why(found: Why) -> Iterator[Part]:
-    yield f"{found.position}   key {found.at.key}" if is_detailed() else found.position
+def _why(found: Why) -> Iterator[tables.Part]:
+    yield f"{found.position}   key {found.at.key}" if tables.is_detailed() else found.position
     yield from opening_line(opening_at(found.position))
     if not found.found:
         yield f"Not in book {found.book}."
@@ -458,25 +445,29 @@ def _why(found: Why) -> Iterator[Part]:
             reason = left.verdict.reason if left.verdict else f"that position is {STATES[left.state]}"
             yield f"Why: {reason}."
         elif found.roots:
-            more = f", and at {count(len(found.roots) - 1, 'more position')}" if len(found.roots) > 1 else ""
+            more = (
+                f", and at {tables.count(len(found.roots) - 1, 'more position')}"
+                if len(found.roots) > 1
+                else ""
+            )
             yield f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here."
         return
     at = found.at
-    times = f"{STATES[at.state]} {count(at.searches, 'time')}, {count(at.n, 'visit')}"
+    times = f"{STATES[at.state]} {tables.count(at.searches, 'time')}, {tables.count(at.n, 'visit')}"
     chosen = "its moves were chosen" if at.state == "open" else STATES[at.state]
     yield f"Book {found.book}, ply {at.ply}: {times if at.searches else chosen}"
     yield f"Line: {found.line or 'a root'}"
-    yield f"Score: {value_score(at.value, found.position) or 'unknown'}   {VIEW}"
+    yield f"Score: {value_score(at.value, found.position) or 'unknown'}   {tables.VIEW}"
     if at.outside is not None:
         yield f"Best outside the book: {found.outside_san} {value_score(at.outside, found.position)}"
     if found.rank is not None and found.priority is not None:
         yield f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"
 
 
-def _verdicts_table(found: Why) -> Table:
+def _verdicts_table(found: Why) -> tables.Table:
     """Returns every legal move with its decision, best value first."""
-    white = is_white(found.position)
-    return Table(
+    white = tables.is_white(found.position)
+    return tables.Table(
         {
             "Move": move.san,
             "": "out" if not verdict.rule else "in" if verdict.admitted else "kept",
@@ -484,7 +475,7 @@ def _verdicts_table(found: Why) -> Table:
             "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
             "Visits": f"{move.n:,}",
             "P": f"{100 * move.p:.1f}%",
-            "Value": signed(move.value, white=white),
+            "Value": tables.signed(move.value, white=white),
             "Games": f"{move.games:,}" if move.games else "",
             "Run": str(found.since.get(move.move) or ""),
             "Why": verdict.reason,
@@ -497,12 +488,13 @@ def _verdicts_table(found: Why) -> Table:
 # ------------------------------------------------------------------ the progress of a build
 def _progress_lines(now: BuildReport, _width: int = 0) -> list[str]:
     if now.ended != "building":
-        return [f"{now.ended.capitalize()} the book, {duration(now.seconds)}"]
+        return [f"{now.ended.capitalize()} the book, {tables.duration(now.seconds)}"]
     rate = now.evaluations / now.seconds if now.seconds else 0.0
-    waiting = f"; {count(now.waiting, 'item')} of the queue" if now.waiting else ""
+    waiting = f"; {tables.count(now.waiting, 'item')} of the queue" if now.waiting else ""
+    leaves = tables.count(now.leaves, "leaf", "leaves")
     return [
-        f"{duration(now.seconds)}: {count(now.searched, 'position')} searched, {now.added:,} added,"
-        f" {count(now.evaluations, 'evaluation')} ({rate:,.0f}/s)",
-        f"Book: {count(now.positions, 'position')}, {count(now.leaves, 'leaf', 'leaves')}{waiting}",
+        f"{tables.duration(now.seconds)}: {tables.count(now.searched, 'position')} searched,"
+        f" {now.added:,} added, {tables.count(now.evaluations, 'evaluation')} ({rate:,.0f}/s)",
+        f"Book: {tables.count(now.positions, 'position')}, {leaves}{waiting}",
         f"Now: {now.line} (ply {now.ply})" if now.line else "Now: nothing",
     ]

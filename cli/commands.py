@@ -32,7 +32,7 @@ from graphsearch.base.errors import (
 from graphsearch.base.faults import watch_logs
 
 from .options import Details, Json, StoreOption, argument, option
-from .output import INTERRUPTED, PIPE_CLOSED, PROGRAM, failed, one_line, say, say_if_unfinished
+from .output import FAILED, INTERRUPTED, PIPE_CLOSED, PROGRAM, failed, one_line, say, say_if_unfinished
 from .settings import NAME, STORE_VARIABLE, settings
 from .tables import shown_as
 
@@ -105,7 +105,7 @@ def with_options(function: Function) -> Callable[..., None]:
         asked = [name for name, *_ in more if values[name]]
         with shown_as(*asked), _without_leftover(values.get("store")):
             code = function(**{name: _value(name, hint, values) for name, hint, _ in given})
-            if only_reads and more:
+            if only_reads and more and code in (None, 0, FAILED):  # after a signal it says how to resume
                 say_if_unfinished(values["store"])
             if code:
                 raise typer.Exit(code)
@@ -264,11 +264,7 @@ class ProgramCommand(ReadingValues, TyperCommand):
     """A command that takes its graph file with `--store` or as its first argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the arguments.
-
-        Raises:
-          typer.BadParameter: if a graph file is needed and none is named.
-        """
+        """Reads the arguments; raises typer.BadParameter if a graph file is needed and none is named."""
         if ctx.resilient_parsing or {"-h", "--help"} & set(args):
             return super().parse_args(ctx, args)
         ctx.default_map = _settings_of(self, args)
@@ -293,11 +289,7 @@ class ProgramGroup(ReadingValues, TyperGroup):
     """A command group that ends every failing command with one clear line and an exit code."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Returns the command that the first word names.
-
-        Raises:
-          typer.BadParameter: if there is none; it names those of other groups with this name.
-        """
+        """Returns the command that the first word names; an error names those of other groups."""
         try:
             return super().resolve_command(ctx, args)
         except Refusal as error:
@@ -314,11 +306,7 @@ class ProgramGroup(ReadingValues, TyperGroup):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command and returns its result.
-
-        Raises:
-          typer.Exit: with the exit code, after printing the error.
-        """
+        """Runs the command and returns its result, or prints its error and raises typer.Exit."""
         watch_logs(lambda line: say(f"{PROGRAM}: {line}"))
         try:
             return super().invoke(ctx)

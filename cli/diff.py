@@ -12,23 +12,14 @@ from graphsearch.book.questions import BookChanges, changes, changes_since
 from graphsearch.query.diff import Change, Difference, Found, RootChange, Since, Worth
 from graphsearch.query.diff import diff as compare
 from graphsearch.query.diff import since as changes_of_file
-from graphsearch.query.history import History, HistoryPoint
+from graphsearch.query.history import HistoryPoint
 from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
 
+from . import render
 from .options import ALL_LINES, AnyPositionOptions, Count, Lines, StoreOption
 from .output import print_answer, say, say_if_unfinished
 from .progress import progress_bar
-from .render import (
-    numbered,
-    opening_at,
-    opening_line,
-    position_heading,
-    proven_result,
-    way_cells,
-    way_text,
-    wdl,
-)
 from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
 
 
@@ -45,10 +36,10 @@ def diff(
     What changed most in most visits comes first. Then follow the most visited positions that only one of the
     files holds, and moves that came into books or went, with reasons.
 
-    With --since, one file is compared with itself as it was before a run; `last` is the last one. A
-    sentence for each root comes first. A file remembers what its roots were worth at every save, which run
-    evaluated a position, and which build took a move into a book; of other positions it does not know the
-    former values. New proofs are those of positions that were evaluated since, and have 10 visits or more.
+    With --since, one file is compared with itself as it was before a run; `last` is the last one. A sentence
+    for each root comes first. A file remembers what its roots were worth at every save, which run evaluated a
+    position, and which build took a move into a book; of other positions it does not know the former values.
+    New proofs are those of positions that were evaluated since, and have 10 visits or more.
 
     JSON: values are seen by the side to move. `changes` has the listed positions with `old` and `new` values;
     `counts` counts all changes of the `both` common positions by kind; `gone` and `come` are positions of one
@@ -98,7 +89,7 @@ def _since(file: Path, found: Since) -> Iterator[Part]:
 
 def _sentence(root: RootChange, way: Way | None) -> str:
     """Returns what changed at a root: its best move, its score and its visits."""
-    place, white, old, new = way_text(way, root.position), is_white(root.position), root.old, root.new
+    place, white, old, new = render.way_text(way, root.position), is_white(root.position), root.old, root.new
     now = f"{new.best_san or 'no move'} {score(new.cp, new.mate, white=white)}"
     if old is None:
         return f"{place}: new, {now}; {count(new.n, 'visit')}"
@@ -139,19 +130,19 @@ def _worth(worth: Worth, position: str) -> dict[str, str]:
 
 def _change_cells(row: Change, way: Way | None) -> dict[str, str]:
     """Returns the cells of a position then and now, side by side."""
-    cells, worths = way_cells(way, row.position), (row.old, row.new)
+    cells, worths = render.way_cells(way, row.position), (row.old, row.new)
     before, now = (_worth(worth, row.position) for worth in worths)
     for column, text in now.items():
         cells |= {f"{column} before": before[column], column: text}
-    old, new = (proven_result(worth.bounds, white=is_white(row.position)) for worth in worths)
+    old, new = (render.proven_result(worth.bounds, white=is_white(row.position)) for worth in worths)
     return cells | {"Proven": new if old == new else f"{old or 'open'} -> {new or 'open'}"}
 
 
 def _alone(title: str, rows: Sequence[Found], ways: Mapping[str, Way], *, proven: bool = False) -> Table:
     cells = [
-        way_cells(ways.get(row.position), row.position)
+        render.way_cells(ways.get(row.position), row.position)
         | _worth(row.worth, row.position)
-        | ({"Proven": proven_result(row.worth.bounds, white=is_white(row.position))} if proven else {})
+        | ({"Proven": render.proven_result(row.worth.bounds, white=is_white(row.position))} if proven else {})
         for row in rows
     ]
     return Table(cells, title=title)
@@ -165,7 +156,7 @@ def _books(file: Path, books: Sequence[BookChanges]) -> Iterator[Part]:
             rows = [
                 {
                     "": "+" if row.came else "-",
-                    **way_cells(ways.get(row.position), row.position),
+                    **render.way_cells(ways.get(row.position), row.position),
                     "Move": row.san,
                     "Visits": f"{row.n:,}",
                     "Rule": row.rule,
@@ -202,16 +193,12 @@ def history(store: StoreOption, position: AnyPositionOptions, by: str = "save") 
     found = history_of(store, position.board())
     points = found.by_run if by == "run" else found.points
     facts = found.as_dict() | {"points": [point.as_dict() for point in points]}
-    print_answer(facts, _history_parts(found, points, store), fits=True)
+    moves = Table([_point_cells(point, found.position) for point in points], spare=("Depth", "W D L"))
+    opening = render.opening_line(render.opening_at(found.position))
+    heading = render.position_heading(store, found.position)
+    print_answer(facts, [*heading, *opening, VIEW, moves], fits=True)
     if not points:
         say("note: no search of this position was saved")
-
-
-def _history_parts(found: History, points: Sequence[HistoryPoint], store: Path) -> Iterator[Part]:
-    yield from position_heading(store, found.position)
-    yield from opening_line(opening_at(found.position))
-    yield VIEW
-    yield Table([_point_cells(point, found.position) for point in points], spare=("Depth", "W D L"))
 
 
 def _point_cells(point: HistoryPoint, position: str) -> dict[str, str]:
@@ -221,10 +208,10 @@ def _point_cells(point: HistoryPoint, position: str) -> dict[str, str]:
         "Kind": f"book {point.book}" if point.book else point.kind or "",
         "Saved (UTC)": moment(point.saved),
         "Score": score(point.cp, None, white=white),
-        "W D L": wdl(point.wdl, white=white),
+        "W D L": render.wdl(point.wdl, white=white),
         "Visits": f"{point.n:,}",
         "Q": signed(point.q, white=white),
         "Depth": "" if point.depth is None else str(point.depth),
         "Best": f"{point.best_san or ''}{' *' if point.changed else ''}",
-        "Line": numbered(position, point.line),
+        "Line": render.numbered(position, point.line),
     }

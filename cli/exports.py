@@ -22,12 +22,10 @@ from graphsearch.position.pgn import read_games
 
 from .options import STDOUT, Count, Depth, LineOptions, Natural, OfBook, Side, StoreOption, side_of
 from .output import fail, print_json, say
-from .progress import progress_bar
-from .signals import StopSignals
+from .progress import StopSignals, progress_bar
 from .tables import count, is_json
 
 ENDINGS = {".pgn": "pgn", ".epd": "epd", ".bin": "polyglot", ".jsonl": "jsonl", ".csv": "csv"}
-ROWS = ("jsonl", "csv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +73,9 @@ def export(request: Request) -> int:
     --side and without --max-moves: a repertoire, the best move of that side against all replies.
 
     polyglot: an opening book (.bin). epd: a line per position, ce in centipawns for the side to move. jsonl,
-    csv: positions and their visited moves as the records hold them; with --all-moves the moves without
-    visits, too, and the file is ten times larger. parquet: a folder with nodes.parquet and edges.parquet;
-    needs pyarrow: pip install '.[parquet]'. site: a folder to open in a browser. schema/exports.md describes
-    all of them.
+    csv: positions and their visited moves; with --all-moves the others too, ten times as many. parquet: a
+    folder with nodes.parquet and edges.parquet; needs pyarrow: pip install '.[parquet]'. site: a folder to
+    open in a browser. schema/exports.md describes all of them.
 
     A book is exported as its rules admit it now (`book why`); --all adds the moves that they no longer admit.
     The moves of its .bin are weighted by value (--weights q), and lead from the game's start to the roots.
@@ -142,11 +139,7 @@ def export(request: Request) -> int:
 
 
 def _check(request: Request, form: str) -> None:
-    """Refuses options that a format does not have.
-
-    Raises:
-      typer.BadParameter: naming the option.
-    """
+    """Refuses options that a format does not have."""
     if is_json() and request.output == STDOUT:
         raise typer.BadParameter("--json and -o - both write to stdout; name a file with -o")
     if request.output == STDOUT and form in ("polyglot", "parquet", "site"):
@@ -157,7 +150,7 @@ def _check(request: Request, form: str) -> None:
         "--all": request.all and request.book is None,
         "--side": request.side is not None and form == "site",
         "--max-moves": request.max_moves is not None and form == "site",
-        "--all-moves": request.all_moves and form not in (*ROWS, "parquet"),
+        "--all-moves": request.all_moves and form not in ("jsonl", "csv", "parquet"),
     }
     if request.all_moves and request.min_visits:
         raise typer.BadParameter("--all-moves and --min-visits exclude each other")
@@ -198,11 +191,7 @@ def opened_target(output: str) -> Iterator[Any]:
 
 
 def write_text(text: str, output: str, store: Path) -> None:
-    """Writes text to a file and prints its size; to stdout for `STDOUT`.
-
-    Args:
-      store: the source of the text, a graph file that it must not replace.
-    """
+    """Writes text to a file, which must not be its source `store`, and prints its size; or to stdout."""
     if output == STDOUT:
         print(text, end="")
         return

@@ -51,11 +51,7 @@ class FilterOptions:
     side: Side = None
 
     def filters(self) -> Filters:
-        """Returns the filters of the query.
-
-        Raises:
-          InvalidParameterError: for pieces, bounds or a side that cannot be read.
-        """
+        """Returns the filters of the query; raises an input error for one that cannot be read."""
         least_q, most_q = range_of("--q", self.q, float)
         side = side_of(self.side)
         return Filters(
@@ -102,21 +98,18 @@ def find(store: StoreOption, conditions: FilterOptions, lines: Lines = 20) -> No
     with progress_bar("Reading", streaming=True) as advance:
         found = find_in(store, filters, limit=lines + 1 if lines else None, on_progress=advance)
         some = islice(found, lines or None)
-        number = _print_json(some) if is_json() else _print_found(store, some, whole=bool(lines))
+        number = 0
+        if not is_json():
+            number = _print_found(store, some, whole=bool(lines))
+        else:
+            for row in some:
+                print_json(row.as_row())
+                number += 1
         more = next(found, None) is not None
     if more:
         say(f"There are more than {count(number, 'position')}; --lines 0 lists all.")
     elif not is_json():
         say(count(number, "position"))
-
-
-def _print_json(found: Iterable[Found]) -> int:
-    """Prints positions as they come; returns their number."""
-    number = 0
-    for row in found:
-        print_json(row.as_row())
-        number += 1
-    return number
 
 
 WALKED_FIRST, WALKED_EACH = 4000, 2  # positions read for lines: at first, and for each row

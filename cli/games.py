@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +29,8 @@ from graphsearch.store.tables.games import imported
 from . import options
 from .find import range_of
 from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say
-from .progress import progress_bar, titled_bar
+from .progress import StopSignals, progress_bar, titled_bar
 from .render import line_cells, opening_at, opening_line
-from .signals import StopSignals
 from .tables import FILL, LEFT, VIEW, Part, Table, count, is_json, is_white, score, seen, signed
 
 if TYPE_CHECKING:
@@ -57,15 +55,14 @@ def import_files(
 ) -> int:
     """Import games (PGN), books (Polyglot, .bin) or positions (EPD) into a graph file.
 
-    Games: how often each move was played, and with which results, goes into separate tables; the search graph
-    does not change. A game that python-chess reads is read. One with an illegal move, or a word that could be
-    a move, is reported with its line and not counted; other words and unreadable tags are reported. Games of
-    other variants are counted by variant and skipped. With --players, `prepare`
-    and `games --list` work; without it nothing is kept of who played. A file that was imported
-    without it is read once more, only for that: its games count no second time.
+    Games: how often each move was played, and with which results, goes into tables beside the search graph. A
+    game that python-chess reads is read. One with an illegal move, or a word that could be a move, is
+    reported with its line and not counted; other words and unreadable tags are reported. Games of other
+    variants are counted by variant and skipped. With --players, `prepare` and `games --list` work; a file
+    that was imported without is then read again only for that.
 
-    Books: every entry, unchanged. A book identifies positions only by their keys; their FENs are looked up in
-    the graph file and by following the moves of the book.
+    Books: every entry. A book knows positions only by their keys; their FENs are looked up in the graph file,
+    and by following the moves of the book.
 
     A file that was imported before is recognised by its bytes and skipped. After Ctrl-C or a kill, repeat the
     command to resume. Exit code 1 if a file cannot be read, or nothing of it counts.
@@ -153,11 +150,7 @@ def unpacked(name: str) -> Path:
 
 
 def given_file(name: str) -> GivenFile:
-    """Returns a file named on the command line, `-` for standard input.
-
-    Raises:
-      InputFileError: if the name is not a file's.
-    """
+    """Returns a file named on the command line, `-` for standard input, or raises InputFileError."""
     if name != STDIN:
         check_file(name)
         return GivenFile(name)
@@ -186,9 +179,9 @@ def _import_summary(report: FileReport, noun: Sequence[str]) -> str:
     if report.state == "players":
         kept = count(report.players, *noun)
         return f"{report.name}: imported before ({taken}); players of {kept} added; {report.seconds:.1f} s"
-    broken, others = report.new_skipped - sum(report.variants.values()), Counter(report.variants)
+    broken = report.new_skipped - sum(report.variants.values())
     skipped = [f"{broken:,} broken"] if broken > 0 else []
-    skipped += [f"{number:,} of {name}" for name, number in others.items()]
+    skipped += [f"{number:,} of {name}" for name, number in report.variants.items()]
     tail = f", skipped: {', '.join(skipped)}" if skipped else ""
     before = f" ({report.new_taken:,} of them now)" if report.new_taken < report.taken else ""
     pace = f", {report.new / report.seconds:,.0f} per second" if report.seconds > 0 else ""
@@ -386,12 +379,11 @@ def prepare(
 ) -> None:
     """List the moves by which an opponent leaves your book, or what the graph file has searched.
 
-    A move leaves if the position behind it is not in the book; with a book of one side, games of the
-    other colour count. For each move: the games with it, of all games there; the player's score in per cent;
-    what it costs against the best move, in pawns by the stored values; that best move; your best answer,
-    if it is stored; and the line. A name may be exact, or beginnings of its words that only one player has;
-    several --player are taken together. A game between two of them counts for each. Without a book, the best
-    move of a position never leaves: there only the searched part ends.
+    A move leaves if the position behind it is not in the book; with a book of one side, games of the other
+    colour count. For each move: the games with it, of all games there; the player's score in per cent; what
+    it costs against the best move, in pawns by the stored values; that move; your best answer; and the line.
+    A name may be exact, or beginnings of its words that only one player has; several --player are taken
+    together. Without a book, the best move of a position never leaves.
 
     JSON: values and score are the player's; `games_here` are games in the position; `entered` games met a
     known position, in `left_by_other` the other side led out of it first, `stayed` ended inside.
@@ -499,10 +491,8 @@ def novelties(
 
     The positions that games passed from POSITION on, or those of a book, are looked at. The first table has
     the novelties: what many games could have played comes first (games that passed the position, times the
-    move's share of the visits). Moves that transpose into a position known
-    from games are not novelties. The second
-    table has popular moves that lose much against the best move: first what gave away most points of games,
-    by the stored values. Of: games that passed the position.
+    move's share of the visits). Moves into a position known from games are none. The second table has popular
+    moves that lose much: first what gave away most points of games, by the stored values.
 
     JSON: `reached` positions had enough games, `judged` of them enough visits; values are those of the side
     that moves.

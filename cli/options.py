@@ -89,26 +89,15 @@ Time = Annotated[
 Details = Annotated[bool, option("--details", "All columns: N, P and Q, positions as FEN, counters.")]
 Ram = Annotated[
     str | None,
-    option(
-        "--ram SIZE",
-        "Memory limit of the graph, such as 256MB or 4GB; 80 % of the machine's memory by default.",
-    ),
+    option("--ram SIZE", "Memory limit of the graph, such as 4GB; 80 % of the machine's memory by default."),
 ]
 Pool = Annotated[
     str | None,
-    option(
-        "--pool WHERE",
-        "Where workers are started: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
-    ),
+    option("--pool WHERE", "Where workers are started: local (by default), ray, ray:auto or ray:ADDRESS."),
 ]
 Workers = Annotated[
     int | None,
-    option(
-        "--workers K",
-        "Search K positions at once, each in a process; --pool says where the processes are.",
-        min=1,
-        max=1024,
-    ),
+    option("--workers K", "Search K positions at once, in processes that --pool starts.", min=1, max=1024),
 ]
 Threads = Annotated[
     int | None,
@@ -231,10 +220,7 @@ class EvaluatorOptions:
         """Returns the evaluator, and the `NAME=VALUE` texts among `params` that belong to the search.
 
         If none is named, it is the one that `file` is bound to, if this machine knows that. The caller
-        closes it (`closing`).
-
-        Raises:
-          typer.BadParameter: for an unknown evaluator, but not for one that fails to load.
+        closes it. An unknown evaluator is wrong use, one that fails to load is not.
         """
         from graphsearch.base.errors import UnknownEvaluatorError
         from graphsearch.evaluators import factory
@@ -352,11 +338,7 @@ SIDES: dict[str, Color] = {"w": "white", "white": "white", "b": "black", "black"
 
 
 def side_of(text: str | None) -> Color | None:
-    """Returns the side that a text names, None for both.
-
-    Raises:
-      typer.BadParameter: if it names none.
-    """
+    """Returns the side that a text names, None for both; raises typer.BadParameter if it names none."""
     if text is None or text.lower() == "both":
         return None
     if text.lower() not in SIDES:
@@ -365,11 +347,7 @@ def side_of(text: str | None) -> Color | None:
 
 
 def graph_ram(text: str | None) -> int | None:
-    """Returns the bytes of `--ram` for a search, None for the default; says if the machine has fewer.
-
-    Raises:
-      typer.BadParameter: if it is not a size, or smaller than the few megabytes that a wave needs.
-    """
+    """Returns the bytes of `--ram` for a search, None for the default; says if the machine has fewer."""
     if text is None:
         return None
     from graphsearch.base.limits import byte_count
@@ -377,7 +355,7 @@ def graph_ram(text: str | None) -> int | None:
     from graphsearch.search.params import LEAST_RAM
 
     found = byte_count(text)
-    if found < LEAST_RAM:
+    if found < LEAST_RAM:  # what a wave needs
         raise typer.BadParameter(f"--ram must be at least 8MB, not {text}")
     if found > (memory := memory_bytes()):
         least = f"{memory / 1e9:.1f} GB"

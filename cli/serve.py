@@ -19,7 +19,7 @@ from graphsearch.uci.protocol import Writer
 from .commands import without_tables
 from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, graph_ram, option
 from .output import FAILED, say
-from .signals import StopSignals
+from .progress import StopSignals
 
 
 @without_tables

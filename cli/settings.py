@@ -41,11 +41,7 @@ class Setting:
 
 
 def settings() -> dict[str, Setting]:
-    """Returns the settings for the current folder, by name.
-
-    Raises:
-      InvalidParameterError: if a settings file cannot be read, or has an unknown setting.
-    """
+    """Returns the settings for the current folder, by name; raises InvalidParameterError as `_read`."""
     found: dict[str, Setting] = {}
     for path in files(Path.cwd()):
         for setting in _read(path):
@@ -62,11 +58,7 @@ _ignored = False
 
 
 def ignore_settings(state: Path) -> None:
-    """Makes this process ignore all settings: for commands that no user has given.
-
-    Args:
-      state: folder for what the program remembers of them.
-    """
+    """Makes this process ignore all settings, for commands that no user has given; `state`: its memory."""
     global _ignored
     _ignored = True
     os.environ[STORE_VARIABLE] = ""
@@ -94,11 +86,7 @@ def user_file() -> Path:
 
 
 def _read(path: Path) -> Iterator[Setting]:
-    """Yields the settings of a file.
-
-    Raises:
-      InvalidParameterError: if it cannot be read, or one is unknown or has another type.
-    """
+    """Yields the settings of a file; raises InvalidParameterError for one that cannot be."""
     from graphsearch.base.limits import TOML, read_file, toml_tables
 
     try:

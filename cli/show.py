@@ -25,23 +25,9 @@ from graphsearch.store.info import StoreInfo
 from graphsearch.store.provenance import RootInfo, RunInfo
 from graphsearch.store.tables.games import GameSource
 
+from . import render
 from .options import Count, Depth, Lines, PositionOptions, StoreOption
 from .output import fail, print_answer, say, speaks_unicode
-from .render import (
-    APART,
-    board_text,
-    bounded_score,
-    line_cells,
-    move_number,
-    node_parts,
-    opening_at,
-    opening_line,
-    origin_line,
-    position_heading,
-    value_score,
-    way_cells,
-    wdl,
-)
 from .tables import LEFT, VIEW, Part, Table, count, detail, is_detailed, is_white, moment, score, signed, size
 
 if TYPE_CHECKING:
@@ -80,19 +66,19 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0) -> int
 
 
 def _position(found: Position, opening: Opening | None, lines: int) -> Iterator[Part]:
-    yield board_text(found.position)
+    yield render.board_text(found.position)
     yield f"\n{found.position}" + (f"   key {found.key}" if is_detailed() else "")
-    yield from opening_line(opening)
+    yield from render.opening_line(opening)
     if found.moves and found.origin:
-        yield f"{origin_line(found.origin)}\n" if is_detailed() else ""
-        yield from node_parts(found.moves.node, lines)
+        yield f"{render.origin_line(found.origin)}\n" if is_detailed() else ""
+        yield from render.node_parts(found.moves.node, lines)
     if not found.moves:
         yield "not searched"
     games = sum(results.games for results in found.games.values())
     if games:
         yield f"games: {count(games, 'game')} in {count(len(found.games), 'move')}"
     for book in found.books:
-        worth = "" if book.value is None else f", {value_score(book.value, found.position)}"
+        worth = "" if book.value is None else f", {render.value_score(book.value, found.position)}"
         moves = f", {count(len(book.moves), 'move')}" if book.moves else ""
         yield f"book {book.book}: {book.state}, ply {book.ply}{worth}{moves}"
     if found.note:
@@ -112,7 +98,7 @@ ENDS = {
 
 
 def _lines(found: BestLines) -> Iterator[Part]:
-    yield from opening_line(opening_at(found.position))
+    yield from render.opening_line(render.opening_at(found.position))
     if not found.lines:
         say("note: no move from this position was visited")
     yield f"{count(found.visits, 'visit')}   {VIEW}"
@@ -125,7 +111,7 @@ def _lines(found: BestLines) -> Iterator[Part]:
 
 def _ply_cells(ply: LinePly) -> dict[str, str]:
     step, white = ply.step, ply.step.board.turn
-    number = move_number(step.board.fullmove_number, white=white)
+    number = render.move_number(step.board.fullmove_number, white=white)
     return {
         "Move": f"{number} {step.san}",
         "Visits": f"{step.edge.n:,}",
@@ -135,13 +121,13 @@ def _ply_cells(ply: LinePly) -> dict[str, str]:
 
 def _line_cells(position: str, line: Line) -> dict[str, str]:
     first, white = line.plies[0], is_white(position)
-    cells = line_cells(position, [ply.san for ply in line.plies])
+    cells = render.line_cells(position, [ply.san for ply in line.plies])
     moves = cells.pop("Line")
     return {
         "Score": score(first.cp, first.mate, white=white),
-        "W D L": wdl(wdl_from_q(first.q, first.step.edge.draws), white=white),
+        "W D L": render.wdl(wdl_from_q(first.q, first.step.edge.draws), white=white),
         "Visits": f"{first.step.edge.n:,}",
-        "Note": APART if first.step.edge.apart else "",
+        "Note": render.APART if first.step.edge.apart else "",
         **cells,
         "Line": f"{moves} ({ENDS[line.end]})",
     }
@@ -165,7 +151,7 @@ def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1) ->
 
 
 def _tree(found: Tree, store: Path) -> Iterator[Part]:
-    yield from position_heading(store, found.root.position)
+    yield from render.position_heading(store, found.root.position)
     yield _drawing(found)
     yield (
         f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')};"
@@ -226,13 +212,13 @@ def _drawing(found: Tree) -> Drawing:
 def _worth(branch: Branch, *, white: bool) -> str:
     """Returns score and visits of a move; `white`: whether White plays it."""
     more = detail(f"  Q {signed(branch.q, white=white)}")
-    apart = f"  {APART}" if branch.apart else ""
+    apart = f"  {render.APART}" if branch.apart else ""
     return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more}{apart}"
 
 
 def _opening(position: str, before: str = "") -> str:
     """Returns the code and name of a position's opening; empty if it has none, or the one of `before`."""
-    found = opening_at(position)
+    found = render.opening_at(position)
     return "" if found is None or (before and _opening(before) == str(found)) else str(found)
 
 
@@ -240,7 +226,7 @@ def _label(branch: Branch, before: Branch, root: str, level: int) -> str:
     white = is_white(root) == (level % 2 == 0)
     first = int(root.split()[5])
     number = first + (level + (not is_white(root))) // 2
-    text = f"{move_number(number, white=white)} {branch.san}  {_worth(branch, white=white)}"
+    text = f"{render.move_number(number, white=white)} {branch.san}  {_worth(branch, white=white)}"
     if branch.transposes_to is None:
         return f"{text}  {_opening(branch.position, before.position)}".rstrip()
     arrow = "\u2192" if speaks_unicode() else "->"
@@ -281,7 +267,7 @@ def _values(found: LineValues) -> Iterator[Part]:
 
 def _point_cells(point: LinePoint) -> dict[str, str]:
     white = point.turn == "w"
-    number = move_number(point.number, white=white)
+    number = render.move_number(point.number, white=white)
     return {
         "Move": f"{number} {point.san}" if point.san else "(end)",
         "Score": score(point.cp, point.mate, white=True),
@@ -382,7 +368,7 @@ def _summary(name: str, found: StoreInfo) -> str:
 
 def _root(root: RootInfo, ways: Mapping[str, Way]) -> dict[str, str]:
     visited = moment(root.last_searched)
-    lead = way_cells(ways.get(root.position), root.position)
+    lead = render.way_cells(ways.get(root.position), root.position)
     return {**lead, "Visits": f"{root.visits:,}", "Searched (UTC)": visited}
 
 
@@ -399,11 +385,11 @@ def _import(source: GameSource) -> dict[str, str]:
 
 def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
     return {
-        **way_cells(ways.get(run.fen), run.fen),
+        **render.way_cells(ways.get(run.fen), run.fen),
         "Kind": run.kind,
         "Started (UTC)": moment(run.started),
         "Depth": "" if run.depth is None else str(run.depth),
-        "Value": bounded_score(run.value, run.bound or "", white=is_white(run.fen)),
+        "Value": render.bounded_score(run.value, run.bound or "", white=is_white(run.fen)),
         "Nodes": f"{run.nodes:,}",
         "Time": f"{run.seconds:.1f} s",
         "State": "" if run.finished else "interrupted",
@@ -416,7 +402,7 @@ def _run(run: RunInfo, found: StoreInfo, ways: Mapping[str, Way], *, several: bo
     changed = {name: value for name, value in run.params.items() if defaults.get(name) != value}
     return {
         "Run": str(run.id),
-        "Line": way_cells(ways.get(run.position), run.position)["Line"] if run.position else "",
+        "Line": render.way_cells(ways.get(run.position), run.position)["Line"] if run.position else "",
         "Kind": run.kind if several else "",
         "Evaluator": str(run.evaluator) if len(found.evaluators) > 1 else "",
         "Started (UTC)": moment(run.started),

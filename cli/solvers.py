@@ -34,9 +34,8 @@ from graphsearch.store.transposition_kernel import MOST_DEPTH
 
 from . import output as out
 from .options import Count, PositionOptions, Ram, StoreOption, StoreToSave, Time
-from .progress import progress_bar, progress_display
+from .progress import StopSignals, progress_bar, progress_display
 from .render import BY_CLOCK, TERMINAL_NAMES, bounded_score, line_text
-from .signals import StopSignals
 from .tables import RIGHT, VIEW, Part, Table, clock, count, is_json, rate, size
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory, and of those of a search
@@ -64,9 +63,8 @@ def mate(
 
     Of a file with a position on each line (EPD), all are searched in turn, each within the limits; --game K
     takes one of them. Where its lines name a result (`dm 3`, `bm #3`, `bm Qg7#`, `am`), the last line counts
-    how many were solved; a shorter mate solves, too. A mate is proven against every defence. Where the output
-    says so, it is also proven that no shorter mate exists. Without --time and --visits, a search ends after
-    60 seconds. Ctrl-C ends it and prints what is known.
+    the solved ones; a shorter mate solves, too. A mate is proven against every defence, and where the output
+    says so, no shorter one exists. Without --time and --visits, a search ends after 60 seconds.
 
     JSON: one object for each position, of a file with `line` and `solved`, which is null where the line names
     no result. `mate` is in moves: negative if the side to move is mated, 0 for checkmate, null if none is

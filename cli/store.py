@@ -26,8 +26,7 @@ from graphsearch.store.verify import verify as check
 
 from .options import Count, EvaluatorOptions, Force, Ram, StoreOption, graph_ram, option
 from .output import FAILED, command_text, fail, print_answer, print_json, print_parts, problem_lines, say
-from .progress import titled_bar
-from .signals import StopSignals
+from .progress import StopSignals, titled_bar
 from .tables import Part, Table, count, is_json, size
 
 
@@ -178,8 +177,7 @@ def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None)
 
     Visits do not change. At the end every value is brought up to date with its children, as by `lab refresh`.
     Ctrl-C saves; after a kill only some seconds are lost. Repeat the command to resume: no position is
-    evaluated twice. Until it has finished, the file is marked, and other commands refuse to write to it. To
-    return to the previous evaluator, repeat the command with that evaluator; its evaluations are made again.
+    evaluated twice. Until it has finished, other commands refuse to write to the file.
 
     \b
     Examples:
@@ -264,10 +262,8 @@ def refresh(
     """Give every move in a graph file the current value of the position it leads to.
 
     A position that was searched further along one line leaves stale values in the other lines that lead to
-    it. A search updates them when it passes by; this command updates all of them. Visits do not change.
-    Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
-
-    It takes 100 bytes of memory a node.
+    it. A search updates them when it passes by; this command updates all of them. Nothing is written before
+    the values have settled. It takes 100 bytes of memory a node.
 
     \b
     Examples:

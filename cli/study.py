@@ -16,26 +16,11 @@ from graphsearch.book.study import repertoire, studies
 from graphsearch.book.study.repertoire import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 from graphsearch.store.store import Store
 
-from . import options
+from . import options, tables
 from .exports import write_text
 from .games import given_file
 from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
 from .render import numbered
-from .tables import (
-    LEFT,
-    RIGHT,
-    VIEW,
-    WHOLE,
-    Part,
-    Table,
-    count,
-    detail,
-    is_json,
-    is_white,
-    moment,
-    score,
-    signed,
-)
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
@@ -55,7 +40,7 @@ def _made(store: Path) -> Path:
 
 def _print_imported(found: Any, lines: Iterator[str]) -> None:
     """Prints the result of an import, and what was left out."""
-    if not is_json():
+    if not tables.is_json():
         for line in problem_lines(found.problems, found.found):
             say(f"left out: {line}")
     print_answer(found, lines)
@@ -73,9 +58,10 @@ def list_studies(store: options.StoreOption) -> None:
     """
     found = studies.list_studies(store)
     rows = (
-        {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": moment(one.changed)} for one in found
+        {"Study": one.name, "Moves": f"{one.moves:,}", "Changed (UTC)": tables.moment(one.changed)}
+        for one in found
     )
-    print_answer({"studies": plain(found)}, [Table(rows) if found else "There are no studies."])
+    print_answer({"studies": plain(found)}, [tables.Table(rows) if found else "There are no studies."])
 
 
 def import_studies(file: options.PgnInput, store: options.StoreToMake, name: str = "") -> None:
@@ -95,7 +81,7 @@ def import_studies(file: options.PgnInput, store: options.StoreToMake, name: str
       name: --name NAME: Name of the study; by default players and event name it.
     """
     found = studies.import_studies(_made(store), given_file(file), name=name)
-    _print_imported(found, (f"{one.name}: {count(one.moves, 'move')}" for one in found.studies))
+    _print_imported(found, (f"{one.name}: {tables.count(one.moves, 'move')}" for one in found.studies))
 
 
 def export_studies(
@@ -115,7 +101,7 @@ def export_studies(
       output: -o --output OUT: PGN file to write; - for stdout.
     """
     text = studies.export_studies(store, names or [])
-    if is_json():
+    if tables.is_json():
         print_json({"pgn": text})
     else:
         write_text(text, output, store)
@@ -150,10 +136,14 @@ def note(store: options.StoreOption, position: options.AnyPositionOptions, text:
     if board is None:
         notes = studies.list_notes(store)
         rows = [
-            {"Changed (UTC)": moment(one.changed), "Position": one.fen, "Note": " ".join(one.text.split())}
+            {
+                "Changed (UTC)": tables.moment(one.changed),
+                "Position": one.fen,
+                "Note": " ".join(one.text.split()),
+            }
             for one in notes
         ]
-        shown = Table(rows, {"Position": WHOLE})
+        shown = tables.Table(rows, {"Position": tables.WHOLE})
         print_answer({"notes": plain(notes)}, [shown if rows else "There are no notes."])
         return 0
     found = studies.note_on(store, board)
@@ -164,11 +154,7 @@ def note(store: options.StoreOption, position: options.AnyPositionOptions, text:
 
 # ------------------------------------------------------------------ repertoires
 def one_side(text: str) -> str:
-    """Returns the side that `--side` names.
-
-    Raises:
-      typer.BadParameter: if it names none, or both.
-    """
+    """Returns the one side that `--side` names; raises typer.BadParameter for none or both."""
     found = options.side_of(text)
     if found is None:
         raise typer.BadParameter("--side must be white or black here")
@@ -182,7 +168,7 @@ def _change(change: Change, store: Path, side: str, position: options.PositionOp
     """Changes a repertoire by a line, and prints what has changed."""
     found = change(store, one_side(side), position.board())
     number, word = (found.removed, "removed") if found.removed else (found.added, "added")
-    done = f"{count(number, 'move')} {word}, {count(found.moves, 'move')} now"
+    done = f"{tables.count(number, 'move')} {word}, {tables.count(found.moves, 'move')} now"
     print_answer(found, [f"{found.side.capitalize()}'s repertoire: {done}"])
 
 
@@ -224,8 +210,8 @@ def import_lines(file: options.PgnInput, store: options.StoreToMake, side: OneSi
       graphsearch repertoire import first.graph white.pgn --side white
     """
     found = repertoire.import_file(_made(store), one_side(side), given_file(file))
-    added = f"{count(found.added, 'move')} added, {count(found.moves, 'move')} now"
-    _print_imported(found, iter([f"{count(found.games, 'game')}: {added}"]))
+    added = f"{tables.count(found.added, 'move')} added, {tables.count(found.moves, 'move')} now"
+    _print_imported(found, iter([f"{tables.count(found.games, 'game')}: {added}"]))
 
 
 def export_repertoire(store: options.StoreOption, side: OneSide, output: str = options.STDOUT) -> None:
@@ -248,7 +234,7 @@ def export_repertoire(store: options.StoreOption, side: OneSide, output: str = o
         text = repertoire.toml_of_repertoire(store, wanted, target.stem)
     else:
         text = repertoire.pgn_of_repertoire(store, wanted)
-    if is_json():
+    if tables.is_json():
         print_json({"text": text})
     else:
         write_text(text, output, store)
@@ -277,7 +263,7 @@ def show_repertoire(
     """
     wanted = options.side_of(side)
     found = [repertoire.survey(store, one) for one in ([wanted] if wanted else repertoire.SIDES)]
-    if is_json():
+    if tables.is_json():
         print_json({"repertoires": [one.as_dict() for one in found]})
         return
     shown = [one for one in found if one.moves] or found[: 1 if wanted else 0]
@@ -287,14 +273,16 @@ def show_repertoire(
         print_answer(one, _survey(one, depth, lines or options.ALL_LINES))
 
 
-def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[Part]:
-    facts = f"{count(found.own, 'own move')}, {count(found.moves - found.own, 'reply', 'replies')}"
-    weak = count(len(found.weak), "weak spot")
-    yield f"{found.side.capitalize()}: {facts}; {count(len(found.gaps), 'gap')}, {weak}   {VIEW}"
+def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[tables.Part]:
+    replies = tables.count(found.moves - found.own, "reply", "replies")
+    weak = tables.count(len(found.weak), "weak spot")
+    gaps = tables.count(len(found.gaps), "gap")
+    facts = f"{tables.count(found.own, 'own move')}, {replies}; {gaps}, {weak}"
+    yield f"{found.side.capitalize()}: {facts}   {tables.VIEW}"
     if found.moves:
         yield _drawing(found, depth)
-    yield Table(map(_gap, found.gaps[:lines]), {"Line": LEFT, "P": RIGHT}, title="Gaps")
-    yield Table(map(_weak, found.weak[:lines]), {"Line": LEFT}, title="Weak spots")
+    yield tables.Table(map(_gap, found.gaps[:lines]), {"Line": tables.LEFT, "P": tables.RIGHT}, title="Gaps")
+    yield tables.Table(map(_weak, found.weak[:lines]), {"Line": tables.LEFT}, title="Weak spots")
 
 
 def _gap(gap: Gap) -> dict[str, str]:
@@ -309,11 +297,11 @@ def _gap(gap: Gap) -> dict[str, str]:
 
 
 def _weak(spot: WeakSpot) -> dict[str, str]:
-    move, white = spot.move, is_white(spot.at.position)
+    move, white = spot.move, tables.is_white(spot.at.position)
     return {
         "Line": numbered(spot.at.root, spot.at.line) if spot.at.line else "start",
         "Move": f"{move.san}{GLYPHS.get(move.nag or 0, '')}",
-        "Score": score(move.cp, None, white=white) or "never searched",
+        "Score": tables.score(move.cp, None, white=white) or "never searched",
         "Loss of Q": "" if move.loss is None else f"{move.loss:.3f}",
         "Best": move.best or "",
     }
@@ -345,10 +333,10 @@ def _drawing(found: Survey, depth: int | None) -> Drawing:
 
 
 def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *, is_here: bool) -> str:
-    white = is_white(one.at.position)
+    white = tables.is_white(one.at.position)
     parts = [f"{numbered(one.at.position, [move.san])}{GLYPHS.get(move.nag or 0, '')}"]
-    parts.append(score(move.cp, None, white=white) or "never searched")
-    parts.append(f"{move.n or 0:,}{detail(f'  Q {signed(move.q, white=white)}')}")
+    parts.append(tables.score(move.cp, None, white=white) or "never searched")
+    parts.append(f"{move.n or 0:,}{tables.detail(f'  Q {tables.signed(move.q, white=white)}')}")
     if not one.own:
         parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
     if not is_here:

@@ -88,10 +88,9 @@ class EngineGraph:
 
     # ---------------------------------------------------------- opening
     def prepare(self, settings: Settings) -> Graph | None:
-        """Returns the graph of some settings, opened if necessary; None if that fails.
+        """Returns the graph of some settings, opened if necessary; None if that fails, which it reports.
 
-        It reports a failure as one line. Without the file the graph is in memory only; without the evaluator
-        the built-in one replaces it, in memory only.
+        Without the file the graph is in memory only; so it is with the built-in evaluator for one that fails.
         """
         if self.is_ready(settings):
             return self.graph
@@ -454,11 +453,7 @@ class Engine:
         return [move for move in listed if move]
 
     def close(self) -> bool:
-        """Ends the search, saves and closes.
-
-        Returns:
-          False if there was nothing to save, and the worker was left running.
-        """
+        """Ends the search, saves and closes; returns False if nothing was to save and the worker goes on."""
         if self._answer is not None:
             self._answer.end_soon()
         if self._opened.graph is None and self._waiting:
@@ -526,11 +521,8 @@ class Engine:
             answer.give()
 
     def _search_graph(self, answer: GoAnswer) -> None:
-        """Searches the graph for an answer, if known facts are not enough.
-
-        Opens the graph even if the clock has answered meanwhile, for the next search.
-        """
-        self._opened.prepare(self.settings)
+        """Searches the graph for an answer, if known facts are not enough."""
+        self._opened.prepare(self.settings)  # even if the clock has answered: for the next search
         graph = self._opened.forget_if_full(answer.board, self.settings)
         if self._opened.is_substitute:
             self._writer.info(f"ERROR: {self._opened.trouble}")

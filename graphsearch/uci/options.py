@@ -39,11 +39,7 @@ class Option:
         return text + "".join(f" var {choice}" for choice in self.choices)
 
     def checked(self, text: str) -> str:
-        """Returns a value in its stored form.
-
-        Raises:
-          InvalidParameterError: if the value is not allowed.
-        """
+        """Returns a value in its stored form; raises InvalidParameterError if it is not allowed."""
         text = text.strip()
         if self.kind == CHECK:
             return self._one_of(text, ("true", "false"))
@@ -124,11 +120,7 @@ class Settings:
     """The values of all options. Reading an undeclared name is a KeyError."""
 
     def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
-        """Makes the settings of a new engine; `defaults` replaces the defaults of some options.
-
-        Raises:
-          InvalidParameterError: for an unknown name or a value that is out of range.
-        """
+        """Makes the settings of a new engine; `defaults` replaces those of some options, as by `set`."""
         self._values = {option.name: option.default for option in OPTIONS}
         for name, value in (defaults or {}).items():
             self.set(name, value)

@@ -1,7 +1,4 @@
-"""Parses the commands of a GUI, and writes lines to it.
-
-An error in a command is noted, and the rest of the command counts.
-"""
+"""Parses the commands of a GUI, with notes on what is wrong and left out, and writes lines to it."""
 
 from __future__ import annotations
 
@@ -275,11 +272,7 @@ class Writer:
             self._note(">", line)
 
     def log_to(self, path: str) -> None:
-        """Starts to log to the end of a file; an empty path ends logging.
-
-        Raises:
-          OSError: if the file cannot be opened.
-        """
+        """Starts to log to the end of a file, or raises OSError; an empty path ends logging."""
         log = _appending(path) if path else None
         with self._lock:
             self._log, before = log, self._log

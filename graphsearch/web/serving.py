@@ -35,9 +35,8 @@ from ..base.errors import GraphSearchError, InvalidParameterError
 from ..base.limits import PASSWORD, read_file
 from ..exchange.pieces import sprite
 from ..store.store import Store
-from . import questions, studies
+from .answers import ROUTES, error_response, served_by
 from .gate import Gate, Keys, is_local
-from .routes import error_response, served_by
 from .task_queue import ServedFile
 
 LOOK_SECONDS = 0.1  # between two checks of the request to stop
@@ -55,15 +54,11 @@ class Server:
     def __init__(
         self, served: ServedFile, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
     ) -> None:
-        """Binds an address.
-
-        Args:
-          port: 0 takes a free one.
+        """Binds an address; `port`: 0 takes a free one.
 
         Raises:
           InvalidParameterError: if others could reach the page and there is no password.
-          StoreError: if the file cannot be read.
-          GraphSearchError: if the address cannot be bound.
+          GraphSearchError: if the file cannot be read, or the address not be bound.
         """
         if not is_local(host) and password is None:
             raise InvalidParameterError(
@@ -143,9 +138,7 @@ def _listening(host: str, port: int) -> socket.socket:
 def read_password(path: Path) -> str:
     """Returns the password in a file: its first line.
 
-    Raises:
-      InvalidParameterError: if it is too short, or the file cannot be read.
-      InputFileError: if the file is too large, or no regular file.
+    Raises InvalidParameterError or InputFileError if it is too short, or the file cannot be read.
     """
     try:
         lines = read_file(path, PASSWORD).decode("utf-8", "replace").splitlines()
@@ -175,8 +168,7 @@ def application(served: ServedFile) -> Starlette:
             Route("/", _page, methods=["GET"], middleware=PACKED),
             Route("/p/{fen:path}", _page, methods=["GET"], middleware=PACKED),
             Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg", 308), methods=["GET"]),
-            *questions.ROUTES,
-            *studies.ROUTES,
+            *ROUTES,
             Route("/api/events", _events, methods=["GET"]),
             Route("/static/{digest}/{name}", _asset, methods=["GET"], middleware=PACKED),
             Route("/static/{name}", _asset, methods=["GET"], middleware=PACKED),

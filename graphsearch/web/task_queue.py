@@ -80,8 +80,7 @@ class QueuedTask:
     """A queued, running or ended task.
 
     Attributes:
-      task: None if its request in the file cannot be done any more.
-      kind: of the task, in a word.
+      task: None if its request in the file cannot be done any more. kind: of the task, in a word.
       state: `waiting`, `running`, `done`, `failed`, `stopped` or `interrupted`.
       stopping: whether the task has been asked to end.
       facts: the latest report of its process. error: why it failed.
@@ -331,11 +330,7 @@ class _Process:
     """A process of the queue; without a job it is in reserve."""
 
     def __init__(self, queue: TaskQueue) -> None:
-        """Starts it.
-
-        Raises:
-          EvaluatorError: if no process can be started.
-        """
+        """Starts it; raises EvaluatorError if that fails."""
         self.job: QueuedTask | None = None
         self.child = Child(work, partial(queue.hear, self), queue.questions.cancel, partial(queue.lose, self))
 
@@ -391,11 +386,7 @@ class TaskQueue:
     def add(self, task: Task) -> QueuedTask:
         """Queues a task, which starts as soon as nothing else is running; returns it once the file has it.
 
-        A task that does not wait is refused unless it can start at once.
-
-        Raises:
-          GraphSearchError: if it cannot be done.
-          InvalidParameterError: if the queue is full, or if the task cannot wait and something is running.
+        Raises GraphSearchError if it cannot be done, the queue is full, or it cannot wait and has to.
         """
         title = task.title(self._place())
         with self._changed:
@@ -420,12 +411,9 @@ class TaskQueue:
         return job
 
     def follow(self, task: FollowTask) -> QueuedTask:
-        """Searches another position from now on; returns the task.
+        """Searches another position from now on; returns the task, or raises GraphSearchError.
 
         It ends a search that was started at once, and waits for anything else that is running.
-
-        Raises:
-          GraphSearchError: if the position is wrong.
         """
         title = task.title(self._place())
         with self._changed:
@@ -483,11 +471,7 @@ class TaskQueue:
         return self.questions.ask(send, ask)
 
     def job(self, number: int) -> QueuedTask:
-        """Returns a job by its number.
-
-        Raises:
-          InvalidParameterError: if there is none.
-        """
+        """Returns a job by its number; raises InvalidParameterError if there is none."""
         with self._changed:
             for job in (*self._running.values(), *self._waiting, *self._ended):
                 if job.number == number:

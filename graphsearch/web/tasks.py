@@ -92,8 +92,7 @@ W = TypeVar("W", bound=Wanted)
 def read_request(kind: type[W], given: Mapping[str, object] | bytes) -> W:
     """Returns the request from parameters, or from a body: a JSON object, without lone surrogates, not deep.
 
-    Raises:
-      InvalidParameterError: with the first wrong field and its problem.
+    Raises InvalidParameterError with the first wrong field and its problem.
     """
     try:
         if isinstance(given, bytes):
@@ -125,29 +124,10 @@ class GivenPosition(Wanted):
     line: Line = ""
 
     def board(self) -> chess.Board:
-        """Returns the position with the game before it.
-
-        Raises:
-          InvalidPositionError: if it is not a legal position.
-        """
+        """Returns the position with the game before it; raises InvalidPositionError if it is illegal."""
         found = named_board(self.root)
         play_moves(found, self.line)
         return found
-
-
-class Rooted(Wanted):
-    """A position to begin with, or all roots of the file."""
-
-    root: Words | None = None
-    line: Line = ""
-
-    def board(self) -> chess.Board | None:
-        """Returns the position; None for all roots.
-
-        Raises:
-          InvalidPositionError: if it is not a legal position.
-        """
-        return None if self.root is None else GivenPosition(root=self.root, line=self.line).board()
 
 
 class Text(Wanted):
@@ -178,10 +158,9 @@ class Place:
     ram_bytes: int | None = None
 
     def ram(self, text: str | None) -> int | None:
-        """Returns the memory of a search that asks for some; None: the default.
+        """Returns the memory of a search that asks for some, None for the default.
 
-        Raises:
-          InvalidParameterError: if it is no size, or too small.
+        Raises InvalidParameterError if it is no size, or too small.
         """
         if text is None or not text.strip():
             return self.ram_bytes
@@ -212,11 +191,7 @@ class Task(Wanted):
         return True
 
     def title(self, place: Place) -> str:
-        """Returns its title for people.
-
-        Raises:
-          GraphSearchError: if it cannot be done.
-        """
+        """Returns its title for people; raises GraphSearchError if it cannot be done."""
         raise NotImplementedError
 
     def run(self, work: Work) -> dict[str, Any]:
@@ -572,9 +547,7 @@ class BuildTask(Task):
     def config(self, place: Place) -> BookConfig:
         """Returns the book, which has an evaluator of the page; looks for no file that the text names.
 
-        Raises:
-          BookConfigError: if the text is wrong.
-          InvalidParameterError: if it names another evaluator.
+        Raises BookConfigError if the text is wrong, InvalidParameterError if it names another evaluator.
         """
         config = parse_config(self.text, None, "BOOK.toml")
         if config.evaluator != EvaluatorSpec() and config.evaluator not in place.evaluators.values():
@@ -673,13 +646,15 @@ class ImportTask(UploadTask):
         return {"stage": "done", **facts, **shown}
 
 
-class ExportTask(Rooted, Task):
-    """An export into a file that is then downloaded; `weights` of a Polyglot book."""
+class ExportTask(Task):
+    """An export of all roots, or from one position, that is then downloaded; `weights` of a Polyglot book."""
 
     word = "export"
     reads_only = True
     endings = (".export",)
     form: Literal["pgn", "polyglot", "epd", "jsonl", "csv"]
+    root: Words | None = None
+    line: Line = ""
     book: Name | None = None
     side: Literal["white", "black", "both"] | None = None
     depth: Ply | None = None
@@ -689,10 +664,10 @@ class ExportTask(Rooted, Task):
 
     def selection(self) -> Selection:
         """Returns the selected positions; raises GraphSearchError if they are wrong."""
-        root = self.board()
+        roots = () if self.root is None else (GivenPosition(root=self.root, line=self.line).board(),)
         given = self.model_dump(include={"book", "side", "depth", "min_visits", "max_moves"})
         admits = admitted_moves if self.book else None
-        return Selection(roots=() if root is None else (root,), admits=admits, **given)
+        return Selection(roots=roots, admits=admits, **given)
 
     def title(self, place: Place) -> str:
         """Returns the name of the file or the book."""

@@ -132,17 +132,6 @@ def entries_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Path) -> None:
-    done = cli("lab", "nodetypes", "startpos", "--store", entries_file).ends(0)
-    assert "4 of 4 entries, 1 ply deep, 20.0 moves a position; 0 proven" in done.out
-    data = cli("lab", "nodetypes", "startpos", "--store", entries_file, "--json").json
-    assert data["actual"] == {"pv": 2, "cut": 2, "all": 0, "unknown": 0}
-    assert data["agreement"]["garms"]["share"] == 1
-    assert data["plies"][1]["formula"] == {"pv": 1, "cut": 19, "all": 0, "total": 20, "worst": 20}
-    below = cli("lab", "nodetypes", "startpos", "--moves", "e4", "--store", entries_file, "--json").json
-    assert (below["nodes"], below["entries"]) == (1, 4)
-
-
 def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -> None:
     board = chess.Board()
     board.push_san("a3")

@@ -332,14 +332,15 @@ def test_the_file_does_not_grow_for_ever(reports: Path, monkeypatch: pytest.Monk
 
 
 # ------------------------------------------------------------------ signals
-StopSignals = importlib.import_module("graphsearch.cli.signals").StopSignals
+StopSignals = importlib.import_module("graphsearch.cli.progress").StopSignals
 
 
 def send(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
 
 
-def test_before_the_search_a_signal_ends_the_program() -> None:
+def test_before_the_search_a_signal_ends_the_program_and_then_the_handlers_of_before_come_back() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopSignals() as signals:
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
@@ -347,34 +348,21 @@ def test_before_the_search_a_signal_ends_the_program() -> None:
             send(signal.SIGTERM)
         assert ended.value.code == 143
         assert not signals.stop.is_set()
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_only_the_third_signal_breaks_off_the_saving(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
+    cleared: list[bool] = []
     monkeypatch.setattr(os, "_exit", codes.append)
-    with StopSignals() as signals:
-        signals.arm()
-        send(signal.SIGINT)
-        send(signal.SIGINT)
-        assert codes == []
-        send(signal.SIGINT)
-        assert codes == [130]
-
-
-def test_the_screen_is_cleared_before_a_message_is_written() -> None:
-    cleared = []
     with StopSignals() as signals:
         signals.arm()
         signals.before_message = lambda: cleared.append(signals.stop.is_set())
         send(signal.SIGINT)
-    assert cleared == [True]
-
-
-def test_the_handlers_of_before_come_back() -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with StopSignals():
-        assert signal.getsignal(signal.SIGINT) != before[0]
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+        send(signal.SIGINT)
+        assert (codes, cleared) == ([], [True])  # of the screen, before the first message
+        send(signal.SIGINT)
+        assert codes == [130]
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def named_texts() -> Iterator[tuple[str, str]]:
     for words, one in commands().items():
         parts = [one.help or "", one.epilog or "", *(param.help or "" for param in one.params)]
         yield words, "\n".join(parts)
-    for topic, text in importlib.import_module("graphsearch.cli.help").TOPICS.items():
+    for topic, text in importlib.import_module("graphsearch.cli.app").TOPICS.items():
         yield f"help {topic}", text
 
 
@@ -100,7 +100,7 @@ def literals() -> list[tuple[str, str]]:
 def test_every_page_command_and_topic_that_a_message_names_exists() -> None:
     known = commands()
     groups = {words.partition(" ")[0] for words in known if " " in words}
-    topics = importlib.import_module("graphsearch.cli.help").ABOUT
+    topics = importlib.import_module("graphsearch.cli.app").ABOUT
     for where, text in literals():
         for page in re.findall(r"\b(?:docs|schema|examples)/[\w./-]+\w", text):
             assert (ROOT / page).exists(), f"{where} names {page}"
@@ -271,7 +271,3 @@ def test_a_shell_completes_commands_and_options() -> None:
     assert completed("graphsearch stor") == ["store"]
     assert completed("graphsearch lab pe") == ["perft"]
     assert completed("graphsearch show --deta") == ["--details"]
-
-
-def test_the_package_has_no_settings_of_its_own() -> None:
-    assert not (ROOT / "graphsearch.toml").exists(), "it would hold in every checkout"

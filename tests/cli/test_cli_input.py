@@ -111,17 +111,6 @@ def test_a_reader_that_went_away_ends_a_command_quietly(cli: Cli, monkeypatch: p
 
 
 # ------------------------------------------------------------ what people type
-@pytest.mark.parametrize(("text", "visits"), [("0.5k", 500), ("0.0007M", 700)])
-def test_a_count_may_have_a_k_or_an_m_behind_it(cli: Cli, text: str, visits: int) -> None:
-    limit = cli("alphabeta", "startpos", "--nodes", text, "--depth", "40", "--json").json
-    assert visits <= limit["nodes"] < visits + 5000
-
-
-@pytest.mark.parametrize("text", ["1.5", "0.0001k", "10kk", "k", "1e5", "-1k", "9" * 50, "1.k"])
-def test_what_is_no_count_is_refused(cli: Cli, text: str) -> None:
-    cli("analyze", "startpos", "--visits", text).ends(2, "--visits")
-
-
 EPD = '# two\n\n7K/8/8/8/8/8/8/k1r5 w - - bm Kg7; id "first";\n4k3/8/8/8/8/8/4P3/4K3 w - -\nnonsense\n'
 
 
@@ -402,7 +391,7 @@ def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None
     [
         ("--time", "inf"),
         ("--time", "1e300"),
-        ("--visits", "9" * 5000),
+        *(("--visits", text) for text in ("1.5", "0.0001k", "10kk", "k", "1e5", "-1k", "1.k", "9" * 5000)),
         ("--evaluations", "-1"),
         ("--lines", "9" * 25),
         ("--ram", "99999999TB"),

@@ -26,19 +26,6 @@ from tests.support.pools import until
 from tests.support.reference import HashEvaluator
 
 
-def test_backup_works_beside_a_writer_and_overwrites_none(
-    cli: Cli, small_graph: Path, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copy.graph"
-    with Store.open(small_graph) as store:
-        data = cli("store", "backup", small_graph, copy, "--json").json
-        assert data == {"path": str(copy), "nodes": store.node_count, "bytes": copy.stat().st_size}
-    said = "exists already; name another file, or replace it with --force"
-    cli("store", "backup", small_graph, copy).ends(2, said)
-    assert "nodes" in cli("store", "backup", small_graph, copy, "--force").out
-    assert cli("store", "verify", copy).code == 0
-
-
 def test_salvage_takes_the_evaluator_by_name(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
     sql(small_graph, "DELETE FROM evaluator")
     new = tmp_path / "new.graph"

@@ -346,7 +346,7 @@ from tests.support.pools import Oracle, games, until
 
 if __name__ == "__main__":
     log = Path(sys.argv[0]).parent / "log"
-    with import_module("graphsearch.cli.signals").StopSignals() as signals:
+    with import_module("graphsearch.cli.progress").StopSignals() as signals:
         pool = PooledEvaluator(Oracle(log, 0.01), 2, "ray")
         signals.arm()
         batch = PositionBatch.from_boards(games(64))

@@ -135,11 +135,14 @@ def games(count: int) -> list[chess.Board]:
     return found[:count]
 
 
-def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.02)
+def until(true: Callable[[], Any], what: str = "", seconds: float = SECONDS) -> Any:
+    """Returns what a function returns once that is true."""
+    end, pause = time.monotonic() + seconds, 0.02
+    while not (found := true()):
+        assert time.monotonic() < end, f"it never came: {what}"
+        time.sleep(pause)
+        pause = min(0.2, 1.3 * pause)  # each look costs what is looked at some time
+    return found
 
 
 def all_ready(pool: PooledEvaluator) -> None:

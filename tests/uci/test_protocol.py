@@ -120,11 +120,8 @@ def test_options_are_named_in_any_case_and_others_are_refused_with_those_that_ex
         ("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a7a8q"),
     ],
 )
-def test_a_move_without_search_mates_or_takes(fen: str, move: str) -> None:
+def test_a_move_without_search_mates_or_takes_or_is_a_listed_one(fen: str, move: str) -> None:
     assert quick_move(chess.Board(fen)) == chess.Move.from_uci(move)
-
-
-def test_a_move_without_search_is_a_listed_one_and_none_where_there_is_none() -> None:
     listed = [chess.Move.from_uci("a2a3")]
     assert quick_move(chess.Board(), listed) == listed[0]
     assert quick_move(chess.Board("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1")) is None

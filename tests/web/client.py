@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.parse import urlencode, urlsplit
+
+from tests.support.pools import until as until
 
 PATIENCE_S = 120.0
 
@@ -87,18 +88,6 @@ class Client:
 
 
 Serve = Callable[..., Client]
-
-
-def until(true: Callable[[], Any], what: str) -> Any:
-    """Returns what a function returns once that is true."""
-    end, pause = time.monotonic() + PATIENCE_S, 0.02
-    while time.monotonic() < end:
-        found = true()
-        if found:
-            return found
-        time.sleep(pause)
-        pause = min(0.2, 1.3 * pause)  # each look costs the page and its driver some time
-    raise AssertionError(f"waited too long: {what}")
 
 
 def queue(client: Client) -> dict[str, Any]:

@@ -18,16 +18,12 @@ from .test_hands import sized
 
 EVIL = "<img src=x onerror=alert(1)>"
 LICHESS = f"""[Event "Rated blitz game"]
-[Site "https://lichess.org/abcdefgh"]
 [Date "2024.05.17"]
 [White "{EVIL}"]
 [Black "=cmd()"]
 [Result "1-0"]
-[GameId "abcdefgh"]
 [WhiteElo "2100"]
 [BlackElo "2050"]
-[Variant "Standard"]
-[TimeControl "180+2"]
 [ECO "C44"]
 
 1. e4 {{ [%eval 0.18] [%clk 0:03:00] }} 1... e5 {{ [%eval 0.2] [%clk 0:03:00] }} 2. Nf3 {{ [%clk 0:02:58] }} \
@@ -35,17 +31,13 @@ LICHESS = f"""[Event "Rated blitz game"]
 
 """
 CHESS_COM = """[Event "Live Chess"]
-[Site "Chess.com"]
 [Date "2023.01.02"]
-[Round "-"]
 [White "anna"]
 [Black "bert"]
 [Result "0-1"]
 [ECO "C20"]
 [WhiteElo "1500"]
 [BlackElo "1510"]
-[TimeControl "600"]
-[Link "https://www.chess.com/game/live/1"]
 
 1. e4 {[%clk 0:09:58.1]} 1... c5 {[%clk 0:09:57]} 2. d4 {[%clk 0:09:50]} 2... e5 {[%clk 0:09:49.9]} 0-1
 

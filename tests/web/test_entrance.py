@@ -198,7 +198,7 @@ def test_the_end_of_a_server_tells_of_no_defect(
     serve: Serve, small_graph: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("graphsearch.web.serving.LEAVE_SECONDS", 1)
-    monkeypatch.setattr("graphsearch.web.questions.players", lambda *_, **__: time.sleep(4.0))
+    monkeypatch.setattr("graphsearch.web.answers.players", lambda *_, **__: time.sleep(4.0))
     client = serve(small_graph)
     client.enter()
 
@@ -370,7 +370,7 @@ def test_a_question_that_reads_too_many_records_ends_with_a_line(
     }
     for path, given in asked.items():
         assert client.get(path, **given).status == 200
-    monkeypatch.setattr("graphsearch.web.routes.QUESTION_SECONDS", -1.0)
+    monkeypatch.setattr("graphsearch.web.answers.QUESTION_SECONDS", -1.0)
     for path, given in asked.items():
         answer = client.get(path, **given)
         assert (answer.status, "may take" in answer.error) == (400, True), path

@@ -87,16 +87,13 @@ def test_a_root_of_the_last_seconds_is_in_the_list_of_the_file(client: Client, s
         assert any("/7p/P7/" in root.position for root in store.roots())
 
 
-def test_a_wrong_root_is_refused(client: Client) -> None:
-    assert client.post("follow", searchmoves="e5").status == 400
-
-
 def test_it_ends_no_queued_search_and_the_queue_goes_on_behind_it(client: Client) -> None:
     queued, last = (
         client.post("search", queue=True, line=line, threads=1, **limit).json["number"]
         for line, limit in (("e4", {}), ("d4", {"visits": 5}))
     )
     until(lambda: running(client)["facts"].get("counters"), "the queued search")
+    assert client.post("follow", searchmoves="e5").status == 400  # no legal move
     client.post("follow", threads=1)
     jobs = queue(client)
     assert [job["number"] for job in jobs["running"]] == [queued]

@@ -94,7 +94,7 @@ def test_the_graph_is_drawn_before_the_facts_of_the_file_are_known(
         known.wait(PATIENCE_S)
         return info(path)
 
-    monkeypatch.setattr("graphsearch.web.questions.info", late)
+    monkeypatch.setattr("graphsearch.web.answers.info", late)
     try:
         page.open("/p/?line=e4,e5&view=graph", moves=2)
         page.has(NODE)

@@ -1,49 +1,73 @@
-"""Answers about a position, the line to it, the whole file, its tasks and what they have written."""
+"""The answers to requests: about positions, the file and its games, tasks, studies, notes and repertoires.
+
+A change of a study, a note or a repertoire names the revision that was read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from io import BytesIO, StringIO
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from uuid import uuid4
 
-import chess
+import chess.pgn
 from pydantic import Field
-from starlette.responses import FileResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
 
-from ..base.deadline import check_time
+from ..base.answer import plain
+from ..base.deadline import check_time, time_limit
 from ..base.errors import (
+    ChangedMeanwhileError,
     CorruptRecordError,
     GraphSearchError,
+    InputFileError,
     InvalidParameterError,
     InvalidPositionError,
     StatementLimitError,
     StoreError,
+    StoreLockedError,
+    UnknownPositionError,
 )
-from ..base.limits import open_file, text_lines
+from ..base.limits import STUDY_MOVES, UPLOAD, check_size, open_file, text_lines
 from ..book.questions import status, why
-from ..book.study.studies import StudyGame, read_games, steps_of
+from ..book.study import repertoire, studies
+from ..book.study.studies import MoveRow, StudyGame, game_of, read_games, steps_of, text_of
+from ..exchange.importing import GivenFile
 from ..exchange.kept_games import export_games, game_text
 from ..position.board import check, fen_of, is_over_by_clock, key_text
-from ..position.notation import board_from_fen, play_moves, readings, start_position
+from ..position.notation import (
+    START_WORD,
+    board_from_fen,
+    named_board,
+    play_moves,
+    readings,
+    start_position,
+)
 from ..position.openings import opening_of
 from ..position.pgn import cut_games, position_in
 from ..query.find import Filters, find, read_pieces
 from ..query.game_list import GameFilters, ListedGames, Order, list_games, players
 from ..query.history import history
-from ..query.line import pv, values
+from ..query.line import pv, tree_values, values
 from ..query.novelties import Novelties, Rules, novelties
 from ..query.position import Position, position
 from ..query.prepare import Preparation, prepare
 from ..query.routes import parents, routes
 from ..query.tree import neighbourhood, tree
 from ..store.info import info, unfinished_state
-from .routes import download, get, post, upload
+from .gate import body_of
 from .task_queue import DONE, ServedFile
 from .tasks import (
+    MOST_BODY_BYTES,
     MOST_COUNT,
     SPELLED,
     BuildTask,
@@ -60,18 +84,122 @@ from .tasks import (
     SearchTask,
     Task,
     Text,
+    Upload,
+    W,
     Wanted,
     Words,
     file_name,
     node,
+    read_request,
 )
+
+WRITE_BYTES = 1 << 20  # of an upload, in one write
+DOWNLOADS = {"pgn": "application/x-chess-pgn", "toml": "application/toml"}
+QUESTION_SECONDS = 20.0  # time limit of an answer
+_STATUS = ((UnknownPositionError, 404), (StoreLockedError, 409), (ChangedMeanwhileError, 409))
+Answer = Callable[[ServedFile, W], Any]  # a response, a dict, or a report with `as_dict`
+
+
+def served_by(request: Request) -> ServedFile:
+    """Returns the served file of a request's application."""
+    found = request.app.state.served
+    assert isinstance(found, ServedFile)
+    return found
+
+
+async def error_response(request: Request, error: Exception) -> Response:
+    """Returns the response to an error of any route: one line."""
+    status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
+    text = " ".join(getattr(error, "problems", [str(error)]))
+    facts = {"error": text.encode("utf-8", "backslashreplace").decode()}
+    return JSONResponse(facts | {"damaged": isinstance(error, CorruptRecordError)}, status)
+
+
+def get(path: str, kind: type[W], answer: Answer[W]) -> Route:
+    """Returns the route of a GET request; a thread answers it from the address and its parameters."""
+
+    def endpoint(request: Request) -> Response:
+        given = {**request.query_params, **request.path_params}
+        return _answered(answer, served_by(request), read_request(kind, given))
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+def post(path: str, kind: type[W], answer: Answer[W], *, writes: bool = True) -> Route:
+    """Returns the route of a JSON request; with `writes` it is refused where nothing may be changed."""
+
+    async def endpoint(request: Request) -> Response:
+        if writes:
+            served_by(request).may_write()
+        body = await body_of(request, MOST_BODY_BYTES)
+        if body is None:
+            raise InvalidParameterError(
+                f"a request has at most {MOST_BODY_BYTES >> 20} MiB; import a file instead"
+            )
+        wanted = await run_in_threadpool(read_request, kind, body)
+        return await run_in_threadpool(_answered, answer, served_by(request), wanted)
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+def upload(path: str, kind: type[W], answer: Callable[[ServedFile, W], dict[str, Any]]) -> Route:
+    """Returns the route of a POST request whose body is a file; its name is the field `file`."""
+
+    async def endpoint(request: Request) -> Response:
+        served, name = served_by(request), uuid4().hex
+        served.may_write()
+        wanted = read_request(kind, {**request.query_params, **request.path_params, "file": name})
+        if isinstance(wanted, Task):
+            wanted.title(served.place)  # refuses a wrong request before the upload
+        await _receive(request, served.place.folder / name)
+        return JSONResponse(await run_in_threadpool(answer, served, wanted))
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+def _answered(answer: Answer[W], served: ServedFile, wanted: W) -> Response:
+    with time_limit(QUESTION_SECONDS):
+        found = answer(served, wanted)
+        if isinstance(found, Response):
+            return found
+        facts = found if isinstance(found, dict) else found.as_dict()
+        return JSONResponse(facts)
+
+
+def download(content: str | bytes, stem: str, ending: str) -> Response:
+    """Returns content as a file to save; its name has letters and digits of ASCII only."""
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in stem)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"'}
+    return Response(content, media_type=DOWNLOADS.get(ending, "application/octet-stream"), headers=headers)
+
+
+async def _receive(request: Request, file: Path) -> None:
+    """Writes an upload to a file as it arrives; raises InputFileError if it is too large or not written."""
+    size, piece = 0, bytearray()
+    try:
+        with await run_in_threadpool(file.open, "wb") as out:
+            async for more in request.stream():
+                size += len(more)
+                check_size(size, UPLOAD, "the file")
+                piece += more
+                if len(piece) >= WRITE_BYTES:
+                    await run_in_threadpool(out.write, bytes(piece))
+                    piece.clear()
+            await run_in_threadpool(out.write, bytes(piece))
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        raise InputFileError(f"the file cannot be saved: {error.strerror or error}") from None
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
 
 MOST_PLIES = 24  # of a line on the page
 MOST_GAMES = 500  # games offered from a pasted PGN
 MOST_TRANSLATED = 100_000  # characters of a text that may be in another language
 
 
-# ---------------------------------------------------------------- requests
+# ---------------------------------------------------------------- positions
 class LinesWanted(GivenPosition):
     """The lines of the best moves."""
 
@@ -261,7 +389,7 @@ PlayedRows = Annotated[int, Field(ge=1, le=MOST_PLAYED_ROWS), SPELLED]
 Quality = Annotated[float, Field(ge=-1, le=1)]
 
 
-# ---------------------------------------------------------------- requests
+# ---------------------------------------------------------------- the file and its books
 class BookWanted(Wanted):
     """A book; none: the graph."""
 
@@ -522,6 +650,224 @@ def _queue(served: ServedFile, order: QueueOrder) -> dict[str, Any]:
     return tasks.as_dict()
 
 
+IMPORT_SECONDS = 60.0  # time limit of an import from the page
+MOST_VALUES = 1000  # moves that are shown with their values
+Number = Annotated[int, Field(ge=0, le=10**9), SPELLED]
+Comment = Annotated[str, Field(max_length=1 << 20)]
+Nags = Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(max_length=256)]
+Uci = Annotated[str, Field(max_length=5)]
+
+
+# ---------------------------------------------------------------- requests about studies
+class StudyWanted(Wanted):
+    """A study by its number; 0 for all studies where that makes sense."""
+
+    id: Number = 0
+
+
+class GivenMove(Wanted):
+    """A move of a game; `parent`: the number of the move before it."""
+
+    id: Number
+    parent: Number = 0
+    move: Uci = ""
+    before: Comment = ""
+    comment: Comment = ""
+    nags: Nags = Field(default_factory=list)
+
+
+class GivenGame(Wanted):
+    """A game with variations: its moves, each after its parent, a line before its variations."""
+
+    root: Words = START_WORD
+    moves: Annotated[list[GivenMove], Field(max_length=STUDY_MOVES.default)] = Field(default_factory=list)
+    comment: Comment = ""
+    headers: dict[Name, Words] = Field(default_factory=dict, max_length=100)
+
+    def game(self) -> chess.pgn.Game:
+        """Returns the game; raises an input error if its first position or a move is illegal."""
+        rows = (
+            MoveRow(it.id, it.parent, it.move, "", it.before, it.comment, tuple(it.nags)) for it in self.moves
+        )
+        headers = {tag: value for tag, value in self.headers.items() if value}
+        return game_of(named_board(self.root), rows, comment=self.comment, headers=headers)
+
+
+class NewStudy(Wanted):
+    """A new study."""
+
+    name: Name = ""
+    game: GivenGame
+
+
+class StudyGone(Wanted):
+    """A study to delete, at the revision that was read."""
+
+    id: Number
+    revision: Number
+
+
+class StudyEdit(StudyGone):
+    """A new game or a new name of a study at the revision that was read."""
+
+    name: Name | None = None
+    game: GivenGame | None = None
+
+
+class StudyImport(Wanted):
+    """An import into studies: the name of the received file, and the user's name for it."""
+
+    file: Upload
+    name: Words = ""
+
+
+class TreeText(Text):
+    """A game with variations and comments as text; `number`: which one of several."""
+
+    number: Annotated[int, Field(ge=1, le=10**9), SPELLED] = 1
+
+
+class ValuesWanted(Wanted):
+    """The values of moves, each named by its parent's number and itself, as in `query.line.tree_values`."""
+
+    root: Words = "startpos"
+    moves: Annotated[list[tuple[Number, Uci]], Field(max_length=MOST_VALUES)] = Field(default_factory=list)
+
+
+class NoteWritten(GivenPosition):
+    """The new note on a position; `revision`: that of the note that was read."""
+
+    text: Annotated[str, Field(max_length=MOST_BODY_BYTES)] = ""
+    revision: Number = 0
+
+
+class SideWanted(Wanted):
+    """A side's repertoire; `form`: of its file."""
+
+    side: Literal["white", "black"]
+    form: Literal["pgn", "toml"] = "pgn"
+
+
+class RepertoireLine(GivenPosition, SideWanted):
+    """A line of a side's repertoire."""
+
+
+class RepertoireImport(SideWanted, StudyImport):
+    """An import into a side's repertoire."""
+
+
+# ---------------------------------------------------------------- studies
+def _studies(served: ServedFile, wanted: Nothing) -> dict[str, object]:
+    """Returns the list of studies, and the reason if they cannot be changed."""
+    return {"studies": plain(studies.list_studies(served.path)), "closed": closed(served)}
+
+
+def closed(served: ServedFile) -> str:
+    """Returns the reason if the file cannot be written; else empty."""
+    try:
+        served.may_write()
+    except GraphSearchError as error:
+        return str(error)
+    if not os.access(served.path, os.W_OK):
+        return f"{served.path.name} can only be read; check its permissions"
+    return ""
+
+
+def _study(served: ServedFile, wanted: StudyWanted) -> dict[str, object]:
+    study, game = studies.load_study(served.path, wanted.id)
+    return asdict(study) | game.as_dict()
+
+
+def _new(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
+    found = studies.create_study(served.path, wanted.name, wanted.game.game())
+    return _study(served, StudyWanted(id=found.id))
+
+
+def _edit(served: ServedFile, wanted: StudyEdit) -> dict[str, object]:
+    game = wanted.game.game() if wanted.game else None
+    return asdict(
+        studies.change_study(served.path, wanted.id, game=game, name=wanted.name, revision=wanted.revision)
+    )
+
+
+def _delete(served: ServedFile, wanted: StudyGone) -> dict[str, object]:
+    return {"name": studies.delete_study(served.path, wanted.id, wanted.revision).name}
+
+
+# ---------------------------------------------------------------- PGN
+@contextmanager
+def _uploaded(served: ServedFile, wanted: StudyImport) -> Iterator[GivenFile]:
+    """Yields an uploaded file, to be read within `IMPORT_SECONDS`, and removes it."""
+    path = served.place.folder / wanted.file
+    try:
+        with open_file(path) as stream, time_limit(IMPORT_SECONDS):
+            yield GivenFile(file_name(wanted.name), stream)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _import_studies(served: ServedFile, wanted: StudyImport) -> dict[str, Any]:
+    """Makes studies of the games of an uploaded file."""
+    with _uploaded(served, wanted) as file:
+        return studies.import_studies(served.path, file).as_dict()
+
+
+def _study_pgn(served: ServedFile, wanted: StudyWanted) -> Response:
+    """Returns a study as a file, or all of them."""
+    text = studies.export_studies(served.path, [wanted.id] if wanted.id else [])
+    name = f"study-{wanted.id}" if wanted.id else f"{served.path.stem}-studies"
+    return download(text, name, "pgn")
+
+
+def _read_tree(served: ServedFile, wanted: TreeText) -> dict[str, object]:
+    """Returns one game of a text for the pane, with all comments and variations, without saving it."""
+    games = read_games(StringIO(wanted.text, None), "the text")
+    game = next(islice(games, wanted.number - 1, None), None)
+    if game is None:
+        raise InvalidPositionError(f"there is no game {wanted.number} in the text")
+    return game.as_dict()
+
+
+def _values(served: ServedFile, wanted: ValuesWanted) -> dict[str, object]:
+    """Returns the values of a tree's moves."""
+    return served.answer(partial(tree_values, start=named_board(wanted.root), moves=wanted.moves))
+
+
+# ---------------------------------------------------------------- notes
+def _note(served: ServedFile, wanted: NoteWritten) -> dict[str, object]:
+    board = wanted.board()
+    studies.write_note(served.path, board, wanted.text, wanted.revision)
+    return studies.note_on(served.path, board).as_dict()
+
+
+# ---------------------------------------------------------------- undo
+def _turned(served: ServedFile, act: Literal["undo", "redo"]) -> dict[str, object]:
+    """Undoes or redoes an edit of studies, notes and repertoires."""
+    found = studies.turn_edit(served.path, act)
+    return {"edit": asdict(found) if found else None}
+
+
+# ---------------------------------------------------------------- repertoires
+def _repertoire(served: ServedFile, wanted: SideWanted) -> dict[str, object]:
+    """Returns a repertoire with its gaps and weak spots."""
+    return repertoire.survey(served.path, wanted.side).as_dict() | {"closed": closed(served)}
+
+
+def _repertoire_file(served: ServedFile, wanted: SideWanted) -> Response:
+    """Returns a repertoire as a file."""
+    if wanted.form == "toml":
+        text = repertoire.toml_of_repertoire(served.path, wanted.side, wanted.side)
+    else:
+        text = repertoire.pgn_of_repertoire(served.path, wanted.side)
+    return download(text, wanted.side, wanted.form)
+
+
+def _import_repertoire(served: ServedFile, wanted: RepertoireImport) -> dict[str, Any]:
+    """Adds the lines of an uploaded file."""
+    with _uploaded(served, wanted) as file:
+        return repertoire.import_file(served.path, wanted.side, file).as_dict()
+
+
 ROUTES = [
     get("/api/position", PositionWanted, _position),
     get("/api/lines", LinesWanted, _lines),
@@ -553,4 +899,31 @@ ROUTES = [
     get("/api/review/{number}/game/{game}", ReviewedGame, _review_game),
     get("/api/review/{number}/pgn", TaskWanted, _review_pgn),
     post("/api/queue", QueueOrder, _queue, writes=False),
+    get("/api/studies", Nothing, _studies),
+    get("/api/study", StudyWanted, _study),
+    get("/api/study-pgn", StudyWanted, _study_pgn),
+    get("/api/note", GivenPosition, lambda served, it: studies.note_on(served.path, it.board())),
+    post("/api/study-new", NewStudy, _new),
+    post("/api/study-change", StudyEdit, _edit),
+    post("/api/study-delete", StudyGone, _delete),
+    post("/api/note", NoteWritten, _note),
+    post("/api/undo", Nothing, lambda served, _: _turned(served, "undo")),
+    post("/api/redo", Nothing, lambda served, _: _turned(served, "redo")),
+    post("/api/tree-pgn", GivenGame, lambda _, it: {"pgn": text_of(it.game())}, writes=False),
+    post("/api/read-tree", TreeText, _read_tree, writes=False),
+    post("/api/tree-values", ValuesWanted, _values, writes=False),
+    upload("/api/study-import", StudyImport, _import_studies),
+    get("/api/repertoire", SideWanted, _repertoire),
+    get("/api/repertoire-file", SideWanted, _repertoire_file),
+    post(
+        "/api/repertoire-add",
+        RepertoireLine,
+        lambda on, it: repertoire.add_line(on.path, it.side, it.board()),
+    ),
+    post(
+        "/api/repertoire-remove",
+        RepertoireLine,
+        lambda on, it: repertoire.remove_move(on.path, it.side, it.board()),
+    ),
+    upload("/api/repertoire-import", RepertoireImport, _import_repertoire),
 ]

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.places import ROOT as ROOT
+from tests.support.plain import ROOT as ROOT
 
 SHARED = ROOT.parent / "shared"
 LONGEST_PROCESS_S = 240

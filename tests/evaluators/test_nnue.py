@@ -29,8 +29,7 @@ from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.board_kernel import is_dead
 from graphsearch.position.tables import load_tables
 from graphsearch.position.values import FAR, MATE
-from tests.support.nnue import MadeUp, features, leb128
-from tests.support.nnue_kernel import exchanged, scores
+from tests.support.nnue import MadeUp, exchanged, features, leb128, scores
 from tests.support.positions import random_words
 
 SMALL = ARCHITECTURES[-1]

@@ -23,8 +23,8 @@ from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.search.params import GATHERERS
 from tests.conftest import Cli, shared_data
-from tests.support.mates import placed
-from tests.support.table import TableEntry, TableEvaluator
+from tests.support.evaluators import TableEntry, TableEvaluator
+from tests.support.positions import placed
 
 EQUAL = TableEntry((0.3, 0.4, 0.3), {})
 

@@ -28,8 +28,7 @@ from graphsearch.jit.pointers import ptr
 from graphsearch.position.board import encode_move, pack, unpack
 from graphsearch.position.tables import load_tables
 from tests.evaluators import test_networks as plain
-from tests.support.nnue import MadeUp
-from tests.support.nnue_kernel import scores
+from tests.support.nnue import MadeUp, scores
 from tests.support.plain import in_plain_python
 from tools.training import games_kernel
 from tools.training.__main__ import main

@@ -20,8 +20,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import games
 from graphsearch.store.tables.rows import TABLES
 from graphsearch.store.verify import verify
-from tests.support.loose import loosen
-from tests.support.rows import add_examples
+from tests.support.rows import add_examples, loosen
 
 from ..conftest import sql
 

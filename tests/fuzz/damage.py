@@ -13,7 +13,7 @@ from functools import cache
 from graphsearch.base.errors import CorruptRecordError
 from tests.store.sealing import BlockError, opened, seal, with_checksum
 
-from ..support.loose import loosened
+from ..support.rows import loosened
 from .graphfile import packed, unpacked
 from .mutators import mutated
 

@@ -18,7 +18,7 @@ from tests.store.sealing import BlockError, opened, seal, with_checksum
 
 from ..store.records import BlockFault, batch_of, extracted, plain_blocks, random_records, records_of
 from .files import DisagreementError
-from .guard import guarded, guarded_copy
+from .harness import guarded, guarded_copy
 from .mutators import mutated
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import json
 import os
 import subprocess
 import sys
@@ -15,10 +17,12 @@ import pytest
 from graphsearch.base.errors import StoreError
 from tests.conftest import ROOT
 from tests.fuzz import commands
+from tests.fuzz.__main__ import KERNELS, TARGETS
+from tests.fuzz.campaign import Row, _output_problems
 from tests.fuzz.files import READ
-from tests.fuzz.guard import guarded
-from tests.fuzz.harness import Fuzzer, Target
-from tests.fuzz.targets import KERNELS, TARGETS
+from tests.fuzz.harness import Fuzzer, Target, guarded
+from tests.fuzz.works import WORKS, Work, losses, missing
+from tests.support.faults import shim
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -122,3 +126,128 @@ def test_kernels_as_plain_python_index_nothing_beyond_its_end(tmp_path: Path) ->
     command += ["--minutes", "4", "--keep", str(tmp_path / "failures")]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ------------------------------------------------------------------ the shim and a short campaign
+needs_shim = pytest.mark.skipif(bool(shim.why_not()), reason=shim.why_not())
+
+# Writes, syncs, cuts, renames and removes a file; prints how each call ended.
+SCRIPT = """
+import os, sys
+f = os.open("data", os.O_RDWR | os.O_CREAT)
+calls = [lambda: os.write(f, bytes(100)), lambda: os.pwrite(f, bytes(100), 100), lambda: os.fsync(f),
+         lambda: os.fdatasync(f), lambda: os.ftruncate(f, 50), lambda: os.rename("data", "data2"),
+         lambda: os.unlink("data2")]
+for call in calls:
+    try:
+        print(call())
+    except OSError as error:
+        print("errno", error.errno)
+"""
+CALM = ["100", "100", "None", "None", "None", "None", "None"]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shim.build(tmp_path_factory.mktemp("shim"))
+
+
+def ended(library: Path, folder: Path, fault: shim.Fault, paths: str = "data") -> list[str]:
+    names = {
+        "PATHS": paths,
+        "KINDS": fault.kinds,
+        "AT": fault.at,
+        "ERROR": fault.error,
+        "STICKY": int(fault.sticky),
+    }
+    environment = shim.environment(library) | {f"SHIM_{name}": str(value) for name, value in names.items()}
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split("\n")[:-1]
+
+
+@needs_shim
+def test_the_kth_call_of_a_kind_fails(library: Path, tmp_path: Path) -> None:
+    for kinds, at, place in (
+        (shim.WRITE, 1, 0),
+        (shim.WRITE, 2, 1),
+        (shim.SYNC, 1, 2),
+        (shim.SYNC, 2, 3),
+        (shim.TRUNCATE, 1, 4),
+        (shim.RENAME, 1, 5),
+        (shim.ALL, 4, 2),  # the first one is the opening
+    ):
+        expected = list(CALM)
+        expected[place] = f"errno {errno.ENOSPC}"
+        if kinds == shim.RENAME:
+            expected[6] = f"errno {errno.ENOENT}"  # there is nothing to remove
+        assert ended(library, tmp_path, shim.Fault(kinds, at, errno.ENOSPC)) == expected, (kinds, at)
+        (tmp_path / "data").unlink(missing_ok=True)
+
+
+@needs_shim
+def test_a_disk_stays_full_and_a_write_may_be_short(library: Path, tmp_path: Path) -> None:
+    full = ended(library, tmp_path, shim.Fault(shim.WRITE | shim.SYNC, 2, errno.ENOSPC, sticky=True))
+    assert full == ["100", *["errno 28"] * 3, "None", "None", "None"]
+    assert ended(library, tmp_path, shim.Fault(shim.WRITE, 1, shim.SHORT_WRITE))[:2] == ["50", "100"]
+
+
+@needs_shim
+def test_files_that_are_not_watched_are_left_alone(library: Path, tmp_path: Path) -> None:
+    fault = shim.Fault(shim.ALL, 1, errno.EIO, sticky=True)
+    assert ended(library, tmp_path, fault, paths="other.graph") == CALM
+
+
+def test_a_loss_is_noticed() -> None:
+    record = "00000000000000ff 1f"
+    before = {"visits": 9, "rows of run": 2, record: 1}
+    work = Work("x", "x", grows={"visits": 5, "run": 1})
+    assert losses(before, before, work) == []
+    assert losses(before, before | {"visits": 8}, work) == ["visits: 9 before, 8 after"]
+    assert len(losses(before, {"visits": 9}, work)) == 2
+    assert losses(before, {"visits": 9, "rows of run": 2}, Work("prune", "x", least=2)) == []
+    assert len(missing(before, before, work)) == 2
+    assert missing(before, {"visits": 14, "rows of run": 3}, work) == []
+
+
+def test_an_output_that_is_not_whole_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "out.csv"
+    assert _output_problems(file, b"whole", promised=False) == []
+    assert _output_problems(file, b"whole", promised=True)
+    file.write_bytes(b"who")
+    assert _output_problems(file, b"whole", promised=False)
+    file.write_bytes(b"whole")
+    assert _output_problems(file, b"whole", promised=True) == []
+    copy = tmp_path / "copy.graph"
+    copy.write_bytes(b"no graph")
+    assert _output_problems(copy, b"", promised=False)
+
+
+# ------------------------------------------------------------------ a short campaign
+
+
+ALIKE = {  # commands that read or write the file as others of the table do: only long campaigns take them
+    "analyze", "analyze, 2 threads", "analyze, a set", "watch", "mate", "refresh", "book build, new file",
+    "book queue add", "book queue drop", "book todo --queue", "study import", "store verify", "import pgn",
+    "import pgn, players later", "import epd", "repertoire import", "store prune", "store merge --into",
+    "store info", "show", "query diff", "query history", "query pv", "query find", "query novelties",
+    "query sql", "query prepare", "export csv", "export epd", "export jsonl", "export pgn",
+}  # fmt: skip
+CHOSEN = [work for work in WORKS if work.name not in ALIKE]
+
+
+@needs_shim
+@pytest.mark.slow
+def test_a_kill_or_a_fault_of_any_command_loses_nothing(tmp_path: Path) -> None:
+    """Kills half of the commands that write, and has a call of each of all others fail."""
+    kills = sum(work.start != "logged" for work in CHOSEN) // 2  # the first ones in the table
+    counts = "--kills", str(kills), "--faults", str(len(CHOSEN) - kills)
+    names = [word for work in CHOSEN for word in ("--work", work.name)]
+    command = [sys.executable, "-m", "tests.fuzz.campaign", *names, *counts, "--json"]
+    environment = shim.environment(library := shim.build(tmp_path))
+    command += ["--library", str(library)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    rows = json.loads(done.stdout)
+    assert not any(Row(**row).bad for row in rows), [row["problems"] for row in rows]
+    assert {row["work"] for row in rows} == {work.name for work in CHOSEN}

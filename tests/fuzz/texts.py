@@ -22,8 +22,7 @@ from graphsearch.position.notation import board_from_fen
 from . import commands
 from .files import DisagreementError
 from .graphfile import BOOK, MATE, PGN
-from .guard import guarded
-from .harness import Call
+from .harness import Call, guarded
 from .mutators import Words, mutated
 
 BOMB = 700  # MB that a small compressed file expands to

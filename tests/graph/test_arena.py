@@ -34,7 +34,7 @@ from tests.store.records import (
     random_records,
     record_of,
 )
-from tests.support.arenas import check_arena
+from tests.support.graphs import check_arena
 from tests.uci.engines import Played
 
 

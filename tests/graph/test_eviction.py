@@ -28,8 +28,7 @@ from graphsearch.search.waves import WaveRunner
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
-from tests.support.arenas import check_arena
-from tests.support.graphs import numbers_below, records_below, records_of
+from tests.support.graphs import check_arena, numbers_below, records_below, records_of
 from tests.support.positions import KIWIPETE, after_line
 from tests.support.reference import HashEvaluator
 

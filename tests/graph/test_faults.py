@@ -27,9 +27,8 @@ from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 from tests.conftest import Cli, sql
 from tests.store.test_damage import flip
-from tests.support.arenas import check_arena
 from tests.support.forks import Fork, Say, needs_fork
-from tests.support.graphs import check_invariants
+from tests.support.graphs import check_arena, check_invariants
 from tests.support.pools import until
 from tests.support.reference import HashEvaluator
 

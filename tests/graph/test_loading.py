@@ -19,8 +19,7 @@ from graphsearch.graph import reading
 from graphsearch.graph.reading import Loader
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
-from tests.support.arenas import check_arena
-from tests.support.graphs import check_invariants
+from tests.support.graphs import check_arena, check_invariants
 
 MORE = 200
 

@@ -17,7 +17,7 @@ from graphsearch.position.board import history_keys
 from graphsearch.position.values import MATE
 from graphsearch.store.entries import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
-from tests.support.table import TableEntry, TableEvaluator
+from tests.support.evaluators import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, numbers_below, read
 from ..support.positions import after_line, played

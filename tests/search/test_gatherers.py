@@ -19,7 +19,7 @@ from graphsearch.search.params import GATHERERS
 from graphsearch.search.visit_kernel import set_params
 from graphsearch.search.waves import WaveRunner
 from graphsearch.store.ranking import visits_of
-from tests.support.table import TableEntry, TableEvaluator
+from tests.support.evaluators import TableEntry, TableEvaluator
 
 from ..support.graphs import check_invariants, in_memory, read, records_below
 from ..support.positions import KIWIPETE, POSITIONS, after_line

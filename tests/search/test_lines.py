@@ -20,7 +20,7 @@ from graphsearch.position.board import key_of, pack
 from graphsearch.search.params import GATHERERS
 
 from ..conftest import ROOT
-from ..support.lines import LineEvaluator, boards_of
+from ..support.evaluators import LineEvaluator, boards_of
 from ..support.positions import after_line
 
 SHUFFLES = "Nf3 Nf6 Ng1 Ng8 e3 e6 Nf3 Nf6 Ng1"  # Black to move may repeat the position after e6

@@ -17,7 +17,7 @@ from graphsearch.store.transposition_kernel import PROOF
 
 from ..conftest import shared_data
 from ..support.graphs import check_invariants, read, records_below
-from ..support.mates import mates_within, placed
+from ..support.positions import mates_within, placed
 
 ONE, WAVES = SearchParams(minibatch_size=1), SearchParams(minibatch_size=32)
 GATHERED = [SearchParams(minibatch_size=16, gather=name) for name in ("classic", "budget")]

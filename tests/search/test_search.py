@@ -23,7 +23,7 @@ from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of
 from graphsearch.store.record import RecordBatch
 from graphsearch.store.store import Store
-from tests.support.table import TableEntry, TableEvaluator
+from tests.support.evaluators import TableEntry, TableEvaluator
 
 from ..store.records import held
 from ..support.graphs import check_invariants, read, records_below

@@ -28,7 +28,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.verify import Problems, verify
 
 from ..conftest import sql
-from ..support.loose import loosen
+from ..support.rows import loosen
 from .records import (
     Records,
     batch_of,

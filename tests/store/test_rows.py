@@ -40,8 +40,7 @@ from graphsearch.store.tables.top import rows_of
 from graphsearch.store.verify import verify
 
 from ..conftest import ROOT, Cli
-from ..support.loose import loosen
-from ..support.rows import HOSTILE, add_examples, holds
+from ..support.rows import HOSTILE, add_examples, holds, loosen
 from .records import IDENTITY, Records, filled, words_of
 
 RECORDS = Records(71, 60)

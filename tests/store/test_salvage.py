@@ -27,7 +27,7 @@ from graphsearch.store.tables.top import rows_of
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
-from ..support.loose import loosen
+from ..support.rows import loosen
 from .records import IDENTITY, Records, batch_of, changed, contents, filled, identity
 from .test_damage import flip
 

@@ -38,7 +38,7 @@ from graphsearch.store.transposition_kernel import PROOF
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
-from ..support.loose import loosen
+from ..support.rows import loosen
 from .records import IDENTITY
 from .test_formats import SCHEMA, example
 

@@ -13,7 +13,7 @@ from typing import Any
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from tests.support.places import ROOT
+from tests.support.plain import ROOT
 from tests.support.reference import HashEvaluator
 
 FILE = ROOT / "tests" / "golden" / "searches.json"

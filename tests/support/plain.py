@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from .places import ROOT
+ROOT = Path(__file__).resolve().parents[2]
 
 CALL = """
 import importlib, json, sys

@@ -20,7 +20,7 @@ from graphsearch.base.system import end_at_once
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.provenance import EvaluatorIdentity
-from tests.support.places import ROOT
+from tests.support.plain import ROOT
 from tests.support.reference import HashEvaluator
 
 SECONDS = 120.0  # that a test waits for what must come, on however busy a machine

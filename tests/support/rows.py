@@ -1,10 +1,12 @@
-"""Values for the columns of the plain tables: one that each may hold, and those that it may not."""
+"""Values that columns of the plain tables may hold and may not, and tables that take any value."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing, suppress
+from pathlib import Path
 
 import chess
 
@@ -46,3 +48,22 @@ def add_examples(connection: sqlite3.Connection, names: Iterable[str], **fixed: 
             row = [fixed.get(column, example(kind)) for column, kind in columns.items()]
             marks = ", ".join("?" * len(row))
             connection.execute(f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})", row)
+
+
+# ------------------------------------------------------------------ files of strangers
+_CHECK = re.compile(r" CHECK \(.*\)(?=,?$)|,\n  CHECK \(.*\)(?=,?$)", re.MULTILINE)
+
+
+def loosened(sql: str) -> str:
+    return _CHECK.sub("", sql.replace(" STRICT, WITHOUT", " WITHOUT").replace(" STRICT", ""))
+
+
+def loosen(path: Path) -> Path:
+    """Makes the tables of a file neither STRICT nor checked any more, and returns its path."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        tables = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall()
+        for name, sql in tables:
+            connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (loosened(sql), name))
+        connection.execute("PRAGMA writable_schema = RESET")
+    return path

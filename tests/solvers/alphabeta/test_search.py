@@ -27,10 +27,9 @@ from graphsearch.solvers.alphabeta.search import AlphaBeta, DepthResult, new_sea
 from graphsearch.solvers.alphabeta.search_kernel import Search, quiesce
 from graphsearch.store.entries import Entry, EntryTable
 from tests.conftest import shared_data
-from tests.support.mates import placed
-from tests.support.nnue_kernel import exchanged
+from tests.support.nnue import exchanged
 from tests.support.plain import as_json, in_plain_python
-from tests.support.positions import after_each_move, after_line, played, random_games
+from tests.support.positions import after_each_move, after_line, placed, played, random_games
 
 # ------------------------------------------------------------------ plain negamax over every move
 MEMORY: Any = new_search(load_tables(), BuiltinEvaluator().weights, 1 << 16)

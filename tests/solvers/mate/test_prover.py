@@ -27,9 +27,8 @@ from graphsearch.solvers.mate.search import (
 from graphsearch.store.entries import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
 from tests.conftest import shared_data
-from tests.support.mates import mates_within, placed
 from tests.support.plain import as_json, in_plain_python
-from tests.support.positions import after_line
+from tests.support.positions import after_line, mates_within, placed
 
 SMALL = 1 << 22  # bytes of a table that is enough here
 KEY_TO_TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # Morphy: 1. Ra6

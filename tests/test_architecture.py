@@ -1,17 +1,21 @@
-"""The rooms: who may import whom, where the compiler may be, who may print, and what loads what."""
+"""The rooms: who may import whom, print, and open files; what loads what; docstrings and limits are true."""
 
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from pydoc import locate
 
 import pytest
 
+from graphsearch.base.limits import LIMITS, Limit
 from graphsearch.jit.cache import kernel_sources
 
 from .conftest import ROOT, Cli
@@ -258,3 +262,126 @@ def test_an_engine_with_a_file_does_not_load_sqlite_utils(tmp_path: Path) -> Non
     loaded = loaded_by(run, str(tmp_path / "played.graph"))
     assert (tmp_path / "played.graph").exists()
     assert not loaded & {"sqlite_utils", "pandas"}
+
+
+# ------------------------------------------------------------------ names in docstrings
+REFERENCE = re.compile(r"`([A-Za-z_]\w*(?:[./][A-Za-z_]\w*)+)(?:\(.*?\))?`")
+KNOWN_LIBRARIES = frozenset(sys.stdlib_module_names) | {"chess", "numba", "numpy"}
+USERS_FILES = ("js", "json", "lock", "parquet", "part", "proto", "toml")  # not files of the project
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def names() -> frozenset[str]:
+    """Returns all names of the project: folders, modules, and what these define, assign or import."""
+    found = {part for path in MODULES for part in path.relative_to(ROOT).with_suffix("").parts}
+    for node in (node for path in MODULES for node in nodes_of(path)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+    return frozenset(found)
+
+
+def resolves(path: Path, reference: str) -> bool:
+    """Returns whether a reference in a docstring of a module names what exists."""
+    if reference.rpartition(".")[2] in USERS_FILES or reference.isupper():  # such as TABLE.COLUMN
+        return True
+    if reference.endswith((".py", ".md", ".txt")):
+        return any((folder / reference).exists() for folder in path.parents if folder.is_relative_to(ROOT))
+    parts = re.split("[./]", reference)
+    if parts[0] in KNOWN_LIBRARIES and locate(reference) is not None:
+        return True
+    return set(parts) <= names() or ROOT.joinpath(*parts).is_dir()  # such as tools.training
+
+
+def test_every_reference_of_a_docstring_resolves() -> None:
+    lost = [
+        f"{relative(path)}, line {getattr(node, 'lineno', 1)}: `{name}`"
+        for path in MODULES
+        for node in nodes_of(path)
+        if isinstance(node, DOCUMENTED)
+        for name in REFERENCE.findall(ast.get_docstring(node) or "")
+        if not resolves(path, name)
+    ]
+    assert lost == []
+    for reference in ("graph/bounds_kernel.py", "Store.fly", "functools.nothing"):
+        assert not resolves(PACKAGE / "query" / "position.py", reference)
+
+
+# ------------------------------------------------------------------ examples
+WITH_EXAMPLES = [path for path in MODULES if ">>> " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=relative)
+def test_the_examples_of_a_module_are_true(path: Path) -> None:
+    result = doctest.testmod(importlib.import_module(".".join(dotted(path))), raise_on_error=False)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+# ------------------------------------------------------------------ what comes in from outside
+def row(limit: Limit) -> str:
+    variable = f"`{limit.variable}`" if limit.variable else ""
+    return f"| {limit.what} | {limit.shown()} | {variable} |".replace("  ", " ")
+
+
+def test_the_page_of_limits_is_what_the_program_holds() -> None:
+    row_but_why = r"^(\| (?!the most for|---)[^|]+\|[^|]+\|[^|]+\|) \S.* \|$"
+    page = (ROOT / "docs" / "contributing" / "limits.md").read_text(encoding="utf-8")
+    rows = re.findall(row_but_why, page, re.MULTILINE)
+    assert rows == [row(limit) for limit in LIMITS]
+
+
+# ------------------------------------------------------------------ one door
+OPENS = ("open", "read_bytes", "read_text")  # of a path
+LOADERS = ("load", "fromfile", "memmap", "open", "fdopen", "decompress")  # of libraries that read files
+NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "service", "text", "catalog"}
+
+MAY_OPEN = {  # module -> what it opens
+    "graphsearch/base/limits.py": "the door",
+    "graphsearch/base/system.py": "/proc and /sys, and folders for fsync",
+    "graphsearch/jit/cache.py": "the kernels' own sources, the cache of compiled kernels, and its locks",
+    "graphsearch/evaluators/builtin/evaluator.py": "the weights of the package",
+    "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
+    "graphsearch/store/tables/rows.py": "the SQL of the package",
+    "graphsearch/position/openings.py": "the openings of the package",
+    "graphsearch/store/file.py": "the graph file itself, whose identity it watches, and the lock beside it",
+    "graphsearch/store/backup.py": "what it has just written, for fsync",
+    "graphsearch/exchange/output.py": "what it writes",
+    "graphsearch/uci/protocol.py": "the log that it writes",
+    "graphsearch/base/faults.py": "the report that it writes",
+    "graphsearch/exchange/site/export.py": "the page of the package",
+    "graphsearch/web/serving.py": "the page of the package",
+    "cli/__init__.py": "/dev/null",
+    "cli/compile_kernels.py": "/dev/null",
+    "cli/output.py": "/dev/null",
+    "cli/settings.py": "the evaluators that it remembers",
+    "cli/serve.py": "the browser",
+}
+
+
+def openings(path: Path) -> Iterator[str]:
+    """Yields where a module opens or unpacks something by itself."""
+    for node in nodes_of(path):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield f"line {node.lineno}: open"
+        if isinstance(node.func, ast.Attribute) and node.func.attr in (*OPENS, *LOADERS):
+            owner, name = ast.unparse(node.func.value), node.func.attr
+            reads = owner in {"np", "numpy", "os", "io", "gzip", "zlib", "tomllib"} and name in LOADERS
+            last = owner.partition("[")[0].rpartition(".")[2].lstrip("_")
+            if reads or (name in OPENS and last not in NO_PATHS):
+                yield f"line {node.lineno}: {owner}.{name}"
+
+
+def test_every_file_of_a_user_is_opened_by_the_one_door() -> None:
+    found = {path.relative_to(ROOT).as_posix(): list(openings(path)) for path in MODULES}
+    others = {name: lines for name, lines in found.items() if lines and name not in MAY_OPEN}
+    assert others == {}
+    assert [name for name in MAY_OPEN if not found.get(name)] == []

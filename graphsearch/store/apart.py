@@ -1,6 +1,6 @@
 """Moves that were searched apart: the positions after them have more visits than the edges that lead there.
 
-A search of some moves only leaves the edges of its root the visits that PUCT gave them (`search/forced.py`).
+A search of some moves only leaves the edges of its root the visits that PUCT gave them (`search/loop.py`).
 The table `searched_apart` lists these moves. A reader completes the few records that it names, so a question
 pays for the moves listed there, and for no other position.
 """

@@ -98,6 +98,7 @@ EXECUTIONS = {
     "graph-pages": 3,
     "graph-log": 3,
     "pgn-zst": 3,
+    "lc0": 40,
 }
 FEW = 5  # of all others
 # graph-blocks begins with the sound files; the others begin where one of the next inputs is accepted

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-BODIES = {"residual": 4, "attention": 6, "both": 6}
+BODIES = {"residual": 4, "attention": 6}
 MULTIHEAD = 7
 POLICY_KINDS = {"classical": 1, "convolution": 2, "attention": 3}
-EMBEDDINGS = {"none": 0, "map": 1, "dense": 2}
+EMBEDDINGS = {"map": 1, "dense": 2}
 DENSE, CHANNELS = 3, 2  # what a dense embedding adds to a square, what smolgen takes of one
 ACTIVATIONS = ("default", "mish", "relu", "none", "tanh", "sigmoid", "selu", "swish", "relu_2")
 
@@ -72,11 +72,7 @@ class RandomNetwork:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self._chance = np.random.default_rng(shape.seed)
-        self.weights: dict[str, Any] = {}
-        if shape.body != "attention":
-            self.weights |= self._tower()
-        if shape.body != "residual":
-            self.weights |= self._attention_body()
+        self.weights: dict[str, Any] = self._tower() if shape.body == "residual" else self._attention_body()
         if shape.several:
             self.weights["policy_heads"] = self._policy_heads()
             self.weights["value_heads"] = self._value_heads()
@@ -133,16 +129,11 @@ class RandomNetwork:
 
     def _attention_body(self) -> dict[str, Any]:
         shape = self.shape
-        width, alone = shape.width, shape.body == "attention"
-        out: dict[str, Any] = {}
-        dense = shape.embedding == "dense"
-        inputs = 112 + (DENSE if dense else 64) if alone else width
-        if alone and dense:
-            out |= self._dense("ip_emb_preproc", 64 * 12, 64 * DENSE)
-        out |= self._dense("ip_emb", inputs, width)
+        width, dense = shape.width, shape.embedding == "dense"
+        out: dict[str, Any] = self._dense("ip_emb_preproc", 64 * 12, 64 * DENSE) if dense else {}
+        out |= self._dense("ip_emb", 112 + (DENSE if dense else 64), width)
         out["ip_emb_w"] *= 4  # planes are mostly zeros
-        if alone:
-            out["ip_emb_w"][:, 109] *= 1 / 128
+        out["ip_emb_w"][:, 109] *= 1 / 128
         out |= {"ip_mult_gate": self._near_one(width * 64), "ip_add_gate": self._layer(width * 64)}
         if dense:
             out |= self._norm("ip_emb_ln", width) | self._norm("ip_emb_ffn_ln", width)

@@ -126,30 +126,6 @@ def test_no_mate_leads_through_a_position_that_stood_twice_whatever_is_proven_wi
 
 
 # ---------------------------------------------------------------- against what knows everything
-def test_lengths_of_queen_endings_are_those_of_retrograde_analysis() -> None:
-    from .queen_ending import NEVER, board_of, retrograde  # its tables take a while
-
-    generator = random.Random(3)
-    wins = retrograde()
-    checked = 0
-    while checked < 8:
-        squares = [generator.randrange(64) for _ in range(3)]
-        turn = generator.random() < 0.5
-        plies = int(wins[0 if turn else 1][tuple(squares)])
-        if plies in (0, NEVER) or plies > 8:
-            continue
-        board = board_of(squares[0], squares[1], squares[2], chess.WHITE if turn else chess.BLACK)
-        board.halfmove_clock = generator.choice((0, 60, 100 - plies))
-        result = find_mate(board, Limits(visits=200_000), table_bytes=SMALL)
-        mate = (plies + 1) // 2 if turn else -plies // 2
-        assert (result.mate, result.shortest) == (mate, True), board.fen()
-        assert_line_mates(result)
-        board.halfmove_clock = 101 - plies  # one ply too late: nothing in this ending begins the count anew
-        late = find_mate(board, Limits(visits=2_000), table_bytes=SMALL)
-        assert late.mate is None, board.fen()
-        checked += 1
-
-
 def test_no_claim_contradicts_a_tablebase() -> None:
     folder = shared_data("syzygy")
     generator = random.Random(7)
@@ -166,6 +142,24 @@ def test_no_claim_contradicts_a_tablebase() -> None:
                     assert wdl == (2 if result.mate > 0 else -2), board.fen()
                     assert_line_mates(result)
     assert claims > 8
+
+
+def test_lengths_of_queen_endings_are_those_of_a_tablebase() -> None:
+    """Nothing in these endings begins the count anew: what zeroes it is mate."""
+    generator, checked = random.Random(3), 0
+    with chess.syzygy.open_tablebase(str(shared_data("syzygy"))) as tables:
+        while checked < 8:
+            board = placed(generator, "KQvK")
+            plies = tables.probe_dtz(board)
+            if not 0 < abs(plies) <= 8:
+                continue
+            board.halfmove_clock = generator.choice((0, 60, 100 - abs(plies)))
+            result = find_mate(board, Limits(visits=200_000), table_bytes=SMALL)
+            assert (result.mate, result.shortest) == ((plies + (plies > 0)) // 2, True), board.fen()
+            assert_line_mates(result)
+            board.halfmove_clock = 101 - abs(plies)  # one ply too late
+            assert find_mate(board, Limits(visits=2_000), table_bytes=SMALL).mate is None, board.fen()
+            checked += 1
 
 
 def test_short_mates_of_random_positions_are_those_of_trying_everything() -> None:

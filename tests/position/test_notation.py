@@ -1,10 +1,13 @@
-"""Positions as people and programs write them: moves, FENs, lines in bulk, games, names of openings."""
+"""What people and programs write: moves, FENs, lines in bulk, games, names of openings, scores in pawns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import random
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import chess
@@ -18,11 +21,16 @@ from graphsearch import Graph, Limits, analyze, show
 from graphsearch.base.errors import InvalidPositionError
 from graphsearch.base.limits import toml_tables
 from graphsearch.exchange.epd_import import read_epd
-from graphsearch.position.board import fen_of, fens, key_of, unpack
+from graphsearch.position.board import fen_of, fens, key_of, legal_moves, unpack
 from graphsearch.position.notation import board_from_fen, read_fen_lines, read_position
 from graphsearch.position.openings import DEEPEST, opening_at
+from graphsearch.position.values import D_SCALE, WDL, cp_of, rounded_shares, wdl_from_q
 from graphsearch.store.store import Store
-from tests.support.positions import random_games
+from tests.conftest import Cli
+from tests.exchange.exported import made_record
+from tests.store.records import filled
+from tests.support.positions import after_line, random_games
+from tests.uci.engines import Played, field_of
 from tools.openings import TABLE, written
 
 START = chess.STARTING_FEN
@@ -68,14 +76,6 @@ def test_an_illegal_position_is_named_by_the_fen_that_was_given(fen: str) -> Non
     assert fen in str(caught.value)
 
 
-@given(st.text(max_size=60))
-def test_any_text_is_a_position_or_a_clear_error(text: str) -> None:
-    with suppress(InvalidPositionError):  # any other error fails the test
-        read_position("startpos", moves=text)
-    for _, item in read_fen_lines([text]):
-        assert isinstance(item, chess.Board | InvalidPositionError)
-
-
 @pytest.mark.parametrize(
     "moves",
     [
@@ -116,6 +116,10 @@ def test_move_lists_may_have_numbers_commas_and_glyphs(moves: str) -> None:
         ("4k3/8/8/8/8/8/8/4K3 w - - -1 1", "negative"),
         ("", "empty position"),
         ("no-such-file.pgn", "no file 'no-such-file.pgn'"),
+        ("chess960:960", "0 to 959"),
+        ("4k3/8/8/8/8/8/8/R3K3 w K - 0 1", "bad castling rights.*: '4k3/8/8/8/8/8/8/R3K3 w K - 0 1"),
+        ("4k3/8/8/8/8/8/8/4K1RR w E - 0 1", "bad castling rights.* w E - "),
+        ("4k3/8/8/8/8/4K3/8/R7 w A - 0 1", "bad castling rights"),
     ],
 )
 def test_a_bad_position_or_move_is_refused_with_its_reason(fen: str, message: str) -> None:
@@ -202,9 +206,7 @@ def test_a_semicolon_may_end_the_fields_of_an_epd_line(rest: str) -> None:
 
 @pytest.mark.parametrize("text", [f"{FIELDS} - 0 1 moves e2e4 e7e5", f"{FIELDS} - moves e2e4 e7e5; ce 20;"])
 def test_moves_behind_a_fen_are_played_wherever_it_stands(text: str) -> None:
-    after = chess.Board()
-    after.push_uci("e2e4")
-    after.push_uci("e7e5")
+    after = after_line("e4 e5")
     assert board_from_fen(text) == after
     ((_, found),) = read_fen_lines([text])
     assert found == after
@@ -218,13 +220,6 @@ def test_a_byte_order_mark_before_toml_is_passed_over() -> None:
 
 
 # ------------------------------------------------------------------ names of openings
-def _board(moves: str) -> chess.Board:
-    board = chess.Board()
-    for san in moves.split():
-        board.push_san(san)
-    return board
-
-
 def test_the_table_is_what_its_tool_writes() -> None:
     lines = TABLE.read_text("utf-8").splitlines()
     assert lines == list(written(lines))
@@ -242,7 +237,7 @@ def test_a_transposition_has_the_same_name() -> None:
         "c4 g6 e4 Bg7 d4 d6 Nc3 Nf6 Nf3",
         "Nf3 Nf6 c4 g6 Nc3 Bg7 e4 d6 d4",
     ):
-        assert str(opening_at(_board(moves))).startswith("E90 King's Indian Defense")
+        assert str(opening_at(after_line(moves))).startswith("E90 King's Indian Defense")
 
 
 # ------------------------------------------------------------------ clocks
@@ -261,3 +256,68 @@ def test_a_transposition_has_the_same_name() -> None:
 def test_a_clock_in_quotes_is_text(rest: str, clocks: tuple[int, int]) -> None:
     board = board_from_fen(f"4k3/8/8/8/8/8/8/4K3 w - - {rest}")
     assert (board.halfmove_clock, board.fullmove_number) == clocks
+
+
+# ------------------------------------------------------------------ scores: one growing function of Q
+STEP = 0.01  # two Q so far apart never have the same centipawns
+VALUES = st.floats(-1.0, 1.0)
+
+
+@given(VALUES, VALUES)
+def test_centipawns_are_in_the_order_of_q(a: float, b: float) -> None:
+    least, most = sorted((a, b))
+    assert cp_of(least) <= cp_of(most)
+    assert cp_of(-least) == -cp_of(least)
+    if most - least >= STEP:
+        assert cp_of(least) < cp_of(most)
+
+
+@given(VALUES, st.floats(0.0, 1.0), st.sampled_from([100, 1000]))
+def test_rounded_chances_add_up_and_have_the_rounded_q(q: float, draw: float, whole: int) -> None:
+    shares = wdl_from_q(q, draw)
+    win, even, loss = rounded_shares(shares, whole)
+    assert min(win, even, loss) >= 0
+    assert (win + even + loss, win - loss) == (whole, round(whole * shares.q))
+    assert rounded_shares(WDL(shares.loss, shares.draw, shares.win), whole) == (loss, even, win)
+    assert max(abs(win - whole * shares.win), abs(loss - whole * shares.loss)) <= 1
+
+
+@pytest.fixture(scope="module")
+def certain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a file whose moves differ more in their draws than in Q, some without any chance to lose."""
+    rng, board = random.Random(5), chess.Board()
+    visits = {board.san(move): (rng.randint(1, 90), rng.uniform(-0.3, 0.6)) for move in legal_moves(board)}
+    record = made_record(board, visits)
+    shares = [rng.choice([0.0, 0.5, 0.9, 1.0]) * (1 - abs(edge.q)) for edge in record.edges]
+    edges = [replace(edge, d=int(D_SCALE * d)) for edge, d in zip(record.edges, shares, strict=True)]
+    path = tmp_path_factory.mktemp("certain") / "certain.graph"
+    return filled(path, [replace(record, edges=tuple(edges))])
+
+
+def check_order(rows: Iterable[tuple[float, float]]) -> int:
+    """Asserts that (score, Q) pairs are in one order, either way; returns the number of pairs of rows."""
+    pairs = list(combinations(rows, 2))
+    for (score, q), (other_score, other_q) in pairs:
+        assert (score - other_score) * (q - other_q) >= 0, ((score, q), (other_score, other_q))
+    return len(pairs)
+
+
+def test_no_two_moves_shown_contradict_each_other(certain: Path, cli: Cli) -> None:
+    moves = cli("show", certain, "--json").json["moves"]
+    assert check_order((move["cp"], move["q"]) for move in moves) == 190
+    printed = cli("show", certain)
+    row = re.compile(r" ([+-]?\d+\.\d\d) +(\d+) +(\d+) +(\d+) ")
+    found = [row.search(line) for line in printed.out.splitlines()]
+    shown = [(float(cells[1]), int(cells[2]) - int(cells[4])) for cells in found if cells]
+    assert check_order(shown) >= 40
+
+
+def test_uci_shows_scores_in_the_order_of_its_chances(certain: Path) -> None:
+    options = {"GraphFile": str(certain), "MultiPV": "20", "UCI_ShowWDL": "true", "Evaluator": "uniform"}
+    with Played(options) as game:
+        lines = game.ready().ask("position startpos", "go nodes 1", until="bestmove")
+    values = {}
+    for line in lines:
+        if chances := re.search(r" wdl (\d+) (\d+) (\d+) ", line):
+            values[field_of(line, "multipv")] = field_of(line, "cp"), int(chances[1]) - int(chances[3])
+    assert check_order(values.values()) == 190

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -289,11 +288,3 @@ def test_every_position_gets_its_own_answer_in_order(monkeypatch: pytest.MonkeyP
         expected = dict(zip([move.uci() for move in legal_moves(board)], said.priors.tolist(), strict=True))
         assert found.priors == pytest.approx(expected, abs=1e-6)
         assert list(found.priors.values()) == sorted(found.priors.values(), reverse=True)
-
-
-def test_positions_are_taken_as_they_are_needed() -> None:
-    def endless() -> Iterator[chess.Board]:
-        yield from itertools.cycle(boards())
-
-    found = list(itertools.islice(assess_boards(create("uniform"), endless()), 5))
-    assert len(found) == 5

@@ -38,7 +38,7 @@ from graphsearch.evaluators.builtin.evaluator import (
 )
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import PORTION, BatchArrays, EvaluationThreads
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.protocol import checked as valid
 from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, copy_words
 from graphsearch.jit.compiler import kernel
@@ -239,29 +239,6 @@ def test_priors_are_what_the_arrays_say() -> None:
     assert checked > 200
 
 
-def priors_of(evaluation: Evaluation, batch: PositionBatch) -> list[dict[chess.Move, float]]:
-    parts = pairwise(batch.offsets.tolist())
-    return [
-        dict(zip(moves, evaluation.priors[begin:end].tolist(), strict=True))
-        for (_, moves), (begin, end) in zip(batch.boards(), parts, strict=True)
-    ]
-
-
-def mirrored(move: chess.Move) -> chess.Move:
-    return chess.Move(move.from_square ^ 56, move.to_square ^ 56, move.promotion)
-
-
-def test_a_position_and_its_mirror_are_judged_alike() -> None:
-    evaluator = BuiltinEvaluator(networks=NETWORKS)
-    batch = PositionBatch.from_boards(boards_of_games())
-    turned = PositionBatch.from_boards([board.mirror() for board in boards_of_games()])
-    found, again = evaluator.evaluate(batch), evaluator.evaluate(turned)
-    assert np.array_equal(found.wdl, again.wdl)
-    for one, other in zip(priors_of(found, batch), priors_of(again, turned), strict=True):
-        for move, prior in one.items():
-            assert other[mirrored(move)] == pytest.approx(prior, rel=1e-5)
-
-
 def kernel_says(boards: list[chess.Board], scratch: NDArray[np.uint64]) -> list[list[float]]:
     """Returns values and priors of some positions, each evaluated in the same working memory."""
     out = []
@@ -339,7 +316,8 @@ def judged(fen: str) -> tuple[float, dict[chess.Move, float]]:
     """Returns Q and the priors that the package's networks give a position."""
     batch = PositionBatch.from_boards([chess.Board(fen)])
     found = BuiltinEvaluator().evaluate(batch)
-    return float(found.wdl[0, 0] - found.wdl[0, 2]), priors_of(found, batch)[0]
+    ((_, moves),) = batch.boards()
+    return float(found.wdl[0, 0] - found.wdl[0, 2]), dict(zip(moves, found.priors.tolist(), strict=True))
 
 
 def best_of(fen: str) -> str:

@@ -204,9 +204,11 @@ def check_mirrored(evaluator: Any, boards: list[chess.Board], images: list[chess
         np.testing.assert_allclose([at[move] for move in moves], one.priors[a:b], atol=1e-6 * (turn > 7))
 
 
-def test_a_mirror_image_has_the_same_value_and_mirrored_priors(file: Path) -> None:
-    boards = [*boards_of_games()[:12], chess.Board("3r4/p2k4/1R6/7p/8/4r3/P4K1P/R5rR w - - 0 97")]
-    check_mirrored(create(f"nnue:{file}"), boards, [board.mirror() for board in boards], 56)
+@pytest.mark.parametrize("kind", ["nnue", "builtin"])
+def test_a_mirror_image_has_the_same_value_and_mirrored_priors(kind: str, file: Path) -> None:
+    boards = [*boards_of_games()[:50], chess.Board("3r4/p2k4/1R6/7p/8/4r3/P4K1P/R5rR w - - 0 97")]
+    evaluator = create(f"nnue:{file}" if kind == "nnue" else kind)
+    check_mirrored(evaluator, boards, [board.mirror() for board in boards], 56)
 
 
 def without_castling(count: int) -> list[chess.Board]:

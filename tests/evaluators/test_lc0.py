@@ -599,17 +599,6 @@ def test_a_gpu_gets_batches_of_few_sizes_and_says_the_same(
     assert capsys.readouterr().out == ""
 
 
-# ------------------------------------------------------------------ the command line
-def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) -> None:
-    evaluator = ["--evaluator", f"lc0:{tiny_file}", "--param", "policytemperature=1"]
-    evaluator += ["--evaluator-option", "Device=cpu"]
-    path = tmp_path / "a.graph"
-    done = cli("analyze", "startpos", "--visits", 20, *evaluator, "--store", path)
-    done.ends(0, f"--evaluator lc0:{tiny_file}", "--param policytemperature=1")
-    refused = cli("analyze", "startpos", "--visits", 1, "--evaluator", f"lc0:{tiny_file}", "--store", path)
-    refused.ends(1, "PolicyTemperature 1.0 there, 1.359 here")
-
-
 # ------------------------------------------------------------------ `.onnx`: what grows is not let in
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 info, make_node = helper.make_tensor_value_info, helper.make_node

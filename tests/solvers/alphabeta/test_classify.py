@@ -24,7 +24,6 @@ from graphsearch.solvers.nodetypes import (
     KANNAN,
     KINDS,
     PV,
-    Classification,
     Words,
     classify,
     minimal,
@@ -68,13 +67,8 @@ SMALL: list[Put] = [
 ]
 
 
-@pytest.fixture
-def found() -> Classification:
-    """What is said of the small tree."""
-    return classify(chess.Board(), walk(chess.Board(), *entries_of(table_of(SMALL))), len(SMALL))
-
-
-def test_a_small_tree_put_by_hand(found: Classification) -> None:
+def test_a_small_tree_put_by_hand() -> None:
+    found = classify(chess.Board(), walk(chess.Board(), *entries_of(table_of(SMALL))), len(SMALL))
     assert (found.nodes, found.entries) == (12, 12)
     assert found.actual == {"pv": 3, "cut": 5, "all": 3, "unknown": 1}
     assert [ply.nodes for ply in found.plies] == [
@@ -89,9 +83,6 @@ def test_a_small_tree_put_by_hand(found: Classification) -> None:
     assert found.plies[0].moves == 20
     assert found.plies[2].measured == minimal_of([20.0, 20.0])
     assert found.plies[4].uniform == minimal(found.branching, 4)
-
-
-def test_expected_types_of_the_small_tree_by_both_rule_sets(found: Classification) -> None:
     garms = found.agreement["garms"].matrix
     # expected PV: the start, e4, e4 e5, and found so. Expected Cut: e4 d5, d4, d4 d5 c4, Qxd5, and found so;
     # a3: found All. 1.a3 e5: the only stored reply is the first child of a Cut node, so All: found Cut

@@ -19,7 +19,7 @@ from graphsearch.jit.cache import COMPILING
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history
 from tests.conftest import Cli, sql
-from tests.graph.sweeps.test_reevaluate import stopped
+from tests.graph.sweeps.test_refresh import stopped
 from tests.query.handmade import LINES, graph_file
 from tests.support.forks import Command
 from tests.support.pools import until

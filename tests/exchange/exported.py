@@ -1,13 +1,22 @@
-"""Graphs to export, and what an export of them has to hold, found another way: python-chess, recursion."""
+"""Graphs to export, and what exports have to hold, found another way: python-chess, recursion, digests.
+
+`python -m tests.exchange.exported --write` makes the digests anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
+import re
 import shutil
-import sqlite3
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -18,12 +27,20 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.exchange.exports import export
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
-from graphsearch.position.board import board_of, key_of, legal_moves, pack
+from graphsearch.exchange.output import ExportReport
+from graphsearch.exchange.selection import Selection
+from graphsearch.position.board import board_of, key_of, key_text, legal_moves, pack
+from graphsearch.position.values import wdl_from_q
+from graphsearch.query.source import after as after
+from graphsearch.store.ranking import node_mean, ranking, resets_of
 from graphsearch.store.record import Edge, NodeRecord
 from graphsearch.store.store import Store
 
+from ..query.handmade import add_book as add_book
+from ..query.handmade import execute as execute
 from ..query.handmade import node
 from ..store.records import lookup
 from ..support.graphs import ENDGAME as ENDGAME
@@ -36,6 +53,8 @@ LINES = ("", "e4", "d4 Nf6", "Nf3 Nf6 d4", "e4 e5 Nf3")  # transpositions
 
 made_record = node  # of a position with these (n, q) of moves in SAN
 Known = dict[int, tuple[chess.Board, NodeRecord]]
+Rows = list[dict[str, Any]]
+TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 
 
 def imported(form: str, path: Path, data: str | bytes, **options: Any) -> FileReport:
@@ -52,28 +71,20 @@ def uniform_graph(path: Path, nodes: int) -> Path:
     return path
 
 
-def known_below(path: Path, *fens: str, plies: int | None = None) -> Known:
+def known_below(path: Path, *fens: str) -> Known:
     """Returns (board, record) by key of what visited edges lead to, the shortest way first."""
     found: Known = {}
     with Store.open(path, read_only=True) as store:
         layer = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
-        depth = 0
-        while layer and (plies is None or depth <= plies):
+        while layer:
             is_there, batch = lookup(store, np.array([pack(board) for board in layer]))
             below = []
             for i, board in enumerate(compress(layer, is_there.tolist())):
                 if (key := key_of(board)) not in found:
                     found[key] = (board, record := batch.record(i))
                     below += [after(board, move) for move, edge in edges(board, record) if edge.n > edge.r]
-            layer, depth = [board for board in below if key_of(board) not in found], depth + 1
+            layer = [board for board in below if key_of(board) not in found]
     return found
-
-
-def after(board: chess.Board, move: chess.Move) -> chess.Board:
-    """Returns the position after a move."""
-    child = board.copy(stack=False)
-    child.push(move)
-    return child
 
 
 def edges(board: chess.Board, record: NodeRecord) -> list[tuple[chess.Move, Edge]]:
@@ -82,20 +93,99 @@ def edges(board: chess.Board, record: NodeRecord) -> list[tuple[chess.Move, Edge
     return [(moves[record.order[k]], edge) for k, edge in enumerate(record.edges) if edge.n]
 
 
+def node_row(board: chess.Board, record: NodeRecord, evaluators: dict[int, str]) -> dict[str, Any]:
+    """Returns what a row of the nodes must be."""
+    moves = legal_moves(board) if record.codes else []
+    order = ranking(record, board.halfmove_clock, resets_of(record, board, moves)) if moves else []
+    best = moves[record.order[order[0]]] if moves else None
+    q, draws = node_mean(record)
+    proof = record.proof_at(board.halfmove_clock)
+    fields = board.fen(en_passant="legal").split()[:3]
+    return {
+        "key": key_of(board),
+        "rooks": rooks_of(board),
+        "key_hex": key_text(board),
+        "fen": " ".join([*fields, board.fen().split()[3], str(board.halfmove_clock), "1"]),
+        "turn": "w" if board.turn else "b",
+        "clock": board.halfmove_clock,
+        "ply": None,
+        "depth": None,
+        "n": record.visits,
+        "q": q,
+        **dict(zip(("win", "draw", "loss"), wdl_from_q(q, draws).as_list(), strict=True)),
+        "v": record.v,
+        "v_draw": record.v_draw,
+        "lower": record.bounds[0],
+        "upper": record.bounds[1],
+        "mate": proof.moves if proof else None,
+        "terminal": TERMINALS.get(record.terminal),
+        "moves": len(moves),
+        "best_move": best and best.uci(),
+        "best_san": best and board.san(best),
+        "evaluator": record.evaluator,
+        "evaluator_name": evaluators[record.evaluator] if record.evaluator else "rules",
+        "run": record.run or None,
+    }
+
+
+def rooks_of(board: chess.Board) -> int:
+    """Returns the four digits that say which rooks may castle, where that is not standard."""
+    return int(key_text(board)[16:] or "0", 16)
+
+
+def edge_rows(board: chess.Board, record: NodeRecord) -> Rows:
+    """Returns what the rows of its moves must be."""
+    moves = legal_moves(board) if record.codes else []
+    order = ranking(record, board.halfmove_clock, resets_of(record, board, moves)) if moves else []
+    ranks = {record.order[k]: rank for rank, k in enumerate(order, 1)}
+    places = {index: k for k, index in enumerate(record.order)}
+    rows = []
+    for index, move in enumerate(moves):
+        edge = record.edges[places[index]] if places[index] < len(record.edges) else None
+        proof = edge.proof if edge else None
+        holds = proof is not None and proof.holds_at(board.halfmove_clock)
+        child = after(board, move)
+        rows.append(
+            {
+                "key": key_of(board),
+                "rooks": rooks_of(board),
+                "move": move.uci(),
+                "san": board.san(move),
+                "rank": ranks[index],
+                "child": key_of(child),
+                "child_rooks": rooks_of(child),
+                "n": edge.n if edge else 0,
+                "r": edge.r if edge else 0,
+                "p": record.priors[index],
+                "q": edge.value if edge and edge.n else None,
+                "draw": edge.draws if edge and edge.n else None,
+                "lower": edge.bounds[0] if edge else -1,
+                "upper": edge.bounds[1] if edge else 1,
+                "mate": 1 if child.is_checkmate() else proof.moves if proof and holds else None,
+            }
+        )
+    return rows
+
+
+def check_rows(found: Rows, expected: Rows) -> None:
+    """Asserts that rows are equal, numbers to the precision of a float32."""
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert list(one) == list(other)
+        numbers = {name for name, value in other.items() if isinstance(value, float)}
+        assert {k: v for k, v in one.items() if k not in numbers} == {
+            k: v for k, v in other.items() if k not in numbers
+        }
+        for name in numbers:
+            assert one[name] == pytest.approx(other[name], abs=1e-6), (name, other["key"])
+
+
 def run_polyglot(folder: Path, *args: str | Path) -> None:
     """Runs Debian's program `polyglot` in a folder; skips the test where there is none."""
     program = shutil.which("polyglot", path=f"{os.environ.get('PATH', '')}:/usr/games")
     if program is None:
         pytest.skip("needs the program polyglot")
     subprocess.run([program, *args], cwd=folder, capture_output=True, check=True, timeout=60)
-
-
-def execute(path: Path, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Writes rows to the plain tables of a file."""
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.executemany(sql, rows)
-    connection.close()
 
 
 def add_games(path: Path, games: Mapping[str, tuple[int, ...]]) -> None:
@@ -116,40 +206,106 @@ def add_games(path: Path, games: Mapping[str, tuple[int, ...]]) -> None:
     )
 
 
-def add_book(path: Path, name: str, side: str, fens: Sequence[str], lines: Mapping[str, float]) -> None:
-    """Writes a book: its roots, and lines in SAN each with the value of the position behind it."""
-    execute(
-        path,
-        "INSERT INTO book (id, name, side, config, created, updated) VALUES (1, ?, ?, '', '', '')",
-        [(name, side)],
-    )
-    boards = [chess.Board(fen) for fen in fens]
-    positions: dict[str, tuple[str, int, float | None]] = {
-        f"{key_of(b):016x}": (b.fen(), b.ply(), None) for b in boards
-    }
-    execute(
-        path,
-        "INSERT INTO book_root (book, key, fen, origin) VALUES (1, ?, ?, ?)",
-        [(f"{key_of(b):016x}", b.fen(), f"root {k}") for k, b in enumerate(boards, 1)],
-    )
-    moves: dict[tuple[str, str], tuple[str, str]] = {}
-    for line, value in lines.items():
-        board = boards[0].copy()
-        for san in line.split():
-            move, key = board.parse_san(san), f"{key_of(board):016x}"
-            board.push(move)
-            moves[key, move.uci()] = (san, f"{key_of(board):016x}")
-            positions.setdefault(f"{key_of(board):016x}", (board.fen(), board.ply(), None))
-        positions[f"{key_of(board):016x}"] = (board.fen(), board.ply(), value)
-    execute(
-        path,
-        "INSERT INTO book_position (book, key, fen, ply, value, state, book_run)"
-        " VALUES (1, ?, ?, ?, ?, 'open', 1)",
-        [(key, *row) for key, row in positions.items()],
-    )
-    execute(
-        path,
-        "INSERT INTO book_move (book, key, move, san, child, rule, p, n, book_run)"
-        " VALUES (1, ?, ?, ?, ?, 'own_cp', 0.5, 1, 1)",
-        [(*key, *row) for key, row in moves.items()],
-    )
+# ------------------------------------------------------------------ digests of what exports write
+PATH = Path(__file__).parents[1] / "golden" / "exports.json"
+MATES = "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 30"
+LATE = "8/8/4k3/8/8/4K3/4P3/R6r w - - 70 80"  # clocks beyond 75 are part of a position
+FILES = {
+    "lines": (chess.STARTING_FEN, LINES, 60),
+    "endgame": (ENDGAME, ("", "Ra6", "Kd4"), 60),
+    "late": (LATE, ("",), 120),
+    "mates": (MATES, ("",), 120),
+    "castles": (CASTLES, ("",), 80),
+    "chess960": (CHESS960, ("",), 80),
+    "promotions": (PROMOTES, ("",), 100),
+}
+LIMITS: list[dict[str, Any]] = [
+    {},
+    {"side": "black", "max_moves": 1},
+    {"depth": 2, "min_visits": 2},
+    {"depth": 0},
+]
+BOOK = {
+    "e4": 0.1,
+    "e4 e5 Nf3": 0.15,
+    "d4 Nf6 Nf3": -0.1,
+    "Nf3 Nf6 d4": -0.1,
+    "a3 a6 h3 h6": 0.2,  # beyond the graph
+    "f3 e5 g4 Qh4#": 0.9,
+    "Nf3 Nf6 Ng1 Ng8": 0.0,
+}
+GAMES = {
+    "e4": (3, 1, 0),
+    "d4": (0, 0, 2),
+    "e4 e5 Nf3": (5, 2, 1, 1),
+    "a3 a6": (1, 0, 0),
+    "b4 b5 a3": (70_000, 3, 0),
+}
+EXPORTS: dict[str, Callable[..., ExportReport]] = {
+    **{form: partial(export, form) for form in ("epd", "jsonl", "csv", "pgn")},
+    **{f"polyglot {weights}": partial(export, "polyglot", weights=weights) for weights in ("n", "q")},
+}
+
+
+def make_graph(path: Path, name: str) -> Path:
+    """Returns a file of a search, one of them with imported games and a book."""
+    fen, lines, visits = FILES[name]
+    searched(path, fen, *lines, visits=visits)
+    if name == "lines":
+        add_games(path, GAMES)
+        add_book(path, "some", "white", [chess.STARTING_FEN], BOOK)
+    return path
+
+
+def selections() -> Iterator[Selection]:
+    """Yields what is exported of the file with games and a book."""
+    yield from (Selection(**limits) for limits in LIMITS)
+    yield Selection(roots=(chess.Board(),), min_visits=3)
+    yield from (Selection(book="some"), Selection(book="some", **LIMITS[1]))
+    yield Selection(book="some", roots=(chess.Board(),), side="both")
+
+
+def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[Any, bytes]:
+    """Returns the report of an export without what differs, and its output; the error if it fails."""
+    out.unlink(missing_ok=True)
+    if form in ("jsonl", "csv"):
+        selection = replace(selection, all_moves=True)
+    try:
+        report = EXPORTS[form](path, out, selection).as_dict()
+    except Exception as error:  # part of the result
+        return f"{type(error)} {error}".replace(str(path), ""), b""
+    data = re.sub(rb'\[Date "[^"]*"\]', b"", out.read_bytes())
+    return {name: report[name] for name in report if name not in ("seconds", "path")}, data
+
+
+def digests(path: Path, name: str, folder: Path) -> dict[str, str]:
+    """Returns a digest for every form."""
+    if name != "lines":
+        return {form: _digest(form, path, folder, Selection()) for form in EXPORTS}
+    return {form: _digest(form, path, folder, *selections()) for form in EXPORTS}
+
+
+def _digest(form: str, path: Path, folder: Path, *chosen: Selection) -> str:
+    digest = hashlib.sha256()
+    for selection in chosen:
+        report, data = result_of(form, path, folder / "out", selection)
+        digest.update(json.dumps(report).encode() + data)
+    return digest.hexdigest()[:16]
+
+
+def main() -> None:
+    """Prints the digests as they are now, or writes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            name: digests(make_graph(Path(folder) / f"{name}.graph", name), name, Path(folder))
+            for name in FILES
+        }
+    text = json.dumps(found, indent=1) + "\n"
+    if sys.argv[1:] == ["--write"]:
+        PATH.write_text(text)
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from functools import cache
 
 from graphsearch.base.errors import CorruptRecordError
-from tests.store.sealing import BlockError, opened, seal, with_checksum
+from tests.store.records import BlockError, opened, seal, with_checksum
 
 from ..support.rows import loosened
 from .graphfile import packed, unpacked

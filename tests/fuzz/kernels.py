@@ -14,7 +14,7 @@ import numpy as np
 from graphsearch.store import block
 from graphsearch.store.block_kernel import PADDING, room_for
 from graphsearch.store.record import COLUMNS, RecordBatch, board_tables
-from tests.store.sealing import BlockError, opened, seal, with_checksum
+from tests.store.records import BlockError, opened, seal, with_checksum
 
 from ..store.records import BlockFault, batch_of, extracted, plain_blocks, random_records, records_of
 from .files import DisagreementError

@@ -162,8 +162,6 @@ def test_visits_in_flight_keep_their_edges_when_their_records_leave_memory(
 
 
 # --------------------------------------------------------------------------- saving in the background
-
-
 @contextmanager
 def writer_held(graph: Graph) -> Iterator[threading.Event]:
     """Keeps the writer from its next job until the event is set."""
@@ -241,7 +239,6 @@ def test_records_changed_while_a_save_fails_are_saved_by_the_next(
 
 
 # --------------------------------------------------------------------------- against a dict
-
 ROOTS = (chess.STARTING_FEN, ENDGAME, "8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80")
 
 

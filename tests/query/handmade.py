@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
@@ -15,7 +18,6 @@ from graphsearch.store.record_kernel import TERMINAL_FLAGS
 from graphsearch.store.store import Store
 
 from ..store.records import filled
-from ..support.graphs import visited_children
 from ..support.positions import after_line
 
 Edges = Mapping[str, tuple[int, float]]  # SAN -> (n, q)
@@ -82,32 +84,72 @@ def book_file(path: Path, config: str = BOOK_CONFIG, name: str = "white", **game
       games: numbers of imported games by line, such as `e4_c6`.
     """
     identity = None if path.exists() else EvaluatorIdentity("uniform", "", {}, "uniform")
-    with Store.open(path, identity=identity, create=True) as store, store.transaction():
-        execute = store.connection.execute
-        book = execute(
-            "INSERT INTO book (name, side, config, created, updated) VALUES (?, 'white', ?, 'now', 'now')",
-            (name, config),
-        ).lastrowid
-        start = key_text(chess.Board())
-        root = (book, start, chess.STARTING_FEN)
-        execute("INSERT INTO book_root (book, key, fen, origin) VALUES (?, ?, ?, 'root')", root)
-        for line, *numbers in BOOK_POSITIONS:
-            board = after_line(line)
-            execute(
-                "INSERT INTO book_position (book, key, fen, ply, state, value, outside, outside_move,"
-                " priority, book_run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-                (book, key_text(board), board.fen(), board.ply(), *numbers),
-            )
-        for line, p, value in BOOK_MOVES:
-            execute(
-                "INSERT INTO book_move (book, key, move, san, child, rule, p, n, value, book_run)"
-                " VALUES (?, ?, ?, ?, ?, 'own_cp', ?, 1, ?, 1)",
-                (book, *last_move(line), key_text(after_line(line)), p, value),
-            )
-        for line, number in games.items():
-            played = (*last_move(line.replace("_", " ")), number)
-            execute("INSERT INTO game_move (key, move, san, white) VALUES (?, ?, ?, ?)", played)
+    Store.open(path, identity=identity, create=True).close()
+    values = {line: value for line, _, value, *_ in BOOK_POSITIONS}
+    book = add_book(path, name, "white", [chess.STARTING_FEN], values, config)
+    execute(
+        path,
+        "UPDATE book_position SET state = ?, outside = ?, outside_move = ?, priority = ?"
+        f" WHERE book = {book} AND key = ?",
+        [(state, *outside, key_text(after_line(line))) for line, state, _, *outside in BOOK_POSITIONS],
+    )
+    execute(
+        path,
+        f"UPDATE book_move SET p = ?, value = ? WHERE book = {book} AND key = ? AND move = ?",
+        [(*numbers, *last_move(line)[:2]) for line, *numbers in BOOK_MOVES],
+    )
+    played = [(*last_move(line.replace("_", " ")), number) for line, number in games.items()]
+    execute(path, "INSERT INTO game_move (key, move, san, white) VALUES (?, ?, ?, ?)", played)
     return path
+
+
+def execute(path: Path, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Executes a statement of SQL for each row, in one transaction."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(statement, rows)
+
+
+def add_book(
+    path: Path, name: str, side: str, fens: Sequence[str], lines: Mapping[str, float | None], config: str = ""
+) -> int:
+    """Writes a book: its roots, and lines in SAN each with the value of the position behind it.
+
+    Returns its number.
+    """
+    with closing(sqlite3.connect(path)) as connection, connection:
+        insert = "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, '', '')"
+        book = connection.execute(insert, (name, side, config)).lastrowid or 0
+    boards = [chess.Board(fen) for fen in fens]
+    positions: dict[str, tuple[str, int, float | None]] = {
+        key_text(b): (b.fen(), b.ply(), None) for b in boards
+    }
+    execute(
+        path,
+        "INSERT INTO book_root (book, key, fen, origin) VALUES (?, ?, ?, ?)",
+        [(book, key_text(b), b.fen(), f"root {k}") for k, b in enumerate(boards, 1)],
+    )
+    moves: dict[tuple[str, str], tuple[str, str]] = {}
+    for line, value in lines.items():
+        board = boards[0].copy()
+        for san in line.split():
+            move, key = board.parse_san(san), key_text(board)
+            board.push(move)
+            moves[key, move.uci()] = (san, key_text(board))
+            positions.setdefault(key_text(board), (board.fen(), board.ply(), None))
+        positions[key_text(board)] = (board.fen(), board.ply(), value)
+    execute(
+        path,
+        "INSERT INTO book_position (book, key, fen, ply, value, state, book_run)"
+        " VALUES (?, ?, ?, ?, ?, 'open', 1)",
+        [(book, key, *row) for key, row in positions.items()],
+    )
+    execute(
+        path,
+        "INSERT INTO book_move (book, key, move, san, child, rule, p, n, book_run)"
+        " VALUES (?, ?, ?, ?, ?, 'own_cp', 0.5, 1, 1)",
+        [(book, *key, *row) for key, row in moves.items()],
+    )
+    return book
 
 
 def last_move(line: str) -> tuple[str, str, str]:
@@ -115,14 +157,3 @@ def last_move(line: str) -> tuple[str, str, str]:
     board = after_line(line)
     move = board.pop()
     return key_text(board), move.uci(), board.san(move)
-
-
-def ways_in(records: Iterable[tuple[chess.Board, NodeRecord]]) -> dict[int, set[tuple[int, str]]]:
-    """Returns the visited edges that lead to each key, as (key of the parent, move)."""
-    found: dict[int, set[tuple[int, str]]] = {}
-    for board, record in records:
-        moves = legal_moves(board) if record.codes else []
-        for k, child in visited_children(board, record):
-            move = moves[record.order[k]].uci()
-            found.setdefault(key_of(child), set()).add((key_of(board), move))
-    return found

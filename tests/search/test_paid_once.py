@@ -23,7 +23,7 @@ from graphsearch.store.index import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 
-from ..graph.sweeps.test_reevaluate import assert_same
+from ..graph.sweeps.test_refresh import assert_same
 from ..support.forks import Fork, Say
 from ..support.graphs import searched
 from ..support.reference import HashEvaluator

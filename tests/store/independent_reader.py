@@ -368,7 +368,6 @@ def read_records(path: Path) -> dict[tuple[int, ...], Record]:
 
 
 _PIECES = "SELECT evaluation, entries, checksum, data FROM entry_piece ORDER BY id"
-_BLOCK = "SELECT data FROM block WHERE id = ?"
 _CHUNKS = """
 SELECT first_block, blocks, gone, records, first_key, checksum, keys, dictionary, bloom
 FROM chunk WHERE segment = ? ORDER BY id

@@ -1,4 +1,4 @@
-"""The descriptions of the formats against the code, and the golden file."""
+"""The descriptions of the formats against the code: the golden file, and a reader made from schema/ alone."""
 
 from __future__ import annotations
 
@@ -13,20 +13,40 @@ from typing import Any, cast
 
 import chess
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphsearch.position.board import MAX_MOVES, pack
+from graphsearch import Graph, Limits, analyze
+from graphsearch.position.board import MAX_MOVES, board_of, key_of, legal_moves, pack, unpack
 from graphsearch.store import entries
 from graphsearch.store.file import FORMAT_VERSION
+from graphsearch.store.index import Sizes, bloom_of
+from graphsearch.store.index_kernel import find_held
 from graphsearch.store.info import info
 from graphsearch.store.provenance import EvaluatorIdentity
-from graphsearch.store.record import sort_keys
+from graphsearch.store.ranking import node_mean
+from graphsearch.store.record import NodeRecord, keys_of, sort_keys
 from graphsearch.store.record_kernel import CODE
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games, history
 from graphsearch.store.verify import verify
-from tests.conftest import ROOT, sql
 
-from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
+from ..conftest import ROOT, sql
+from ..support.positions import after_line
+from . import independent_reader as reader
+from .records import (
+    IDENTITY,
+    batch_of,
+    contents,
+    filled,
+    held,
+    identity,
+    random_records,
+    record_of,
+    stored_each,
+    words_of,
+)
 
 SCHEMA = ROOT / "schema"
 FOLDER = ROOT / "tests" / "golden"
@@ -69,13 +89,8 @@ def test_the_golden_file_is_read_as_ever(tmp_path: Path) -> None:
         assert [(move.san, move.white, move.games) for move in start] == [("e4", 2, 3), ("d4", 0, 1)]
         assert games.entries_of(store, 2, START) == [(0, 0x31C)]
     assert path.read_bytes() == GOLDEN.read_bytes()
-
-
-def test_the_golden_file_has_something_in_every_part(tmp_path: Path) -> None:
-    assert min(FACTS["records_by_run"].values()) > 0
-    assert len(FACTS["history"]) == 3
-    assert all(FACTS[part] for part in ("imported", "entries", "players"))
-    path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
+    assert min(FACTS["records_by_run"].values()) > 0, "it has something in every part"
+    assert all(FACTS[part] for part in ("history", "imported", "entries", "players"))
     sizes = [size for (size,) in sql(path, "SELECT length(dictionary) FROM chunk")]
     assert min(sizes) == 0, "blocks without dictionaries"
     assert max(sizes) > 500
@@ -227,3 +242,101 @@ def make_golden() -> None:
     connection.close()
     GOLDEN.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
     assert info(GOLDEN).evaluator == IDENTITY
+
+
+# ------------------------------------------------------------------ a reader written from the schema alone
+def check_equal(own: NodeRecord, read: reader.Record) -> None:
+    """Holds what the second reader says of a position to what this program says."""
+    assert own.words == read.words
+    assert (own.v, own.d, own.evaluator, own.flags, own.run) == (
+        read.v, read.draws, read.evaluator, read.flags, read.run,
+    )  # fmt: skip
+    assert own.codes == read.codes
+    assert [(e.n, e.r, e.q, e.d) for e in own.edges] == [(e.n, e.r, e.q, e.draws) for e in read.edges]
+    assert (own.bounds, node_mean(own)[0], own.visits) == (read.bounds, read.q, read.n)
+    assert key_of(unpack(own.words)) == read.key
+    moves = legal_moves(unpack(own.words))
+    assert [moves[k].uci() for k in own.order[: len(own.edges)]] == [edge.move for edge in read.edges]
+    assert [own.priors[k] for k in own.order[: len(own.edges)]] == [edge.p for edge in read.edges]
+
+
+def check_file(path: Path) -> int:
+    """Compares what both readers say of all records of a file; returns how many there are."""
+    own, found = list(held(path).values()), reader.read_records(path)
+    by_words = {record.words: record for record in found.values()}
+    assert len(own) == len(found)
+    for record in own:
+        check_equal(record, by_words[record.words])
+    words = words_of(own)
+    assert keys_of(words).tolist() == [by_words[record.words].key for record in own]
+    assert sort_keys(words).tolist() == [reader.sort_key(record.words) for record in own]
+    return len(own)
+
+
+def test_a_reader_from_the_schema_reads_the_golden_file(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
+    assert check_file(path) == FACTS["nodes"]
+    keys, data = FACTS["entries"]["words"]
+    found = reader.read_entries(path, EVALUATION)
+    assert sorted(found.values()) == sorted(data)
+    assert sorted(key for key, _ in found) == sorted(keys)
+    assert all(word >> 48 == check for (_, check), word in found.items())
+
+
+@pytest.mark.parametrize(
+    "fen",
+    [
+        "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 74 90",  # children of several clocks
+        "bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9",
+        "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+    ],
+)
+def test_it_reads_what_a_search_has_just_written(fen: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, board_of(fen), Limits(visits=200))
+    assert check_file(path) > 100
+
+
+def test_the_hashes_of_the_examples_are_those_of_the_pages() -> None:
+    start = reader.START_WORDS
+    assert reader.check_hash((*start, 15 << 1)) & 0xFFFF == 0xF47F
+    moved = after_line("e4")
+    pawns, white = int(moved.pawns), int(moved.occupied_co[chess.WHITE])
+    assert reader.check_hash((pawns, *start[1:6], white, start[7], 1 | 15 << 1)) & 0xFFFF == 0xC5A6
+    page = (ROOT / "schema" / "node_record.md").read_text(encoding="utf-8")
+    assert f"term(76) is `{reader.clock_term(76):016x}`" in page
+    assert reader.clock_term(75) == 0
+
+
+def test_the_reader_imports_nothing_of_this_program() -> None:
+    text = Path(reader.__file__).read_text(encoding="utf-8")
+    assert "graphsearch" not in text
+
+
+# ------------------------------------------------------------------ order and filters
+@given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=300))
+def test_a_bloom_filter_holds_what_was_added(keys: list[int]) -> None:
+    bloom = bloom_of(np.array(keys, np.uint64))
+    others = np.random.default_rng(len(keys)).integers(0, 1 << 64, 200, np.uint64)
+    asked = np.append(np.array(keys, np.uint64), others)
+    found = np.zeros(len(asked), bool)
+    find_held(bloom, asked, found)
+    assert found.tolist() == [reader.may_hold(bloom.tobytes(), key) for key in asked.tolist()]
+    assert found[: len(keys)].all()
+    assert len(keys) < 20 or found[len(keys) :].sum() < 30, "few others pass"
+
+
+@pytest.mark.parametrize("runs", [1, 6])
+def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Path, runs: int) -> None:
+    records = random_records(71, 600)
+    path = filled(tmp_path / "a.graph", records[:400], runs=runs, sizes=Sizes(chunk_blocks=2))
+    words = words_of(records)
+    with Store.open(path, read_only=True) as store, store.reader() as own:
+        arrays = own.filter()
+        found = stored_each(arrays, words).tolist()
+        assert found[:400] == [True] * 400
+        assert found == store.may_hold(words, keys_of(words)).tolist()
+        assert sum(found[400:]) < 40
+        assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays.arrays())
+        assert (len(arrays.segments) - 1, len(arrays.blooms)) == (runs, len(arrays.firsts))

@@ -1,12 +1,14 @@
-"""The store: what goes in comes out, flushes are whole, readers beside a writer miss and misread nothing."""
+"""The store: what goes in comes out, flushes are whole, readers beside a writer miss nothing; a short log."""
 
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +16,21 @@ from typing import Any
 import chess
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.position.board import pack, unpack
+from graphsearch.store import file as log
 from graphsearch.store import merging
-from graphsearch.store.file import file_bytes
+from graphsearch.store.file import file_bytes, log_bytes, open_reader
 from graphsearch.store.index import Sizes
 from graphsearch.store.info import info
-from graphsearch.store.record import RecordBatch
-from graphsearch.store.rewrite import tidy
+from graphsearch.store.merging import Rules
+from graphsearch.store.record import NodeRecord, RecordBatch
+from graphsearch.store.rewrite import compact, tidy
+from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.tables.rows import rows
 from graphsearch.store.verify import verify
@@ -30,6 +38,7 @@ from graphsearch.store.verify import verify
 from ..conftest import sql
 from ..support.forks import Fork, Say, needs_fork
 from .records import (
+    IDENTITY,
     Records,
     batch_of,
     by_identity,
@@ -43,6 +52,7 @@ from .records import (
     merge_all,
     new_store,
     random_records,
+    sized,
     stored_each,
     words_of,
 )
@@ -146,22 +156,6 @@ def test_flushes_do_not_nest_and_nothing_is_merged_inside(path: Path) -> None:
     assert info(path).nodes == len(FEW)
 
 
-def test_a_reader_sees_what_a_writer_commits(path: Path) -> None:
-    with new_store(path) as writer:
-        writer.append(batch_of(FEW[:100]), fresh=100)
-        with Store.open(path, read_only=True) as reader:
-            assert reader.node_count == 100
-            scan = reader.scan()
-            seen = len(next(scan))
-            with writer.transaction():
-                writer.append(batch_of(FEW[100:]), fresh=200)
-                assert reader.read(unpack(FEW[200].words)) is None
-            seen += sum(len(batch) for batch in scan)
-            assert seen == 100, "a scan sees one state"
-            assert reader.node_count == 300
-            assert reader.read(unpack(FEW[200].words)) == FEW[200]
-
-
 def test_a_reader_cannot_write_and_a_closed_store_says_so(path: Path) -> None:
     filled(path, FEW[:40])
     with Store.open(path, read_only=True) as store:
@@ -228,7 +222,7 @@ def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: b
         store.append(batch_of(RECORDS[:300]), fresh=300)
         store.append(batch_of(newer), fresh=0)
     model = by_identity([*RECORDS[:300], *newer])
-    asked = rng.sample(RECORDS, 400) + RECORDS[:9]
+    asked = rng.sample(RECORDS, 400) + RECORDS[:9] + RECORDS[7:8] * 400  # more moves than the block has
     with Store.open(path, read_only=read_only, sizes=SMALL) as store, store.reader() as reader:
         assert found_by(reader, asked) == [model.get(identity(record)) for record in asked]
         assert found_by(reader, asked[:1]) == [model.get(identity(asked[0]))]
@@ -236,18 +230,24 @@ def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: b
         assert reader.problems == []
 
 
-def test_a_reader_sees_what_is_committed_and_nothing_else(path: Path) -> None:
-    with new_store(path) as store, store.reader() as reader:
+def test_a_reader_sees_what_is_committed_and_a_scan_sees_one_state(path: Path) -> None:
+    with new_store(path) as store, store.reader() as reader, Store.open(path, read_only=True) as other:
         assert found_by(reader, RECORDS[:5]) == [None] * 5
         store.append(batch_of(RECORDS[:100]), fresh=100)
         assert found_by(reader, RECORDS[:100]) == RECORDS[:100]
+        scan = other.scan()
+        seen = len(next(scan))
         with suppress(KeyError), store.transaction():
             store.append(batch_of(RECORDS[100:200]), fresh=100)
             assert found_by(reader, RECORDS[100:102]) == [None, None]
+            assert other.read(unpack(RECORDS[100].words)) is None
             raise KeyError
         assert found_by(reader, RECORDS[100:200]) == [None] * 100
         store.append(batch_of(RECORDS[200:]), fresh=200)  # may use the ids of what was rolled back
         assert found_by(reader, RECORDS) == [*RECORDS[:100], *[None] * 100, *RECORDS[200:]]
+        assert seen + sum(len(batch) for batch in scan) == 100
+        assert other.node_count == 300
+        assert other.read(unpack(RECORDS[200].words)) == RECORDS[200]
 
 
 @pytest.mark.parametrize("question", ["open", "ask again"])
@@ -318,14 +318,6 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
         assert len(store.catalog.segments) < 10
 
 
-def test_a_record_may_be_asked_for_many_times(path: Path) -> None:
-    """A position at several clocks is one record; what is found has more moves than its block then."""
-    filled(path, RECORDS[:300], runs=2)
-    asked = [*RECORDS[:20] * 30, *[RECORDS[7]] * 400]
-    with Store.open(path) as store, store.reader() as reader:
-        assert found_by(reader, asked) == asked
-
-
 def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Path) -> None:
     """Filters are handed to kernels as addresses: whoever has the addresses keeps the filters."""
     words = words_of(RECORDS[:200])
@@ -339,20 +331,14 @@ def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Pat
         assert stored_each(older, words).all()
 
 
-def test_a_file_that_cannot_be_read_at_all_is_an_error(path: Path) -> None:
+def test_limits_wrong_use_and_a_file_that_cannot_be_read_are_errors(path: Path) -> None:
     filled(path, RECORDS)
     with Store.open(path) as store, store.reader() as reader:
+        with pytest.raises(CapacityError, match="100001 positions"):
+            reader.find(np.zeros((100_001, 10), np.uint64))
         sql(path, "DROP TABLE chunk")
         with pytest.raises(StoreError, match="chunk"):
             found_by(reader, RECORDS)
-
-
-def test_limits_and_wrong_use(path: Path) -> None:
-    filled(path, RECORDS)
-    with Store.open(path) as store:
-        reader = store.reader()
-        with pytest.raises(CapacityError, match="100001 positions"):
-            reader.find(np.zeros((100_001, 10), np.uint64))
     with pytest.raises(StoreError, match="closed"):
         reader.filter()
 
@@ -369,3 +355,200 @@ def test_a_forked_child_uses_neither_store_nor_reader(path: Path) -> None:
             with Fork(use_it) as child:
                 child.rest()
             assert child.status == 0
+
+
+# ------------------------------------------------------------------ any order of work
+SOME = Records(71, 120)
+TINY = Sizes(fan_out=3, step_blocks=1, waste_from=150, chunk_blocks=2, scan_blocks=3)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A store beside a dict of the newest versions."""
+
+    @initialize()
+    def create(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.path = self.folder / "test.graph"
+        self.store = Store.open(self.path, create=True, identity=IDENTITY, sizes=TINY)
+        self.model: dict[tuple[int, ...], NodeRecord] = {}
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            assert verify(self.path).problems == []
+            shutil.rmtree(self.folder)
+
+    def _some(self, first: int, count: int, seed: int) -> list[NodeRecord]:
+        rng = random.Random(seed)
+        return [changed(SOME[(first + i) % len(SOME)], rng) for i in range(count)]
+
+    def _append(self, records: list[NodeRecord], model: dict[tuple[int, ...], NodeRecord]) -> None:
+        fresh = len({identity(record) for record in records} - set(model))
+        self.store.append(batch_of(records), fresh=fresh)
+        model |= {identity(record): record for record in records}
+
+    @rule(first=st.integers(0, 119), count=st.integers(0, 130), seed=st.integers(0, 99))
+    def append(self, first: int, count: int, seed: int) -> None:
+        self._append(self._some(first, count, seed), self.model)
+
+    @rule(first=st.integers(0, 119), count=st.integers(1, 60))
+    def flush_that_fails(self, first: int, count: int) -> None:
+        try:
+            with self.store.transaction():
+                self._append(self._some(first, count, 7), dict(self.model))
+                raise KeyError
+        except KeyError:
+            pass
+
+    @rule()
+    def merge_step(self) -> None:
+        self.store.merge_step()
+
+    @rule(unread=st.booleans())
+    def merge_step_of_a_search(self, unread: bool) -> None:
+        self.store.merge_step(Rules(lazy=True, unread=unread))
+
+    @rule()
+    def merge_all(self) -> None:
+        for _ in range(1000):
+            if not self.store.merge_step():
+                break
+        else:
+            raise AssertionError("merging does not end")
+        assert len(self.store.catalog.segments) < 12
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = Store.open(self.path, identity=IDENTITY, sizes=TINY)
+
+    @rule(first=st.integers(0, 119))
+    def read_some(self, first: int) -> None:
+        asked = [SOME[(first + i) % len(SOME)] for i in range(7)]
+        expected = [self.model.get(identity(record)) for record in asked]
+        assert [self.store.read(unpack(record.words)) for record in asked] == expected
+        found, batch = lookup(self.store, words_of(asked))
+        assert found.tolist() == [record is not None for record in expected]
+        assert [batch.record(i) for i in range(len(batch))] == [r for r in expected if r is not None]
+
+    @invariant()
+    def holds_the_newest_versions(self) -> None:
+        if hasattr(self, "store"):
+            assert contents(self.store) == self.model
+            assert self.store.node_count == len(self.model)
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(max_examples=5, stateful_step_count=15)
+
+
+# ------------------------------------------------------------------ the write-ahead log
+MANY = Records(71, 1600)
+UPKEEP = Sizes(chunk_blocks=8, step_blocks=4, scan_blocks=4, vacuum_pages=2, waste_from=1 << 30, fan_out=100)
+SHORT = 1 << 17  # bytes of a log that is due for a checkpoint
+
+
+@pytest.fixture
+def many_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of 20 runs, in whose upkeep a log of 128 KiB counts as long."""
+    monkeypatch.setattr(log, "LOG_BYTES", SHORT)
+    return filled(path, MANY, runs=20, sizes=UPKEEP)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda path, progress: sized(UPKEEP, compact, path, progress),
+        lambda path, progress: sized(UPKEEP, compact, path, progress, min_visits=2),
+        lambda path, progress: sized(
+            UPKEEP, salvage, path, path.with_name("new.graph"), on_progress=progress
+        ),
+    ],
+    ids=["compact", "prune", "salvage"],
+)
+def test_upkeep_of_many_runs_keeps_the_log_short(many_runs: Path, work: Callable[..., object]) -> None:
+    written = [many_runs, many_runs.with_name("new.graph.part")]
+    logs: list[int] = []
+    work(many_runs, lambda now: logs.append(max(map(log_bytes, written))))
+    assert len(logs) > 10
+    assert max(logs) < many_runs.stat().st_size / 2
+    assert max(logs) < 3 * SHORT
+    assert verify(many_runs).problems == []
+
+
+def test_upkeep_stops_before_a_reader_s_log_grows(many_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "LONGEST_LOG_BYTES", 2 * SHORT)
+    with closing(open_reader(many_runs)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM block").fetchone()
+        with pytest.raises(StoreError, match="another program is reading an old state"):
+            sized(UPKEEP, compact, many_runs)
+        reader.execute("ROLLBACK")
+    assert verify(many_runs).problems == []
+    assert sized(UPKEEP, compact, many_runs).nodes == len(MANY)
+    with Store.open(many_runs, read_only=True) as store:
+        assert len(store.catalog.segments) == 1
+
+
+def append(store: Store, first: int, last: int) -> None:
+    store.append(batch_of(MANY[first:last]), fresh=last - first)
+
+
+def test_commits_leave_the_log_to_checkpoints(path: Path) -> None:
+    with new_store(path) as store:
+        store.checkpoint()
+        for first in range(0, 300, 10):
+            append(store, first, first + 10)
+        grown = log_bytes(path)
+        assert grown > 30 * 16384, "SQLite on its own would have begun anew after 1000 pages of 4096"
+        assert store.checkpoint(over=grown) == (grown, False), "not longer than it may be"
+        assert store.checkpoint() == (0, False)
+        assert store.checkpoint() == (0, False)
+        append(store, 0, 1)
+        assert 0 < log_bytes(path) < grown
+
+
+def test_a_reader_of_an_old_state_holds_the_log_and_loses_nothing(path: Path) -> None:
+    with new_store(path) as store:
+        append(store, 0, 100)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN")
+        before = other.execute("SELECT count(*) FROM block").fetchone()
+        append(store, 100, 200)
+        size, held = store.checkpoint()
+        assert (size, held) == (log_bytes(path), True)
+        assert size > 0
+        append(store, 200, 300)
+        assert store.checkpoint()[1]
+        assert other.execute("SELECT count(*) FROM block").fetchone() == before, "it still sees its own state"
+        assert contents(store) == by_identity(MANY[:300])
+        other.execute("COMMIT")
+        assert store.checkpoint() == (0, False)
+        other.close()
+    assert verify(path).problems == []
+
+
+def test_a_reader_between_batches_holds_nothing(path: Path) -> None:
+    with new_store(path) as store, store.reader() as reader:
+        for first in range(0, 300, 100):
+            append(store, first, first + 100)
+            reader.filter()
+            assert store.checkpoint() == (0, False)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_checkpoints_and_readers_leave_no_descriptor_open(path: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    unopened = len(list(descriptors.iterdir()))
+    with new_store(path) as store:
+        append(store, 0, 100)
+        store.checkpoint()
+        before = sorted(descriptors.iterdir())
+        for first in range(100, 300, 10):
+            append(store, first, first + 10)
+            store.checkpoint()
+        assert sorted(descriptors.iterdir()) == before
+        for _ in range(3):
+            store.reader().filter()
+    assert len(list(descriptors.iterdir())) == unopened
+    assert [file.name for file in path.parent.iterdir()] == ["test.graph"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import sqlite3
 import time
-from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -39,7 +37,7 @@ from graphsearch.store.verify import verify
 from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
 from ...store.records import batch_of, by_identity, filled, held, identity, random_records, sized
-from ...store.test_union import united, version
+from ...store.test_records import united, version
 from ...support.forks import Fork, needs_fork
 from .test_refresh import Stop
 
@@ -73,10 +71,9 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Returns the rows of all plain tables but those that tell how records are stored."""
-    with closing(sqlite3.connect(path)) as connection:
-        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        own = {"segment", "chunk", "block", "sqlite_sequence", "store_info"}
-        return {n: sorted(connection.execute(f"SELECT * FROM {n}"), key=repr) for n in names if n not in own}
+    own = {"segment", "chunk", "block", "sqlite_sequence", "store_info"}
+    names = {name for (name,) in sql(path, "SELECT name FROM sqlite_master WHERE type = 'table'")} - own
+    return {name: sorted(sql(path, f"SELECT * FROM {name}"), key=repr) for name in names}
 
 
 # ------------------------------------------------------------------ records
@@ -90,12 +87,8 @@ def test_a_new_file_holds_what_both_know(files: tuple[Path, Path], tmp_path: Pat
     assert (one.records, one.fresh, other.records, other.fresh) == (150, 150, 150, 100)
     assert report.nodes == len(union()) == 250
     assert other.unchanged == sum(union()[identity(r)] == r for r in ours()[100:])
-
-
-def test_merging_into_a_file_comes_to_the_same_in_small_parts(files: tuple[Path, Path]) -> None:
-    a, b = files
     sized(replace(SMALL, piece_blocks=1), merge, [b], into=a, ram_bytes=0)
-    assert held(a) == union()
+    assert held(a) == union(), "into a file, in small parts"
 
 
 def test_what_is_merged_twice_changes_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -146,16 +139,10 @@ def test_values_follow_what_was_merged(tmp_path: Path) -> None:
         assert store.read_fact(UNSETTLED) is None
 
 
-def bound_to(path: Path, kind: str) -> Path:
-    with closing(sqlite3.connect(path)) as connection:
-        found = EvaluatorIdentity(kind)
-        connection.execute("UPDATE evaluator SET kind = ?, identity = ?", (kind, found.as_json()))
-        connection.commit()
-    return path
-
-
 def test_two_evaluators_are_refused_with_a_remedy(files: tuple[Path, Path], tmp_path: Path) -> None:
-    a, b = files[0], bound_to(files[1], "other")
+    a, b = files
+    identity = EvaluatorIdentity("other").as_json()
+    sql(b, "UPDATE evaluator SET kind = 'other', identity = ?", identity)
     with pytest.raises(EvaluatorMismatchError, match=r"uniform.*other.*reevaluate"):
         merge([a, b], new=tmp_path / "c.graph")
     assert not (tmp_path / "c.graph").exists()

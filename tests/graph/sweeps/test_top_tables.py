@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,7 @@ def search(path: Path, line: str = "", visits: int = 40) -> Path:
 
 
 def tables(path: Path) -> dict[str, Rows]:
-    with closing(sqlite3.connect(path)) as connection:
-        return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in TABLES}
+    return {name: sql(path, f"SELECT * FROM {name} ORDER BY 1, 2") for name in TABLES}
 
 
 def by_records(path: Path, fens: list[str]) -> tuple[dict[str, tuple[Any, ...]], dict[tuple[str, str], int]]:
@@ -85,6 +83,8 @@ def test_the_tables_follow_any_sequence_of_commands(tmp_path: Path) -> None:
     for step in rng.sample(steps, len(steps)):
         step()
         check(path)
+    reevaluate(path, create("uniform"))
+    check(path)
 
 
 def stopped_refresh(path: Path, step: int) -> bool:
@@ -95,14 +95,6 @@ def stopped_refresh(path: Path, step: int) -> bool:
         )
         return False
     return True
-
-
-def test_another_evaluator_takes_the_tables_along(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    for line in LINES[:2]:
-        search(path, line)
-    reevaluate(path, create("uniform"))
-    check(path)
 
 
 DIFFER = "it, or its moves, differ from its record"

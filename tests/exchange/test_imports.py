@@ -1,14 +1,17 @@
-"""`import`: counts, what is refused, and what survives an interruption."""
+"""`import` of PGN, Polyglot books and EPD: counts, what is refused, and what survives an interruption."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
 import io
+import json
 import os
 import random
+import re
 import signal
 import sqlite3
+import struct
 import threading
 import time
 from collections import Counter
@@ -16,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import chess
 import chess.pgn
@@ -25,13 +28,16 @@ import pytest
 import zstandard
 
 from graphsearch import Graph
-from graphsearch.base.errors import EvaluatorMismatchError, StoreError
-from graphsearch.base.limits import LINE
-from graphsearch.exchange import importing, pgn_import
+from graphsearch.base.errors import EvaluatorMismatchError, InvalidPositionError, StoreError
+from graphsearch.base.limits import BOOK, LINE
+from graphsearch.exchange import importing, pgn_import, polyglot
+from graphsearch.exchange.epd_import import read_epd
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.pgn_import import GivenGame, PlayedBlock, _PgnImport, sure_game
+from graphsearch.exchange.polyglot import legal_move, written_move
 from graphsearch.position.board import key_of, key_text
+from graphsearch.position.notation import board_from_fen
 from graphsearch.position.pgn import cut_games
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
@@ -41,7 +47,7 @@ from ..conftest import Cli, shared_data, sql
 from ..fuzz.pgn_games import generated, mutated
 from ..support.forks import Command, needs_fork
 from ..support.pools import until
-from ..support.positions import after_line
+from ..support.positions import after_line, random_games
 from .exported import imported as imported_as
 
 SAMPLES = (
@@ -94,14 +100,9 @@ def test_games_count_by_position_move_and_result(path: Path, variations: bool) -
     assert facts == [(f"{key_of(chess.Board()):016x}", chess.STARTING_FEN, 0)]
 
 
-def test_a_game_counts_once_for_a_position_and_move_that_it_repeats(path: Path) -> None:
-    imported(path, "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. e4 1/2-1/2")
-    assert moves_of(path, chess.Board()) == {"Nf3": (0, 1, 0, 0, 0), "e4": (0, 1, 0, 0, 0)}
-
-
-def test_transpositions_share_their_counts_and_the_fewest_half_moves(path: Path) -> None:
-    imported(path, "1. Nf3 Nf6 2. Ng1 Ng8 3. e4 1-0\n\n1. e4 0-1\n")
-    assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
+def test_a_game_counts_once_for_what_it_repeats_and_a_position_has_the_fewest_half_moves(path: Path) -> None:
+    imported(path, "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. e4 1-0\n\n1. e4 0-1\n")
+    assert moves_of(path, chess.Board()) == {"Nf3": (1, 0, 0, 0, 0), "e4": (1, 0, 1, 0, 0)}
     board = after_line("e4")
     [(fen, ply)] = sql(path, f"SELECT fen, ply FROM game_position WHERE key = '{key_of(board):016x}'")
     assert (fen, ply) == (board.fen(), 1)
@@ -210,26 +211,30 @@ def test_other_variants_are_left_out_by_name(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "error"),
+    ("form", "data", "error"),
     [
-        (b"SQLite format 3\0", "is a database"),
-        (bytes(range(256)), "not a text"),
-        ("1. e4 *".encode("utf-16"), "UTF-16"),
-        (gzip.compress(b"1. e4 *" * 999, mtime=0)[:-5], "cut short"),
-        (zstandard.compress(b"1. e4 *" * 999)[:-5], "cut short"),
-        (b"\x1f\x8b\x08 this is no gzip", "damaged"),
-        (bz2.compress(b"1. e4 *"), "is packed by bzip2"),
-        (b"PK\x03\x04" + bytes(99), "is packed by zip"),
-        (b"x" * (1 << 21), "too long"),
-        (b"hello strangers, this is no PGN\n", "has no games, only 6 words"),
+        ("pgn", b"SQLite format 3\0", "is a database"),
+        ("pgn", bytes(range(256)), "not a text"),
+        ("pgn", "1. e4 *".encode("utf-16"), "UTF-16"),
+        ("pgn", gzip.compress(b"1. e4 *" * 999, mtime=0)[:-5], "cut short"),
+        ("pgn", zstandard.compress(b"1. e4 *" * 999)[:-5], "cut short"),
+        ("pgn", b"\x1f\x8b\x08 this is no gzip", "damaged"),
+        ("pgn", bz2.compress(b"1. e4 *"), "is packed by bzip2"),
+        ("pgn", b"PK\x03\x04" + bytes(99), "is packed by zip"),
+        ("pgn", b"x" * (1 << 21), "too long"),
+        ("pgn", b"hello strangers, this is no PGN\n", "has no games, only 6 words"),
+        ("polyglot", b"1. e4 e5 *\n", "is a text"),
+        ("polyglot", bz2.compress(bytes(99)), "is packed by bzip2"),
     ],
 )
-def test_what_is_no_text_is_refused_and_nothing_of_it_counts(path: Path, data: bytes, error: str) -> None:
-    report = imported(path, data)
+def test_what_is_no_text_or_no_book_is_refused_and_nothing_of_it_counts(
+    path: Path, form: str, data: bytes, error: str
+) -> None:
+    report = imported_as(form, path, data)
     assert (report.state, report.failed) == ("failed", True)
     assert error in report.error
     assert not report.notes, "it is not said to hold no games"
-    assert sql(path, "SELECT 1 FROM game_move") == []
+    assert sql(path, "SELECT 1 FROM game_move UNION SELECT 1 FROM polyglot_entry") == []
 
 
 def test_an_empty_file_has_nothing_that_counts(path: Path) -> None:
@@ -608,3 +613,335 @@ def test_tables_and_reports_are_the_same(
 def test_games_of_lichess_and_chess_com_are_sure() -> None:
     texts = cut_games((LICHESS + CHESS_COM + KNIGHT_MOVES).splitlines(keepends=True))
     assert [len(game.moves) for text in texts if (game := sure_game(text))] == [4, 4, 9]
+
+
+# ------------------------------------------------------------------ Polyglot books
+ENTRY = struct.Struct(">QHHI")
+
+
+class Entry(NamedTuple):
+    """An entry of a book file."""
+
+    key: int
+    raw_move: int
+    weight: int
+    learn: int = 0
+
+
+def raw_move_of(board: chess.Board, move: chess.Move) -> int:
+    """Returns a legal move of a position as a book writes it."""
+    target = move.to_square
+    if board.is_castling(move) and not board.chess960:
+        target = chess.square(7 if target > move.from_square else 0, chess.square_rank(target))
+    return target | move.from_square << 6 | (move.promotion - 1 if move.promotion else 0) << 12
+
+
+CASTLING = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
+
+
+def entry(board: chess.Board, san: str, weight: int = 1, learn: int = 0) -> Entry:
+    return Entry(chess.polyglot.zobrist_hash(board), raw_move_of(board, board.parse_san(san)), weight, learn)
+
+
+def book(*entries: Entry) -> bytes:
+    return b"".join(ENTRY.pack(*one) for one in sorted(entries, key=lambda one: one.key))
+
+
+book_taken = partial(imported_as, "polyglot")
+epd = partial(imported_as, "epd")
+
+
+def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
+    promoting = chess.Board("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1")
+    for board in (CASTLING, promoting, *random_games(5, 90, 120)):
+        assert [legal_move(board, raw_move_of(board, m)) for m in board.legal_moves] == list(
+            board.legal_moves
+        )
+        file = tmp_path / "book.bin"
+        file.write_bytes(
+            b"".join(
+                ENTRY.pack(chess.polyglot.zobrist_hash(board), raw_move_of(board, m), 1, 0)
+                for m in board.legal_moves
+            )
+        )
+        with chess.polyglot.open_reader(file) as reader:
+            assert [found.move for found in reader.find_all(board)] == list(board.legal_moves)
+
+
+def test_a_king_that_may_not_castle_takes_no_rook() -> None:
+    board = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w kq - 0 1")
+    raw = chess.E1 << 6 | chess.H1
+    assert legal_move(board, raw) is None
+    assert written_move(raw) == chess.Move.from_uci("e1h1")
+    rook = chess.Board("4k3/8/8/8/8/8/K7/4R2r w - - 0 1")
+    assert legal_move(rook, raw) == chess.Move.from_uci("e1h1"), "a rook takes a rook"
+
+
+def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known(path: Path) -> None:
+    stray = Entry(12345, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 9, 7)
+    data = book(entry(chess.Board(), "e4", 5), entry(after_line("e4"), "c5", 3, 99), stray)
+    report = book_taken(path, data)
+    assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
+    assert "positions whose FEN is known: 2 of 3" in report.notes
+    found = sql(path, "SELECT place, raw_move, weight, learn, key FROM polyglot_entry ORDER BY place")
+    assert [Entry(int(key, 16), *rest) for _, *rest, key in found] == [
+        Entry._make(one) for one in ENTRY.iter_unpack(data)
+    ]
+    named = sql(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
+    assert named == [
+        (3, "c7c5", "c5", after_line("e4").fen()),
+        (5, "e2e4", "e4", chess.STARTING_FEN),
+        (9, "e2e4", None, None),
+    ]
+
+
+def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are looked for along the moves of the book only: everything else takes a minute."""
+    monkeypatch.setattr("graphsearch.exchange.polyglot.Finder._look_around", lambda *_: None)
+    source = path.with_name("book.bin")
+    source.write_bytes(shared_data("data/performance.bin").read_bytes()[: 5000 * ENTRY.size])
+    [report] = import_files("polyglot", path, [GivenFile(str(source))])
+    assert (report.taken, report.problems) == (source.stat().st_size // ENTRY.size, [])
+    found = sql(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
+    for fen, move, san, key in sql(path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"):
+        board = chess.Board(fen)
+        assert f"{chess.polyglot.zobrist_hash(board):016x}" == key
+        assert board.parse_san(san) == chess.Move.from_uci(move)
+    with chess.polyglot.open_reader(source) as reader:
+        read = [(f"{e.key:016x}", e.raw_move, e.weight, e.learn) for e in reader]
+    assert found == read
+
+
+def test_positions_are_found_over_a_move_that_the_book_leaves_out_and_among_those_of_the_file(
+    path: Path,
+) -> None:
+    report = book_taken(path, book(entry(chess.Board(), "e4"), entry(after_line("e4 c5"), "Nf3")))
+    assert "positions whose FEN is known: 2 of 2" in report.notes
+    report = book_taken(path, book(entry(after_line("d4"), "d5"), entry(after_line("c4"), "e5")))
+    assert "positions whose FEN is known: 2 of 2" in report.notes, "a book for Black"
+    line = ("e4", "e5", "Nf3", "Nc6", "Bb5", "a6")
+    known = after_line(" ".join(line))
+    imported_as("pgn", path, " ".join([*line, "*"]))
+    report = book_taken(path, book(entry(known, "Ba4")))
+    assert "positions whose FEN is known: 1 of 1" in report.notes
+    assert sql(path, "SELECT fen FROM polyglot_entry WHERE san = 'Ba4'") == [
+        (after_line(" ".join(line)).fen(),)
+    ]
+
+
+def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(path: Path) -> None:
+    line = ("e4", "e5", "Nf3", "Nc6", "Bc4", "Bc5")
+    steps = [entry(after_line(" ".join(line[:k])), line[k]) for k in range(len(line))]
+    unknown = Entry(5, chess.E1 << 6 | chess.A1, 2)
+    book_taken(path, book(*steps, entry(after_line(" ".join(line)), "O-O", 7), unknown))
+    assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 7") == [("e1g1", "O-O")]
+    assert sql(path, "SELECT move, san FROM polyglot_entry WHERE weight = 2") == [("e1a1", None)]
+
+
+def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
+    start = chess.polyglot.zobrist_hash(chess.Board())
+    clash = Entry(start, chess.E2 << 6 | chess.E5, 4)
+    no_move = Entry(start, 0x7FFF, 3)
+    data = book(entry(chess.Board(), "e4", 0), clash, no_move) + ENTRY.pack(1, 1, 1, 0) + b"tail"
+    report = book_taken(path, data)
+    assert (report.taken, report.skipped) == (4, 1)
+    reasons = {problem.place: problem.reason for problem in report.problems}
+    assert "e2e5 (0x0324) is illegal in its position" in reasons[1]
+    assert "0000 (0x7fff) is illegal in its position" in reasons[2]
+    assert "4 bytes at the end" in reasons[4]
+    assert any("out of order from entry 3 on" in note for note in report.notes)
+    assert any("weight 0" in note and note.endswith(": 1") for note in report.notes)
+    assert "has no entries" in " ".join(book_taken(path, b"").notes)
+    assert "2 bytes at the end" in book_taken(path, b"\x00\x01").problems[0].reason
+
+
+def test_a_book_above_the_limit_costs_no_other_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BOOK.variable, "20")
+    monkeypatch.setattr(polyglot, "ENTRIES_AT_ONCE", 1)
+    data = book(entry(chess.Board(), "e4"))
+    files = [GivenFile(name, io.BytesIO(data * count)) for name, count in (("large", 3), ("small", 1))]
+    large, small = import_files("polyglot", path, files)
+    assert (large.state, "the most for a Polyglot book" in large.error) == ("failed", True)
+    assert (small.state, small.taken) == ("imported", 1)
+
+
+def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [
+        Entry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1)
+        for b in random_games(9, 90, 60)
+    ]
+    data = book(*entries)
+    real, calls = tables.add_entries, 0
+
+    def failing(store: Store, some: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        real(store, some)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "add_entries", failing)
+        patch.setattr(polyglot, "ENTRIES_AT_ONCE", 16)
+        with pytest.raises(KeyboardInterrupt):
+            book_taken(path, data)
+    assert sql(path, "SELECT taken, finished FROM source") == [(48, None)]
+    report = book_taken(path, data)
+    assert (report.state, report.taken, report.new_taken) == ("continued", len(entries), len(entries) - 48)
+    assert book_taken(path, data).state == "known"
+    assert sql(path, "SELECT count(*) FROM polyglot_entry") == [(len(entries),)]
+
+
+def test_the_command_counts_entries(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(book(entry(chess.Board(), "e4"), entry(after_line("e4"), "e5")))
+    done = cli("import", "--format", "polyglot", tmp_path / "a.bin", "--store", tmp_path / "a.graph").ends(0)
+    assert "a.bin: 2 entries imported" in done.out
+    assert "known: 2 of 2" in done.err
+    assert "Polyglot:  2 entries" in cli("store", "info", tmp_path / "a.graph").out
+
+
+# ------------------------------------------------------------------ EPD
+BOARD = "4k3/8/8/8/8/8/4P3/4K3 w - -"
+
+
+def stored_epd(path: Path) -> list[tuple[int, str, str, dict[str, Any]]]:
+    found = sql(path, "SELECT place, key, fen, operations FROM epd_position ORDER BY source, place")
+    return [(place, key, fen, json.loads(text)) for place, key, fen, text in found]
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        ("", {}),
+        (";", {}),
+        ("bm e4 Kd2;", {"bm": ["e2e4", "e1d2"]}),
+        ("am e3", {"am": ["e2e3"]}),
+        ("pv e4 Ke7 e5;", {"pv": ["e2e4", "e8e7", "e4e5"]}),
+        ("bm;", {"bm": []}),
+        ('id "a; \\"b\\" c";', {"id": 'a; "b" c'}),
+        ("ce -31; acd 12; x 1.5; y 1e3", {"ce": -31, "acd": 12, "x": 1.5, "y": 1000.0}),
+        ("draw_offer; c0 plain text;", {"draw_offer": None, "c0": "plain text"}),
+        ("bm #3;", {"bm": "#3"}),
+        ('id "x"; bm e4', {"id": "x", "bm": ["e2e4"]}),
+        ('c0 "1"; n 1.', {"c0": "1", "n": "1."}),
+        ('id "open; bm e4', {"id": "open", "bm": ["e2e4"]}),
+        ('bm e4, e1d2; am "Kd1"', {"bm": ["e2e4", "e1d2"], "am": ["e1d1"]}),
+    ],
+)
+def test_operations_are_moves_numbers_and_strings(operations: str, expected: dict[str, Any]) -> None:
+    *_, board, found, _ = read_epd(f"{BOARD} {operations}")
+    assert found == expected
+    assert board.fen() == BOARD + " 0 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "clocks"),
+    [
+        (f"{BOARD} hmvc 7; fmvn 30;", (7, 30)),
+        (f"{BOARD} 7 30", (7, 30)),
+        (f"{BOARD} 7 30 bm e4;", (7, 30)),
+        (f"{BOARD} bm e4;", (0, 1)),
+        (f"{BOARD} 7 30 hmvc 8", (7, 30)),
+        (f"{BOARD} hmvc 7; fmvn 0", (7, 1)),
+    ],
+)
+def test_clocks_come_from_hmvc_and_fmvn_or_stand_as_in_a_fen(text: str, clocks: tuple[int, int]) -> None:
+    board = read_epd(text).board
+    assert board_from_fen(text) == board
+    assert (board.halfmove_clock, board.fullmove_number) == clocks
+
+
+def test_moves_of_chess960_are_read() -> None:
+    *_, operations, _ = read_epd("5k2/8/8/8/8/8/8/1R3K1R w HB - bm O-O; am O-O-O;")
+    assert operations == {"bm": ["f1h1"], "am": ["f1b1"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nonsense", "four fields"),
+        ("8/8/8/8/8/8/8/8 w - - bm e4;", "illegal position"),
+        ("nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w GAgd - bm d4;", "bad castling rights"),
+        (f"{BOARD} hmvc many;", "hmvc must be a number"),
+        (f"{BOARD} e4", "moves follow"),
+        (f"{BOARD} - -", "expected two clocks"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_reason_and_left_out(path: Path, text: str, reason: str) -> None:
+    for read in (read_epd, board_from_fen):
+        with pytest.raises(InvalidPositionError, match=reason):
+            read(text)
+    report = epd(path, f"\n{text}\n{BOARD} bm e4;\n")
+    assert (report.taken, report.skipped) == (1, 1)
+    assert (report.problems[0].place, reason in report.problems[0].reason) == (2, True)
+    assert [place for place, *_ in stored_epd(path)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ("bm e5;", "bm: .* illegal"),
+        ("bm Nf3 e4;", "bm: .* illegal"),
+        ("pv e4 e5;", "pv: .* illegal"),
+        ("bm --;", "null move"),
+        ("ce 4; ce 3;", "twice"),
+        ("- -;", "not an EPD operation: - -"),
+    ],
+)
+def test_a_wrong_operation_is_told_and_the_position_is_taken(path: Path, wrong: str, reason: str) -> None:
+    report = epd(path, f'{BOARD} {wrong} id "a"')
+    assert (report.taken, report.skipped, len(report.problems)) == (1, 0, 1)
+    assert re.search(reason, report.problems[0].reason)
+    [(*_, found)] = stored_epd(path)
+    assert found == {"id": "a"} | ({"ce": 3} if "ce" in wrong else {})
+    assert board_from_fen(f"{BOARD} {wrong}").fen() == f"{BOARD} 0 1"
+
+
+def test_positions_are_stored_with_key_fen_and_operations(path: Path) -> None:
+    report = epd(path, f'{BOARD} bm e4; id "caf\u00e9"; hmvc 80;\r\n'.encode())
+    board = chess.Board(BOARD + " 80 1")
+    assert report.taken == 1
+    operations = {"bm": ["e2e4"], "id": "caf\u00e9", "hmvc": 80}
+    assert stored_epd(path) == [(1, f"{key_of(board):016x}", board.fen(), operations)]
+    assert epd(path, f'{BOARD} bm e4; id "caf\u00e9"; hmvc 80;\r\n'.encode()).state == "known"
+    assert epd(path, f'{BOARD} id "caf\u00e9";'.encode("latin-1")).taken == 1
+    assert stored_epd(path)[1][3] == {"id": "caf\u00e9"}
+
+
+def test_a_stop_is_heeded_at_wrong_lines_too_and_comments_do_not_count_when_it_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "SAY_SECONDS", -1.0)
+    text = f"# four\n{BOARD} bm e4;\nwrong\n{BOARD} bm Kd2;\n# and\n{BOARD} bm e3;\n"
+    stop = threading.Event()
+    report = epd(path, text, stop=stop, on_progress=lambda now: stop.set() if now.count == 2 else None)
+    assert (report.state, report.taken, report.skipped) == ("stopped", 1, 1)
+    report = epd(path, text)
+    assert (report.state, report.taken, report.skipped) == ("continued", 3, 1)
+    assert [place for place, *_ in stored_epd(path)] == [2, 4, 6]
+
+
+@pytest.mark.parametrize(("name", "count"), [("bratko-kopec.epd", 24), ("mates_500.epd", 500)])
+def test_the_samples_are_taken_whole(path: Path, name: str, count: int) -> None:
+    source = shared_data(f"data/{name}")
+    [report] = import_files("epd", path, [GivenFile(str(source))])
+    assert (report.taken, report.skipped) == (count, 0)
+    lines = source.read_text().splitlines()
+    for place, key, fen, operations in stored_epd(path):
+        board, line = chess.Board(fen), lines[place - 1]
+        assert f"{key_of(board):016x}" == key
+        assert line.startswith(board.fen().split()[0])
+        if "#" not in line:
+            best = chess.Board().set_epd(line)["bm"]
+            assert isinstance(best, list)
+            assert operations["bm"] == [move.uci() for move in best]
+
+
+def test_the_command_counts_positions(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.epd").write_text(f"{BOARD} bm e4;\nwrong\n")
+    done = cli("import", "--format", "epd", tmp_path / "a.epd", "--store", tmp_path / "a.graph").ends(0)
+    assert "1 position imported, skipped: 1 broken" in done.out
+    assert "a.epd, line 2: a" in done.err
+    assert "EPD:       1 position" in cli("store", "info", tmp_path / "a.graph").out

@@ -67,9 +67,7 @@ class Counts:
       hit_cutoffs: nodes that an entry ended. cutoffs: nodes that a move's value >= beta ended.
       first_cutoffs: those ended by the first move. researches: null windows that failed, searched again.
       proofs: nodes that a proven result of the graph ended. ordered: nodes with moves ordered by the graph.
-      path_draws: repetitions on the path and clocks of 100. pv, cut, all: interior nodes by expected type.
-      static: static evaluations. cached: leaves with a value in the leaf cache.
-      expanded: nodes with generated moves. moves: legal moves of those; their ratio is the branching factor.
+      path_draws: repetitions on the path and clocks of 100.
     """
 
     nodes: int = 0
@@ -85,13 +83,6 @@ class Counts:
     proofs: int = 0
     ordered: int = 0
     path_draws: int = 0
-    pv: int = 0
-    cut: int = 0
-    all: int = 0
-    static: int = 0
-    cached: int = 0
-    expanded: int = 0
-    moves: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         mine, theirs = asdict(self), asdict(other)
@@ -100,29 +91,30 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DepthResult(Answer):
-    """One iteration: a position searched to one depth with one window.
+    """One iteration, a position searched to one depth with one window; or a value known without a search.
 
     Attributes:
-      depth: plies of full width. alpha, beta: the window, thousandths of a pawn for the side to move.
+      depth: plies of full width; of a known value that holds at every depth, the requested one.
       value: fail-soft, thousandths of a pawn for the side to move; MATE - n mates in n plies.
       bound: `exact`, `lower` (value >= beta) or `upper` (value <= alpha).
-      move: best move; None if the game is over, or none is known.
       pv: the principal variation, legal, `move` first; may be shorter than the depth.
+      move: best move; None if the game is over, or none is known.
+      alpha, beta: the window, thousandths of a pawn for the side to move.
       complete: False if it was stopped; then `value`, `bound`, `move`, `pv` are those of the finished moves.
     """
 
     json_keys = "depth value bound move pv seconds complete counts"
 
     depth: int
-    alpha: int
-    beta: int
     value: int
     bound: str
-    move: chess.Move | None
     pv: tuple[chess.Move, ...]
-    counts: Counts
-    seconds: float
-    complete: bool
+    move: chess.Move | None = None
+    alpha: int = -FAR
+    beta: int = FAR
+    counts: Counts = Counts()
+    seconds: float = 0.0
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,19 +234,6 @@ def _longest_defence(table: EntryTable, board: chess.Board) -> chess.Move | None
     return max(lasts, key=lambda move: lasts[move], default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class RootFact:
-    """A value of the root that is known without a search, as in `DepthResult`.
-
-    `depth`: of its entry or iteration; the requested one, if it holds at every depth.
-    """
-
-    depth: int
-    value: int
-    bound: str
-    pv: tuple[chess.Move, ...]
-
-
 def usable_entry(table: EntryTable, board: chess.Board) -> Entry | None:
     """Returns the root's entry if its bound holds in this very game, else None.
 
@@ -279,7 +258,7 @@ def is_shortest_mate(value: int, bound: str, depth: int) -> bool:
 
 def facts_of(
     entry: Entry | None, table: EntryTable, board: chess.Board, rows: Mapping[int, RunOutcome]
-) -> list[RootFact]:
+) -> list[DepthResult]:
     """Returns all known facts about a root, the deepest last; at equal depth runs come after the entry.
 
     An entry may be weaker than the run that wrote it, because it must hold for every path to the position.
@@ -289,16 +268,16 @@ def facts_of(
     if entry is not None:
         same = [tuple(legal_part(board, row.pv.split())) for row in rows.values() if row.value == entry.value]
         line = max([*same, tuple(continued(table, board, MOST_LINE))], key=len)
-        facts.append(RootFact(entry.depth, entry.value, entry.bound, line))
+        facts.append(DepthResult(entry.depth, entry.value, entry.bound, line))
     facts += [
-        RootFact(depth, row.value, row.bound or "", tuple(legal_part(board, row.pv.split())))
+        DepthResult(depth, row.value, row.bound or "", tuple(legal_part(board, row.pv.split())))
         for depth, row in rows.items()
         if row.value is not None
     ]
     return sorted(facts, key=lambda fact: fact.depth)
 
 
-def answer_of(facts: Sequence[RootFact], depth: int) -> RootFact | None:
+def answer_of(facts: Sequence[DepthResult], depth: int) -> DepthResult | None:
     """Returns the deepest exact fact that is deep enough, None without one; a proof holds at every depth."""
     for fact in reversed(facts):
         proven = is_shortest_mate(fact.value, fact.bound, fact.depth)
@@ -332,7 +311,7 @@ def new_search(table: NDArray[np.uint64], weights: NDArray[np.int64], cache_plac
         cache=np.zeros(2 * cache_places, np.uint64),
         cache_mask=U(cache_places - 1),
         quiet=np.zeros(STACK_WORDS, np.uint64),
-        area=np.zeros(AREA_WORDS + 1, np.uint64),
+        area=np.zeros(AREA_WORDS, np.uint64),
         gains=np.zeros(64, np.uint64),
         scratch=np.zeros(kernel.MOVE_ROOM, np.uint16),
     )
@@ -358,9 +337,8 @@ class AlphaBeta:
         alpha: int = -FAR,
         beta: int = FAR,
         *,
-        stop: Callable[[], bool] | None = None,
-        node_limit: int | None = None,
-        on_slice: Callable[[Counts], None] | None = None,
+        node_limit: int = UNLIMITED,
+        on_slice: Callable[[Counts], bool] = lambda _: False,
     ) -> DepthResult:
         """Returns the result of one search of a position, with one depth and one window.
 
@@ -368,17 +346,26 @@ class AlphaBeta:
           board: the position, with its game as move stack: positions that stood twice in it count as draws.
           depth: plies of full width, 0 (quiescence only) to 126.
           alpha, beta: the window, thousandths of a pawn for the side to move, alpha < beta.
-          stop: called every `SLICE_NODES` nodes or less; True ends the search early.
           node_limit: ends the search early after so many nodes (it finishes a quiescence that has begun).
-          on_slice: called with the counts so far as often as `stop`.
+          on_slice: called with the counts so far, every `SLICE_NODES` nodes or less; True ends the search.
 
         Raises:
           InvalidPositionError: if the position cannot be searched.
         """
         started = time.monotonic()
         self._prepare(board, depth, alpha, beta)
-        complete = self._run(stop, UNLIMITED if node_limit is None else node_limit, on_slice)
-        return self._result(board, depth, alpha, beta, time.monotonic() - started, complete)
+        complete = False
+        while not complete and not on_slice(counts := self.counts) and counts.nodes < node_limit:
+            until = int64(min(node_limit, counts.nodes + SLICE_NODES))
+            complete = bool(search_slice(self._memory, self.table.arrays, self._graph.arrays, until))
+        frame, counts, seconds = self._memory.frames, self.counts, time.monotonic() - started
+        value, best = int(frame[kernel.BEST]), int(frame[kernel.BEST_MOVE])
+        if not complete and value <= alpha:  # the moves that are left may be better
+            return DepthResult(depth, 0, "", (), None, alpha, beta, counts, seconds, complete)
+        bound = "lower" if value >= beta or not complete else "upper" if value <= alpha else "exact"
+        pv = self._line(board, depth)
+        move = pv[0] if pv else decode_move(best) if best else None
+        return DepthResult(depth, value, bound, pv, move, alpha, beta, counts, seconds, complete)
 
     @property
     def counts(self) -> Counts:
@@ -390,7 +377,6 @@ class AlphaBeta:
         arrays = self._memory.replace(game=game)
         arrays.positions[:POSITION_WORDS] = pack_root(board)
         arrays.counters[:] = 0
-        arrays.area[-1] = 0  # static evaluations
         arrays.killers[:] = 0
         arrays.history[:] //= 2
         frame = arrays.frames
@@ -401,34 +387,6 @@ class AlphaBeta:
         arrays.counters[kernel.MODE] = kernel.ENTER
         arrays.counters[kernel.WITH_GRAPH] = self.arena is not None
         self._memory = arrays
-
-    def _run(
-        self, stop: Callable[[], bool] | None, limit: int, on_slice: Callable[[Counts], None] | None
-    ) -> bool:
-        counters = self._memory.counters
-        while not (stop and stop()):
-            nodes = int(counters[kernel.NODES])
-            if nodes >= limit:
-                return False
-            until = int64(min(limit, nodes + SLICE_NODES))
-            if search_slice(self._memory, self.table.arrays, self._graph.arrays, until):
-                return True
-            if on_slice:
-                on_slice(self.counts)
-        return False
-
-    def _result(
-        self, board: chess.Board, depth: int, alpha: int, beta: int, seconds: float, complete: bool
-    ) -> DepthResult:
-        frame = self._memory.frames
-        value = int(frame[kernel.BEST])
-        if not complete and value <= alpha:  # the moves that are left may be better
-            return DepthResult(depth, alpha, beta, 0, "", None, (), self.counts, seconds, complete)
-        bound = "lower" if value >= beta or not complete else "upper" if value <= alpha else "exact"
-        pv = self._line(board, depth)
-        best = int(frame[kernel.BEST_MOVE])
-        move = pv[0] if pv else decode_move(best) if best else None
-        return DepthResult(depth, alpha, beta, value, bound, move, pv, self.counts, seconds, complete)
 
     def _line(self, board: chess.Board, depth: int) -> tuple[chess.Move, ...]:
         """Returns the principal variation, extended by entries where an entry ended it."""
@@ -505,8 +463,8 @@ class _AlphaBetaSession:
         self.iterations: list[DepthResult] = []
         self.depth = 0  # of the iteration under way
         self.known = KnownDepth()
-        self.answer: RootFact | None = None
-        self.before: RootFact | None = None  # the deepest exact value known when the search began
+        self.answer: DepthResult | None = None
+        self.before: DepthResult | None = None  # the deepest exact value known when the search began
         self.graph_nodes = 0
         self.run_id: int | None = None
         self.unsaved: StoreError | None = None
@@ -518,7 +476,7 @@ class _AlphaBetaSession:
         kind = terminal_kind(self.board)
         if kind != NOT_TERMINAL or is_over_by_clock(self.board):
             self.stop_reason = "finished"
-            self.answer = RootFact(0, -MATE if kind == CHECKMATE else 0, "exact", ())
+            self.answer = DepthResult(0, -MATE if kind == CHECKMATE else 0, "exact", ())
             return self._result()
         self._look_up()
         if self.answer is None:
@@ -567,10 +525,8 @@ class _AlphaBetaSession:
             # A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2
             # pawns to each side six positions took 98 to 102 % of the nodes to depths 6 and 7.
             limit = self.limits.visits
-            left = None if limit is None else limit - self._counts().nodes
-            found = self.engine.search(
-                self.board, depth, stop=self._must_stop, node_limit=left, on_slice=self._between
-            )
+            left = UNLIMITED if limit is None else limit - self._counts().nodes
+            found = self.engine.search(self.board, depth, node_limit=left, on_slice=self._between)
             self.iterations.append(found)
             if not found.complete:
                 self.stop_reason = self.stop_reason or "nodes"
@@ -605,8 +561,8 @@ class _AlphaBetaSession:
             self.stop_reason = "reader"
         return bool(self.stop_reason)
 
-    def _between(self, counts: Counts) -> None:
-        """Saves and reports during an iteration, at intervals."""
+    def _between(self, counts: Counts) -> bool:
+        """Saves and reports during an iteration, at intervals; returns whether it must stop."""
         if time.monotonic() - self.saved_at >= SAVE_SECONDS:
             self._save()
         self.clock.tell(
@@ -614,6 +570,7 @@ class _AlphaBetaSession:
                 self.clock.seconds, self.depth, self._counts() + counts, self.table.count
             )
         )
+        return self._must_stop()
 
     # ---------------------------------------------------------- saving
     def _begin(self, store: Store) -> None:
@@ -629,15 +586,20 @@ class _AlphaBetaSession:
 
     def _note_iteration(self, found: DepthResult) -> None:
         """Adds an iteration to the next save, which begins now if no save is running."""
-        outcome, total = _outcome(found, found.counts, found.seconds), self._total()
+        self.graph.note_later(self._row_of(found))
+        self._save()
+
+    def _row_of(self, found: DepthResult | None) -> Callable[[Store], None]:
+        """Returns what writes an iteration and the results so far, or, without one, the end of the run."""
+        total = _outcome(self._best(), self._counts(), self.clock.seconds)
 
         def write(store: Store) -> None:
             assert self.run_id is not None
-            entries.add_iteration(store, self.run_id, outcome)
-            entries.update(store, self.run_id, total, finished=False)
+            if found is not None:
+                entries.add_iteration(store, self.run_id, _outcome(found, found.counts, found.seconds))
+            entries.update(store, self.run_id, total, finished=found is None)
 
-        self.graph.note_later(write)
-        self._save()
+        return write
 
     def _save(self) -> None:
         """Starts to save unsaved entries and rows; never waits."""
@@ -646,19 +608,10 @@ class _AlphaBetaSession:
             self.saved_at = time.monotonic()
 
     def _end(self) -> None:
-        total = self._total()
-
-        def write(store: Store) -> None:
-            assert self.run_id is not None
-            entries.update(store, self.run_id, total, finished=True)
-
         try:
-            self.graph.flush(write)
+            self.graph.flush(self._row_of(None))
         except StoreError as error:
             self.unsaved = error
-
-    def _total(self) -> RunOutcome:
-        return _outcome(self._best(), self._counts(), self.clock.seconds)
 
     # ---------------------------------------------------------- reporting
     def _best(self) -> DepthResult | None:
@@ -668,8 +621,9 @@ class _AlphaBetaSession:
 
     def _result(self) -> AlphaBetaResult:
         best = self._best()
-        is_done = best is not None and best.complete
-        answer = self.answer or (_answer(best) if is_done else self.before or _answer(best))
+        answer = self.answer or (best if best and best.complete else self.before)
+        if answer is None and best is not None and best.bound:
+            answer = replace(best, depth=0)  # of the moves that are finished
         return AlphaBetaResult(
             board=self.board,
             asked=self.asked,
@@ -687,13 +641,6 @@ class _AlphaBetaSession:
             stop_reason=self.stop_reason,
             store=str(self.graph.path) if self.graph.path else None,
         )
-
-
-def _answer(found: DepthResult | None) -> RootFact | None:
-    """Returns the answer of an iteration; None if it finished no move."""
-    if found is None or not found.bound:
-        return None
-    return RootFact(found.depth if found.complete else 0, found.value, found.bound, found.pv)
 
 
 COUNTED = ("nodes", "hits", "stored_hits", "cutoffs", "first_cutoffs")  # of `Counts`, in a run

@@ -37,9 +37,8 @@ replies to it, saved .2 % of the nodes of three positions at depth 6 and 7.
 
 from __future__ import annotations
 
-from ...evaluators.builtin.evaluation_kernel import AREA_WORDS, static_at
+from ...evaluators.builtin.evaluation_kernel import static_at
 from ...evaluators.quiescence_kernel import (
-    FRAME_WORDS,
     KEPT,
     MAX_PLY,
     PLAIN_VALUES,
@@ -53,10 +52,10 @@ from ...evaluators.quiescence_kernel import NODES as QUIET_NODES
 from ...graph import arena_kernel as arena
 from ...graph.arena_kernel import ArenaArrays
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv
+from ...jit.pointers import ZERO, U, adv
 from ...jit.types import Bundle, Items, Pointer, int64, uint8, uint16, uint64
 from ...position import board_kernel as board
-from ...position.board import CLOCK_DRAW, FREE_CLOCK, KEY, BoardTable, Position
+from ...position.board import CLOCK_DRAW, FREE_CLOCK, KEY, Position
 from ...position.values import FAR, LEAST_MATE, MATE
 from ...store import record_kernel as record
 from ...store import transposition_kernel as entry
@@ -78,11 +77,9 @@ FRAME = 18
 CLEARED = (BEST_MOVE, COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY, RECORD)  # in a new frame
 NO_TAINT = 1 << 20
 
-# Counters
+# Counters: those of `search.Counts`, then the state of the search
 NODES, INTERIOR, LEAVES, QUIESCENCE, HITS, STORED_HITS, HIT_CUTOFFS = 0, 1, 2, 3, 4, 5, 6
 CUTOFFS, FIRST_CUTOFFS, RESEARCHES, PROOFS, ORDERED, PATH_DRAWS = 7, 8, 9, 10, 11, 12
-BY_KIND = 12  # + PV, CUT or ALL
-STATIC, CACHED, EXPANDED, MOVES = 16, 17, 18, 19  # up to here as in `search.Counts`
 PLY, MODE, WITH_GRAPH = 24, 25, 26
 COUNTERS = 32
 ENTER, GO_ON, LEAVE = 0, 1, 2  # modes: the position is new, is being searched, is finished
@@ -105,8 +102,7 @@ class Search(Bundle):
       killers: int64[PLIES * 2]. history: int64[2 * FROM_TO], by side.
       game: uint64[game_size], Polyglot keys of positions that stood twice before the root.
       cache: uint64[2 * C], C a power of two: the leaf cache. cache_mask: of a slot's index, C - 1.
-      quiet: uint64[STACK_WORDS], stack of quiescence. area: uint64[AREA_WORDS + 1], scratch of the static
-        evaluation, and the number of those.
+      quiet: uint64[STACK_WORDS], stack of quiescence. area: uint64[AREA_WORDS], scratch of evaluations.
       gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
     """
 
@@ -149,17 +145,7 @@ def below_root(value: int64, ply: int64) -> int64:
     return value
 
 
-@inner
-def counted_static(
-    T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
-) -> int64:
-    """Returns the static evaluation of a frame's position, and counts it."""
-    if not stack[ply * FRAME_WORDS + KEPT]:
-        area[AREA_WORDS] += ONE
-    return static_at(T, weights, stack, ply, area)
-
-
-quiescence = quiescence_over(counted_static, exact=True)
+quiescence = quiescence_over(static_at, exact=True)
 
 
 @inner
@@ -191,7 +177,6 @@ def leaf_value(S: Search, s: Position, ply: int64, alpha: int64, beta: int64) ->
     if bound:
         value = below_root(int64(data & CACHE_MASK) - CACHE_BIAS, ply)
         if ends(value, bound, alpha, beta):
-            S.counters[CACHED] += 1
             return value
     value = quiesce(S, s, ply, alpha, beta)
     bound = entry.LOWER if value >= beta else (entry.UPPER if value <= alpha else entry.EXACT)
@@ -215,22 +200,17 @@ def entry_value(
     data: uint64, depth: int64, alpha: int64, beta: int64, ply: int64, clock: int64
 ) -> tuple[bool, int64]:
     """Returns whether an entry ends a node, and its root-relative value."""
-    bound = entry.bound_in(data)
-    value = entry.value_in(data)
-    found = entry.depth_in(data)
-    at_root = below_root(value, ply)
-    if bound == NO_BOUND:
-        return False, at_root
+    value, bound, found = entry.value_in(data), entry.bound_in(data), entry.depth_in(data)
     if entry.proves_mate(value, bound):
         plies = MATE - abs(value)
-        if clock + plies > CLOCK_DRAW:
-            return False, at_root
+        usable = clock + plies <= CLOCK_DRAW
         if bound == entry.EXACT and found != depth and found != entry.PROOF and plies > found:
             bound = entry.LOWER if value > 0 else entry.UPPER  # a shorter mate may exist beyond the depth
-        return ends(at_root, bound, alpha, beta), at_root
-    if found != entry.PROOF and (found != depth or not clock_is_far(clock, depth)):
-        return False, at_root
-    return ends(at_root, bound, alpha, beta), at_root
+    else:
+        holds = found == entry.PROOF or (found == depth and clock_is_far(clock, depth))
+        usable = bound != NO_BOUND and holds
+    at_root = below_root(value, ply)
+    return usable and ends(at_root, bound, alpha, beta), at_root
 
 
 @inner
@@ -311,17 +291,14 @@ def write_entry(
             bound = entry.LOWER if value > 0 else entry.UPPER
         depth = int64(entry.PROOF)
     data = entry.packed_entry(value, move, depth, bound, frame[KIND], frame[CUT_BY], check)
-    place = entry.place_for(E, key, check)
-    if E.keys[place] == key:
-        old = E.data[place]
-        if entry.check_in(old) == entry.check_in(data) and not gives_way(
-            old, is_stored(E, place), value, depth, bound
-        ):
+    place = entry.find_entry(E, key, check)
+    if place >= 0:
+        if not gives_way(E.data[place], is_stored(E, place), value, depth, bound):
             return
-        if old == data:
+        if E.data[place] == data:
             E.ages[place] = uint8((E.ages[place] & ~uint8(entry.AGE)) | uint8(E.counters[entry.GENERATION]))
             return
-    entry.put_entry(E, place, key, data, True)
+    entry.put_entry(E, entry.place_for(E, key, check), key, data, True)
 
 
 # ---------------------------------------------------------------------------- order of moves
@@ -336,12 +313,6 @@ LOSING = -(1 << 32)  # + exchange
 HISTORY_LIMIT = 1 << 14
 MOST_BONUS = 1 << 11
 SORTED_LEAVES = 4  # moves sorted with one ply left: after them all moves are likely to be tried
-
-
-@inner
-def is_quiet(s: Position, m: int64) -> bool:
-    """Returns whether a move neither captures nor promotes."""
-    return capture_gain(s, m) == 0
 
 
 @inner
@@ -407,7 +378,7 @@ def loses(S: Search, s: Position, m: int64, at: int64, scores: Pointer[int64]) -
 
 
 @inner
-def next_move(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64], ply: int64) -> int64:
+def next_move(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> int64:
     """Returns the next move to try, 0 if none is left."""
     moves = adv(S.moves, ply * MOVE_ROOM)
     scores = adv(S.scores, ply * MOVE_ROOM)
@@ -446,7 +417,7 @@ def reward(S: Search, s: Position, m: int64, bonus: int64) -> None:
 def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None:
     """Rewards the last move tried for ending the node, and penalises the quiet ones before it."""
     m = frame[MOVE]
-    if not is_quiet(s, m):
+    if capture_gain(s, m) != 0:  # a capture or a promotion
         return
     if S.killers[2 * ply] != m:
         S.killers[2 * ply + 1] = S.killers[2 * ply]
@@ -455,7 +426,7 @@ def learn_cut(S: Search, s: Position, frame: Pointer[int64], ply: int64) -> None
     reward(S, s, m, bonus)
     moves = adv(S.moves, ply * MOVE_ROOM)
     for i in range(frame[NEXT] - 1):
-        if is_quiet(s, int64(moves[i])):
+        if capture_gain(s, int64(moves[i])) == 0:
             reward(S, s, int64(moves[i]), -bonus)
 
 
@@ -590,7 +561,6 @@ def enter_node(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64) -> bool:
             frame[BEST] = leaf_value(S, s, ply, frame[ALPHA], frame[BETA])
         return True
     counters[INTERIOR] += 1
-    counters[BY_KIND + frame[KIND]] += 1
     if ends_by_rule(S, s, frame, ply):
         return True
     S.keys[2 * ply] = board.position_key(S.table, s)
@@ -608,15 +578,13 @@ def list_moves(S: Search, A: ArenaArrays, s: Position, frame: Pointer[int64], pl
     if n == 0:
         frame[BEST] = ply - MATE if board.in_check(S.table, s) else int64(0)
         return True
-    S.counters[EXPANDED] += 1
-    S.counters[MOVES] += n
     if frame[RECORD] and order_by_graph(S, A, s, frame, ply):
         S.counters[ORDERED] += 1
     return False
 
 
 @inner
-def descend(S: Search, E: EntryArrays, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
+def descend(S: Search, s: Position, frame: Pointer[int64], ply: int64, m: int64) -> None:
     """Makes a move; sets position, depth, type and window of the frame below."""
     below = adv(frame, FRAME)
     child = adv(s, board.PW)
@@ -699,11 +667,11 @@ def step(S: Search, E: EntryArrays, A: ArenaArrays, ply: int64, mode: int64) -> 
         return ply, LEAVE if enter_node(S, E, A, ply) else GO_ON
     if mode == GO_ON:
         s = adv(S.positions, ply * board.PW)
-        m = next_move(S, E, s, frame, ply)
+        m = next_move(S, s, frame, ply)
         if m == 0:
             finish_node(S, E, ply, False)
             return ply, LEAVE
-        descend(S, E, s, frame, ply, m)
+        descend(S, s, frame, ply, m)
         return ply + 1, ENTER
     if ply == 0:
         return int64(-1), LEAVE
@@ -737,7 +705,6 @@ def search_slice(S: Search, E: EntryArrays, A: ArenaArrays, limit: int64) -> boo
             break
         ply, mode = step(S, E, A, ply, mode)
     counters[NODES] = nodes_in(counters)
-    counters[STATIC] = int64(S.area[AREA_WORDS])
     counters[PLY] = ply
     counters[MODE] = mode
     return ply < 0

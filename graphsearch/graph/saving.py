@@ -27,7 +27,7 @@ from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import POSITION_WORDS, fen_of, key_text
 from ..store import entries
 from ..store.block_kernel import BLOCK
-from ..store.entries import PLACE_BYTES, EntryTable, depths
+from ..store.entries import PLACE_BYTES, EntryTable, Places, depths
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
 from ..store.index import SIZES
 from ..store.merging import Rules
@@ -80,7 +80,7 @@ class GraphEntries:
         self._arena = arena
         self._call = call
         self._uses_proofs = False
-        self._saving: tuple[Words, Words] | None = None
+        self._saving: Places | None = None
         self.table: EntryTable | None = None
         self.proofs: EntryTable | None = None
         self.report = EntryReport()
@@ -130,14 +130,14 @@ class GraphEntries:
         self.end_save(saved=False)
         if self.table is None or not self.table.dirty_count:
             return None
-        keys, data = self._saving = self.table.take_dirty()
+        self._saving, keys, data = self.table.take_dirty()
         return lambda store: entries.append(store, keys, data, self.evaluation)
 
     def end_save(self, *, saved: bool) -> None:
         """Ends the save of `take_unsaved`; if it failed, its entries count as unsaved again."""
         saving, self._saving = self._saving, None
         if self.table is not None and saving is not None and not saved:
-            self.table.touch_again(*saving)
+            self.table.touch_again(saving)
 
 
 # ------------------------------------------------------------------ records

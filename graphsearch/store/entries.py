@@ -28,7 +28,7 @@ from ..base.errors import CorruptRecordError
 from ..base.version import __version__
 from ..jit.types import uint64
 from ..position.board import decode_move, encode_move, key_of, pack
-from ..position.values import LEAST_MATE, MATE
+from ..position.values import MATE
 from . import transposition_kernel as kernel
 from .file import sql_errors
 from .provenance import fact_number, now, set_fact
@@ -39,6 +39,7 @@ from .transposition_kernel import DEPTH_AT, DEPTH_MASK, PROOF, Words, bits_at, c
 # ------------------------------------------------------------------ entries in memory
 PLACE_BYTES = 17  # of one entry
 LEAST_PLACES = 1 << 10
+Places = NDArray[np.intp]
 BOUNDS = ("", "upper", "lower", "exact")
 TYPES = ("", "pv", "cut", "all")
 
@@ -66,11 +67,10 @@ class Entry:
     @property
     def mate_plies(self) -> int | None:
         """Plies to a proven mate, negative if the side to move is mated; None if the entry proves none."""
-        if self.value >= LEAST_MATE and self.bound in ("exact", "lower"):
-            return MATE - self.value
-        if self.value <= -LEAST_MATE and self.bound in ("exact", "upper"):
-            return -(MATE + self.value)
-        return None
+        if not kernel.proves_mate(self.value, BOUNDS.index(self.bound)):
+            return None
+        plies = MATE - abs(self.value)
+        return plies if self.value > 0 else -plies
 
 
 def decoded(data: int) -> Entry:
@@ -125,26 +125,31 @@ class EntryTable:
 
     def get(self, board: chess.Board) -> Entry | None:
         """Returns the entry of a position, None if there is none."""
-        data = int(kernel.look_up(self.arrays, uint64(key_of(board)), uint64(check_of(board))))
-        return decoded(data) if data else None
+        at = kernel.find_entry(self.arrays, uint64(key_of(board)), uint64(check_of(board)))
+        return decoded(int(self.arrays.data[at])) if at >= 0 else None
 
     def put(self, board: chess.Board, entry: Entry) -> None:
         """Writes an entry and marks it dirty."""
-        kernel.write(self.arrays, uint64(key_of(board)), uint64(encoded(entry, board)))
+        key, data = uint64(key_of(board)), uint64(encoded(entry, board))
+        at = kernel.place_for(self.arrays, key, kernel.check_in(data))
+        kernel.put_entry(self.arrays, at, key, data, True)
 
     def enter(self, keys: Words, data: Words) -> None:
         """Adds entries read from a file; existing entries that are at least as deep stay."""
         kernel.enter(self.arrays, keys, data)
 
-    def take_dirty(self) -> tuple[Words, Words]:
-        """Returns (keys, data) of the dirty entries and marks them clean."""
-        keys, data = np.zeros((2, self.dirty_count), np.uint64)
-        kernel.take_dirty(self.arrays, keys, data)
-        return keys, data
+    def take_dirty(self) -> tuple[Places, Words, Words]:
+        """Returns (places, keys, data) of the dirty entries and marks them clean."""
+        arrays = self.arrays
+        places = np.flatnonzero(arrays.ages & kernel.UNSAVED)
+        arrays.ages[places] &= kernel.AGE
+        arrays.counters[kernel.DIRTY_ENTRIES] = 0
+        return places, arrays.keys[places], arrays.data[places]
 
-    def touch_again(self, keys: Words, data: Words) -> None:
-        """Marks entries from `take_dirty` dirty again after saving failed."""
-        kernel.touch_again(self.arrays, keys, data)
+    def touch_again(self, places: Places) -> None:
+        """Marks entries from `take_dirty`, or those now in their places, dirty after saving failed."""
+        self.arrays.ages[places] |= kernel.UNSAVED
+        self.arrays.counters[kernel.DIRTY_ENTRIES] = np.count_nonzero(self.arrays.ages & kernel.UNSAVED)
 
 
 # ------------------------------------------------------------------ the bytes of a piece

@@ -156,10 +156,9 @@ def bound_in(data: uint64) -> int64:
 
 @inner
 def proves_mate(value: int64, bound: int64) -> bool:
-    """Returns whether a value with its bound is a forced mate, for either side."""
-    if value >= LEAST_MATE:
-        return bound == LOWER or bound == EXACT
-    return value <= -LEAST_MATE and (bound == UPPER or bound == EXACT)
+    """Returns whether a value with its bound is a forced mate, for either side; of arrays, for each."""
+    wins, loses = value >= LEAST_MATE, value <= -LEAST_MATE
+    return (wins & (bound >= LOWER)) | (loses & (bound & UPPER != 0))
 
 
 @inner
@@ -236,47 +235,6 @@ def enter(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) ->
         at = place_for(E, keys[i], check)
         if E.keys[at] != keys[i] or depth_in(E.data[at]) < depth_in(data[i]):
             put_entry(E, at, keys[i], data[i], False)
-
-
-@kernel
-def look_up(E: EntryArrays, key: uint64, check: uint64) -> uint64:
-    """Returns the data word of a position's entry, 0 if there is none."""
-    at = find_entry(E, key, check)
-    return ZERO if at < 0 else E.data[at]
-
-
-@kernel
-def write(E: EntryArrays, key: uint64, data: uint64) -> None:
-    """Writes one entry and marks it dirty."""
-    put_entry(E, place_for(E, key, check_in(data)), key, data, True)
-
-
-@kernel
-def take_dirty(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> int64:
-    """Copies the dirty entries and marks them clean; returns their number.
-
-    Args:
-      keys, data: uint64, with room for `counters[DIRTY_ENTRIES]`.
-    """
-    found = int64(0)
-    for i in range(E.keys_size):
-        if E.ages[i] & uint8(UNSAVED):
-            keys[found] = E.keys[i]
-            data[found] = E.data[i]
-            E.ages[i] &= uint8(AGE)
-            found += 1
-    E.counters[DIRTY_ENTRIES] = 0
-    return found
-
-
-@kernel
-def touch_again(E: EntryArrays, keys: NDArray[np.uint64], data: NDArray[np.uint64]) -> None:
-    """Marks entries from `take_dirty` dirty again after saving failed, if they are still in the table."""
-    for i in range(keys.size):
-        at = find_entry(E, keys[i], check_in(data[i]))
-        if at >= 0 and not E.ages[at] & uint8(UNSAVED):
-            E.ages[at] |= uint8(UNSAVED)
-            E.counters[DIRTY_ENTRIES] += 1
 
 
 @kernel

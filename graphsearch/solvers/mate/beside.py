@@ -187,11 +187,10 @@ class MateFinder:
             return ()
         search = MateSearch(self._board, entries=proofs, table_bytes=TABLE_BYTES)
         search.limit(Limits(visits=LINE_VISITS), self._control)
-        with suppress(CapacityError):
-            line = search.recall(SETTLING_VISITS)
-            self._search = search if line else None
-            return line
-        return ()
+        search.take(reproof=(SETTLING_VISITS, 1))
+        line = _line(search)
+        self._search = search if line else None
+        return line
 
     def before(self) -> tuple[chess.Move, ...]:
         """Returns the line of a mate in one or two, for either side; empty without one."""
@@ -216,9 +215,13 @@ class MateFinder:
             return ()
         share = DECIDED_SHARE if abs(q) >= DECIDED else OPEN_SHARE
         attacker, defender = search.sides
-        attacker.weight, defender.weight = _weight(q), _weight(-q)
-        while self._has_share(visits, share) and self._goes_on(search):
-            pass
+        attacker.weight = 1.0 if q > -DECIDED else UNLIKELY
+        defender.weight = 1.0 if q < DECIDED else UNLIKELY
+        is_over = False
+        while self._has_share(visits, share) and search.mate is None and not is_over:
+            began = time.thread_time()
+            is_over = next(self._steps, OVER) is OVER
+            self._spent += time.thread_time() - began
         search.limit(Limits(visits=LINE_VISITS), self._control)
         return _line(search)
 
@@ -234,7 +237,10 @@ class MateFinder:
         if mate is not None:
             search.sides[mate > 0].closed = True  # the side that is mated
         seconds = DECIDED_SHARE * self._seconds if self._seconds else None
-        search.limit(Limits(visits=self._visits_after(), seconds=seconds), self._control, moves=most)
+        visits = VISITS_AFTER
+        if self._visits is not None:
+            visits = min(visits, max(SETTLING_VISITS, int(DECIDED_SHARE * VISIT * self._visits)))
+        search.limit(Limits(visits=visits, seconds=seconds), self._control, moves=most)
         line = self._finished(search)
         return line if mate is None or mate < 0 or len(line) < 2 * mate - 1 else ()
 
@@ -248,23 +254,11 @@ class MateFinder:
         whole = self._seconds or math.inf
         return self._spent + SLICE_SECONDS <= allowance(spent, share=share, lead=LEAD_SECONDS, whole=whole)
 
-    def _visits_after(self) -> int:
-        if self._visits is None:
-            return VISITS_AFTER
-        return min(VISITS_AFTER, max(SETTLING_VISITS, int(DECIDED_SHARE * VISIT * self._visits)))
-
     # -------------------------------------------------------------- the prover
     def _opened(self) -> MateSearch:
         if self._search is None:
             self._search = MateSearch(self._board, table_bytes=TABLE_BYTES)
         return self._search
-
-    def _goes_on(self, search: MateSearch) -> bool:
-        """Searches one slice; returns whether more is left to search."""
-        began = time.thread_time()
-        has_more = next(self._steps, OVER) is not OVER
-        self._spent += time.thread_time() - began
-        return has_more and search.mate is None
 
     def _finished(self, search: MateSearch) -> tuple[chess.Move, ...]:
         """Searches up to a limit; returns the line of the mate known then."""
@@ -279,11 +273,6 @@ def _now() -> tuple[float, float]:
     On a busy machine others share the CPU; several threads use more CPU time than wall time.
     """
     return time.monotonic(), time.process_time()
-
-
-def _weight(q: float) -> float:
-    """Returns the share of the prover's visits for the mates of a side with the value `q`."""
-    return 1.0 if q > -DECIDED else UNLIKELY
 
 
 def _line(search: MateSearch) -> tuple[chess.Move, ...]:

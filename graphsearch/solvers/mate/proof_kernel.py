@@ -50,6 +50,9 @@ PROOF_AT = U(32)
 MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
 CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
 
+Words: TypeAlias = NDArray[np.uint64]
+Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock
+
 
 class Table(Bundle):
     """The table of a prover: `[S]` keys, numbers and data, S a power of two; and the mask S - 1."""
@@ -194,18 +197,9 @@ def _worth(table: Table, i: int64) -> int64:
 
 
 @inner
-def store(
-    table: Table,
-    key: uint64,
-    check: uint64,
-    pn: int64,
-    dn: int64,
-    plies: int64,
-    clock: int64,
-    move: int64,
-    work: int64,
-) -> None:
+def store(table: Table, key: uint64, check: uint64, answer: Numbers, move: int64, work: int64) -> None:
     """Stores the answer to a question, in place of a superseded entry or of the least valuable one."""
+    pn, dn, plies, clock = answer
     at = first_of(table, key)
     target, least = int64(-1), int64(1 << 40)
     for i in range(at, at + SLOTS):
@@ -245,9 +239,6 @@ LEAST_LIMIT, SUM_LIMIT, COUNT, CHOSEN, PLIES, BEFORE, KILLER, FRAME_WORDS = 0, 1
 VISITS, VISIT_LIMIT, COUNTERS = 0, 1, 8
 # the answer
 RESULT_PN, RESULT_DN, RESULT_PLIES, RESULT_WORDS = 0, 1, 2, 3
-
-Words: TypeAlias = NDArray[np.uint64]
-Numbers: TypeAlias = tuple[int64, int64, int64, int64]  # pn, dn, plies, clock
 
 
 class Memory(Bundle):
@@ -464,8 +455,9 @@ def _keep(P: Memory, ply: int64, attacks: bool, node: Summary) -> Numbers:
         frame[KILLER] = move
     key, check = key_and_check(s, attacks)
     work = P.counters[VISITS] - frame[BEFORE]
-    store(P.table, key, check, pn, dn, plies, node.clock, move, work)
-    return pn, dn, plies, node.clock
+    answer = pn, dn, plies, node.clock
+    store(P.table, key, check, answer, move, work)
+    return answer
 
 
 @inner
@@ -514,12 +506,8 @@ def prove(T: Words, P: Memory, words: Words, attacks: bool, plies: int64, to_the
         if fresh:
             _expand(Tp, P, ply, moves_now, bool(to_the_end) and ply == 0)
         node = _summary(P, ply, moves_now)
-        over = (
-            node.least >= frame[LEAST_LIMIT]
-            or node.total >= frame[SUM_LIMIT]
-            or node.least == 0
-            or node.total == 0
-        )
+        # of a decided node either number is INFINITE, and no limit is larger
+        over = node.least >= frame[LEAST_LIMIT] or node.total >= frame[SUM_LIMIT]
         if not over and P.counters[VISITS] < P.counters[VISIT_LIMIT]:
             _descend(Tp, P, ply, node)
             ply += 1
@@ -541,11 +529,6 @@ def prove(T: Words, P: Memory, words: Words, attacks: bool, plies: int64, to_the
 LEAST_WORK = 3  # bit length of the visits that a proof cost; cheaper ones are not worth an entry
 
 
-@inner
-def _is_proof(table: Table, i: int64) -> bool:
-    return table.keys[i] != ZERO and proof_number(table, i) == 0
-
-
 @kernel
 def spread(table: Table, larger: Table) -> None:
     """Copies a prover's table into another one, empty and larger."""
@@ -555,11 +538,8 @@ def spread(table: Table, larger: Table) -> None:
         at = first_of(larger, table.keys[i])
         for k in range(at, at + SLOTS):
             if larger.keys[k] == ZERO:
-                larger.keys[k], larger.numbers[k], larger.data[k] = (
-                    table.keys[i],
-                    table.numbers[i],
-                    table.data[i],
-                )
+                larger.keys[k], larger.numbers[k] = table.keys[i], table.numbers[i]
+                larger.data[k] = table.data[i]
                 break
 
 
@@ -579,7 +559,7 @@ def _is_shortest(table: Table, i: int64) -> bool:
 
 
 @inner
-def _is_better(E: EntryArrays, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
+def is_better(E: EntryArrays, key: uint64, check: uint64, value: int64, bound: int64) -> bool:
     """Returns whether a proven mate is better than the existing entry of its position."""
     at = entry.find_entry(E, key, check)
     if at < 0 or entry.depth_in(E.data[at]) != entry.PROOF:
@@ -592,13 +572,14 @@ def _is_better(E: EntryArrays, key: uint64, check: uint64, value: int64, bound: 
 
 @kernel
 def give_entries(table: Table, E: EntryArrays, exact: bool) -> int64:
-    """Writes proofs to a table of entries, to be saved; returns their number.
+    """Writes proofs, except cheap ones, to a table of entries, to be saved; returns their number.
 
     `exact`: disproofs hold for the positions themselves, so a proof and a disproof together are exact.
     """
     count = int64(0)
     for i in range(table.mask + 1):
-        if not _is_proof(table, i) or work_of(table.data[i]) < LEAST_WORK:
+        is_proof = table.keys[i] != ZERO and proof_number(table, i) == 0
+        if not is_proof or work_of(table.data[i]) < LEAST_WORK:
             continue
         length = plies_of(table.data[i])
         attacks = (length & 1) == 1
@@ -608,7 +589,7 @@ def give_entries(table: Table, E: EntryArrays, exact: bool) -> int64:
         if exact and _is_shortest(table, i):
             bound = entry.EXACT
         check = check_of(table.data[i])
-        if clock_bound(table.data[i]) >= CLOCK_DRAW - length and _is_better(E, key, check, value, bound):
+        if clock_bound(table.data[i]) >= CLOCK_DRAW - length and is_better(E, key, check, value, bound):
             move = move_of(table.data[i])
             data = entry.packed_entry(value, move, entry.PROOF, bound, entry.NO_TYPE, int64(0), check)
             entry.put_entry(E, entry.place_for(E, key, check), key, data, True)
@@ -617,27 +598,18 @@ def give_entries(table: Table, E: EntryArrays, exact: bool) -> int64:
 
 
 @kernel
-def take_entries(table: Table, E: EntryArrays) -> int64:
-    """Imports the proven mates of a table of entries; returns their number."""
-    count = int64(0)
+def take_entries(table: Table, E: EntryArrays) -> None:
+    """Imports the proven mates of a table of entries."""
     for i in range(E.keys_size):
         data = E.data[i]
-        if E.keys[i] == ZERO or entry.bound_in(data) == 0:
-            continue
         value, bound = entry.value_in(data), entry.bound_in(data)
-        if not entry.proves_mate(value, bound):
-            continue
-        attacks = value > 0
         length = MATE - abs(value)
-        if length == 0 or length >= ANY_LENGTH:
+        if E.keys[i] == ZERO or not entry.proves_mate(value, bound) or not 0 < length < ANY_LENGTH:
             continue
-        key = E.keys[i] if attacks else E.keys[i] ^ DEFENDER
+        key = E.keys[i] if value > 0 else E.keys[i] ^ DEFENDER
         check = entry.check_in(data)
-        held = max(CLOCK_DRAW - length, int64(0))
-        store(table, key, check, int64(0), int64(INFINITE), length, held, entry.move_in(data), int64(1))
+        proof = int64(0), int64(INFINITE), length, max(CLOCK_DRAW - length, int64(0))
+        store(table, key, check, proof, entry.move_in(data), int64(1))
         if bound == entry.EXACT and entry.depth_in(data) == entry.PROOF and length > 2:
-            store(
-                table, key, check, int64(INFINITE), int64(0), length - 2, int64(NO_CLOCK), int64(0), int64(1)
-            )
-        count += 1
-    return count
+            disproof = int64(INFINITE), int64(0), length - 2, int64(NO_CLOCK)
+            store(table, key, check, disproof, int64(0), int64(1))

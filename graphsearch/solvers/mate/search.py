@@ -18,6 +18,7 @@ from chess.polyglot import zobrist_hash
 from ...base.answer import Answer
 from ...base.errors import CapacityError, GraphSearchError, InvalidParameterError
 from ...graph.graph import Graph
+from ...jit.types import uint64
 from ...position.board import (
     CLOCK_DRAW,
     DEAD,
@@ -27,6 +28,7 @@ from ...position.board import (
     fen_of,
     history_keys,
     is_over_by_clock,
+    key_of,
     may_claim,
     occurred_twice,
     pack_root,
@@ -37,7 +39,7 @@ from ...position.tables import load_tables
 from ...position.values import MATE
 from ...search.job import Control, SearchClock
 from ...search.params import Limits
-from ...store.entries import Entry, EntryTable
+from ...store.entries import BOUNDS, Entry, EntryTable, check_of
 from ...store.transposition_kernel import PROOF
 from . import proof_kernel as kernel
 from .proof_kernel import ANY_LENGTH
@@ -147,25 +149,6 @@ class ProofNumbers(NamedTuple):
     dn: int
     plies: int
 
-    @property
-    def proven(self) -> bool:
-        """Whether such a mate is proven."""
-        return self.pn == 0
-
-    @property
-    def disproved(self) -> bool:
-        """Whether such a mate is disproved."""
-        return self.dn == 0
-
-
-class Child(NamedTuple):
-    """A move, the numbers of the position after it, and the plies of its proof."""
-
-    move: chess.Move
-    pn: int
-    dn: int
-    plies: int
-
 
 def _table(places: int) -> kernel.Table:
     """Returns an empty table with so many places, a power of two."""
@@ -216,7 +199,7 @@ class Prover:
             self.spread(min(4 * places, self._most_places))  # a visit stores one entry, often an existing one
         self.memory.counters[kernel.VISIT_LIMIT] = self.visits + visits
         kernel.prove(self._tables, self.memory, pack_root(board), attacks, plies, False)
-        return self._numbers()
+        return ProofNumbers(*self.memory.result.tolist())
 
     def spread(self, places: int = LEAST_PLACES) -> None:
         """Rehashes the table into one of at least `places` places."""
@@ -224,38 +207,24 @@ class Prover:
         kernel.spread(self.memory.table, larger)
         self.memory = self.memory.replace(table=larger)
 
-    def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
-        """Returns the moves of a position with the proof numbers of their children, after one more visit."""
+    def look(self, board: chess.Board, *, attacks: bool, plies: int) -> dict[chess.Move, int] | None:
+        """Returns the moves of a position whose mate is proven, each with the plies that are left after it.
+
+        It takes one more visit, and returns None if the mate within `plies` is not proven.
+        """
         self.memory.counters[kernel.VISIT_LIMIT] = self.visits + 1
         count = int(kernel.prove(self._tables, self.memory, pack_root(board), attacks, plies, True))
-        moves = self.memory.moves[:count].tolist()
-        rows = self.memory.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
-        children = [
-            Child(decode_move(move), *row[: kernel.BOUND]) for move, row in zip(moves, rows, strict=True)
-        ]
-        return self._numbers(), children
+        children = self.memory.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS)
+        moves = zip(self.memory.moves[:count].tolist(), children.tolist(), strict=True)
+        proven = {decode_move(code): row[kernel.LENGTH] for code, row in moves if row[kernel.PN] == 0}
+        return None if self.memory.result[kernel.RESULT_PN] else proven
 
-    def _numbers(self) -> ProofNumbers:
-        return ProofNumbers(*self.memory.result[: kernel.RESULT_WORDS].tolist())
-
-    # -------------------------------------------------------------- sharing
     @property
     def proofs(self) -> int:
         """Number of positions in the table with a proven mate, by either side."""
         places = self.memory.table
         is_proof = places.numbers < 1 << int(kernel.PROOF_AT)
         return int(np.count_nonzero(is_proof & (places.keys != 0)))
-
-    def take(self, table: EntryTable) -> int:
-        """Imports the proven mates of a table of entries; returns their number."""
-        return int(kernel.take_entries(self.memory.table, table.arrays))
-
-    def give(self, table: EntryTable, *, exact: bool) -> int:
-        """Exports proven mates as entries to be saved, except cheap ones; returns their number.
-
-        `exact`: whether disproofs of shorter mates hold for the position itself: no game repeats.
-        """
-        return int(kernel.give_entries(self.memory.table, table.arrays, exact))
 
 
 # ---------------------------------------------------------------- the search of one position
@@ -305,8 +274,7 @@ class MateResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the object of JSON answers."""
-        pv = [move.uci() for move in self.pv]
-        return asdict(self) | {"pv": pv, "seconds": round(self.seconds, 3)}
+        return asdict(self) | {"pv": [move.uci() for move in self.pv], "seconds": round(self.seconds, 3)}
 
 
 def find_mate(
@@ -339,18 +307,24 @@ def note_proof(graph: Graph, board: chess.Board) -> None:
     """Queues a mate proven by the best-first search, to be saved among the graph's entries."""
     record, table = graph.read(board), graph.entries.table
     proof = record.proof_at(board.halfmove_clock) if record else None
-    if table is None or proof is None or not proof.mate:
-        return
-    known = table.get(board)
-    if known is not None and known.mate_plies is not None and abs(known.mate_plies) <= proof.mate:
-        return
-    table.put(board, _entry(proof.mate, wins=proof.result > 0, exact=False))
+    if table is not None and proof is not None and proof.mate:
+        _note_mate(table, board, proof.mate, wins=proof.result > 0, exact=False, move=None)
 
 
-def _entry(plies: int, *, wins: bool, exact: bool, move: chess.Move | None = None) -> Entry:
-    """Returns the entry of a position with a proven mate; `wins`: whether the side to move mates."""
+def _note_mate(
+    table: EntryTable, board: chess.Board, plies: int, *, wins: bool, exact: bool, move: chess.Move | None
+) -> bool:
+    """Writes a proven mate to a table unless its entry is as good; returns whether it did.
+
+    `wins`: whether the side to move mates.
+    """
     bound = "exact" if exact else "lower" if wins else "upper"
-    return Entry(MATE - plies if wins else plies - MATE, PROOF, bound, move, "", 0)
+    entry = Entry(MATE - plies if wins else plies - MATE, PROOF, bound, move, "", 0)
+    key, check = uint64(key_of(board)), uint64(check_of(board))
+    if not kernel.is_better(table.arrays, key, check, entry.value, BOUNDS.index(bound)):
+        return False
+    table.put(board, entry)
+    return True
 
 
 class MateSearch:
@@ -363,7 +337,7 @@ class MateSearch:
         entries: EntryTable | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
-        """Creates a search; `run`, or `limit` and `steps`, or `recall` must follow."""
+        """Creates a search; `run`, or `limit` and `steps`, or `take` and `line` must follow."""
         drawn = history_keys(board)
         self.board = board.copy(stack=False)
         self.entries = entries
@@ -372,7 +346,7 @@ class MateSearch:
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._clock = SearchClock(Limits(), Control())
         self.stop_reason = ""
-        self._reproof = REPROOF_VISITS, REPROOF_TIMES  # of attempts to find a lost proof again
+        self._reproof = REPROOF_VISITS, REPROOF_TIMES  # as in `take`
 
     def _side(self, *, attacks: bool) -> Side:
         side = Side(attacks)
@@ -383,14 +357,10 @@ class MateSearch:
 
     def warm_up(self) -> None:
         """Compiles the kernels, if needed, with a mate in one: compilation cannot be stopped later."""
-        board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 0 1")
-        prover = Prover(size=0)
-        prover.ask(board, attacks=True, plies=1, visits=1)
-        prover.spread()
-        if self.entries is not None:
-            table = EntryTable(0)
-            prover.give(table, exact=True)
-            prover.take(table)
+        entries = None if self.entries is None else EntryTable(0)
+        trial = MateSearch(chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 0 1"), entries=entries, table_bytes=0)
+        trial.prover.spread()
+        trial.run()
 
     # -------------------------------------------------------------- the search
     def run(
@@ -403,9 +373,11 @@ class MateSearch:
         over = self._over()
         if over is not None:
             return over
-        self._take()
+        self.take()
         for _ in self.steps():
-            self._clock.tell(self._progress)
+            self._clock.tell(
+                lambda: MateProgress(self._clock.seconds, self.prover.visits, self.excluded, self.mate)
+            )
         pv = self.line()
         return MateResult(
             position=fen_of(self.board),
@@ -420,20 +392,15 @@ class MateSearch:
             stop_reason=self.stop_reason,
         )
 
-    def recall(self, visits: int) -> tuple[chess.Move, ...]:
-        """Returns the line of the mate that the table of entries proves; empty if it proves none.
+    def take(self, *, reproof: tuple[int, int] = (REPROOF_VISITS, REPROOF_TIMES)) -> None:
+        """Imports the proofs of the table of entries, and notes the proof of the root.
 
-        Raises CapacityError if a search of so many visits does not find a proof that the line lacks.
+        `reproof`: visits of an attempt to find a proof again that the line lacks, and number of attempts.
         """
-        self._take()
-        self._reproof = visits, 1
-        return self.line()
-
-    def _take(self) -> None:
-        """Imports the proofs of the table of entries, and notes the proof of the root."""
+        self._reproof = reproof
         if self.entries is None or not self._is_free:
             return
-        self.prover.take(self.entries)
+        kernel.take_entries(self.prover.memory.table, self.entries.arrays)
         entry = self.entries.get(self.board)
         plies = entry.mate_plies if entry else None
         if entry is None or not plies or self.board.halfmove_clock + abs(plies) > CLOCK_DRAW:
@@ -504,10 +471,10 @@ class MateSearch:
             if self._clock.limits.visits is not None:
                 left = min(left, self._clock.limits.visits - self.prover.visits)
             answer = self.prover.ask(self.board, attacks=side.attacks, plies=plies, visits=left)
-            side.note(plies, proven=answer.plies if answer.proven else None, disproved=answer.disproved)
-            if answer.proven:
+            side.note(plies, proven=None if answer.pn else answer.plies, disproved=answer.dn == 0)
+            if answer.pn == 0:
                 self._close_other(side)
-            reason = self._ended() or self._limit()
+            reason = self._ended() or self._clock.reached(visits=self.prover.visits)
             if reason:
                 return reason
             yield
@@ -561,12 +528,6 @@ class MateSearch:
             return "claimable"
         return "hopeless" if all(side.closed for side in self.sides) else "excluded"
 
-    def _limit(self) -> str:
-        return self._clock.reached(visits=self.prover.visits)
-
-    def _progress(self) -> MateProgress:
-        return MateProgress(self._clock.seconds, self.prover.visits, self.excluded, self.mate)
-
     # ------------------------------------------------------------ the results
     def attack(self, board: chess.Board, plies: int) -> chess.Move:
         """Returns the attacker's move in a position of the proof with `plies` left."""
@@ -612,47 +573,47 @@ class MateSearch:
         """Returns (plies to mate, move of the line) of a position with a proven mate within `plies`."""
         doubted: set[chess.Move] = set()
         while True:
-            children = self._proven_children(board, attacks=attacks, plies=plies)
+            left = self._proven(board, attacks=attacks, plies=plies)
             if attacks:
-                best = min((child for child in children if child.pn == 0), key=lambda child: child.plies)
-                return best.plies + 1, best.move
-            longest = max(child.plies for child in children)
-            defences = [child for child in children if child.plies == longest]
-            lasting = self._lasting(board, defences, doubted)
+                best = min(left, key=lambda move: left[move])
+                return left[best] + 1, best
+            longest = max(left.values())
+            defences = [move for move in left if left[move] == longest]
+            lasting = self._lasting(board, defences, longest, doubted)
             if lasting is not None:
-                return longest + 1, lasting.move
+                return longest + 1, lasting
 
-    def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
-        """Returns the moves of a proven position with their proofs; searches lost proofs again."""
+    def _proven(self, board: chess.Board, *, attacks: bool, plies: int) -> dict[chess.Move, int]:
+        """Returns the moves of a proven position as `Prover.look`; searches lost proofs again."""
         visits, times = self._reproof
         for attempt in range(1 + times):
             if attempt:
                 self.prover.ask(board, attacks=attacks, plies=plies, visits=visits)
-            answer, children = self.prover.look(board, attacks=attacks, plies=plies)
-            if answer.proven:
-                return children
+            proven = self.prover.look(board, attacks=attacks, plies=plies)
+            if proven is not None:
+                return proven
         raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
 
-    def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:
-        """Returns a defence that surely lasts as long as its proof, else the first; None if one is short.
+    def _lasting(
+        self, board: chess.Board, defences: list[chess.Move], plies: int, doubted: set[chess.Move]
+    ) -> chess.Move | None:
+        """Returns a defence that surely lasts `plies` more, else the first; None if one is short.
 
         A limit ends the checks of defences, never the line itself.
         """
-        unsure = None
-        for child in defences:
-            if child.plies < 3 or self._limit():
-                return unsure or child
-            if child.move not in doubted:
-                doubted.add(child.move)
-                board.push(child.move)
-                answer = self.prover.ask(board, attacks=True, plies=child.plies - 2, visits=DOUBT_VISITS)
+        for move in defences:
+            if plies < 3 or self._clock.reached(visits=self.prover.visits):
+                break
+            if move not in doubted:
+                doubted.add(move)
+                board.push(move)
+                answer = self.prover.ask(board, attacks=True, plies=plies - 2, visits=DOUBT_VISITS)
                 board.pop()
-                if answer.proven:
+                if answer.pn == 0:
                     return None
-                if answer.disproved:
-                    return child
-            unsure = unsure or child
-        return unsure
+                if answer.dn == 0:
+                    return move
+        return defences[0]
 
     def _share(self, pv: tuple[chess.Move, ...]) -> bool:
         """Writes proven mates to the table of entries, that of the position however cheap it was.
@@ -661,17 +622,13 @@ class MateSearch:
         """
         if self.entries is None:
             return False
-        is_given = self.prover.give(self.entries, exact=self._is_free) > 0
-        side, known, clock = self.winner, self.entries.get(self.board), self.board.halfmove_clock
+        given = int(kernel.give_entries(self.prover.memory.table, self.entries.arrays, self._is_free))
+        side, clock = self.winner, self.board.halfmove_clock
         if side is None or not pv or clock >= CLOCK_DRAW:
-            return is_given
+            return given > 0
         exact = side.is_shortest and self._is_free and clock + len(pv) <= CLOCK_DRAW
-        if known is not None and known.depth == PROOF and known.mate_plies is not None:
-            shorter = abs(known.mate_plies) > len(pv)
-            if not shorter and (known.bound == "exact" or not exact):
-                return is_given
-        self.entries.put(self.board, _entry(len(pv), wins=side.attacks, exact=exact, move=pv[0]))
-        return True
+        noted = _note_mate(self.entries, self.board, len(pv), wins=side.attacks, exact=exact, move=pv[0])
+        return noted or given > 0
 
 
 # ------------------------------------------------------------------ an independent check of a claimed mate

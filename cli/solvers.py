@@ -384,7 +384,7 @@ def nodetypes(store: StoreOption, position: PositionOptions) -> int:
     its own bound, or PV without one. Exit code 1 if the file is damaged.
 
     JSON: `agreement` has the matrix of expected and actual types, the share that agrees and Cohen's kappa;
-    `plies` has the counts and the formulas.
+    `plies` has the counts and the minimal tree.
 
     \b
     Examples:
@@ -425,9 +425,9 @@ def _types(found: Classification) -> Iterator[Part]:
             **{NAMES[kind]: f"{ply.nodes[kind]:,}" for kind in NAMES},
             "No bound": f"{ply.nodes['unknown']:,}" if found.actual["unknown"] else "",
             "Leaves": f"{sum(ply.leaves.values()):,}",
-            "Minimal Cut": f"{ply.measured.cut:,.1f}",
-            "Minimal All": f"{ply.measured.all:,.1f}",
-            "Times": f"{ply.total / ply.measured.total:.2f}" if ply.measured.total else "",
+            "Minimal Cut": f"{ply.minimal.cut:,.1f}",
+            "Minimal All": f"{ply.minimal.all:,.1f}",
+            "Times": f"{ply.total / ply.minimal.total:.2f}" if ply.minimal.total else "",
         }
         for ply in found.plies
     ]

@@ -24,17 +24,18 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.answer import Answer
+from ..base.answer import Answer, picked
 from ..base.errors import UnknownPositionError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..position.board import BLACK, BLACK_TO_MOVE, MAX_MOVES, META, fen_of, key_of, pack
-from ..position.values import LEAST_MATE
 from ..query.steps import legal_codes, positions_after
 from ..store import transposition_kernel as fields
 from ..store.entries import TYPES, load
 from ..store.store import Store
 
 # ------------------------------------------------------------------------------------ theory
+Numbers = NDArray[np.int64]
+Counts = dict[str, int]  # by type
 PV, CUT, ALL = "pv", "cut", "all"
 KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.entries.TYPES`
 
@@ -54,113 +55,85 @@ KANNAN[CUT_CODE, CANDIDATE] = ALL_CODE
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """A confusion matrix: nodes by expected type (rows) and actual type (columns): PV, Cut, All."""
+class Agreement(Answer):
+    """How far the expected types of nodes agree with their actual ones, where both are known.
 
-    matrix: tuple[tuple[int, ...], ...]
+    Attributes:
+      nodes: their number. share: of those with equal types; None without nodes.
+      kappa: Cohen's, agreement beyond chance: (share - chance) / (1 - chance). 1: all agree; 0: chance; None
+        where chance alone makes all agree, or there are no nodes.
+      matrix: numbers by expected, then by actual type.
+    """
 
-    @property
-    def nodes(self) -> int:
-        """Number of nodes with both types known."""
-        return sum(map(sum, self.matrix))
+    nodes: int
+    share: float | None
+    kappa: float | None
+    matrix: dict[str, Counts]
 
-    @property
-    def share(self) -> float | None:
-        """Share of the nodes with equal expected and actual type; None without nodes."""
-        return sum(row[i] for i, row in enumerate(self.matrix)) / self.nodes if self.nodes else None
 
-    @property
-    def kappa(self) -> float | None:
-        """Cohen's kappa, agreement beyond chance: (share - chance) / (1 - chance). 1: all agree; 0: chance.
+def agreement_of(pairs: Numbers) -> Agreement:
+    """Returns the agreement of a confusion matrix: PV, Cut, All as expected (rows) and actual (columns).
 
-        None where chance alone makes all agree, or there are no nodes.
-
-        >>> round(Agreement(((1, 0, 0), (0, 45, 5), (0, 5, 44))).kappa, 4)
-        0.8038
-        """
-        if self.share is None:
-            return None
-        columns = [sum(row[i] for row in self.matrix) for i in range(len(self.matrix))]
-        pairs = zip(map(sum, self.matrix), columns, strict=True)
-        chance = sum(row * column for row, column in pairs) / self.nodes**2
-        return None if chance == 1 else (self.share - chance) / (1 - chance)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object: `matrix` by expected, then by actual type."""
-        return {
-            "nodes": self.nodes,
-            "share": self.share,
-            "kappa": self.kappa,
-            "matrix": {
-                expected: dict(zip(KINDS, row, strict=True))
-                for expected, row in zip(KINDS, self.matrix, strict=True)
-            },
-        }
+    >>> round(agreement_of(np.array([[1, 0, 0], [0, 45, 5], [0, 5, 44]])).kappa, 4)
+    0.8038
+    """
+    matrix = {
+        kind: dict(zip(KINDS, row, strict=True)) for kind, row in zip(KINDS, pairs.tolist(), strict=True)
+    }
+    nodes = int(pairs.sum())
+    if not nodes:
+        return Agreement(0, None, None, matrix)
+    share, chance = int(pairs.trace()) / nodes, int(pairs.sum(0) @ pairs.sum(1)) / nodes**2
+    return Agreement(nodes, share, None if chance == 1 else (share - chance) / (1 - chance), matrix)
 
 
 @dataclass(frozen=True, slots=True)
 class Minimal:
-    """The leaves of a minimal alpha-beta tree by type; `worst`: without any cut, b^n.
-
-    Exact integers if the branching factor is an integer.
-    """
+    """The leaves of a minimal alpha-beta tree by type: exact integers if all branchings are."""
 
     pv: float
     cut: float
     all: float
-    worst: float
 
     @property
     def total(self) -> float:
-        """All leaves: b^ceil(n/2) + b^floor(n/2) - 1."""
+        """All leaves: b^ceil(n/2) + b^floor(n/2) - 1 with b moves at every node."""
         return self.pv + self.cut + self.all
 
     def as_dict(self) -> dict[str, float | None]:
         """Returns the JSON object; null where a number is too large for one."""
-        numbers = {"pv": self.pv, "cut": self.cut, "all": self.all, "total": self.total, "worst": self.worst}
+        numbers = picked(self, "pv cut all total")
         return {name: None if value == math.inf else value for name, value in numbers.items()}
 
 
-def minimal(branching: float, depth: int, root: str = PV) -> Minimal:
-    """Returns the leaves at depth n >= 0 with b moves at every node: 1, b^ceil(n/2) - 1, b^floor(n/2) - 1.
-
-    A deeper minimal tree has as many nodes at ply d as a tree of depth d has leaves. For a Cut or All root
-    see `minimal_of`.
-
-    >>> minimal(40, 3)
-    Minimal(pv=1, cut=1599, all=39, worst=64000)
-    >>> minimal(40, 8).total
-    5119999
-    """
-    return minimal_of([branching] * depth, root)
-
-
-def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
+def minimal(branchings: Sequence[float], root: str = PV) -> Minimal:
     """Returns the leaves of a tree with `branchings[d]` moves at ply d.
+
+    With b moves everywhere they are 1, b^ceil(n/2) - 1 and b^floor(n/2) - 1. A deeper minimal tree has as
+    many nodes at ply d as a tree of depth d has leaves.
 
     Every line from the PV to another leaf has a free choice of move at every second ply, and the first move
     at the plies between: the leaf is Cut if its parent had the choice, else All (Knuth and Moore's critical
     positions). Below a Cut or All root there is no PV: only All nodes have a choice, at every second ply.
 
-    >>> minimal_of([40, 40, 40]) == minimal(40, 3)
-    True
-    >>> minimal_of([20, 30])
-    Minimal(pv=1, cut=29, all=19, worst=600)
-    >>> minimal_of([20, 30], "cut")
-    Minimal(pv=0, cut=30, all=0, worst=600)
+    >>> minimal([40, 40, 40])
+    Minimal(pv=1, cut=1599, all=39)
+    >>> minimal([40] * 8).total
+    5119999
+    >>> minimal([20, 30], "cut")
+    Minimal(pv=0, cut=30, all=0)
     """
     if root != PV:
         leaves = prod(branchings[1::2] if root == CUT else branchings[0::2])
         is_cut = (len(branchings) % 2 == 0) == (root == CUT)  # Cut and All take turns
-        return Minimal(0, leaves if is_cut else 0, 0 if is_cut else leaves, prod(branchings))
+        return Minimal(0, leaves if is_cut else 0, 0 if is_cut else leaves)
     backwards = branchings[::-1]
-    return Minimal(1, prod(backwards[0::2]) - 1, prod(backwards[1::2]) - 1, prod(branchings))
+    return Minimal(1, prod(backwards[0::2]) - 1, prod(backwards[1::2]) - 1)
 
 
 # ---------------------------------------------------------------------------------- the walk
 Words = NDArray[np.uint64]
 Codes = NDArray[np.uint8]
-Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Level = tuple[Numbers, Words]  # indices, `[R]`, and words, `[R, 10]`, of the positions at one distance
 OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
@@ -188,15 +161,13 @@ Nodes = Any  # np.recarray of NODE
 
 def _nodes_of(data: Words) -> Nodes:
     """Returns the nodes of entries."""
-    value = fields.values(data)
-    bound = fields.bits_at(data, fields.BOUND_AT, fields.BOUND_MASK)
-    wins = (value >= LEAST_MATE) & ((bound == fields.EXACT) | (bound == fields.LOWER))
-    loses = (value <= -LEAST_MATE) & ((bound == fields.EXACT) | (bound == fields.UPPER))
+    bound: Any = fields.bits_at(data, fields.BOUND_AT, fields.BOUND_MASK)
+    value: Any = fields.values(data)
     nodes = np.zeros(len(data), NODE).view(np.recarray)
     nodes.ply, nodes.garms, nodes.kannan = UNSEEN, 255, 255
     nodes.actual = TYPE_OF_BOUND[bound]
     nodes.searched = fields.bits_at(data, fields.TYPE_AT, fields.TYPE_MASK)
-    nodes.proven = wins | loses
+    nodes.proven = fields.proves_mate(value, bound)
     nodes.best = fields.bits_at(data, fields.MOVE_AT, fields.MOVE_MASK)
     return nodes
 
@@ -287,7 +258,6 @@ class _Walk:
 # ----------------------------------------------------------- figures of the stored positions
 MAKE_ENTRIES = "graphsearch alphabeta POSITION --depth D --store FILE"
 
-Counts = dict[str, int]
 OnProblem = Callable[[str], object]  # one line
 
 
@@ -299,18 +269,16 @@ class Ply(Answer):
       nodes, leaves: numbers by actual type, `unknown` without a stored bound; a leaf is a stored position
         without a move to another one.
       moves: mean legal moves; None if all games are over at this ply.
-      uniform: a minimal tree below a start of this type at this ply, with the mean moves everywhere.
-      measured: the same with the mean number of moves of each ply above.
+      minimal: a minimal tree below a start of this type at this ply, with the mean moves of each ply above.
     """
 
-    json_keys = "ply total nodes leaves moves formula=measured uniform_formula=uniform"
+    json_keys = "ply total nodes leaves moves formula=minimal"
 
     ply: int
     nodes: Counts
     leaves: Counts
     moves: float | None
-    uniform: Minimal
-    measured: Minimal
+    minimal: Minimal
 
     @property
     def total(self) -> int:
@@ -407,26 +375,17 @@ def classify(
 
 def _agreement(expected: Codes, actual: Codes) -> Agreement:
     pairs = np.bincount(expected.astype(np.int64) * 4 + actual, minlength=16).reshape(4, 4)
-    return Agreement(tuple(map(tuple, pairs[1:, 1:].tolist())))
+    return agreement_of(pairs[1:, 1:])
 
 
 def _plies(nodes: Nodes, is_leaf: Mask, start: str) -> tuple[Ply, ...]:
-    branching = _mean_moves(nodes.moves) or 0.0
     found: list[Ply] = []
     above: list[float] = []
     for ply in range(int(nodes.ply.max()) + 1):
         here = nodes.ply == ply
+        counts, leaves = _by_kind(nodes.actual[here]), _by_kind(nodes.actual[here & is_leaf])
         moves = _mean_moves(nodes.moves[here])
-        found.append(
-            Ply(
-                ply,
-                _by_kind(nodes.actual[here]),
-                _by_kind(nodes.actual[here & is_leaf]),
-                moves,
-                minimal(branching, ply, start),
-                minimal_of(above, start),
-            )
-        )
+        found.append(Ply(ply, counts, leaves, moves, minimal(above, start)))
         above.append(moves or 0.0)
     return tuple(found)
 

@@ -24,10 +24,10 @@ from graphsearch.solvers.nodetypes import (
     KANNAN,
     KINDS,
     PV,
+    Classification,
     Words,
     classify,
     minimal,
-    minimal_of,
     walk,
 )
 from graphsearch.store.entries import TYPES, Entry, EntryTable, encoded
@@ -67,6 +67,10 @@ SMALL: list[Put] = [
 ]
 
 
+def matrix(found: Classification, expected_by: str) -> list[list[int]]:
+    return [[*row.values()] for row in found.agreement[expected_by].matrix.values()]
+
+
 def test_a_small_tree_put_by_hand() -> None:
     found = classify(chess.Board(), walk(chess.Board(), *entries_of(table_of(SMALL))), len(SMALL))
     assert (found.nodes, found.entries) == (12, 12)
@@ -81,14 +85,13 @@ def test_a_small_tree_put_by_hand() -> None:
     # leaves: 1.e4 e5, 1.e4 d5 exd5 Qxd5, 1.d4 d5 c4, 1.a3 e5, 1.h4
     assert found.leaves == {"pv": 1, "cut": 3, "all": 0, "unknown": 1}
     assert found.plies[0].moves == 20
-    assert found.plies[2].measured == minimal_of([20.0, 20.0])
-    assert found.plies[4].uniform == minimal(found.branching, 4)
-    garms = found.agreement["garms"].matrix
+    assert found.plies[2].minimal == minimal([20.0, 20.0])
+    garms = matrix(found, "garms")
     # expected PV: the start, e4, e4 e5, and found so. Expected Cut: e4 d5, d4, d4 d5 c4, Qxd5, and found so;
     # a3: found All. 1.a3 e5: the only stored reply is the first child of a Cut node, so All: found Cut
-    assert garms == ((3, 0, 0), (0, 4, 1), (0, 1, 2))
-    assert found.agreement["kannan"].matrix == garms
-    assert found.agreement["search"].matrix == ((3, 0, 0), (0, 5, 1), (0, 0, 2))
+    assert garms == [[3, 0, 0], [0, 4, 1], [0, 1, 2]]
+    assert matrix(found, "kannan") == garms
+    assert matrix(found, "search") == [[3, 0, 0], [0, 5, 1], [0, 0, 2]]
     assert found.agreement["garms"].share == pytest.approx(9 / 11)
 
 
@@ -97,9 +100,9 @@ def test_a_start_is_expected_to_be_what_its_bound_says() -> None:
     found = classify(board, walk(board, *entries_of(table_of(SMALL))), 12)
     # d4 is Cut, its first reply All, what follows Cut; below a PV start it would be PV all along
     assert (found.start, found.as_dict()["start"]) == ("cut", "cut")
-    assert found.agreement["garms"].matrix == ((0, 0, 0), (0, 2, 0), (0, 0, 1))
+    assert matrix(found, "garms") == [[0, 0, 0], [0, 2, 0], [0, 0, 1]]
     assert found.agreement["kannan"].share == 1
-    assert [(ply.measured.pv, ply.measured.cut, ply.measured.all) for ply in found.plies] == [
+    assert [(ply.minimal.pv, ply.minimal.cut, ply.minimal.all) for ply in found.plies] == [
         (0, 1, 0),
         (0, 0, 1),
         (0, found.plies[1].moves, 0),
@@ -206,15 +209,13 @@ def counted(branchings: list[int], root: str) -> tuple[int, int, int]:
 @pytest.mark.parametrize("root", ["pv", "cut", "all"])
 def test_the_formula_holds_where_the_number_of_moves_differs_from_ply_to_ply(root: str) -> None:
     for branchings in ([], [7], [20, 30], [2, 3, 5], [2, 3, 5, 7], [1, 9, 1, 9, 2]):
-        leaves = minimal_of(branchings, root)
+        leaves = minimal(branchings, root)
         assert (leaves.pv, leaves.cut, leaves.all) == counted(branchings, root)
-        assert leaves.worst == math.prod(branchings)
 
 
 def test_what_no_floating_point_number_holds_is_infinite_and_null_in_json() -> None:
-    deep = minimal(30.5, 300)
-    assert (deep.worst, deep.cut < math.inf) == (math.inf, True)
-    assert (deep.as_dict()["worst"], minimal_of([30.5] * 300).as_dict()["worst"]) == (None, None)
+    deep = minimal([30.5] * 600)
+    assert (deep.cut, deep.as_dict()["cut"], deep.as_dict()["total"]) == (math.inf, None, None)
 
 
 RULES = {"garms": GARMS, "kannan": KANNAN}
@@ -263,6 +264,6 @@ def test_alpha_beta_in_perfect_order_visits_the_minimal_tree_and_the_expected_ty
     found = tree.search(7, 0, -math.inf, math.inf, dict.fromkeys(RULES, PV))
     assert found == tree.minimax(7, 0) == 7
     for ply in range(depth + 1):
-        wanted = minimal(branching, ply)
+        wanted = minimal([branching] * ply)
         assert [tree.types[ply, kind] for kind in KINDS] == [wanted.pv, wanted.cut, wanted.all]
     assert not any(tree.as_expected[name, False] for name in RULES)

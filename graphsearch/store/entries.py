@@ -254,10 +254,7 @@ def facts(store: Store) -> EntryFacts:
 
 
 def load(store: Store, evaluation: str = PROOFS) -> Loaded:
-    """Returns the entries that are valid under an evaluation (a digest), proofs included; default: these.
-
-    A damaged piece is left out and named in `problems`.
-    """
+    """Returns the entries that are valid under an evaluation (a digest), proofs included; default: these."""
     with sql_errors(store.path, "read it"), store.snapshot():
         return load_only(store, PROOFS, evaluation)
 
@@ -318,10 +315,8 @@ def sizes(store: Store, report: Report) -> dict[int, int]:
 def append(store: Store, keys: Words, data: Words, evaluation: str) -> None:
     """Adds entries, which supersede earlier ones of their positions; rewrites all if there are many pieces.
 
-    A rewrite deletes the entries of other evaluations.
-
-    Args:
-      keys, data: uint64[K] in any order. evaluation: the digest of what computed their values.
+    A rewrite deletes the entries of other evaluations. `keys`, `data`: uint64[K] in any order; `evaluation`:
+    the digest of what computed their values.
     """
     proofs = depths(data) == PROOF
     for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
@@ -427,8 +422,7 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
     """Records a new run that starts now; returns its number.
 
     Args:
-      fen, key: the position, its key as `key_text` returns it.
-      limits: the limits of the run, by name. evaluation: digest of the evaluation.
+      fen, key: the position, its key as `key_text` returns it. limits: by name. evaluation: its digest.
     """
     row = {
         "kind": kind,

@@ -275,12 +275,17 @@ def recorded(folder: Path, lines: list[list[str]]) -> Path:
     """Returns the journal of what some command lines wrote."""
     library = _library(folder.parent)
     (folder / "disk").mkdir()
-    command = [sys.executable, "-c", PROGRAM, str(library), str(folder / "disk"), json.dumps(lines)]
-    done = subprocess.run(
-        command, cwd=ROOT, env=shim.environment(library), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    executed(PROGRAM, library, folder / "disk", json.dumps(lines))
     return folder / "journal"
+
+
+def executed(program: str, library: Path, *args: object) -> str:
+    """Returns what a Python program prints in a process with the shim."""
+    command = [sys.executable, "-c", program, str(library), *map(str, args)]
+    environment = shim.environment(library)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def check_states(folder: Path, journal: Path, moments: int, seed: int) -> None:
@@ -408,11 +413,6 @@ STEP = 1 if os.environ.get("GRAPHSEARCH_FULL") else 24  # of the calls, every ho
 def test_a_creation_that_failed_can_be_repeated(tmp_path: Path) -> None:
     library = shim.build(tmp_path)
     (tmp_path / "files").mkdir()
-    command = [sys.executable, "-c", CREATION, str(library), str(tmp_path / "files"), str(STEP)]
-    done = subprocess.run(
-        command, cwd=ROOT, env=shim.environment(library), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    failures, bad = json.loads(done.stdout)
+    failures, bad = json.loads(executed(CREATION, library, tmp_path / "files", STEP))
     assert failures > 100 / STEP
     assert not bad

@@ -84,7 +84,7 @@ class Networks:
 
 
 def read_networks(data: bytes) -> Networks:
-    """Parses a file of networks (`tools.training` writes them); ValueError for any other."""
+    """Parses a file of networks (the program of tools/training writes them); ValueError for any other."""
     if not data.startswith(MAGIC):
         raise ValueError("it is not a file of networks")
     begin = len(MAGIC) + 4

@@ -16,7 +16,7 @@ from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
 
 from graphsearch.jit.compiler import mark_compiled
-from graphsearch.search.warm import PAGING, PARTS, compile_alone, go_to_background
+from graphsearch.search.warm import PAGING, PARTS, compile_alone, compile_paging_kernels, go_to_background
 
 from . import main
 from .settings import ignore_settings
@@ -58,7 +58,6 @@ def compile_part(part: str) -> None:
 
     from graphsearch import Graph, Limits, SearchParams, analyze
     from graphsearch.evaluators.uniform import OutsideUniform
-    from graphsearch.search.warm import compile_paging_kernels
 
     ignore_settings(Path.cwd())
     if part == "rest":  # an evaluator outside the kernels, one wave at a time and with overlap

@@ -10,14 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from graphsearch.base.errors import (
-    GraphSearchError,
-    ImportFileError,
-    InputFileError,
-    InvalidParameterError,
-    InvalidPositionError,
-    MissingPackageError,
-)
+from graphsearch.base import errors
 from graphsearch.base.faults import DEFECT, error_line, is_defect, line_of
 from graphsearch.base.system import join_command
 
@@ -48,9 +41,8 @@ ENDED_BY_READER = (
 
 LONGEST_MESSAGE = 1 << 16  # characters
 PAGE_WIDTH = 100  # columns of a table that fits a page
-PIPE_WIDTH = (
-    10_000  # columns of a table in a file or a pipe; it cuts nothing, and lines end with their content
-)
+# columns of a table in a file or a pipe; it cuts nothing, and lines end with their content
+PIPE_WIDTH = 10_000
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 
@@ -79,10 +71,10 @@ def failed(error: Exception) -> int:
         fail(text)
     if is_defect(error):
         return DEFECT
-    if isinstance(error, ImportFileError):  # about the contents of a file, even if about a position too
+    if isinstance(error, errors.ImportFileError):  # about a file's contents, even if about a position too
         return FAILED
-    wrong = InvalidPositionError | InvalidParameterError | InputFileError | MissingPackageError
-    return WRONG_USE if isinstance(error, wrong) else FAILED
+    wrong = errors.InvalidPositionError | errors.InvalidParameterError | errors.InputFileError
+    return WRONG_USE if isinstance(error, wrong | errors.MissingPackageError) else FAILED
 
 
 def one_line(text: str) -> str:
@@ -105,7 +97,7 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
     """Prints a note if a graph file is being moved to another evaluator, and how to finish that."""
     from graphsearch.store.info import unfinished_state
 
-    with suppress(GraphSearchError):  # `store verify` says what is wrong with a damaged file
+    with suppress(errors.GraphSearchError):  # `store verify` says what is wrong with a damaged file
         if state := unfinished_state(path):
             say(f"note: {state}")
 

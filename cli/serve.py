@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -114,7 +115,7 @@ def uci(
         if not sign:
             raise typer.BadParameter(f"--param must be NAME=VALUE, not {text!r}")
         defaults[name.strip()] = value.strip()
-    writer = Writer(_send)
+    writer = Writer(partial(print, end="", flush=True))
     engine = Engine(writer, defaults)
     watched = Watch(lambda line: writer.info(f"ERROR: {line}"))  # a chess program shows no stderr
     code = 0
@@ -163,8 +164,3 @@ def _next_line(signals: StopSignals, most: int) -> bytes:
     line = b"" if signals.stop.is_set() else sys.stdin.buffer.readline(most)
     signals.arm()
     return line
-
-
-def _send(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

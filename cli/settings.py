@@ -16,7 +16,7 @@ from typing import Any
 
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.base.faults import FOLDER_VARIABLE
-from graphsearch.base.system import replace
+from graphsearch.base.system import replace, user_folder
 
 NAME = "graphsearch.toml"
 STORE_VARIABLE = "GRAPHSEARCH_STORE"
@@ -80,8 +80,6 @@ def files(folder: Path) -> Iterator[Path]:
 
 def user_file() -> Path:
     """Returns the path of the user's own settings."""
-    from graphsearch.base.system import user_folder
-
     return user_folder("config") / NAME
 
 
@@ -143,6 +141,4 @@ def _remembered() -> dict[str, Any]:
 
 
 def _evaluators_file() -> Path:
-    from graphsearch.base.system import user_folder
-
     return Path(os.environ.get(FOLDER_VARIABLE) or user_folder("state")) / "evaluators.json"

@@ -64,34 +64,10 @@ from ..query.prepare import Preparation, prepare
 from ..query.routes import parents, routes
 from ..query.tree import neighbourhood, tree
 from ..store.info import info, unfinished_state
+from . import tasks
 from .gate import body_of
 from .task_queue import DONE, ServedFile
-from .tasks import (
-    MOST_BODY_BYTES,
-    MOST_COUNT,
-    SPELLED,
-    BuildTask,
-    Count,
-    ExportTask,
-    FollowTask,
-    GivenPosition,
-    ImportTask,
-    Line,
-    Name,
-    Nothing,
-    Ply,
-    ReviewTask,
-    SearchTask,
-    Task,
-    Text,
-    Upload,
-    W,
-    Wanted,
-    Words,
-    file_name,
-    node,
-    read_request,
-)
+from .tasks import SPELLED, Count, GivenPosition, Line, Name, Nothing, Ply, Text, W, Wanted, Words
 
 WRITE_BYTES = 1 << 20  # of an upload, in one write
 DOWNLOADS = {"pgn": "application/x-chess-pgn", "toml": "application/toml"}
@@ -120,7 +96,7 @@ def get(path: str, kind: type[W], answer: Answer[W]) -> Route:
 
     def endpoint(request: Request) -> Response:
         given = {**request.query_params, **request.path_params}
-        return _answered(answer, served_by(request), read_request(kind, given))
+        return _answered(answer, served_by(request), tasks.read_request(kind, given))
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -131,12 +107,12 @@ def post(path: str, kind: type[W], answer: Answer[W], *, writes: bool = True) ->
     async def endpoint(request: Request) -> Response:
         if writes:
             served_by(request).may_write()
-        body = await body_of(request, MOST_BODY_BYTES)
+        body = await body_of(request, tasks.MOST_BODY_BYTES)
         if body is None:
             raise InvalidParameterError(
-                f"a request has at most {MOST_BODY_BYTES >> 20} MiB; import a file instead"
+                f"a request has at most {tasks.MOST_BODY_BYTES >> 20} MiB; import a file instead"
             )
-        wanted = await run_in_threadpool(read_request, kind, body)
+        wanted = await run_in_threadpool(tasks.read_request, kind, body)
         return await run_in_threadpool(_answered, answer, served_by(request), wanted)
 
     return Route(path, endpoint, methods=["POST"])
@@ -148,8 +124,8 @@ def upload(path: str, kind: type[W], answer: Callable[[ServedFile, W], dict[str,
     async def endpoint(request: Request) -> Response:
         served, name = served_by(request), uuid4().hex
         served.may_write()
-        wanted = read_request(kind, {**request.query_params, **request.path_params, "file": name})
-        if isinstance(wanted, Task):
+        wanted = tasks.read_request(kind, {**request.query_params, **request.path_params, "file": name})
+        if isinstance(wanted, tasks.Task):
             wanted.title(served.place)  # refuses a wrong request before the upload
         await _receive(request, served.place.folder / name)
         return JSONResponse(await run_in_threadpool(answer, served, wanted))
@@ -217,7 +193,7 @@ class NeighbourhoodWanted(GivenPosition):
     """The graph around a position."""
 
     depth: Annotated[int, Field(ge=0, le=40), SPELLED] = 4
-    min_visits: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] = 1
+    min_visits: Annotated[int, Field(ge=0, le=tasks.MOST_COUNT), SPELLED] = 1
     most: Annotated[int, Field(ge=1, le=1000), SPELLED] = 120
 
 
@@ -246,7 +222,7 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     answer = found.as_dict() | state_of(board) | {"problem": problem, "damaged": damaged, "rest": rest}
     opening = opening_of(board)
     answer["opening"] = str(opening) if opening else None
-    newer = served.queue.ask(partial(node, board=board))
+    newer = served.queue.ask(partial(tasks.node, board=board))
     if newer:
         answer["node"] = (answer["node"] or {}) | newer
     return answer
@@ -404,8 +380,8 @@ class FindWanted(Wanted):
     """Positions by the content of their records."""
 
     limit: Rows = 100
-    min_n: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] | None = None
-    max_n: Annotated[int, Field(ge=0, le=MOST_COUNT), SPELLED] | None = None
+    min_n: Annotated[int, Field(ge=0, le=tasks.MOST_COUNT), SPELLED] | None = None
+    max_n: Annotated[int, Field(ge=0, le=tasks.MOST_COUNT), SPELLED] | None = None
     min_q: Quality | None = None
     max_q: Quality | None = None
     bounds: Literal["win", "draw", "loss", "proven"] | None = None
@@ -567,7 +543,7 @@ def _pgn(served: ServedFile, wanted: GameListWanted) -> Response:
 
 
 # ---------------------------------------------------------------- tasks
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=tasks.Task)
 
 
 class QueueOrder(Wanted):
@@ -590,7 +566,7 @@ class ReviewedGame(TaskWanted):
     game: Ply
 
 
-def _build(served: ServedFile, wanted: BuildTask) -> dict[str, Any]:
+def _build(served: ServedFile, wanted: tasks.BuildTask) -> dict[str, Any]:
     """Queues a build of a book; returns it with the notes on its text."""
     return served.add(wanted) | {"notes": list(wanted.config(served.place).notes)}
 
@@ -608,7 +584,7 @@ def _written(served: ServedFile, number: int, kind: type[T], ending: str) -> tup
 
 def _download(served: ServedFile, wanted: TaskWanted) -> Response:
     """Returns the file of an export."""
-    task, path = _written(served, wanted.number, ExportTask, ".export")
+    task, path = _written(served, wanted.number, tasks.ExportTask, ".export")
     name = f"{task.book or served.path.stem}.{'bin' if task.form == 'polyglot' else task.form}"
     return FileResponse(path, media_type="application/octet-stream", filename=name)
 
@@ -616,13 +592,13 @@ def _download(served: ServedFile, wanted: TaskWanted) -> Response:
 def _review(served: ServedFile, wanted: TaskWanted) -> Response:
     """Returns the games of a review for the page."""
     return FileResponse(
-        _written(served, wanted.number, ReviewTask, ".json")[1], media_type="application/json"
+        _written(served, wanted.number, tasks.ReviewTask, ".json")[1], media_type="application/json"
     )
 
 
 def _review_game(served: ServedFile, wanted: ReviewedGame) -> dict[str, Any]:
     """Returns a reviewed game for the notation, with its marks, better lines and comments."""
-    _, path = _written(served, wanted.number, ReviewTask, ".pgn")
+    _, path = _written(served, wanted.number, tasks.ReviewTask, ".pgn")
     with open_file(path) as file:
         game = next(islice(read_games(text_lines(file, path.name), path.name), wanted.game, None), None)
     if game is None:
@@ -632,22 +608,22 @@ def _review_game(served: ServedFile, wanted: ReviewedGame) -> dict[str, Any]:
 
 def _review_pgn(served: ServedFile, wanted: TaskWanted) -> Response:
     """Returns the annotated games of a review."""
-    task, path = _written(served, wanted.number, ReviewTask, ".pgn")
-    name = f"{Path(file_name(task.name)).stem}-reviewed.pgn"
+    task, path = _written(served, wanted.number, tasks.ReviewTask, ".pgn")
+    name = f"{Path(tasks.file_name(task.name)).stem}-reviewed.pgn"
     return FileResponse(path, media_type="application/x-chess-pgn", filename=name)
 
 
 # ---------------------------------------------------------------- the queue
 def _queue(served: ServedFile, order: QueueOrder) -> dict[str, Any]:
     """Changes the queue: `stop` (a job by number), `hold`, `go`, `clear` or `forget` (ended jobs)."""
-    tasks = served.queue
+    queue = served.queue
     if order.action == "stop":
-        tasks.stop(order.number, hold=order.hold)
+        queue.stop(order.number, hold=order.hold)
     elif order.action in ("clear", "forget"):
-        tasks.clear(ended=order.action == "forget")
+        queue.clear(ended=order.action == "forget")
     else:
-        tasks.hold(order.action == "hold")
-    return tasks.as_dict()
+        queue.hold(order.action == "hold")
+    return queue.as_dict()
 
 
 IMPORT_SECONDS = 60.0  # time limit of an import from the page
@@ -717,7 +693,7 @@ class StudyEdit(StudyGone):
 class StudyImport(Wanted):
     """An import into studies: the name of the received file, and the user's name for it."""
 
-    file: Upload
+    file: tasks.Upload
     name: Words = ""
 
 
@@ -737,7 +713,7 @@ class ValuesWanted(Wanted):
 class NoteWritten(GivenPosition):
     """The new note on a position; `revision`: that of the note that was read."""
 
-    text: Annotated[str, Field(max_length=MOST_BODY_BYTES)] = ""
+    text: Annotated[str, Field(max_length=tasks.MOST_BODY_BYTES)] = ""
     revision: Number = 0
 
 
@@ -801,7 +777,7 @@ def _uploaded(served: ServedFile, wanted: StudyImport) -> Iterator[GivenFile]:
     path = served.place.folder / wanted.file
     try:
         with open_file(path) as stream, time_limit(IMPORT_SECONDS):
-            yield GivenFile(file_name(wanted.name), stream)
+            yield GivenFile(tasks.file_name(wanted.name), stream)
     finally:
         path.unlink(missing_ok=True)
 
@@ -888,13 +864,13 @@ ROUTES = [
     get("/api/game-list", GameListWanted, _list),
     get("/api/game-list-pgn", GameListWanted, _pgn),
     get("/api/game", GameWanted, _kept_game),
-    post("/api/search", SearchTask, ServedFile.add),
-    post("/api/follow", FollowTask, lambda served, it: served.queue.follow(it).as_dict()),
-    post("/api/build", BuildTask, _build),
-    post("/api/export", ExportTask, ServedFile.add, writes=False),
+    post("/api/search", tasks.SearchTask, ServedFile.add),
+    post("/api/follow", tasks.FollowTask, lambda served, it: served.queue.follow(it).as_dict()),
+    post("/api/build", tasks.BuildTask, _build),
+    post("/api/export", tasks.ExportTask, ServedFile.add, writes=False),
     get("/api/download/{number}", TaskWanted, _download),
-    upload("/api/import/{form}", ImportTask, ServedFile.add),
-    upload("/api/review", ReviewTask, ServedFile.add),
+    upload("/api/import/{form}", tasks.ImportTask, ServedFile.add),
+    upload("/api/review", tasks.ReviewTask, ServedFile.add),
     get("/api/review/{number}", TaskWanted, _review),
     get("/api/review/{number}/game/{game}", ReviewedGame, _review_game),
     get("/api/review/{number}/pgn", TaskWanted, _review_pgn),

@@ -37,27 +37,13 @@ from ..store.tables.rows import json_object
 from ..store.tables.studies import TaskRow, all_tasks, drop_task, forget_edits, put_task
 from ..workers.process import Child
 from . import tasks
-from .tasks import (
-    STOP,
-    Ask,
-    FollowTask,
-    LiveAnswer,
-    Order,
-    Place,
-    Question,
-    Task,
-    TaskReport,
-    Work,
-    json_of,
-    read_request,
-)
 
 if TYPE_CHECKING:
     from ..workers.process import Pipe
 
 
 KEPT_TASKS = (tasks.SearchTask, tasks.BuildTask, tasks.ImportTask, tasks.ExportTask, tasks.ReviewTask)
-KINDS: dict[str, type[Task]] = {kind.word: kind for kind in KEPT_TASKS}
+KINDS: dict[str, type[tasks.Task]] = {kind.word: kind for kind in KEPT_TASKS}
 KEPT = 30  # ended tasks in the list
 MOST_WAITING = 1000
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
@@ -88,7 +74,7 @@ class QueuedTask:
     """
 
     number: int
-    task: Task | None
+    task: tasks.Task | None
     kind: str
     title: str
     state: str = WAITING
@@ -102,7 +88,7 @@ class QueuedTask:
     child: Child | None = None
 
     @classmethod
-    def of_row(cls, row: TaskRow, place: Place) -> QueuedTask:
+    def of_row(cls, row: TaskRow, place: tasks.Place) -> QueuedTask:
         """Returns the task of a row of the file, or a failed one with the reason."""
         facts = json_object(row.facts) or {}
         state = INTERRUPTED if row.state == RUNNING else row.state
@@ -159,12 +145,12 @@ class QueuedTask:
         return needed.union(self.task.written(self.number))
 
 
-def _task_of(request: dict[str, object]) -> Task:
+def _task_of(request: dict[str, object]) -> tasks.Task:
     """Returns the task of a request that the file keeps; raises InvalidParameterError if it is no such."""
     name, wanted = request.get("name"), request.get("wanted")
     if not isinstance(name, str) or name not in KINDS or not isinstance(wanted, dict):
         raise InvalidParameterError("a task of this kind is not repeated")
-    return read_request(KINDS[name], wanted)
+    return tasks.read_request(KINDS[name], wanted)
 
 
 # ---------------------------------------------------------------- the queue in the file
@@ -272,14 +258,14 @@ class OpenQuestions:
         self._open: dict[int, Future[dict[str, Any] | None]] = {}
         self._deaf_until = 0.0
 
-    def ask(self, send: Callable[[Question], None], ask: Ask) -> dict[str, Any] | None:
+    def ask(self, send: Callable[[tasks.Question], None], ask: tasks.Ask) -> dict[str, Any] | None:
         """Sends a question; returns its answer, None if there is none within `ANSWER_SECONDS`."""
         if time.monotonic() < self._deaf_until:
             return None
         number, waiting = next(self._numbers), Future[dict[str, Any] | None]()
         self._open[number] = waiting
         try:
-            send(Question(number, ask))
+            send(tasks.Question(number, ask))
             return waiting.result(ANSWER_SECONDS)
         except TimeoutError:
             self._deaf_until = time.monotonic() + DEAF_SECONDS
@@ -289,7 +275,7 @@ class OpenQuestions:
         finally:
             self._open.pop(number, None)
 
-    def settle(self, answer: LiveAnswer) -> None:
+    def settle(self, answer: tasks.LiveAnswer) -> None:
         """Passes an answer to the thread that asked."""
         waiting = self._open.get(answer.number)
         if waiting is not None and waiting.set_running_or_notify_cancel():
@@ -311,18 +297,18 @@ def work(pipe: Pipe) -> None:
     from ..solvers.mate import beside as _  # noqa: F401
 
     try:
-        order: Order = pipe.recv()
+        order: tasks.Order = pipe.recv()
     except EOFError:  # the server has ended, and this process was in reserve
         return
-    work = Work(pipe, order)
+    work = tasks.Work(pipe, order)
     try:
-        pipe.send(TaskReport("done", work.run()))
+        pipe.send(tasks.TaskReport("done", work.run()))
     except UnsavedError as error:
-        pipe.send(TaskReport("failed", error=f"the results could not be saved: {error}"))
+        pipe.send(tasks.TaskReport("failed", error=f"the results could not be saved: {error}"))
     except GraphSearchError as error:
-        pipe.send(TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
+        pipe.send(tasks.TaskReport("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
     except Exception as error:
-        pipe.send(TaskReport("failed", error=error_line(error, order.task.word)))
+        pipe.send(tasks.TaskReport("failed", error=error_line(error, order.task.word)))
     end_at_once()
 
 
@@ -344,7 +330,7 @@ class TaskQueue:
       reserve: the process of the next task, if one waits.
     """
 
-    def __init__(self, kept: KeptQueue, place: Callable[[], Place]) -> None:
+    def __init__(self, kept: KeptQueue, place: Callable[[], tasks.Place]) -> None:
         """Makes an empty queue that `kept` saves; `place` returns the served file."""
         self.version = 0
         self.kept, self._place = kept, place
@@ -383,7 +369,7 @@ class TaskQueue:
                 self._news()
         self.kept.tidy(self.files())
 
-    def add(self, task: Task) -> QueuedTask:
+    def add(self, task: tasks.Task) -> QueuedTask:
         """Queues a task, which starts as soon as nothing else is running; returns it once the file has it.
 
         Raises GraphSearchError if it cannot be done, the queue is full, or it cannot wait and has to.
@@ -404,13 +390,13 @@ class TaskQueue:
         self.kept.flush(FLUSH_SECONDS)
         return job
 
-    def _queued(self, task: Task, title: str, *, first: bool) -> QueuedTask:
+    def _queued(self, task: tasks.Task, title: str, *, first: bool) -> QueuedTask:
         job = QueuedTask(next(self._numbers), task, task.word, title)
         self._keep(job)
         (self._waiting.appendleft if first else self._waiting.append)(job)
         return job
 
-    def follow(self, task: FollowTask) -> QueuedTask:
+    def follow(self, task: tasks.FollowTask) -> QueuedTask:
         """Searches another position from now on; returns the task, or raises GraphSearchError.
 
         It ends a search that was started at once, and waits for anything else that is running.
@@ -418,11 +404,11 @@ class TaskQueue:
         title = task.title(self._place())
         with self._changed:
             job = self._running.get(False)
-            if job and job.child and isinstance(job.task, FollowTask) and not job.stopping:
+            if job and job.child and isinstance(job.task, tasks.FollowTask) and not job.stopping:
                 job.task, job.title = task, title
                 job.child.send(task)
                 return job
-            waiting = next((one for one in self._waiting if isinstance(one.task, FollowTask)), None)
+            waiting = next((one for one in self._waiting if isinstance(one.task, tasks.FollowTask)), None)
             if waiting is not None:
                 waiting.task, waiting.title = task, title
                 return waiting
@@ -461,7 +447,7 @@ class TaskQueue:
             jobs.clear()
             self._news()
 
-    def ask(self, ask: Ask) -> dict[str, Any] | None:
+    def ask(self, ask: tasks.Ask) -> dict[str, Any] | None:
         """Returns the answer of a running search from its memory; None without a search or an answer."""
         with self._changed:
             job = self._running.get(False)
@@ -534,14 +520,14 @@ class TaskQueue:
             self._end(job)
             return
         process.job, job.child = job, process.child
-        job.child.send(Order(job.number, job.task, self._place(), job.facts))
+        job.child.send(tasks.Order(job.number, job.task, self._place(), job.facts))
 
     @staticmethod
     def _end_soon(job: QueuedTask) -> None:
         """Ends a job: a process that may be writing saves first, others are killed at once."""
         job.stopping = True
         if job.child:
-            job.child.send(STOP)
+            job.child.send(tasks.STOP)
             if job.lane or job.facts.get("stage", "starting") in BEFORE_WRITING:
                 job.child.kill()
 
@@ -576,9 +562,9 @@ class TaskQueue:
         self._changed.notify_all()
 
     # ---------------------------------------------------------------- threads of the processes
-    def hear(self, process: _Process, told: TaskReport | LiveAnswer) -> None:
+    def hear(self, process: _Process, told: tasks.TaskReport | tasks.LiveAnswer) -> None:
         """Handles a message of a process; one in reserve sends none."""
-        if isinstance(told, LiveAnswer):
+        if isinstance(told, tasks.LiveAnswer):
             self.questions.settle(told)
             return
         with self._changed:
@@ -631,18 +617,18 @@ class ServedFile:
         self.queue = TaskQueue(KeptQueue(self.path, read_only=self.read_only), lambda: self.place)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> tasks.Place:
         """The file, as tasks know it, with the folder for uploads and exports."""
-        return Place(self.path, self.queue.kept.folder, self.evaluators, self.ram_bytes)
+        return tasks.Place(self.path, self.queue.kept.folder, self.evaluators, self.ram_bytes)
 
-    def add(self, task: Task) -> dict[str, Any]:
+    def add(self, task: tasks.Task) -> dict[str, Any]:
         """Queues a task, and returns it for the page; `TaskQueue.add` has the errors."""
         return self.queue.add(task).as_dict()
 
-    def answer(self, ask: Ask) -> dict[str, Any]:
+    def answer(self, ask: tasks.Ask) -> dict[str, Any]:
         """Returns the answer of a running search from its memory, else that of the file."""
         found = self.queue.ask(ask)
-        return json_of(ask(self.path)) if found is None else found
+        return tasks.json_of(ask(self.path)) if found is None else found
 
     def may_write(self) -> None:
         """Raises InvalidParameterError if the file is served for reading only."""

@@ -102,13 +102,22 @@ def read_request(kind: type[W], given: Mapping[str, object] | bytes) -> W:
         raise InvalidParameterError(_problem_of(error)) from None
 
 
+_PROBLEMS = {  # by pydantic's kind of error; others are in its words
+    "extra_forbidden": "this request has no such field",
+    "json_invalid": "no JSON: {text}",
+    "missing": "it is missing",
+    "string_too_long": "at most {max_length:,} characters",
+    "too_long": "at most {max_length:,} entries",
+    "greater_than_equal": "at least {ge:,}",
+    "less_than_equal": "at most {le:,}",
+}
+
+
 def _problem_of(error: ValidationError) -> str:
     """Returns the first problem of a request, as one line."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    text = first["msg"].removeprefix("Value error, ")
-    text = {"extra_forbidden": "this request has no such field", "json_invalid": f"no JSON: {text}"}.get(
-        first["type"], text
-    )
+    first = error.errors(include_url=False, include_input=False)[0]
+    text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    text = _PROBLEMS.get(first["type"], "{text}").format(text=text, **first.get("ctx", {}))
     where = ".".join(map(str, first["loc"]))
     return f"{shortened(where)}: {text[:1].lower()}{text[1:]}" if where else text
 

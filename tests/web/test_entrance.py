@@ -335,6 +335,21 @@ def test_numbers_come_as_forms_write_them_and_blanks_are_nothing(reader: Client)
     assert reader.get("lines", lines="").status == 200
 
 
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"evaluator": "x" * 300}, "evaluator: at most 200 characters"),
+        ({"visits": 0}, "visits: at least 1"),
+        ({"threads": 10**6}, "threads: at most 100,000"),
+        ({"seconds": "x"}, "seconds: expected a valid number"),
+    ],
+)
+def test_a_field_that_is_wrong_is_said_in_plain_words(
+    reader: Client, given: dict[str, object], error: str
+) -> None:
+    assert reader.post("search", **given).error.startswith(error)
+
+
 def models(kind: type[Wanted] = Wanted) -> list[type[Wanted]]:
     """Returns all models of requests."""
     return [found for below in kind.__subclasses__() for found in (below, *models(below))]

@@ -16,7 +16,7 @@ from ..position.board import CLOCK_DRAW, check, fen_of
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, loss_of, negate
 from ..store.ranking import node_mean
-from .source import Records, Step, after, mate_step, records_of, repeats_from, steps_of
+from .source import Records, Step, after, mate_of, mate_step, records_of, repeats_from, steps_of
 
 MAX_PLIES = 200
 
@@ -217,8 +217,7 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
     if record is None:
         return LinePoint(**point)
     q, judged = for_white(board, node_mean(record)[0]), judge(source, board, move)
-    proof = record.proof_at(board.halfmove_clock)
-    mate = proof.moves if proof and proof.mate else None
+    mate = mate_of(record, board)
     return LinePoint(
         **point,
         n=record.visits,
@@ -365,8 +364,13 @@ def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue |
     if worth is None:
         return None
     step = next((step for step in steps if step.move == move), None)
+    child = after(board, move)
+    record = source.read(child)
     mate = step.mate if step else None
+    if mate is None and record is not None:
+        mate = mate_of(record, child)
+        mate = None if mate is None else -mate if mate > 0 else 1 - mate
     if mate is not None and board.turn == chess.BLACK:
         mate = -mate
-    is_older = step is not None and step.edge.proof is None and source.read(after(board, move)) is None
+    is_older = step is not None and step.edge.proof is None and record is None
     return MoveValue(step.edge.n if step else 0, cp_of(for_white(board, worth)), mate, is_older)

@@ -179,6 +179,12 @@ def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
     return [Step(board, legal_moves(board)[best], Edge(0, 0, record.v, record.d), record.priors[best])]
 
 
+def mate_of(record: NodeRecord, board: chess.Board) -> int | None:
+    """Returns moves to a proven mate, negative if the side to move is mated; None without a proof."""
+    proof = record.proof_at(board.halfmove_clock)
+    return proof.moves if proof and proof.mate else None
+
+
 def after(board: chess.Board, move: chess.Move) -> chess.Board:
     """Returns the position after a move, without history."""
     child = board.copy(stack=False)

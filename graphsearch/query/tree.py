@@ -17,7 +17,7 @@ from ..position.board import encode_move, fen_of, fens, key_text, key_texts, pac
 from ..position.values import cp_of
 from ..store.ranking import node_mean
 from ..store.record import NodeRecord
-from .source import Records, Step, records_of, steps_of, ways_of
+from .source import Records, Step, mate_of, records_of, steps_of, ways_of
 from .steps import Words, names_of, positions_after
 
 DEPTH = 3  # default
@@ -201,14 +201,20 @@ def _grown(followed: Sequence[tuple[Branch, Sequence[Step]]], ply: int) -> list[
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode(Answer):
-    """A position of the picture, drawn once: key as `key_text` has it, FEN, node N and Q."""
+    """A position of the picture, drawn once: key as `key_text` has it, FEN, node N and Q, proven mate."""
 
-    json_keys = "key position n q white_q"
+    json_keys = "key position n q cp mate white_q"
 
     key: str
     position: str
     n: int
     q: float
+    mate: int | None
+
+    @property
+    def cp(self) -> int:
+        """`q` in centipawns."""
+        return cp_of(self.q)
 
     @property
     def white_q(self) -> float:
@@ -220,16 +226,11 @@ class DrawnNode(Answer):
 class DrawnEdge(Answer):
     """A move between two positions of the picture, given by their indexes in `Neighbourhood.nodes`."""
 
-    json_keys = "parent child move=step.move san=step.san n=step.edge.n white_q"
+    json_keys = "parent child move=step.move san=step.san n=step.edge.n"
 
     parent: int
     child: int
     step: Step
-
-    @property
-    def white_q(self) -> float:
-        """Q of the edge as White sees it."""
-        return self.step.edge.value if self.step.board.turn else -self.step.edge.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,9 @@ def neighbourhood(
                 record = source.read(here, key)
                 if record is None:
                     continue
-                nodes[key] = DrawnNode(key, fen_of(here), record.visits, node_mean(record)[0])
+                nodes[key] = DrawnNode(
+                    key, fen_of(here), record.visits, node_mean(record)[0], mate_of(record, here)
+                )
                 ways[key] = ways_of(record, here)
             levels[key] = level
             for step, child in ways[key] if level < depth else ():

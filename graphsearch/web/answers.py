@@ -54,6 +54,7 @@ from ..position.notation import (
 )
 from ..position.openings import opening_of
 from ..position.pgn import cut_games, position_in
+from ..position.values import cp_of
 from ..query.find import Filters, find, read_pieces
 from ..query.game_list import GameFilters, ListedGames, Order, list_games, players
 from ..query.history import history
@@ -225,6 +226,8 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     newer = served.queue.ask(partial(tasks.node, board=board))
     if newer:
         answer["node"] = (answer["node"] or {}) | newer
+    if answer["node"]:
+        answer["node"]["cp"] = cp_of(answer["node"]["q"])
     return answer
 
 

@@ -36,6 +36,7 @@ from ..evaluators.factory import EvaluatorSpec, create, with_threads
 from ..exchange.importing import FileProgress, GivenFile
 from ..exchange.selection import Selection
 from ..position.notation import START_WORD, named_board, play_moves, read_moves
+from ..position.values import cp_of
 from ..query.position import moves
 from ..query.source import Records
 from ..search.job import Control, SearchJob, limits_after
@@ -448,8 +449,9 @@ class PositionTask(GivenPosition, Settings, Task):
             found = node.as_dict()
             for move in found["moves"]:
                 del move["pv"]
+            found |= {"mate": node.mate, "cp": cp_of(node.q)}
             report = {"counters": picked(now, COUNTERS), "reading": now.loaded}
-            work.send({"stage": "searching", **report, "node": found | {"mate": node.mate}})
+            work.send({"stage": "searching", **report, "node": found})
 
         with (
             work.ready(self.spec(work.place)) as evaluator,

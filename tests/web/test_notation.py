@@ -367,6 +367,7 @@ def test_marks_of_a_review_are_in_the_notation_and_a_key_goes_to_the_next_mistak
     reviewed(page)
     page.has("#line .nag")
     page.has("#line .stretch.d1")  # the better line
+    assert "127" not in page.text("#notation") + page.text("#panel")  # mates are moves, not pawns
     assert "[%eval" not in page.text("#line")
     page.keys(HOME)
     page.reaches("")

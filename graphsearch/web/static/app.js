@@ -71,7 +71,7 @@ function showGauge() {
     element.style.flexGrow = String(Math.max(share, 0.0001));
     return element;
   };
-  const text = !found || state.look.over ? "" : score(forWhite({ mate: found.mate, cp: found.moves[0]?.cp }, found.position));
+  const text = !found || state.look.over ? "" : score(forWhite(found, found.position)); // as the notation has it
   const label = found ? `White wins ${percent(win, 0)}, draws ${percent(draw, 0)}, Black wins ${percent(loss, 0)}` : "no value yet";
   $("gauge").classList.toggle("flipped", board.flipped);
   put($("gauge"), part("black", loss), part("even", draw), part("white", win), text && h("span", { text }));

@@ -5,7 +5,7 @@ import { count, fields, h, link, put, s, score, table } from "./dom.js";
 import { openDraft } from "./notation.js";
 import { jobRow } from "./search.js";
 import { open, pgnOfLine, state, tell, toast } from "./state.js";
-import { gameChart } from "./values.js";
+import { gameChart, heightOf } from "./values.js";
 
 const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
 const given = { visits: "1000", player: "", since: "" };
@@ -115,9 +115,9 @@ const value = (cp, mate) => (mate === 0 ? "mate" : score({ cp, mate }));
 const number = (move) => `${move.number}${move.white ? "." : "…"}`;
 
 function curveOf(game) {
-  const points = [game.q, ...game.moves.map((move) => move.q)].map((q) => 50 + 50 * q);
+  const points = [game, ...game.moves].map(heightOf);
   const first = game.moves.length ? 2 * (game.moves[0].number - 1) + (game.moves[0].white ? 0 : 1) : 0;
-  const { svg, x, y, mark } = gameChart("Expected score of White over the game, in per cent", first, points.length - 1, [...points.entries()], { least: 10, text: (value) => `${value.toFixed(0)} %` }, (ply) => goTo(game, ply));
+  const { svg, x, y, mark } = gameChart("Score over the game, from White's side", first, points.length - 1, [...points.entries()], (ply) => goTo(game, ply));
   for (const move of game.moves.filter((each) => each.glyph)) {
     const about = `${number(move)} ${move.san}${move.glyph} ${value(move.cp, move.mate)}${move.loss ? `; ${move.best_san} ${value(move.best_cp, move.best_mate)}` : ""}`;
     svg.append(s("circle", { class: `mark ${KINDS[move.glyph]}`, cx: x(move.ply + 1), cy: y(points[move.ply + 1]), r: 4.5 }, s("title", { text: about })));

@@ -45,10 +45,11 @@ function drawCurve(host, points) {
   const known = points.filter((point) => point.q !== null);
   if (!known.length) { put(host, h("p", { class: "note", text: "The file knows no position of the line." }), lineTable(points)); return; }
   const first = 2 * (points[0].number - 1) + (points[0].turn === "w" ? 0 : 1);
-  const { svg, x, y, mark } = gameChart("Score along the line, from White's side", first, points.length - 1, known.map((point) => [point.ply, heightOf(point)]), {}, go);
+  const { svg, x, y, mark } = gameChart("Score along the line, from White's side", first, points.length - 1, known.map((point) => [point.ply, heightOf(point)]), go);
   for (const point of known) {
-    const loss = point.loss > 0.3 ? "blunder" : point.loss > 0.15 ? "mistake" : "";
-    const about = `${sayMove(point)}: ${score(point)}, ${count(point.n)} visits${point.best_san ? `; best ${point.best_san}` : ""}${point.loss_cp ? `, ${pawns(point.loss_cp)} lost` : ""}`;
+    const move = points[point.ply - 1]; // that led there
+    const loss = move?.loss > 0.3 ? "blunder" : move?.loss > 0.15 ? "mistake" : "";
+    const about = `${move ? sayMove(move) : "First position"}: ${score(point)}, ${count(point.n)} visits${move?.loss_cp ? `; ${pawns(move.loss_cp)} lost against ${move.best_san}` : ""}`;
     svg.append(s("circle", { class: `dot ${loss}`, cx: x(point.ply), cy: y(heightOf(point)), r: loss ? 5 : points.length > 80 ? 2 : 3.2, "data-ply": point.ply }, s("title", { text: about })));
   }
   svg.mark = mark;
@@ -56,7 +57,7 @@ function drawCurve(host, points) {
   markPlace(host);
 }
 
-const sayMove = (point) => `${point.number}${point.turn === "w" ? "." : "…"}${point.san ? ` ${point.san}` : " last position"}`;
+const sayMove = ({ number, turn, san }) => `${number}${turn === "w" ? "." : "…"} ${san}`;
 
 function markPlace(host) {
   const svg = host.querySelector("svg");
@@ -65,9 +66,10 @@ function markPlace(host) {
   host.querySelectorAll("tr[data-ply]").forEach((row) => row.toggleAttribute("aria-current", Number(row.dataset.ply) === state.at));
 }
 
+// moves with the visits and the score of the position behind each, as the notation has them
 function lineTable(points) {
-  const rows = points.map((point) => [link(sayMove(point), () => go(point.ply)), point.n, point.q !== null && whiteChip(point), point.best_san, pawns(point.loss_cp)]);
-  return table(["Move", "Visits", "Score", "Best", "Loss"], rows, { caption: "Values along the line", kind: "line-table", mark(tr, k) { tr.dataset.ply = points[k].ply; } });
+  const rows = points.slice(1).map((behind, k) => [link(sayMove(points[k]), () => go(behind.ply)), behind.n, behind.q !== null && (points[k].san.endsWith("#") ? "#" : whiteChip(behind)), points[k].best_san, pawns(points[k].loss_cp)]);
+  return table(["Move", "Visits", "Score", "Best", "Loss"], rows, { caption: "Values along the line", kind: "line-table", mark(tr, k) { tr.dataset.ply = k + 1; } });
 }
 
 // ------------------------------------------------------------ the icicle
@@ -122,7 +124,7 @@ function historyCurve(points, evaluators) {
   const visits = points.map((point) => Math.max(1, point.n));
   const [from, to] = [Math.min(...visits) / 1.2, Math.max(...visits) * 1.2];
   const labels = powers(from, to).map((each) => [each, short(each)]);
-  const { svg, x, y, top, bottom } = chart("Score of the root against its visits, over all runs", { from, to, labels, scale: Math.log10 }, { values: points.map(heightOf) });
+  const { svg, x, y, top, bottom } = chart("Score of the root against its visits, over all runs", { from, to, labels, scale: Math.log10 }, points.map(heightOf));
   const places = points.map((point, k) => [x(visits[k]), y(heightOf(point))]);
   svg.append(s("path", { class: "trail", d: pathOf(places) }));
   let evaluator = points[0].evaluator;
@@ -199,7 +201,7 @@ function drawGraph(host, found, base) {
   const svg = s("svg", { class: "graph-svg", viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, role: "group", "aria-label": `${all.length} positions, ${transpositions} with several ways in` },
     s("g", {}, edges.map((edge) => edge.path)), s("g", {}, edges.map((edge) => edge.label)), all.map((node) => nodeOf(node, edges, base)));
   const box = h("div", { class: "graph-box", tabindex: "0", role: "region", "aria-label": "Graph" }, svg);
-  put(host, box, h("p", { class: "note" }, `${count(all.length)} positions, ${count(edges.length)} moves, ${count(transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Colour: Q for White, `, key()));
+  put(host, box, h("p", { class: "note" }, `${count(all.length)} positions, ${count(edges.length)} moves, ${count(transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Numbers: pawns, White's view. Colour: Q for White, `, key()));
   box.scrollLeft = scale * nodes.get(0).x - box.clientWidth / 2;
 }
 
@@ -208,7 +210,7 @@ function drawEdge(edge, most) {
   const down = child.level > parent.level;
   const bend = down ? ROW * 0.45 : -ROW * 0.6;
   const [from, to] = [parent.y + (down ? parent.radius : -parent.radius), child.y - child.radius];
-  const about = `${edge.san}: ${count(edge.n)} visits, White's Q ${signed(edge.white_q)}`;
+  const about = `${edge.san}: ${count(edge.n)} visits`;
   const t = main ? 0.62 : 0.38;
   edge.path = s("path", { class: main ? "edge best" : "edge", d: `M${parent.x},${from}C${parent.x},${from + bend} ${child.x},${to - ROW * 0.45} ${child.x},${to}`, "stroke-width": (0.8 + 7 * Math.sqrt(edge.n / most)).toFixed(2) }, s("title", { text: about }));
   edge.label = s("text", { class: "edge-label", x: parent.x + (child.x - parent.x) * t, y: from + (to - from) * t + 3, text: edge.san });
@@ -221,8 +223,8 @@ function nodeOf(node, edges, base) {
   const { x, y, radius, ways } = node;
   const route = routeTo(node);
   const sans = route.map((edge) => edge.san).join(" ");
-  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${node.n ? count(node.n) : "no"} visits, White's Q ${signed(node.white_q)}, ${ways} ways in`;
-  const shown = signed(node.white_q, 2);
+  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${node.n ? count(node.n) : "no"} visits, ${ways} ways in`;
+  const shown = score(forWhite(node, node.position));
   const name = ["node", node.level === 0 && "root", ways > 1 && "shared"].filter(Boolean).join(" ");
   const visit = () => open({ root: base.root, line: [...base.line, ...route.map((edge) => edge.move)] });
   const lit = (on) => {
@@ -252,7 +254,7 @@ const MOST_PAWNS = 10; // at which a mate is drawn, and all that is greater
 const LEAST_PAWNS = 0.2; // that an axis spans
 
 // White's value of a point as a height: pawns, a mate being many
-const heightOf = ({ cp, mate }) => (mate ? Math.sign(mate) * MOST_PAWNS : Math.max(-MOST_PAWNS, Math.min(MOST_PAWNS, cp / 100)));
+export const heightOf = ({ cp, mate }) => (mate ? Math.sign(mate) * MOST_PAWNS : Math.max(-MOST_PAWNS, Math.min(MOST_PAWNS, cp / 100)));
 
 // round numbers from low to high, `most` of them at most
 function ticks(low, high, most) {
@@ -272,12 +274,10 @@ function powers(low, high) {
   return inside.length > 1 ? inside : ticks(low, high, 5);
 }
 
-const pawnsText = (value, digits) => (value === 0 ? "0" : signed(value, digits));
-
-// across: from, to, [[place, text]] of the labels, a scale; up: the values, the least span of the axis, its labels
-function chart(label, { from, to, labels, scale = (value) => value }, { values, least = LEAST_PAWNS, text = pawnsText }) {
+// across: from, to, [[place, text]] of the labels, a scale; up: the values in pawns
+function chart(label, { from, to, labels, scale = (value) => value }, values) {
   const [lowest, greatest] = [Math.min(...values), Math.max(...values)];
-  const half = Math.max(least / 2, 0.54 * (greatest - lowest));
+  const half = Math.max(LEAST_PAWNS / 2, 0.54 * (greatest - lowest));
   const [low, high] = [(lowest + greatest) / 2 - half, (lowest + greatest) / 2 + half];
   const [begin, end] = [scale(from), scale(to)];
   const x = (value) => LEFT + ((scale(value) - begin) / (end - begin || 1)) * (WIDTH - LEFT - RIGHT);
@@ -286,7 +286,7 @@ function chart(label, { from, to, labels, scale = (value) => value }, { values, 
   const round = ticks(low, high, 5);
   const digits = Math.max(0, -Math.floor(Math.log10((round[1] ?? high) - round[0]) + 1e-9));
   for (const each of round.map((value) => (Math.abs(value) < 1e-9 ? 0 : value))) {
-    svg.append(s("line", { class: each === 0 ? "axis" : "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(each), y2: y(each) }), s("text", { class: "tick at-y", x: LEFT - 6, y: y(each) + 4, "text-anchor": "end", text: text(each, digits) }));
+    svg.append(s("line", { class: each === 0 ? "axis" : "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(each), y2: y(each) }), s("text", { class: "tick at-y", x: LEFT - 6, y: y(each) + 4, "text-anchor": "end", text: each === 0 ? "0" : signed(each, digits) }));
   }
   for (const [place, name] of labels) svg.append(s("text", { class: "tick at-x", x: x(place), y: HEIGHT - 6, "text-anchor": "middle", text: name }));
   const at = (event) => {
@@ -304,9 +304,9 @@ function pathOf(points, floor = null) {
 }
 
 // a curve along a game from ply `first`: `points` are [plies from there, value]; `mark(plies)` shows where one is; `onGo(plies)` for a click
-export function gameChart(label, first, plies, points, up, onGo) {
+export function gameChart(label, first, plies, points, onGo) {
   const last = Math.max(1, plies);
-  const { svg, x, y, at, floor, top, bottom } = chart(label, { from: 0, to: last, labels: plyLabels(first, last) }, { values: points.map(([, value]) => value), ...up });
+  const { svg, x, y, at, floor, top, bottom } = chart(label, { from: 0, to: last, labels: plyLabels(first, last) }, points.map(([, value]) => value));
   const places = points.map(([ply, value]) => [x(ply), y(value)]);
   if (points.length > 1) svg.append(s("path", { class: "under", d: pathOf(places, floor) }), s("path", { class: "trail", d: pathOf(places) }));
   const now = s("line", { class: "now", y1: top, y2: bottom });

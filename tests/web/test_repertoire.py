@@ -73,6 +73,9 @@ def test_a_row_of_moves_adds_its_line_and_removes_it(page: Page, graph: Path) ->
         page.click('[data-focus="act g1f3"]')
         assert page.run(f"return {item}.textContent") == text
         page.run(f"{item}.click()")
+        if text.startswith("Remove"):
+            page.says("dialog.sure", "Remove Nf3, and all that only it reaches?")
+            page.click("dialog.sure .primary")
         page.has('.moves [aria-label="in White\u2019s repertoire"]', count - 2)
         assert moves(graph) == count
 

@@ -1,7 +1,7 @@
 // The moves of the position: visits, values, priors, proofs, lines, games and books.
 
 import { ask, send } from "./api.js";
-import { bar, chip, count, forWhite, h, pawns, percent, points, proven, put, score, short, showMenu, signed, sortHead } from "./dom.js";
+import { asked, bar, chip, count, forWhite, h, pawns, percent, points, proven, put, score, short, showMenu, signed, sortHead } from "./dom.js";
 import { turnOf } from "./chess.js";
 import { isLeftOut, leaveOut, leftOut, limitNote, searchBehind } from "./search.js";
 import { here, node, play, played, pointed, refresh, state, tell, toast } from "./state.js";
@@ -142,7 +142,7 @@ function menu(button, { move, san }) {
     [`Search here: after ${san}`, () => searchBehind(move)],
     [isLeftOut(move) ? "Take this move again" : "Exclude this move", () => leaveOut(isLeftOut(move) ? others : [...others, move])],
     ["Only this move", () => leaveOut(state.look.legal.map((each) => each.move).filter((each) => each !== move))],
-    ...rowItems(move),
+    ...rowItems(move, san),
   ]);
 }
 
@@ -150,8 +150,9 @@ function menu(button, { move, san }) {
 export const SIDES = { white: "White’s", black: "Black’s" };
 const isIn = (side, move) => Boolean(state.look?.repertoire[side]?.includes(move));
 
-// adds a line, or removes its last move; tells what was done
-export async function changeRepertoire(side, { root, line }, { remove = false } = {}) {
+// adds a line, or removes its last move (`remove` is its SAN), if that is meant; tells what was done
+export async function changeRepertoire(side, { root, line }, { remove = "" } = {}) {
+  if (remove && !await asked(`Remove ${remove}, and all that only it reaches?`, "Remove")) return;
   const { added, removed } = await send(`repertoire-${remove ? "remove" : "add"}`, { side, root, line: line.join(" ") });
   if (added || removed) tell("edited");
   toast(`${SIDES[side]} repertoire: ${remove ? `${points(removed, "move")} removed` : added ? `${points(added, "move")} added` : "it has this line already"}.`);
@@ -159,12 +160,12 @@ export async function changeRepertoire(side, { root, line }, { remove = false } 
 }
 
 // items of the menu of a row: [text, act]
-function rowItems(move) {
+function rowItems(move, san) {
   const mine = white() ? "white" : "black";
   const sides = Object.keys(SIDES).filter((side) => side === mine || isIn(side, move));
   return sides.map((side) => {
     const remove = isIn(side, move);
-    return [`${remove ? "Remove from" : "Add to"} ${SIDES[side]} repertoire`, () => changeRepertoire(side, { root: state.root, line: [...played(), move] }, { remove })];
+    return [`${remove ? "Remove from" : "Add to"} ${SIDES[side]} repertoire`, () => changeRepertoire(side, { root: state.root, line: [...played(), move] }, { remove: remove && san })];
   });
 }
 

@@ -2,7 +2,7 @@
 
 import { ask, latest, upload } from "./api.js";
 import { said } from "./chess.js";
-import { asked, chip, count, h, link, percent, points, put, short, table } from "./dom.js";
+import { chip, count, h, link, percent, points, put, short, table } from "./dom.js";
 import { open, played, state, tell } from "./state.js";
 import { changeRepertoire, SIDES } from "./moves.js";
 
@@ -106,7 +106,7 @@ export const repertoireView = {
         put(below, isOpen && listOf(child, all));
       };
       put(item, fold || h("span", { class: "fold" }), link(said(one.position, [move.san]) + glyphOf(move), () => go(one, move.move)), " ", facts(one, move, child, isHere),
-        !all.closed && h("button", { type: "button", class: "quiet act", title: "Remove, with all that only it reaches", "aria-label": `Remove ${move.san}`, text: "✕", onclick: () => remove(one, move) }), below);
+        !all.closed && h("button", { type: "button", class: "quiet act", title: "Remove, with all that only it reaches", "aria-label": `Remove ${move.san}`, text: "✕", onclick: () => changeRepertoire(side, { root: one.root, line: [...one.moves, move.move] }, { remove: move.san }).then(load) }), below);
       if (has) { if (!one.moves.length && one.replies.length === 1) unfolded.add(placeOf(child)); showFold(); }
       return item;
     }
@@ -116,10 +116,6 @@ export const repertoireView = {
       return h("span", {}, chip(move, one.position), h("span", { class: "muted", text: ` ${move.n ? short(move.n) : "never searched"}${one.own ? "" : `, ${percent(move.share, 0)}`}${move.games ? `, ${points(move.games, "game")}` : ""} ` }),
         !one.own && child && !child.replies.length && h("span", { class: "proof", text: "no answer" }),
         child && !isHere && link(`→ ${lineText(child)}`, () => go(child), "Goes on there"), isHere && opening && h("span", { class: "note", text: ` ${opening}` }));
-    }
-
-    async function remove(one, move) {
-      if (await asked(`Remove ${move.san}, and all that only it reaches?`, "Remove")) changeRepertoire(side, { root: one.root, line: [...one.moves, move.move] }, { remove: true }).then(load);
     }
 
     drawSides();

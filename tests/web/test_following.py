@@ -123,6 +123,14 @@ def test_the_search_goes_where_the_board_goes(page: Page) -> None:
 
     before = shown()
     until(lambda: shown() > before, "numbers that grow")
+    client.post("search", line="e4 e5", visits=40, threads=1, queue=True)
+    page.says("#counters", "+1 in the queue")
+    page.click("#forward")
+    page.wait(
+        "return document.querySelector('#line .worth')?.textContent"
+        " === document.querySelector('#gauge span')?.textContent",
+        "the value of the search in the notation",
+    )
     page.click("#follow")
     until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
     page.has("#follow:not(:checked)")
@@ -148,6 +156,7 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
     until(lambda: root_visits(page.client) > FEWER_VISITS, "the search")
     task: Any = page.client.server.served.queue._running[False].task
     assert len(task.searchmoves.split()) == 19
+    page.says("#counters", f"without {first}")
     grown = until(lambda: more_than(before, page.client), "more visits of moves")
     assert chess.Board().parse_san(first).uci() not in grown
     page.has("#stop:not([hidden])")

@@ -20,7 +20,8 @@ export function strip(host) {
     start.disabled = Boolean(job) || Boolean(held);
     stop.hidden = !job;
     stop.disabled = Boolean(job?.stopping);
-    put(text, job ? countersOf(job) : lastWord(held));
+    const { length } = state.queue.waiting;
+    put(text, job ? [h("b", { text: job.title }), length > 0 && h("span", { class: "muted", text: ` +${length} in the queue` }), ...countersOf(job)] : lastWord(held));
   };
   for (const name of ["queue", "outside", "facts"]) on(name, draw);
   draw();
@@ -54,8 +55,7 @@ const STAGES = { waiting: "waits until another program has written this file…"
 
 function countersOf(job) {
   const { facts } = job;
-  const title = h("b", { text: job.title });
-  if (job.stopping) return [title, facts.counters ? " finishing the wave and saving…" : " ending…"];
+  if (job.stopping) return [facts.counters ? " finishing the wave and saving…" : " ending…"];
   const c = facts.counters;
   if (c) {
     const each = [
@@ -65,11 +65,11 @@ function countersOf(job) {
     const reading = facts.reading
       ? [h("progress", { max: facts.reading[1], value: facts.reading[0], "aria-label": "reading the graph" }), ` reading the graph: ${short(facts.reading[0])} of ${short(facts.reading[1])} nodes`]
       : [];
-    return [title, ...reading, ...each.map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
+    return [...reading, ...each.map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
   }
-  if (facts.total) return [title, h("progress", { max: facts.total, value: facts.done, "aria-label": facts.stage }), ` ${facts.stage}${facts.count ? `, ${count(facts.count)} (${short(facts.rate)}/s)` : ""}`];
-  if (facts.searched !== undefined) return [title, ` ${facts.stage === "building" ? facts.line || "…" : facts.stage}: ${count(facts.searched)} searched, ${count(facts.positions)} positions, ${count(facts.leaves)} leaves, ${count(facts.evaluations)} evaluations`];
-  return [title, ` ${STAGES[facts.stage] || "starting…"}`];
+  if (facts.total) return [h("progress", { max: facts.total, value: facts.done, "aria-label": facts.stage }), ` ${facts.stage}${facts.count ? `, ${count(facts.count)} (${short(facts.rate)}/s)` : ""}`];
+  if (facts.searched !== undefined) return [` ${facts.stage === "building" ? facts.line || "…" : facts.stage}: ${count(facts.searched)} searched, ${count(facts.positions)} positions, ${count(facts.leaves)} leaves, ${count(facts.evaluations)} evaluations`];
+  return [` ${STAGES[facts.stage] || "starting…"}`];
 }
 
 const REST_MS = 120; // for which the board rests before the search comes

@@ -177,6 +177,8 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
             "return Math.abs(best.top - board.bottom) < 20"
         )
         assert page.text("#lines .chip") == chip
+        scrolls = "return getComputedStyle(document.querySelector('#lines .pv')).overflowX"
+        assert page.run(scrolls) == "auto"  # a finger reaches the moves of a long line
         assert chip in page.text("#answer")
         too_wide = page.run(
             "return [...document.querySelectorAll('main *')]"
@@ -281,6 +283,12 @@ def test_a_move_is_typed_anywhere_and_what_was_copied_is_opened(reading_page: Pa
     page.has("#board path.mine", 2)
     page.has("#board circle.mine", 1)
     page.says("#line", "⏱1:02:03")
+    page.run(
+        "const data = new DataTransfer(); data.setData('text/plain', '1. d4 d5 2. Nf6 e6');"
+        "document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))"
+    )
+    page.says("#toast", "Nf6")  # where its fault is
+    page.wait("return document.title.startsWith('d4 d5 ')", "the game up to there")
     assert page.errors() == []
 
 
@@ -354,6 +362,8 @@ def test_half_a_screen_has_two_columns_and_the_board_fits_into_every_window(read
             if width > 800:
                 assert tabs["y"] < height, width
                 assert tabs["x"] > board["right"], width
+            else:
+                assert page.run(box, "#views")["bottom"] == height
 
 
 # ------------------------------------------------------------------ from position to position

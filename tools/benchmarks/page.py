@@ -30,6 +30,7 @@ const look = () => {
 };
 look();
 """
+BOARD = "document.querySelector('#board .last')"
 POSITION = "document.title !== before"
 LINE = "document.querySelector('#lines li .ply:nth-child(3)')"
 TO_START = "document.querySelector('#first').click()"
@@ -40,9 +41,9 @@ AT_START = f"document.title.startsWith('start') && {LINE}"
 def page(*, nodes: int = 1_000_000, repeats_in_page: int = 10) -> Iterator[Row]:
     """Milliseconds from an act to what it shows, on a file of some size; needs Chromium and Selenium.
 
-    load: a new browser to the table of moves. board, lines: a click on a move of the table, until the
-    position is there, and until its first line is. start, stop: of a search, until its numbers are there, and
-    until it is saved.
+    load: a new browser to the table of moves. board, position, lines: a click on a move of the table, until
+    the men stand, until the moves of the position are there, and until its first line is. start, stop: of a
+    search, until its numbers are there, and until it is saved.
     """
     from tools.draw_pictures import browser  # with the packages of the server
 
@@ -102,7 +103,7 @@ def _rest(driver: Any, seconds: float) -> None:
 
 def _clicks(driver: Any, count: int) -> Iterator[Row]:
     """Plays moves of the start position, one after the other."""
-    acts = [("board", POSITION), ("lines", f"{POSITION} && {LINE}")] * count
+    acts = [("board", BOARD), ("position", POSITION), ("lines", f"{POSITION} && {LINE}")] * count
     for k, (what, shown) in enumerate(acts[:MOVES]):
         _waited(driver, TO_START, AT_START)
         _rest(driver, 0.3)

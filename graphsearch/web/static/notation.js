@@ -436,7 +436,7 @@ async function look() {
 function draw() {
   drawTree();
   if (!buttons.size && !pane.comment) put($("line"), h("li", { class: "note", text: "Play a move, or open a game or a study." }));
-  reveal();
+  requestAnimationFrame(reveal); // measured amid the drawing, the page would be laid out twice
   showState();
   showEdit();
   showElsewhere();

@@ -26,7 +26,6 @@ from graphsearch.evaluators.nnue.evaluator import ARCHITECTURES, read_network
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence_kernel import DELTA_MARGIN, PLAIN_VALUES, PROMOTION_GAIN, STACK_WORDS
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack
-from graphsearch.position.board_kernel import is_dead
 from graphsearch.position.tables import load_tables
 from graphsearch.position.values import FAR, MATE
 from tests.support.nnue import MadeUp, exchanged, features, leb128, scores
@@ -101,8 +100,7 @@ def plain_quiescence(
     weights: NDArray[np.int64], board: chess.Board, alpha: int, beta: int, ply: int = 0
 ) -> int:
     """Returns what the quiescence search should: plain alpha-beta over the same static values."""
-    words = np.array(pack(board), np.uint64)
-    if is_dead_position(words):
+    if board.is_insufficient_material():
         return 0
     moves = legal_moves(board)
     best = -FAR
@@ -128,11 +126,6 @@ def plain_quiescence(
         if best >= beta:
             break
     return best
-
-
-def is_dead_position(words: NDArray[np.uint64]) -> bool:
-    inner: Any = is_dead
-    return bool(inner.__wrapped__(words)) if hasattr(inner, "__wrapped__") else bool(inner(words))
 
 
 def worth(board: chess.Board, move: chess.Move) -> int:

@@ -269,6 +269,8 @@ def test_games_are_taken_apart(text: str, lines: list[str]) -> None:
         ('[FEN "8/8" x]\n\n1. e4 *', "FEN cannot be read", 1),
         ('[SetUp "1"]\n\n1. e4 *', "there is no FEN", 1),
         ("[1. e4 e5] 2. Nf3 *", "moves in a line of tags", 1),
+        ('[Event "x" 1. e4 e5 *', "moves in a line of tags", 1),
+        ('[Event "x"] 1. e4 e5 *', "moves in a line of tags", 1),
         ("1. e4 e5 2. Ke3 *", "illegal san", 1),
         ("1.\u00a0e4\u200b e5\u2003 1\u20260-0", "illegal san", 1),
     ],
@@ -278,6 +280,7 @@ def test_what_could_be_a_move_costs_its_game_with_its_line(text: str, error: str
     assert [line_of(game) for game in good] == ["d4"]
     assert error in bad.error
     assert bad.error_line == line + 4
+    assert games(text + '\n\n[Event "sound"]\n\n1. d4 d5 *\n')[-1].error == ""
 
 
 def test_what_stands_open_costs_no_other_game() -> None:
@@ -322,18 +325,6 @@ def test_an_unreadable_tag_is_named_and_costs_no_game(
 )
 def test_tags_without_moves_cost_no_later_game(text: str) -> None:
     *_, good = games(f'{text}\n\n[Event "Good"]\n\n1. d4 d5 1-0\n')
-    assert (good.error, good.headers["Event"], line_of(good)) == ("", "Good", "d4 d5")
-
-
-def test_a_tag_that_does_not_end_costs_its_game_if_it_has_moves() -> None:
-    for text, error in (('[Event "x" 1. e4 e5 *', "moves in a line of tags"), ('[Event "London', "")):
-        game, *_ = games(f"{text}\n\n1. d4 *\n")
-        assert error in game.error
-
-
-def test_a_line_with_a_tag_and_moves_costs_only_itself() -> None:
-    bad, good = games('[Event "x"] 1. e4 e5 *\n\n[Event "Good"]\n[Result "1-0"]\n\n1. d4 d5 1-0\n')
-    assert (bad.error_line, "moves in a line of tags" in bad.error) == (1, True)
     assert (good.error, good.headers["Event"], line_of(good)) == ("", "Good", "d4 d5")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import chess
 import numpy as np
@@ -148,7 +147,8 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
         for board in level:
             key = key_of(board)
             ply, garms, kannan = found[key]
-            children = [(move, after) for move, after in plain_children(board) if key_of(after) in entries]
+            pairs = zip(legal_moves(board), after_each_move(board), strict=True)
+            children = [(move, after) for move, after in pairs if key_of(after) in entries]
             facts[key] = (ply, garms, kannan, board.legal_moves.count(), len(children))
             for place, (move, after) in enumerate(children):
                 way = plain_way(board, move, entries[key].move, place)
@@ -158,10 +158,6 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
                     below[key_of(after)] = after
         level = list(below.values())
     return facts
-
-
-def plain_children(board: chess.Board) -> Iterator[tuple[chess.Move, chess.Board]]:
-    return zip(legal_moves(board), after_each_move(board), strict=True)
 
 
 def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> int:

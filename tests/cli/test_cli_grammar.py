@@ -20,6 +20,7 @@ import chess
 import pytest
 
 from graphsearch.evaluators.factory import NAMES
+from tools import command_reference
 
 from ..conftest import ROOT, Cli
 
@@ -34,15 +35,8 @@ NAMING = re.compile(rf"docs/|schema/|examples/|`graphsearch |{OPTION.pattern}")
 @cache
 def commands() -> dict[str, Any]:
     """Returns every command by its words."""
-
-    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
-        if not hasattr(command, "commands"):
-            yield words.strip(), command
-            return
-        for word, part in command.commands.items():
-            yield from walk(part, f"{words} {word}")
-
-    return dict(walk(importlib.import_module("graphsearch.cli.app").app(), ""))
+    app = importlib.import_module("graphsearch.cli.app").app()
+    return {words.strip(): command for words, command in command_reference.leaves("", app)}
 
 
 def options(command: Any) -> set[str]:
@@ -179,21 +173,6 @@ def test_a_query_and_its_file_come_in_either_order(cli: Cli, small_graph: Path) 
     for words in (("lab", "sql", "SELECT 1"), ("show", "1. e4")):
         first = cli(*words, small_graph, "--json").ends(0)
         assert cli(*words[:-1], small_graph, words[-1], "--json").ends(0).out == first.out
-
-
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [
-        ("merge", "'store merge'"),
-        ("info", "'store info'"),
-        ("sql", "'lab sql'"),
-        ("stats", "'store info'"),
-        ("version", "--version"),
-        ("shw", "'show'"),
-    ],
-)
-def test_a_word_of_another_group_is_explained(cli: Cli, word: str, meant: str) -> None:
-    assert f"Did you mean {meant}?" in cli(word).ends(2).err
 
 
 def test_a_file_is_searched_with_its_own_evaluator(

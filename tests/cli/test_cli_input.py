@@ -198,7 +198,7 @@ for line in sys.argv[1:]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_closed_stdin_is_an_empty_one(tmp_path: Path) -> None:
-    """`tests/surroundings/test_system_limits.py` closes the other streams."""
+    """`tests/surroundings/test_system.py` closes the other streams."""
     words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", IN_TURN, *ASKED]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
@@ -415,14 +415,13 @@ def test_a_number_that_nothing_can_count_is_refused(arguments: tuple[str, str], 
         "\0",
         "8/8/8/8/8/8/8/8 w - - 0 1",
         "kkkkkkkk/k7/8/8/8/8/8/K7 w - - 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - -1 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 " + "9" * 5000,
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - \u0663 \u0664",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq e9 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq e6 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w ABCDEFGH - 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR x KQkq - 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1 \udcff",
+        *(
+            f"rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR {rest}"
+            for rest in (
+                *("w KQkq - -1 1", "w KQkq - 0 " + "9" * 5000, "w KQkq - \u0663 \u0664", "w KQkq e9 0 1"),
+                *("w KQkq e6 0 1", "w ABCDEFGH - 0 1", "x KQkq - 0 1", "w KQkq - 0 1 \udcff"),
+            )
+        ),
         "r" * 10_000_000,
         "8/" * 100_000 + " w - - 0 1",
         "~nobody-has-this-name/a.pgn",
@@ -490,6 +489,11 @@ TOML = '[book]\nside = "white"\nmax_ply = 4\n'
 
 UNKNOWN = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"  # is in no file
 WRONG = {  # exit code 2
+    **{word: f"Did you mean 'store {word}'?" for word in ("merge", "info")},
+    "sql": "Did you mean 'lab sql'?",
+    "stats": "Did you mean 'store info'?",
+    "version": "Did you mean --version?",
+    "shw": "Did you mean 'show'?",
     "alphabeta startpos": "--depth",
     "alphabeta startpos --depth 0": "depth is 0",
     "alphabeta startpos --depth 2 --ram 0MB": "--ram",

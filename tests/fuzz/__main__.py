@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from . import damage, files, graphfile, kernels, networks, texts
+from . import damage, files, kernels, readers, works
 from .harness import BATCH, FAILED, Call, Fuzzer, Mutate, Seeds, Tally, Target
 
-EPDS = [graphfile.EPD, *(fen + b" id 1;" for fen in texts.FENS)]
+EPDS = [works.EPD, *(fen + b" id 1;" for fen in readers.FENS)]
 
 
 def _given(*data: bytes) -> Seeds:
@@ -24,17 +24,18 @@ def _given(*data: bytes) -> Seeds:
 
 
 def _graph(name: str, mutate: Mutate) -> Target:
-    return Target(name, graphfile.seeds, mutate, files.exercise, texts.warm, seconds=120)
+    return Target(name, works.seeds, mutate, files.exercise, readers.warm, seconds=120)
 
 
 def _text(name: str, seeds: Seeds, mutate: Mutate, call: Call, batch: int = BATCH) -> Target:
-    return Target(name, seeds, mutate, call, texts.warm, megabytes=400, batch=batch)
+    return Target(name, seeds, mutate, call, readers.warm, megabytes=400, batch=batch)
 
 
 def _kernel(name: str, seeds: Seeds, mutate: Mutate, call: Call) -> Target:
     return Target(name, seeds, mutate, call, kernels.warm)
 
 
+BOOKS = _given(works.POLYGLOT)
 TARGETS = {
     target.name: target
     for target in (
@@ -45,20 +46,17 @@ TARGETS = {
         _graph("graph-log", damage.of_log),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),
-        _text("fen", _given(*texts.FENS), texts.mutate_fen, texts.read_fen),
-        _text("pgn", _given(graphfile.PGN), texts.pgn_words, texts.imports("pgn", ".pgn")),
-        _text("pgn-blocks", _given(graphfile.PGN, texts.NOTED), texts.pgn_words, texts.read_blocks),
-        _text("pgn-studies", _given(graphfile.PGN, texts.NOTED), texts.pgn_words, texts.read_studies),
-        _text("pgn-notes", _given(graphfile.PGN, texts.NOTED), texts.pgn_words, texts.read_notes),
-        _text("pgn-zst", texts.zst_seeds, texts.mutate_zst, texts.imports("pgn", ".pgn.zst")),
-        _text("epd", _given(*EPDS), texts.epd_words, texts.imports("epd", ".epd")),
-        _text(
-            "polyglot", _given(graphfile.POLYGLOT), texts.mutate_polyglot, texts.imports("polyglot", ".bin")
-        ),
-        _text("toml", _given(*texts.TOMLS), texts.toml_words, texts.read_toml),
-        _text("uci", _given(*texts.SESSIONS), texts.uci_words, texts.play, batch=1),
-        Target("lc0", networks.seeds, networks.mutate, networks.read, networks.warm),
-        Target("nnue", networks.nnue_seeds, networks.mutate_nnue, networks.read_nnue, networks.warm),
+        _text("fen", _given(*readers.FENS), readers.mutate_fen, readers.read_fen),
+        _text("pgn", _given(works.PGN), readers.pgn_words, readers.imports("pgn", ".pgn")),
+        _text("pgn-studies", _given(works.PGN, readers.NOTED), readers.pgn_words, readers.read_studies),
+        _text("pgn-notes", _given(works.PGN, readers.NOTED), readers.pgn_words, readers.read_notes),
+        _text("pgn-zst", readers.zst_seeds, readers.mutate_zst, readers.imports("pgn", ".pgn.zst")),
+        _text("epd", _given(*EPDS), readers.epd_words, readers.imports("epd", ".epd")),
+        _text("polyglot", BOOKS, readers.mutate_polyglot, readers.imports("polyglot", ".bin")),
+        _text("toml", _given(*readers.TOMLS), readers.toml_words, readers.read_toml),
+        _text("uci", _given(*readers.SESSIONS), readers.uci_words, readers.play, batch=1),
+        Target("lc0", readers.network_seeds, readers.mutate_network, readers.read_lc0, readers.warm_networks),
+        Target("nnue", readers.nnue_seeds, readers.mutate_nnue, readers.read_nnue, readers.warm_networks),
     )
 }
 

@@ -44,8 +44,7 @@ def _leave(code: int) -> None:
 def strict() -> Iterator[None]:
     """Lets only this project's errors, and those of missing files, end in one line.
 
-    The command line is more lenient: it has a line for what SQLite says, too. Such an error has passed a
-    place that should have known better.
+    The command line has a line for what SQLite says, too: that has passed a place that should know better.
     """
     output: Any = importlib.import_module("graphsearch.cli.output")
     before = output.is_defect
@@ -58,11 +57,7 @@ def strict() -> Iterator[None]:
 
 
 def run(*args: object, stdin: bytes = b"") -> Ended:
-    """Returns how a command line ended.
-
-    Raises:
-      UnexpectedExitError: if its exit code says that it did not end cleanly.
-    """
+    """Returns how a command line ended; UnexpectedExitError if that was not cleanly."""
     main = importlib.import_module("graphsearch.cli").main  # cli/, which type checkers do not find there
     out, err = io.StringIO(), io.StringIO()
     before, sys.stdin = sys.stdin, SimpleNamespace(buffer=io.BytesIO(stdin), isatty=lambda: False)

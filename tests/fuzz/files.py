@@ -16,70 +16,25 @@ from graphsearch.store.verify import verify
 from tests.store.records import faults_of
 
 from . import commands
-from .graphfile import MATE, unpacked
+from .works import MATE, WORKS, Work, command_line, on, unpacked, write_inputs
 
 SOME = 4  # command lines for each file
-WRITTEN = ("copy.graph", "merged.graph")  # by commands that only read the file
+WRITTEN = ("copy.graph", "new.graph")  # by commands that only read the file
 
-# With {} in place of the file. Those below the line write it.
-READ = (
-    ("show", "startpos", "--store", "{}"),
-    ("store", "info", "{}", "--json"),
-    ("games", "startpos", "--store", "{}"),
-    ("novelties", "startpos", "--min-games", "1", "--min-visits", "2", "--store", "{}"),
-    ("novelties", "--book", "white", "--min-games", "1", "--store", "{}", "--json"),
-    ("prepare", "--player", "ann", "--min-visits", "1", "--store", "{}"),
-    ("prepare", "--player", "bob", "--book", "white", "--store", "{}", "--json"),
-    ("history", "{}", "startpos", "--json"),
-    ("lines", "startpos", "--lines", "3", "--store", "{}"),
-    ("tree", "startpos", "--store", "{}"),
-    ("curve", "startpos", "--moves", "d4 d5", "--store", "{}"),
-    ("find", "--min-visits", "2", "--store", "{}", "--json"),
-    ("find", "--pieces", "Q=1", "--store", "{}"),
-    ("lab", "sql", "SELECT * FROM position_moves", "--store", "{}", "--json"),
-    ("lab", "sql", "SELECT record(fen), cp(q) FROM top_position", "--store", "{}"),
-    ("book", "status", "--store", "{}"),
-    ("book", "todo", "--book", "white", "--store", "{}"),
-    ("book", "why", "startpos", "--book", "white", "--moves", "d4", "--store", "{}"),
-    ("book", "queue", "--kind", "all", "--store", "{}"),
-    ("study", "list", "--store", "{}"),
-    ("study", "export", "--store", "{}"),
-    ("note", "startpos", "--store", "{}"),
-    ("note", "--store", "{}", "--json"),
-    ("repertoire", "show", "--store", "{}"),
-    ("lab", "nodetypes", MATE, "--store", "{}"),
-    ("export", "--format", "pgn", "--store", "{}", "-o", "out.pgn", "--depth", "3"),
-    ("export", "--format", "epd", "--store", "{}", "-o", "out.epd"),
-    ("export", "--format", "csv", "--store", "{}", "-o", "out.csv"),
-    ("export", "--format", "jsonl", "--store", "{}", "-o", "out.jsonl", "--book", "white"),
-    ("export", "--format", "parquet", "--store", "{}", "-o", "tables"),
-    ("export", "--format", "polyglot", "--store", "{}", "-o", "out.bin"),
-    ("export", "--format", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "q"),
-    ("store", "backup", "{}", "copy.graph"),
-    ("store", "merge", "{}", "{}", "-o", "merged.graph", "--force"),
-    ("diff", "{}", "{}", "--json"),
-    ("diff", "{}", "--since", "1"),
-)
-WRITE = (
-    ("analyze", "startpos", "--visits", "8", "--ram", "64MB", "--store", "{}"),
-    ("analyze", MATE, "--visits", "8", "--ram", "64MB", "--store", "{}"),
-    ("alphabeta", "startpos", "--depth", "1", "--ram", "8MB", "--store", "{}"),
-    ("mate", MATE, "--visits", "20", "--store", "{}"),
-    ("lab", "refresh", "{}", "--ram", "64MB"),
-    ("reevaluate", "{}", "--evaluator", "uniform", "--ram", "64MB"),
-    ("store", "compact", "{}"),
-    ("store", "merge", "twin.graph", "--into", "{}", "--ram", "64MB"),
-    ("store", "compact", "{}", "--min-visits", "2"),
-    ("book", "queue", "startpos", "--store", "{}"),
-    ("study", "import", "a.pgn", "--store", "{}"),
-    ("note", "startpos", "--text", "a note", "--store", "{}"),
-    ("repertoire", "add", "1. e4 e5", "--side", "white", "--store", "{}"),
-    ("book", "build", "white.toml", "--evaluations", "16", "--ram", "64MB", "--store", "{}"),
-    ("import", "--format", "epd", "a.epd", "--store", "{}"),
-    ("review", "a.pgn", "--visits", "10", "--ram", "64MB", "--store", "{}", "-o", "out.pgn"),
-    ("analyze", "a.epd", "--visits", "10", "--ram", "64MB", "--store", "{}", "-o", "out.epd"),
-    ("watch", "{}", "1. e4", "--evaluations", "20", "--ram", "64MB"),
-)
+READ = [*(work for work in WORKS if work.start == "logged"), Work("diff", "diff {}/a.graph --since 1")]
+READ += [
+    on(line.split()[0], line, "logged")
+    for line in (
+        "games startpos", "novelties --book white --min-games 1 --json", "tree startpos",
+        "prepare --player bob --book white --json", "curve startpos --moves 'd4 d5'", "find --pieces Q=1",
+        "lab sql 'SELECT * FROM position_moves' --json", "book status", "book todo --book white",
+        "lab sql 'SELECT record(fen), cp(q) FROM top_position'", "book why startpos --book white --moves d4",
+        "book queue --kind all", "study list", "study export", "note startpos", "note --json",
+        "repertoire show", f"lab nodetypes '{MATE}'", "export --format pgn -o {}/deep.pgn --depth 3",
+        "export --format polyglot -o {}/q.bin --weights q",
+    )
+]  # fmt: skip
+WRITE = [work for work in WORKS if work.start == "full"]
 
 
 class DisagreementError(Exception):
@@ -97,8 +52,10 @@ def exercise(data: bytes, folder: Path) -> bool:
     report = verify(path)
     if report.ok:
         _check_records(path)
-    for line in (*rng.sample(READ, SOME - 1), rng.choice(WRITE)):
-        _command(line, path, folder)
+    write_inputs(folder)
+    shutil.copyfile(path, folder / "b.graph")
+    for work in (*rng.sample(READ, SOME - 1), rng.choice(WRITE)):
+        _command(work, folder)
     _rescue(path, folder)
     if report.ok:
         _check_written(folder)
@@ -108,20 +65,10 @@ def exercise(data: bytes, folder: Path) -> bool:
     return report.ok
 
 
-def _command(line: tuple[str, ...], path: Path, folder: Path) -> None:
-    from .graphfile import BOOK, EPD, PGN
-
-    (folder / "white.toml").write_bytes(BOOK)
-    (folder / "a.epd").write_bytes(EPD)
-    shutil.copyfile(path, folder / "twin.graph")
-    (folder / "a.pgn").write_bytes(PGN)
-    names = {"out.", "copy.", "merged.", "parts.", "tables", "twin.graph", "white.toml", "a.epd", "a.pgn"}
-    words = [
-        str(path) if word == "{}" else str(folder / word) if any(word.startswith(n) for n in names) else word
-        for word in line
-    ]
+def _command(work: Work, folder: Path) -> None:
+    words = command_line(work, folder)
     try:
-        commands.run(*words)
+        commands.run(*words, stdin=work.lines)
     except Exception as error:
         error.add_note(f"graphsearch {' '.join(words)}")
         raise
@@ -159,7 +106,7 @@ def _check_written(folder: Path) -> None:
 
 def _rescue(path: Path, folder: Path) -> None:
     """Salvages the file; what comes out must be sound."""
-    new = folder / "new.graph"
+    new = folder / "rescued.graph"
     try:
         if commands.run("store", "salvage", path, new).code:
             return

@@ -14,7 +14,6 @@ import mmap
 import os
 import random
 import resource
-import select
 import shutil
 import signal
 import sys
@@ -26,7 +25,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -34,12 +32,12 @@ from numpy.typing import NDArray
 
 from graphsearch.base.errors import GraphSearchError
 
+from ..support.forks import Fork, Say
+
 ACCEPTED, REFUSED, FAILED = "accepted", "refused", "failed"
 SECONDS = 30.0  # for one input; a busy machine takes some seconds for the slowest
 MEGABYTES = 600  # that one input may add to what the process needed before
-ADDRESS_SPACE = (
-    48 << 30
-)  # bytes on top of what the parent has, most of them never touched; a wild request fails
+ADDRESS_SPACE = 48 << 30  # bytes beside those of the parent, most never touched; a wild request fails
 BATCH = 200  # inputs for one child: leaks show, and do not pile up
 MEMORY_FOLDER = Path("/dev/shm")  # files there cost no disk
 
@@ -165,19 +163,18 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _work(target: Target, inputs: Iterator[tuple[int, bytes]], out: int, folder: Path) -> None:
+def _work(target: Target, inputs: Iterator[tuple[int, bytes]], say: Say, folder: Path) -> None:
     """Executes inputs in this child; announces each before it starts."""
     _silence(folder)
     _limit_memory()
     threads = _Threads()
     for index, data in inputs:
-        os.write(out, b"%d\n" % index)
+        say(index)
         (folder / "input").write_bytes(data)
         outcome = _execute(target, data, index, folder / "work", threads)
         if outcome.verdict == FAILED:  # the next input comes before anybody has read this one
             (folder / f"failed-{index}").write_bytes(data)
-        line = [outcome.index, outcome.verdict, outcome.signature, outcome.text]
-        os.write(out, json.dumps(line).encode() + b"\n")
+        say(json.dumps([outcome.index, outcome.verdict, outcome.signature, outcome.text]))
 
 
 def _silence(folder: Path) -> None:
@@ -192,46 +189,28 @@ def _silence(folder: Path) -> None:
 
 
 # ------------------------------------------------------------------ in the parent
-class Child:
+class Child(Fork):
     """A forked process that executes inputs, and what it says of them."""
 
     def __init__(self, target: Target, inputs: Iterator[tuple[int, bytes]], folder: Path) -> None:
         self._target, self._folder = target, folder
         folder.mkdir(exist_ok=True)
-        self._lines, out = os.pipe()
         gc.freeze()  # a collection in the child would copy the pages of the parent
-        self.process = os.fork()
-        if not self.process:
-            code = 1
-            try:
-                os.close(self._lines)
-                _work(target, inputs, out, folder)
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(out)
-        self._rest = b""
+        super().__init__(lambda say: _work(target, inputs, say, folder))
 
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.close(self._lines)
-        if self.process:
-            os.kill(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def outcomes(self) -> Iterator[tuple[Outcome, bytes]]:
         """Yields how inputs ended, each failed one with the input itself, until the child ends."""
         index = -1
         while True:
-            line = self._line(self._target.seconds)
+            is_late = not self.speaks(self._target.seconds)
+            line = "" if is_late else self.line()
             if not line:
                 if index >= 0:
-                    yield self._ended(index, line is None)
+                    yield self._ended(index, is_late)
                 return
             found = json.loads(line)
             if isinstance(found, int):
@@ -239,20 +218,6 @@ class Child:
             else:
                 index, outcome = -1, Outcome(*found)
                 yield outcome, self._taken(outcome.index) if outcome.verdict == FAILED else b""
-
-    def _line(self, seconds: float) -> bytes | None:
-        """Returns the next line, b"" when the child has ended, None when it says nothing in time."""
-        end = time.monotonic() + seconds
-        while b"\n" not in self._rest:
-            ready, _, _ = select.select([self._lines], [], [], max(0.0, end - time.monotonic()))
-            if not ready:
-                return None
-            part = os.read(self._lines, 1 << 16)
-            if not part:
-                return b""
-            self._rest += part
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
 
     def _taken(self, index: int) -> bytes:
         kept = self._folder / f"failed-{index}"
@@ -265,16 +230,15 @@ class Child:
         if hangs:
             os.kill(self.process, signal.SIGUSR1)  # says where it is
             time.sleep(0.5)
-            os.kill(self.process, signal.SIGKILL)
-        _, status = os.waitpid(self.process, 0)
-        self.process = 0
+            self.kill()
+        self.rest()
         text = (self._folder / "crash").read_text(errors="replace")
         if hangs:
             what = f"hang: more than {self._target.seconds:.0f} s"
-        elif os.WIFSIGNALED(status):
-            what = f"crash: {signal.Signals(os.WTERMSIG(status)).name}"
+        elif self.status < 0:
+            what = f"crash: {signal.Signals(-self.status).name}"
         else:
-            what = f"exit {os.WEXITSTATUS(status)}"
+            what = f"exit {self.status}"
         return Outcome(index, FAILED, f"{what} in {_place(text)}", text[:6000]), (
             self._folder / "input"
         ).read_bytes()
@@ -289,12 +253,7 @@ def _place(text: str) -> str:
 
 
 class Fuzzer:
-    """One target at work: makes inputs, has them executed, keeps what fails.
-
-    Args:
-      first: the first input.
-      keep: a folder for failing inputs, or None.
-    """
+    """One target at work: makes inputs from the `first` on, has them executed, keeps what fails."""
 
     def __init__(self, target: Target, seed: int, *, first: int = 0, keep: Path | None = None) -> None:
         self.target, self._seed, self._keep = target, seed, keep
@@ -369,11 +328,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def guarded(size: int, dtype: Any, *, low: bool) -> NDArray[Any]:
-    """Returns an array of zeros between two forbidden pages.
-
-    Args:
-      low: whether it begins right after the first of them; else it ends right before the second.
-    """
+    """Returns zeros between two forbidden pages, right after the first (`low`) or right before the second."""
     kind = np.dtype(dtype)
     wanted = size * kind.itemsize
     pages = max(1, -(-wanted // PAGE))

@@ -12,14 +12,18 @@ import chess
 import numpy as np
 
 from graphsearch.store import block
-from graphsearch.store.block_kernel import PADDING, room_for
+from graphsearch.store.block_kernel import NONE, PADDING, room_for
+from graphsearch.store.block_kernel import decode as decode_kernel
+from graphsearch.store.entries import decode as decode_piece
+from graphsearch.store.entries import distinct, encode
 from graphsearch.store.record import COLUMNS, RecordBatch, board_tables
 from tests.store.records import BlockError, opened, seal, with_checksum
 
 from ..store.records import BlockFault, batch_of, extracted, plain_blocks, random_records, records_of
+from .damage import mutated
 from .files import DisagreementError
 from .harness import guarded, guarded_copy
-from .mutators import mutated
+from .readers import check_moves
 
 
 # ------------------------------------------------------------------ blocks before compression
@@ -90,9 +94,6 @@ def unpack(data: bytes, folder: Path) -> bool:
 
 
 def _decoded(data: bytes, *, low: bool) -> bool:
-    from graphsearch.store.block_kernel import NONE
-    from graphsearch.store.block_kernel import decode as decode_kernel
-
     given = guarded_copy(data + bytes(PADDING), np.uint8, low=low)
     ends, counts = np.array([len(data)], np.int64), np.zeros(1, np.int64)
     sizes = [int(found[0]) for found in block.announced(given, ends)]
@@ -106,8 +107,6 @@ def _decoded(data: bytes, *, low: bool) -> bool:
 # ------------------------------------------------------------------ transposition entries
 def entry_seeds(_: Path) -> list[bytes]:
     """Returns pieces of transposition entries as a search makes them, each after its number of entries."""
-    from graphsearch.store.entries import distinct, encode
-
     rng = np.random.default_rng(3)
     found = []
     for count in (1, 40, 700):
@@ -125,8 +124,6 @@ def mutate_entries(seeds: list[bytes], rng: random.Random) -> bytes:
 
 def read_entries(data: bytes, folder: Path) -> bool:
     """Decodes a piece and puts its entries into a table."""
-    from graphsearch.store.entries import decode as decode_piece
-
     keys, words = decode_piece(data[2:], int.from_bytes(data[:2], "little") or 1)
     if len(keys) != len(words):
         raise DisagreementError(f"{len(keys)} keys and {len(words)} entries")
@@ -135,7 +132,5 @@ def read_entries(data: bytes, folder: Path) -> bool:
 
 def warm() -> None:
     """Compiles, or loads, what the kernels' targets call."""
-    from .texts import check_moves
-
     unpack(stored_seeds(Path())[0], Path())
     check_moves(chess.Board())

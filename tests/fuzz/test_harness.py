@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from tests.fuzz.__main__ import KERNELS, TARGETS
 from tests.fuzz.campaign import Row, _output_problems
 from tests.fuzz.files import READ
 from tests.fuzz.harness import Fuzzer, Target, guarded
-from tests.fuzz.works import WORKS, Work, losses, missing
+from tests.fuzz.works import WORKS, Work, command_line, losses, missing
 from tests.support.faults import shim
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -44,8 +45,6 @@ def _call(data: bytes, folder: Path) -> bool:
     if what == "memory":
         np.ones(300 << 17)  # more than free pages that the allocator may have kept
     if what == "thread":
-        import threading
-
         thread = threading.Thread(target=lambda: int("x"))
         thread.start()
         thread.join()
@@ -81,9 +80,9 @@ def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: P
 
 
 def test_questions_about_a_file_are_in_the_program_s_words(tmp_path: Path) -> None:
-    for line in READ:
-        ended = commands.run(*(tmp_path / "none.graph" if word == "{}" else word for word in line))
-        assert "--help" not in ended.err, (line, ended.err)
+    for work in READ:
+        ended = commands.run(*command_line(work, tmp_path))
+        assert "--help" not in ended.err, (work.line, ended.err)
 
 
 # ------------------------------------------------------------------ a short run of every target
@@ -225,8 +224,6 @@ def test_an_output_that_is_not_whole_is_noticed(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ a short campaign
-
-
 ALIKE = {  # commands that read or write the file as others of the table do: only long campaigns take them
     "analyze", "analyze, 2 threads", "analyze, a set", "watch", "mate", "refresh", "book build, new file",
     "book queue add", "book queue drop", "book todo --queue", "study import", "store verify", "import pgn",

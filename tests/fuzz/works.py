@@ -1,10 +1,11 @@
-"""What the campaign of kills and faults executes: every command that reads or writes a graph file."""
+"""Every command with a graph file: what kills and faults disturb, and what a damaged file meets."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sqlite3
+import struct
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from graphsearch.store.ranking import visits_of
 from graphsearch.store.store import Store
 
-from . import commands, graphfile
+from . import commands
 
 TABLES = (
     "run", "root", "root_history", "book_history", "source", "game", "player", "game_position",
@@ -53,57 +54,57 @@ SESSION = (
 )
 
 
-def _on(name: str, line: str, *parts: Any, **options: Any) -> Work:
+def on(name: str, line: str, *parts: Any, **options: Any) -> Work:
     """Returns a work with the option `--store` at the end of its line."""
     return Work(name, f"{line} --store {{}}/a.graph", *parts, **options)
 
 
 def _export(kind: str, to: str, *more: str) -> Work:
-    return _on(f"export {kind}", f"export --format {kind} -o {{}}/{to}", "logged", writes=more or (to,))
+    return on(f"export {kind}", f"export --format {kind} -o {{}}/{to}", "logged", writes=more or (to,))
 
 
 WORKS = (
-    _on("analyze", f"analyze startpos --visits 300 {SMALL}", grows={"visits": 300, "run": 1}),
-    _on("analyze, new file", f"analyze startpos --visits 60 {SMALL}", "none", {"visits": 60, "run": 1}),
+    on("analyze", f"analyze startpos --visits 300 {SMALL}", grows={"visits": 300, "run": 1}),
+    on("analyze, new file", f"analyze startpos --visits 60 {SMALL}", "none", {"visits": 60, "run": 1}),
     *(
-        _on(
+        on(
             f"analyze, {threads} threads",
             f"analyze startpos --visits 2000 --threads {threads} {SMALL}",
             grows={"visits": 2000, "run": 1},
         )
         for threads in (2, 5)
     ),
-    _on("analyze, a set", f"analyze {{}}/b.epd --visits 300 {SMALL}", grows={"run": 1}),
-    _on("watch", f"watch '1. e4' --evaluations 200 {SMALL}", grows={"run": 1}),
-    _on("alphabeta", "alphabeta startpos --depth 3 --ram 8MB", grows={"entry_run": 1}),
-    _on("mate", f"mate '{MATE_IN_4}' --visits 3000"),
-    _on("uci", f"uci {SMALL}", lines=SESSION),
+    on("analyze, a set", f"analyze {{}}/b.epd --visits 300 {SMALL}", grows={"run": 1}),
+    on("watch", f"watch '1. e4' --evaluations 200 {SMALL}", grows={"run": 1}),
+    on("alphabeta", "alphabeta startpos --depth 3 --ram 8MB", grows={"entry_run": 1}),
+    on("mate", f"mate '{MATE_IN_4}' --visits 3000"),
+    on("uci", f"uci {SMALL}", lines=SESSION),
     Work("refresh", f"lab refresh {{}}/a.graph {SMALL}"),
     Work("reevaluate", f"reevaluate {{}}/a.graph --evaluator uniform {SMALL}"),
-    _on("book build", f"book build {{}}/white.toml --evaluations 60 {SMALL}", grows={"book_position": 0}),
-    _on(
+    on("book build", f"book build {{}}/white.toml --evaluations 60 {SMALL}", grows={"book_position": 0}),
+    on(
         "book build, new file",
         f"book build {{}}/white.toml --evaluations 40 {SMALL}",
         "none",
         {"book_position": 1},
     ),
-    _on("book queue add", "book queue startpos --moves '1. c4 c5'", grows={"book_queue": 1}),
-    _on("book queue drop", "book queue --drop all"),
-    _on("book todo --queue", "book todo --book white --queue"),
-    _on("import pgn", "import {}/b.pgn", grows={"source": 1}),
-    _on(
+    on("book queue add", "book queue startpos --moves '1. c4 c5'", grows={"book_queue": 1}),
+    on("book queue drop", "book queue --drop all"),
+    on("book todo --queue", "book todo --book white --queue"),
+    on("import pgn", "import {}/b.pgn", grows={"source": 1}),
+    on(
         "review",
         f"review {{}}/b.pgn --visits 40 -o {{}}/out.pgn {SMALL}",
         grows={"run": 1},
         writes=("out.pgn",),
     ),
-    _on("study import", "study import {}/b.pgn", grows={"study": 1, "study_position": 2}),
-    _on("note", "note startpos --text 'a note'", grows={"note": 1}),
-    _on("repertoire import", "repertoire import {}/b.pgn --side white", grows={"book_move": 2}),
-    _on("import pgn --players", "import {}/b.pgn --players", grows={"source": 1, "game": 2}),
-    _on("import pgn, players later", "import {}/a.pgn --players", "counted", {"game": 2}),
-    _on("import polyglot", "import --format polyglot {}/b.bin", grows={"source": 1, "polyglot_entry": 1}),
-    _on("import epd", "import --format epd {}/b.epd", grows={"source": 1, "epd_position": 1}),
+    on("study import", "study import {}/b.pgn", grows={"study": 1, "study_position": 2}),
+    on("note", "note startpos --text 'a note'", grows={"note": 1}),
+    on("repertoire import", "repertoire import {}/b.pgn --side white", grows={"book_move": 2}),
+    on("import pgn --players", "import {}/b.pgn --players", grows={"source": 1, "game": 2}),
+    on("import pgn, players later", "import {}/a.pgn --players", "counted", {"game": 2}),
+    on("import polyglot", "import --format polyglot {}/b.bin", grows={"source": 1, "polyglot_entry": 1}),
+    on("import epd", "import --format epd {}/b.epd", grows={"source": 1, "epd_position": 1}),
     Work("store compact", "store compact {}/a.graph"),
     Work("store prune", "store compact {}/a.graph --min-visits 2", least=2),
     Work("store backup", "store backup {}/a.graph {}/copy.graph --force", writes=("copy.graph",)),
@@ -117,13 +118,13 @@ WORKS = (
     Work("query diff", "diff {}/b.graph {}/a.graph", "logged"),
     Work("store verify", "store verify {}/a.graph", "logged"),
     Work("store info", "store info {}/a.graph", "logged"),
-    _on("show", "show startpos", "logged"),
-    _on("query pv", "lines startpos", "logged"),
-    _on("query find", "find --min-visits 2", "logged"),
+    on("show", "show startpos", "logged"),
+    on("query pv", "lines startpos", "logged"),
+    on("query find", "find --min-visits 2", "logged"),
     Work("query history", "history {}/a.graph", "logged"),
-    _on("query novelties", "novelties startpos --min-games 1", "logged"),
-    _on("query prepare", "prepare --player ann --min-visits 1", "logged"),
-    _on("query sql", "lab sql 'SELECT count(*) FROM block'", "logged"),
+    on("query novelties", "novelties startpos --min-games 1", "logged"),
+    on("query prepare", "prepare --player ann --min-visits 1", "logged"),
+    on("query sql", "lab sql 'SELECT count(*) FROM block'", "logged"),
     _export("pgn", "out.pgn"),
     _export("epd", "out.epd"),
     _export("csv", "out.csv"),
@@ -138,15 +139,10 @@ def make_starts(folder: Path) -> None:
     """Makes a folder for every start in `folder`."""
     full = folder / "full"
     full.mkdir(parents=True)
-    graphfile.fill(full / "a.graph")
+    fill(full / "a.graph")
     shutil.copyfile(full / "a.graph", full / "b.graph")
     more = ("analyze", "startpos", "--moves", "e4", "--visits", 40, "--store", full / "b.graph")
     assert commands.run(*more).code == 0
-    (full / "b.pgn").write_bytes(
-        graphfile.PGN.replace(b"e4 e5", b"e4 c5").replace(b"Nf3 (2. f4) Nc6 3. Bb5 a6", b"Nf3")
-    )
-    (full / "b.epd").write_bytes(graphfile.EPD.replace(b"e4", b"d4"))
-    (full / "b.bin").write_bytes(graphfile.POLYGLOT[16:])
     changes = (("none", _remove), ("logged", _log), ("damaged", _damage), ("counted", _count_only))
     for name, change in changes:
         shutil.copytree(full, folder / name)
@@ -166,7 +162,7 @@ def _count_only(path: Path) -> None:
 
 def _log(path: Path) -> None:
     """Leaves the last changes in the log, as a killed search does."""
-    database, log = graphfile.unpacked(graphfile.with_log(path))
+    database, log = unpacked(with_log(path))
     path.write_bytes(database)
     path.with_name("a.graph-wal").write_bytes(log)
 
@@ -229,3 +225,100 @@ def command_line(work: Work, folder: Path) -> list[str]:
 def copy(start: Path, folder: Path) -> Path:
     """Returns a fresh copy of a start."""
     return Path(shutil.copytree(start, folder, copy_function=shutil.copyfile))
+
+
+# ------------------------------------------------------------------ sound graph files
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SMALL_PAGES = 1024  # bytes: a file of 200 kB instead of 1 MB
+MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
+PGN = (
+    b'[Event "a"]\n[White "Ann"]\n[Black "Bob"]\n[Result "1-0"]\n\n'
+    b'1. e4 e5 2. Nf3 (2. f4) Nc6 3. Bb5 a6 1-0\n\n[Event "b"]\n\n1. d4 d5 *\n'
+)
+EPD = b'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4; id "x"; ce 20;\n'
+BOOK = (
+    b'[book]\nname = "white"\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "1. d4"\n'
+    b"[leaf]\nevaluations = 8\n"
+)
+POLYGLOT = bytes.fromhex("463b96181691fc9c 02db 0032 00000002 463b96181691fc9c 031c 0064 00000000")  # d4, e4
+INPUTS = {  # files that commands read
+    "a.pgn": PGN,
+    "a.epd": EPD,
+    "a.bin": POLYGLOT,
+    "white.toml": BOOK,
+    "b.pgn": PGN.replace(b"e4 e5", b"e4 c5").replace(b"Nf3 (2. f4) Nc6 3. Bb5 a6", b"Nf3"),
+    "b.epd": EPD.replace(b"e4", b"d4"),
+    "b.bin": POLYGLOT[16:],
+}
+
+
+def packed(database: bytes, log: bytes = b"") -> bytes:
+    """Returns an input: the length of the database, the database, and behind it the write-ahead log."""
+    return struct.pack("<Q", len(database)) + database + log
+
+
+def unpacked(data: bytes) -> tuple[bytes, bytes]:
+    """Returns the database and the log of an input."""
+    size = int.from_bytes(data[:8], "little")
+    return data[8 : 8 + size], data[8 + size :]
+
+
+# ------------------------------------------------------------------ sound files
+def write_inputs(folder: Path) -> None:
+    for name, content in INPUTS.items():
+        (folder / name).write_bytes(content)
+
+
+def fill(path: Path) -> None:
+    """Makes a file with something of every kind, and files that commands read beside it."""
+    folder = path.parent
+    write_inputs(folder)
+    store = ("--store", path)
+    for line in (
+        ("analyze", "startpos", "--visits", 60, *store),
+        ("analyze", MATE, "--visits", 30, *store),
+        ("alphabeta", "startpos", "--depth", 2, *store),
+        ("mate", MATE, "--visits", 100, *store),
+        ("import", folder / "a.pgn", "--variations", "--players", *store),
+        ("import", "--format", "epd", folder / "a.epd", *store),
+        ("import", "--format", "polyglot", folder / "a.bin", *store),
+        ("book", "build", folder / "white.toml", "--evaluations", 40, *store),
+        ("book", "queue", "startpos", "--moves", "1. d4 d5", *store),
+    ):
+        ended = commands.run(*line)
+        assert ended.code == 0, (line, ended.err)
+
+
+def repaged(path: Path) -> bytes:
+    """Returns a file with small pages and an empty log."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute(f"PRAGMA page_size = {SMALL_PAGES}")
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA journal_mode = WAL")
+    return path.read_bytes()
+
+
+def with_log(path: Path) -> bytes:
+    """Returns a file whose last changes are in its log only."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        for _ in range(3):
+            connection.execute("UPDATE root SET visits = visits + 1")
+            connection.execute("UPDATE block SET data = data")
+        return packed(path.read_bytes(), path.with_name(path.name + "-wal").read_bytes())
+
+
+_made: list[bytes] = []
+
+
+def seeds(folder: Path) -> list[bytes]:
+    """Returns sound files: one with everything, the same with a log, and the golden one."""
+    if not _made:
+        path = folder / "seed.graph"
+        fill(path)
+        whole = repaged(path)
+        golden = (GOLDEN / "format4.graph").read_bytes()
+        _made.extend([packed(whole), with_log(path), packed(golden)])
+    return _made

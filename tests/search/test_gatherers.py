@@ -1,27 +1,38 @@
-"""How batches are filled: the rules that all gatherers hold, and what sets each apart."""
+"""How batches are filled, waves overlap and threads walk alone: nothing is lost or counted twice."""
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import chess
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.base.errors import EvaluatorError, StoreError
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.inside import Filler
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
+from graphsearch.graph.arena_kernel import FIRST_ROW
+from graphsearch.jit.compiler import kernel
 from graphsearch.position.board import POSITION_WORDS, key_of_words, pack, unpack
-from graphsearch.search import loop, wave_kernel
+from graphsearch.search import gather_kernel, loop, visit_kernel, wave_kernel, waves
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.visit_kernel import set_params
-from graphsearch.search.waves import WaveRunner
+from graphsearch.search.waves import Walkers, WaveRunner
 from graphsearch.store.ranking import visits_of
+from graphsearch.store.verify import verify
 from tests.support.evaluators import TableEntry, TableEvaluator
 
-from ..support.graphs import check_invariants, in_memory, read, records_below
+from ..support.graphs import ENDGAME, MATES, check_invariants, in_memory, numbers_below, read, records_below
 from ..support.positions import KIWIPETE, POSITIONS, after_line
 from ..support.reference import HashEvaluator
 
@@ -226,3 +237,405 @@ def test_flow_gives_every_node_a_share_of_its_own_visits_at_most(share: float) -
         assert (flights[:, wave_kernel.SUM] <= np.maximum(1, share * visits)).all()
         assert flights[:, wave_kernel.SUM].max() > share * 2000 / 4
         runner.drop()
+
+
+# ------------------------------------------------------------------ how one node splits visits
+WAVE = wave_kernel.new_wave(4)
+
+
+@kernel
+def fill_in_kernel(W: Any, count: int, k: int) -> None:
+    gather_kernel.fill(W, count, k)
+
+
+@kernel
+def divide_in_kernel(W: Any, m: int, total: int) -> None:
+    gather_kernel.divide(W, m, total)
+
+
+def load(edges: list[tuple[float, float, float]]) -> None:
+    """Puts (value, c P, 1 + n + in flight) of every edge into the scratch columns."""
+    for j, (base, gain, mass) in enumerate(edges):
+        WAVE.floats[wave_kernel.BASE + j] = base
+        WAVE.floats[wave_kernel.GAIN + j] = gain
+        WAVE.floats[wave_kernel.MASS + j] = mass
+        WAVE.counts[wave_kernel.SPLIT + j] = 0
+
+
+def given_to(count: int) -> list[int]:
+    return [int(x) for x in WAVE.counts[wave_kernel.SPLIT : wave_kernel.SPLIT + count]]
+
+
+def one_by_one(edges: list[tuple[float, float, float]], k: int) -> list[int]:
+    """Gives every visit to the edge with the highest score, and counts it before the next."""
+    taken = [0] * len(edges)
+    for _ in range(k):
+        scores = [base + gain / (mass + taken[j]) for j, (base, gain, mass) in enumerate(edges)]
+        taken[int(np.argmax(scores))] += 1
+    return taken
+
+
+EDGES = st.lists(
+    st.tuples(
+        st.floats(-1, 1).map(lambda x: round(x, 3)),
+        st.floats(0.001, 20).map(lambda x: round(x, 3)),
+        st.integers(1, 400).map(float),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def fair(edges: list[tuple[float, float, float]], found: list[int]) -> bool:
+    """Returns whether no visit would have gone elsewhere: the least taken is not below the best left."""
+    last = min((b + g / (m + x - 1) for (b, g, m), x in zip(edges, found, strict=True) if x), default=9e9)
+    best = max(b + g / (m + x) for (b, g, m), x in zip(edges, found, strict=True))
+    return last >= best - 1e-9
+
+
+@given(EDGES, st.integers(1, 500))
+@settings(max_examples=50)
+def test_the_level_is_what_visits_one_by_one_come_to(edges: list[tuple[float, float, float]], k: int) -> None:
+    load(edges)
+    fill_in_kernel(WAVE, len(edges), k)
+    found = given_to(len(edges))
+    assert sum(found) == k
+    assert fair(edges, found)
+    expected = one_by_one(edges, k)
+    if found != expected:  # only ties may fall to other edges
+        assert fair(edges, expected)
+        assert sum(abs(a - b) for a, b in zip(found, expected, strict=True)) <= 2 * len(edges)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(0, 10**9))
+@settings(max_examples=50)
+def test_collisions_are_divided_without_rest(visits: list[int], total: int) -> None:
+    if not sum(visits):
+        return
+    WAVE.counts[wave_kernel.SPLIT : wave_kernel.SPLIT + len(visits)] = visits
+    divide_in_kernel(WAVE, len(visits), total)
+    parts = WAVE.floats[wave_kernel.PART : wave_kernel.PART + len(visits)]
+    assert parts.sum() == total
+    for part, k in zip(parts, visits, strict=True):
+        assert abs(part - total * k / sum(visits)) < 1
+
+
+# ------------------------------------------------------------------ waves that overlap
+BOARD = chess.Board(KIWIPETE)
+VISITS = 900
+
+
+def searching(batch: int, gather: str = "flow") -> SearchParams:
+    """Returns parameters with which even a young graph has waves that overlap."""
+    return SearchParams(minibatch_size=batch, max_wave_share=1.0, gather=gather)
+
+
+def whole(
+    threads: int, params: SearchParams, visits: int = VISITS, board: chess.Board = BOARD
+) -> dict[int, Any]:
+    with Graph.open(None, evaluator=create("builtin", {"threads": str(threads)})) as graph:
+        analyze(graph, board, Limits(visits=visits), params)
+        records = numbers_below(graph, board)
+        graph.evaluator.close()
+        return records
+
+
+@pytest.mark.parametrize(("batch", "gather"), [(1, "flow"), (32, "flow"), (64, "classic")])
+def test_records_do_not_depend_on_the_number_of_threads(batch: int, gather: str) -> None:
+    visits = VISITS if batch > 1 else 300
+    alone = whole(1, searching(batch, gather), visits)
+    for threads in (2, 3):
+        assert whole(threads, searching(batch, gather), visits) == alone
+
+
+@pytest.mark.parametrize(
+    ("threads", "error", "failing"),
+    [("2", KeyboardInterrupt(), 10), ("2", MemoryError("broken"), 12), ("3", KeyboardInterrupt(), 14)],
+)
+def test_a_thread_that_fails_leaves_nothing_in_flight(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, threads: str, error: BaseException, failing: int
+) -> None:
+    evaluator, params, calls = create("builtin", {"threads": threads}), searching(64), itertools.count()
+    plain = Filler._fill
+
+    def fill(self: Filler, portion: int) -> None:
+        if next(calls) == failing:
+            raise error
+        plain(self, portion)
+
+    with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
+        monkeypatch.setattr(Filler, "_fill", fill)
+        with pytest.raises(type(error)):
+            analyze(graph, BOARD, Limits(visits=VISITS), params)
+        assert graph.pager.under_way == ()
+        visits = read(graph, BOARD).visits
+        assert 0 < visits < VISITS
+        assert analyze(graph, BOARD, Limits(visits=100), params).new_visits >= 100
+        check_invariants(graph, BOARD)
+    evaluator.close()
+
+
+# ------------------------------------------------------------------ waves that overlap
+def test_the_next_wave_is_gathered_while_one_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gather of wave k + 1 ends before the answer to wave k is taken."""
+    order: list[str] = []
+    gathered = threading.Event()
+
+    class Waits(HashEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            if len(batch.words) > 8:
+                assert gathered.wait(60), "nothing was gathered meanwhile"
+                order.append("evaluated")
+            return super().evaluate(batch)
+
+    with Graph.open(None, evaluator=Waits()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=20), SearchParams(minibatch_size=1))
+        runner = WaveRunner(graph, pack(chess.Board()), 64, overlap=True)
+        set_params(graph.arena.arrays, SearchParams(minibatch_size=64, max_wave_share=1.0, gather="budget"))
+        runner.step(BIG, BIG)  # sends the first wave off
+        visits = read(graph, chess.Board()).visits
+        whole = runner._gather
+
+        def noted(*arguments: Any) -> int:
+            found = whole(*arguments)
+            order.append("gathered")
+            gathered.set()
+            return found
+
+        monkeypatch.setattr(runner, "_gather", noted)
+        runner.step(BIG, BIG)
+        assert order[0] == "gathered"
+        runner.finish()
+        assert read(graph, chess.Board()).visits > visits
+        runner.close()
+        check_invariants(graph, chess.Board())
+
+
+def test_flow_overlaps_waves_only_where_the_next_one_can_be_full() -> None:
+    """Of 1,000 visits a share of .5 is two waves of 16 and more; one of .01 has too few left for another."""
+    board = chess.Board()
+    with in_memory(chess.STARTING_FEN, 1000) as graph:
+        for share, flies in ((0.5, True), (0.01, False)):
+            set_params(graph.arena.arrays, SearchParams(minibatch_size=16, max_wave_share=share))
+            runner = WaveRunner(graph, pack(board), 16, overlap=True)
+            runner.step(BIG, BIG)
+            assert graph.pager.under_way
+            runner.step(BIG, BIG)
+            assert bool(graph.pager.under_way) == flies
+            runner.finish()
+            runner.close()
+
+
+@pytest.mark.parametrize(
+    ("gather", "overlap", "error"),
+    [
+        *((gather, k % 2, EvaluatorError("broken")) for k, gather in enumerate(GATHERERS)),
+        ("flow", 1, KeyboardInterrupt()),
+    ],
+)
+def test_an_evaluator_that_fails_leaves_nothing_in_flight(
+    tmp_path: Path, gather: str, overlap: int, error: BaseException
+) -> None:
+    class Fails(HashEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            if self.calls == 9:
+                self.calls += 1
+                raise error
+            return super().evaluate(batch)
+
+    board, evaluator = chess.Board(KIWIPETE), Fails()
+    params = SearchParams(minibatch_size=32, gather=gather, overlap=overlap)
+    with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
+        with pytest.raises(type(error)):
+            analyze(graph, board, Limits(visits=400), params)
+        check_invariants(graph, board)
+        assert graph.pager.under_way == ()
+        visits = read(graph, board).visits
+        assert 0 < visits < 400
+        last = analyze(graph, board, Limits(visits=400 - visits), params).visits
+        assert last >= 400
+        check_invariants(graph, board)
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        check_invariants(graph, board)
+        assert read(graph, board).visits == last
+
+
+def test_a_wave_does_not_take_what_the_one_before_has_in_flight() -> None:
+    """A root whose every move is in flight with the wave before gives the next one nothing new."""
+    board = chess.Board()
+    with in_memory(chess.STARTING_FEN, 1) as graph:
+        set_params(
+            graph.arena.arrays, SearchParams(gather="budget", minibatch_size=64, max_collision_visits=10**6)
+        )
+        runner = WaveRunner(graph, pack(board), 64, overlap=True)
+        runner.make_room()
+        runner.step(BIG, BIG)
+        assert graph.pager.under_way
+        (slots,) = graph.pager.under_way
+        assert len({int(slot) for slot in slots if slot}) == 1  # the root; leaves have no record yet
+        runner.step(BIG, BIG)
+        assert read(graph, board).visits == 21
+        assert not graph.pager.under_way
+        runner.close()
+
+
+# ------------------------------------------------------------------ threads that walk alone in one arena
+WALKED = 1000
+
+
+@pytest.fixture
+def teams(monkeypatch: pytest.MonkeyPatch) -> list[Walkers]:
+    """Has small searches walk, too; returns the threads of all searches of a test."""
+    found: list[Walkers] = []
+    plain = Walkers.__init__
+
+    def noted(self: Walkers, *arguments: Any) -> None:
+        plain(self, *arguments)
+        found.append(self)
+
+    monkeypatch.setattr(Walkers, "__init__", noted)
+    monkeypatch.setattr(loop, "WALK_FROM_VISITS", 200)
+    return found
+
+
+def threaded(threads: int, name: str = "builtin") -> Any:
+    evaluator: Any = create(name, {"threads": str(threads)} if name == "builtin" else {})
+    evaluator.threads = threads
+    return evaluator
+
+
+def check(graph: Graph, board: chess.Board, teams: list[Walkers]) -> None:
+    """Asserts that no visit is under way, that every visit is on its path's edges, and all invariants."""
+    assert teams, "this is about threads"
+    for team in teams:
+        assert not team._guards[FIRST_ROW:].any(), "locked, or noted as in flight"
+    assert graph.pager.under_way == ()
+    records = check_invariants(graph, board)
+    if board.fen() == ENDGAME:  # some records are reached on paths with another clock only
+        return
+    assert len(records) == graph.node_count
+    counted = sum(edge.n for _, record in records.values() for edge in record.edges)
+    assert counted == graph.arena.counters[arena_kernel.PLIES]
+
+
+@pytest.mark.parametrize(
+    ("fen", "threads", "name"),
+    [
+        (chess.STARTING_FEN, 17, "builtin"),
+        (KIWIPETE, 5, "uniform"),
+        (ENDGAME, 5, "uniform"),
+        (MATES, 2, "builtin"),
+    ],
+)
+def test_records_are_consistent_with_more_threads_than_cores(
+    teams: list[Walkers], fen: str, threads: int, name: str
+) -> None:
+    board = chess.Board(fen)
+    with Graph.open(None, evaluator=threaded(threads, name)) as graph:
+        result = analyze(graph, board, Limits(visits=WALKED))
+        if result.stop_reason == "visits":
+            assert result.visits == WALKED
+            assert result.new_visits == WALKED
+        assert result.evaluations <= graph.node_count, "each position once"
+        check(graph, board, teams)
+        graph.evaluator.close()
+
+
+def test_limits_hold_exactly_with_several_threads(teams: list[Walkers]) -> None:
+    with Graph.open(None, evaluator=threaded(4)) as graph:
+        result = analyze(graph, BOARD, Limits(evaluations=1001))
+        assert (result.evaluations, result.stop_reason) == (1001, "evaluations")
+        assert analyze(graph, BOARD, Limits(visits=333)).new_visits == 333
+        check(graph, BOARD, teams)
+        graph.evaluator.close()
+
+
+def test_records_are_read_and_evicted_between_visits(teams: list[Walkers], tmp_path: Path) -> None:
+    path, visits, most = tmp_path / "a.graph", 0, 4_000
+    for part in range(2):
+        with Graph.open(path, evaluator=threaded(5, "uniform"), ram_bytes=700_000) as graph:
+            result = analyze(graph, BOARD, Limits(visits=most))
+            visits += most
+            assert result.visits == visits
+            if part:
+                assert graph.pager.read_back
+            assert graph.pager.under_way == ()
+            graph.evaluator.close()
+    assert all(not team._guards[FIRST_ROW:].any() for team in teams)
+    assert verify(path).ok
+    with Graph.open(path, evaluator="uniform") as graph:
+        check_invariants(graph, BOARD)
+
+
+def test_full_memory_ends_the_search(teams: list[Walkers]) -> None:
+    with Graph.open(None, evaluator=threaded(3, "uniform"), ram_bytes=2_000_000) as graph:
+        result = analyze(graph, BOARD, Limits(visits=200_000))
+        assert result.stop_reason == "memory"
+        assert all(not team._guards[FIRST_ROW:].any() for team in teams)
+        assert read(graph, BOARD).visits == result.visits
+        graph.evaluator.close()
+
+
+def test_a_thread_that_fails_leaves_sound_records(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, teams: list[Walkers]
+) -> None:
+    plain, calls = visit_kernel.run_visits, itertools.count()
+
+    def run(*arguments: Any) -> int:
+        if next(calls) == 30:
+            raise KeyboardInterrupt
+        return plain(*arguments)
+
+    with Graph.open(tmp_path / "a.graph", evaluator=threaded(3)) as graph:
+        monkeypatch.setattr(visit_kernel, "run_visits", run)
+        with pytest.raises(KeyboardInterrupt):
+            analyze(graph, BOARD, Limits(visits=20_000))
+        assert 0 < read(graph, BOARD).visits < 20_000
+        assert analyze(graph, BOARD, Limits(visits=300)).new_visits == 300
+        check(graph, BOARD, teams)
+        graph.evaluator.close()
+
+
+@pytest.mark.parametrize("error", [StoreError("gone"), KeyboardInterrupt()])
+def test_visits_that_wait_are_dropped_if_their_records_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, teams: list[Walkers], error: BaseException
+) -> None:
+    with Graph.open(None, evaluator=threaded(3)) as graph:
+        analyze(graph, BOARD, Limits(visits=500))
+        team = teams[0]
+
+        def asks() -> list[Any]:
+            team._guards[FIRST_ROW + 1] = 1  # as of a visit that waits
+            return [(team._waves[0], visit_kernel.NO_RECORDS)]
+
+        def serve(*_: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(team, "_run", asks)
+        with pytest.raises(type(error)):
+            team.walk(100, serve, 0.0)
+        check(graph, BOARD, teams)
+        graph.evaluator.close()
+
+
+def test_a_search_that_is_soon_over_has_one_thread_and_repeats(
+    monkeypatch: pytest.MonkeyPatch, teams: list[Walkers]
+) -> None:
+    monkeypatch.undo()
+    assert loop.WALK_FROM_VISITS == 10_000
+    found = []
+    for threads in (1, 4):
+        with Graph.open(None, evaluator=threaded(threads)) as graph:
+            analyze(graph, BOARD, Limits(visits=1000))
+            found.append(read(graph, BOARD))
+            graph.evaluator.close()
+    assert found[0] == found[1]
+    assert not teams
+
+
+def test_small_memories_have_fewer_threads() -> None:
+    with Graph.open(None, evaluator="uniform", ram_bytes=2_000_000) as graph:
+        assert waves.walking_threads(graph, 1) == 1
+        assert 2 <= waves.walking_threads(graph, 1000) < 10
+    with Graph.open(None, evaluator="uniform", ram_bytes=4 << 30) as graph:
+        assert waves.walking_threads(graph, 1000) == waves.MOST_THREADS

@@ -9,8 +9,7 @@ import pytest
 
 from graphsearch.evaluators.assess import assess_boards
 from graphsearch.evaluators.factory import create
-
-from ..support.golden_searches import CASES, FILE, run_case
+from tests.support.golden_searches import CASES, FILE, run_case
 
 RECORDED = json.loads(FILE.read_text())
 

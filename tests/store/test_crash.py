@@ -31,7 +31,7 @@ from graphsearch.store.verify import verify
 
 from ..conftest import ROOT
 from ..support.faults import shim
-from ..support.faults.power import Disk, entries
+from ..support.faults.shim import Disk, entries
 from ..support.forks import Fork, Say, needs_fork
 from .records import (
     IDENTITY,

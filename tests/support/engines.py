@@ -89,18 +89,13 @@ def main():
             break
 '''
 
-TAIL = """
-
-main()
-"""
-
 
 def fake_engine(folder: Path, changes: str = "") -> Path:
     """Returns a script that is a UCI engine; `changes` is Python that redefines parts of HEAD."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "engine"
     head = HEAD.format(python=sys.executable, libraries=str(Path(chess.__file__).parents[1]))
-    path.write_text(f"{head}\n\n{changes}{TAIL}")
+    path.write_text(f"{head}\n\n{changes}\n\nmain()\n")
     path.chmod(0o755)
     return path
 

@@ -19,20 +19,14 @@ from .reference import HashEvaluator
 
 
 class TableEntry(NamedTuple):
-    """The answer to one position: WDL for the side to move, and P by move (UCI).
-
-    Moves left out share the rest.
-    """
+    """WDL for the side to move, and P by move (UCI); moves left out share the rest."""
 
     wdl: tuple[float, float, float]
     priors: Mapping[str, float]
 
 
 class TableEvaluator(Evaluator):
-    """Looks positions up by their EPD (FEN without clocks); `default` answers for all others.
-
-    `asked` lists the EPD of every position in the order of evaluation.
-    """
+    """Looks positions up by their EPD, else answers `default`; `asked` lists those EPDs in order."""
 
     def __init__(self, entries: Mapping[str, TableEntry], default: TableEntry | None = None) -> None:
         self._entries = entries
@@ -42,11 +36,6 @@ class TableEvaluator(Evaluator):
         self.identity = EvaluatorIdentity("table", hashlib.sha256(text.encode()).hexdigest())
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns the entries of all positions.
-
-        Raises:
-          EvaluatorError: for a position without an entry, if there is no default.
-        """
         wdl, priors = [], []
         for board, moves in batch.boards():
             self.asked.append(board.epd())
@@ -61,11 +50,7 @@ class TableEvaluator(Evaluator):
 
 
 class LineEvaluator(Evaluator):
-    """P as `HashEvaluator` gives them; V is a hash of the line.
-
-    Attributes:
-      lines: of every position that it was asked about, by key.
-    """
+    """P as `HashEvaluator` gives them, V a hash of the line; `lines` has those that it got, by key."""
 
     identity = EvaluatorIdentity("line")
     wants_lines = True

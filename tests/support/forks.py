@@ -25,10 +25,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 class Fork:
-    """A child that does some work; what it says comes line by line.
-
-    The context kills it if it has not ended.
-    """
+    """A child that does some work and says lines; the context kills it if it has not ended."""
 
     def __init__(self, work: Callable[[Say], object]) -> None:
         context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
@@ -45,6 +42,10 @@ class Fork:
         if not self._reader.closed:
             self.kill()
 
+    def speaks(self, seconds: float) -> bool:
+        """Returns whether a line, or its end, comes in time."""
+        return bool(self._reader.poll(seconds))
+
     def line(self) -> str:
         """Returns the next line; empty once there is none."""
         try:
@@ -59,8 +60,8 @@ class Fork:
 
     def rest(self) -> list[str]:
         """Waits for its end; returns the lines that were not read."""
-        with self._reader:
-            lines = list(iter(self.line, ""))
+        lines = list(iter(self.line, ""))
+        self._reader.close()
         self._child.join()
         self.status: int = self._child.exitcode
         return lines
@@ -79,11 +80,7 @@ def _work(work: Callable[[Say], object], writer: Connection) -> None:
 
 
 class Command(Fork):
-    """A command line of this program in a fork, with the signals of a terminal.
-
-    Args:
-      before: executed first in the fork, for instance to make slow what the test interrupts.
-    """
+    """A command line in a fork, with the signals of a terminal, behind a call that may slow it down."""
 
     def __init__(self, *arguments: object, before: Callable[[], object] = lambda: None) -> None:
         streams = [os.fdopen(os.memfd_create(name), "w+") for name in ("stdout", "stderr")]

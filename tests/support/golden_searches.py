@@ -55,12 +55,8 @@ def run_case(fen: str, name: str, visits: int, fields: dict[str, Any]) -> dict[s
     }
 
 
-def run_all() -> list[dict[str, Any]]:
-    return [run_case(*case) for case in CASES]
-
-
 if __name__ == "__main__":
-    text = json.dumps(run_all(), indent=1) + "\n"
+    text = json.dumps([run_case(*case) for case in CASES], indent=1) + "\n"
     if "--write" in sys.argv:
         FILE.write_text(text)
     else:

@@ -48,10 +48,7 @@ def after(words: NDArray[np.uint64], move: int) -> NDArray[np.uint64]:
 
 @cache
 def random_words(count: int = 2000) -> list[NDArray[np.uint64]]:
-    """Returns packed, unfinished positions of random games, in check and out of it, of all phases.
-
-    Every fourth game is one of Chess960.
-    """
+    """Returns packed, unfinished positions of random games, every fourth one of Chess960, of all phases."""
     rng, out = random.Random(7), list[NDArray[np.uint64]]()
     for game in itertools.count():
         if len(out) == count:

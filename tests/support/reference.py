@@ -1,6 +1,4 @@
-"""A second, slow search to compare with.
-
-Sequential PUCT over a dict of positions, in python-chess and plain Python.
+"""A second, slow search to compare with: sequential PUCT over a dict of positions, in plain Python.
 
 It shares with the package only the definitions of prior codes, keys and of what an edge says of a proof, and
 rounds where records do.
@@ -308,10 +306,7 @@ class ReferenceSearch:
         return chosen
 
     def _back_up(self, path: list[tuple[Node, int, bool]], end: Node | None) -> None:
-        """Updates a path's edges, deepest first.
-
-        `end` is the last position, None if the path made it a draw.
-        """
+        """Updates a path's edges, deepest first; `end` is None if the path made it a draw."""
         child = end
         for node, k, resets in reversed(path):
             node.n[k] += 1
@@ -325,11 +320,7 @@ class ReferenceSearch:
 
 # ------------------------------------------------------------------ the rules of proofs, for comparison
 def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
-    """Returns the bounds of a node computed from its edges.
-
-    Args:
-      edges: (n - r, q, d) of each edge. moves: number of legal moves, > 0.
-    """
+    """Returns the bounds of a node by its edges, (n - r, q, d) each."""
     lower, upper, proven = -1, -1, 0
     for valued, q, d in edges:
         low, high = bounds_of(q, d) if valued else UNPROVEN
@@ -341,15 +332,10 @@ def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
 def node_proof(
     bounds: Bounds, edges: Iterable[tuple[int, float, int]], moves: int, clock: int, known: int = 0
 ) -> Proof | None:
-    """Returns the proof of a node whose result is exact, None if it is not.
+    """Returns the proof of a node with an exact result: the shortest win, or the longest loss.
 
-    The proof is the shortest win, or the longest loss. A result with neither proven edges nor a known mate
-    comes from a tablebase: it holds at the record's clock and below.
-
-    Args:
-      bounds: of the node. edges, moves: as for `edge_bounds`.
-      clock: halfmove clock at which the record was evaluated.
-      known: plies of the mate that the record itself holds, 0 if it holds none.
+    A result with neither proven edges nor a mate that the record itself holds (`known`, in plies) is that of
+    a tablebase: it holds at the record's clock and below.
     """
     if bounds[0] != bounds[1]:
         return None
@@ -371,11 +357,7 @@ def node_proof(
 
 
 def edge_code(proof: Proof, *, resets: bool) -> int:
-    """Returns the `d` of an edge to a node with a proven result.
-
-    Args:
-      resets: whether the move resets the clock.
-    """
+    """Returns the `d` of an edge to a node with a proven result; `resets`: its move resets the clock."""
     if proof.result == 0:
         return DRAWN
     if proof.mate is not None and proof.mate < MOST_MATE:

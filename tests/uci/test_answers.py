@@ -1,12 +1,15 @@
-"""The engine in this process: what it answers when things go wrong, are late, or repeat in the game."""
+"""The engine in this process: answers when things go wrong, are late or repeat; commands, options, time."""
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import subprocess
 import threading
 import time
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import chess
@@ -14,19 +17,22 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.base.errors import StoreError
+from graphsearch.base.errors import InvalidParameterError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
-from graphsearch.position.board import key_of
+from graphsearch.position.board import board_of, key_of
+from graphsearch.position.notation import board_from_fen
 from graphsearch.position.values import cp_of
 from graphsearch.search.repetition import Draws
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
 from graphsearch.uci.answer import GoAnswer, quick_move
+from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop
 from graphsearch.uci.options import OPTIONS, Settings
-from tests.conftest import shared_data
+from graphsearch.uci.protocol import parse_go, parse_position, parse_setoption, written_line
+from tests.conftest import finish, shared_data, start
 from tests.support.graphs import numbers_below
 from tests.support.positions import played
 from tests.support.reference import HashEvaluator
@@ -256,6 +262,7 @@ def test_a_full_memory_is_emptied_for_the_next_position() -> None:
         assert not any("is full" in line for line in game.ask("go nodes 6000", until="bestmove"))
 
 
+ENDLESS = "9" * 5000
 JUNK = [
     "", "   ", "uci uci", "position", "position fen x", "position startpos moves e9e4", "position startpos",
     "position startpos moves " + "g1f3 g8f6 f3g1 f6g8 " * 30, "setoption", "setoption name",
@@ -265,7 +272,10 @@ JUNK = [
     "\x00\x01", "é" * 50, "joho debug on", "go", "go infinite", "go ponder", "go nodes", "go nodes -3",
     "go nodes 5", "go depth x", "go mate 0", "go nodes 99999999999999999999", "go wtime",
     "go wtime 0 btime 0", "go wtime -5 btime -5 movestogo 1", "go movetime 20", "go movetime -20",
-    "go searchmoves", "go searchmoves xx", "go " * 5000, "position startpos moves " + "e2e4 " * 20_000,
+    "go searchmoves", "go nodes 5 searchmoves " + "x" * 10_000, "go wtime x nodes 5",
+    f"go wtime {ENDLESS} winc {ENDLESS} movestogo {ENDLESS} nodes 5", f"go wtime -{ENDLESS} btime -5",
+    f"go nodes 5 depth {ENDLESS} mate {ENDLESS} movetime 50", f"go movetime {ENDLESS} nodes 5", "go " * 5000,
+    "position startpos moves " + "e2e4 " * 20_000,
 ]  # fmt: skip
 
 
@@ -274,7 +284,7 @@ def test_no_junk_ends_the_engine_and_every_go_has_its_answer(seed: int) -> None:
     dice = random.Random(seed)
     with Played() as game:
         game.ready()
-        sent = [dice.choice(JUNK) for _ in range(60)]
+        sent = dice.sample(JUNK, len(JUNK))
         for line in sent:
             assert game.engine.handle(line)
         assert game.engine.handle("stop")
@@ -389,13 +399,7 @@ def test_every_search_plays_the_shortest_mate_and_the_longest_defence() -> None:
 
 
 # ------------------------------------------------------------------ scores
-TABLES = Path(__file__).parents[3] / "shared" / "syzygy"
 KNOWN = ((1, 1), (0, 0), (-1, -1))
-
-
-def last_lines(lines: list[str]) -> dict[str, str]:
-    """Returns the last `info` line of every first move."""
-    return {found[1]: line for line in lines if (found := re.search(r" pv (\S+)", line))}
 
 
 @pytest.mark.parametrize("fen", ["6k1/5ppp/8/8/8/8/q4PPP/3R2K1 w - - 0 1", "7k/5Q2/5K2/8/8/8/8/8 w - - 0 1"])
@@ -408,26 +412,22 @@ def test_every_line_of_a_won_position_has_a_value_of_its_own(fen: str, tmp_path:
     options = {"GraphFile": str(path), "Evaluator": "uniform", "UCI_ShowWDL": "true", "MultiPV": "9"}
     with Played(options) as game:
         lines = game.ready().ask(f"position fen {fen}", "go nodes 9", until="bestmove")
-    shown = last_lines(lines)
+    shown = {found[1]: line for line in lines if (found := re.search(r" pv (\S+)", line))}  # the last ones
     assert best_of(lines) in shown
     for name, line in shown.items():
         move = known[name]
         assert move.n or move.bounds in KNOWN, "a line without a value"
         assert (" score mate " in line) == (move.mate is not None)
         assert (" wdl 1000 0 0 " in line) == (move.mate is not None)
-    assert (
-        len(shown)
-        == sum(1 for move in list(known.values())[:9] if move.n or move.bounds in KNOWN)
-        < len(known)
-    )
+    valued = [move for move in list(known.values())[:9] if move.n or move.bounds in KNOWN]
+    assert len(shown) == len(valued) < len(known)
 
 
-@pytest.mark.skipif(not TABLES.exists(), reason="the tables are outside the repository")
 @pytest.mark.parametrize("clock", [0, 7])
 def test_a_result_of_tables_is_the_score(clock: int) -> None:
     """Bishop and knight win at every clock that leaves time; a lone bishop draws."""
     cases = {"8/8/8/3k4/8/8/8/K2NB3 w": 1, "8/8/8/3k4/8/8/8/K2NB3 b": -1, "8/8/8/3k4/8/8/4P3/K7 w": 0}
-    with Played({"SyzygyPath": str(TABLES), "UCI_ShowWDL": "true", "MultiPV": "2"}) as game:
+    with Played({"SyzygyPath": str(shared_data("syzygy")), "UCI_ShowWDL": "true", "MultiPV": "2"}) as game:
         for fen, result in cases.items():
             board = chess.Board(f"{fen} - - {clock} 80")
             lines = game.ready().ask(f"position fen {board.fen()}", "go nodes 50", until="bestmove")
@@ -523,3 +523,273 @@ def test_a_draw_is_refused_only_for_a_clearly_better_move() -> None:
     for value, place in ((0.5, 1), (0.1, 0), (-0.3, 0)):
         rows = draws.ranked([(repeat, 90, 0.4), (other, 50, value), (worse, 10, -0.6)])
         assert [row[0] for row in rows].index(repeat) == place, value
+
+
+# ------------------------------------------------------------------ commands as values
+def test_go_reads_every_limit() -> None:
+    line = "wtime 1 btime 2 winc 3 binc 4 movestogo 5 depth 6 nodes 7 mate 8 movetime 9 ponder"
+    go = parse_go(line.split())
+    values = (go.wtime, go.btime, go.winc, go.binc, go.movestogo, go.depth, go.nodes, go.mate, go.movetime)
+    assert values == (1, 2, 3, 4, 5, 6, 7, 8, 9)
+    assert go.ponder
+    assert not go.notes
+    assert parse_go(["searchmoves", "e2e4", "d2d4", "infinite"]).infinite
+
+
+def test_a_position_ends_where_its_moves_become_illegal() -> None:
+    given = parse_position(["startpos", "moves", "e2e4", "e7e5", "e4e5", "g1f3"])
+    assert len(given.board.move_stack) == 2
+    assert "move 3, 'e4e5'" in given.problem
+    assert parse_position(["startpos", "moves", "e2e4", "0000"]).problem
+    assert not parse_position(f"fen {chess.STARTING_FEN} moves e2e4".split()).problem
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("2r5/5p1k/8/8/8/8/5P2/2RQ2K1 b KQkq - 0 1", "b - - 0 1"),
+        ("r3k2r/8/8/8/8/8/8/R3K3 w KQkq - 0 1", "w Qkq - 0 1"),
+        ("r3k2r/8/8/8/8/8/8/R3K2R w KQxkq? - 3 9", "w KQkq - 3 9"),
+        ("4k3/8/8/8/4P3/8/8/4K3 w - e3 0 1", "w - - 0 1"),
+        ("4k3/8/8/8/8/8/8/4K3 b - e3 0 1", "b - - 0 1"),
+        ("4k3/8/8/8/4P3/8/8/4K3 b - e9 0 1", "b - - 0 1"),
+        ("1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20", ""),
+        ("r3k2r/8/8/8/8/8/8/R3K2R w HAha - 0 1", ""),
+        *((fen, "") for fen in ("4k3/8/8/8/4P3/8/8/4K3 b - e3 0 1", chess.STARTING_FEN)),
+    ],
+)
+def test_rights_and_squares_that_cannot_be_are_named_and_others_stay(given: str, read: str) -> None:
+    position = parse_position(["fen", *given.split()])
+    assert (len(position.notes), position.problem) == (bool(read), "")
+    if read:
+        assert position.board.fen(en_passant="fen").split(" ", 1)[1] == read
+    else:
+        assert position.board == board_from_fen(given)
+
+
+def test_castling_is_understood_in_every_form() -> None:
+    chess960, standard = "4k3/8/8/8/8/8/8/1R1K1R2 w FB - 0 1", "r3k2r/8/8/8/8/8/8/R3K2R w HAha - 0 1"
+    for fen, sent, understood in (
+        (chess960, "d1g1", "d1f1"),
+        (chess960, "d1f1", "d1f1"),
+        (standard, "e1h1", "e1g1"),
+    ):
+        given = parse_position(["fen", *fen.split(), "moves", sent, "e8e7"])
+        assert [move.uci() for move in given.board.move_stack] == [understood, "e8e7"]
+        assert not given.board.chess960
+
+
+@pytest.mark.parametrize(("fen", "castles", "standard"), [("KQkq", "e1h1", "e1g1"), ("HFhf", "f1h1", "f1h1")])
+def test_castling_is_written_as_the_gui_reads_it(fen: str, castles: str, standard: str) -> None:
+    men = "r3k2r" if fen == "KQkq" else "4rk1r"
+    board = board_of(f"{men}/8/8/8/8/8/8/{men.upper()} w {fen.replace('F', 'E').replace('f', 'e')} - 0 1")
+    line = [board.parse_san("O-O"), chess.Move.from_uci("a8b8" if fen == "KQkq" else "e8d8")]
+    assert written_line(board, line, chess960=True)[0] == castles
+    assert written_line(board, line, chess960=False)[0] == standard
+
+
+def test_setoption_keeps_blanks_in_names_and_values() -> None:
+    assert parse_setoption("setoption name Move Overhead value 50") == ("Move Overhead", "50")
+    assert parse_setoption("setoption name GraphFile value /a b/c d.graph") == ("GraphFile", "/a b/c d.graph")
+    assert parse_setoption("setoption name GraphFile value <empty>") == ("GraphFile", "")
+    assert parse_setoption("setoption name GraphFile value") == ("GraphFile", "")
+    assert parse_setoption("setoption name Clear Hash") == ("Clear Hash", "")
+    assert parse_setoption("setoption") == ("", "")
+
+
+def test_options_are_named_in_any_case_and_others_are_refused_with_those_that_exist() -> None:
+    settings = Settings()
+    assert settings.set("multipv", "3") == "MultiPV"
+    assert settings.number("MultiPV") == 3
+    with pytest.raises(InvalidParameterError, match=r"GraphFile.*MultiPV"):
+        settings.set("Hash", "64")
+    with pytest.raises(InvalidParameterError, match="only standard chess and Chess960"):
+        settings.set("UCI_Variant", "atomic")
+
+
+@pytest.mark.parametrize(
+    ("fen", "move"),
+    [
+        ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", "d1d8"),
+        ("4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1", "e4d5"),
+        ("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a7a8q"),
+    ],
+)
+def test_a_move_without_search_mates_or_takes_or_is_a_listed_one(fen: str, move: str) -> None:
+    assert quick_move(chess.Board(fen)) == chess.Move.from_uci(move)
+    listed = [chess.Move.from_uci("a2a3")]
+    assert quick_move(chess.Board(), listed) == listed[0]
+    assert quick_move(chess.Board("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1")) is None
+
+
+# ------------------------------------------------------------------ words that nobody should send
+HUGE = "9" * 20
+
+
+def test_a_number_out_of_range_is_replaced_and_noted() -> None:
+    for words, field, value in (
+        (f"movetime {HUGE}", "movetime", 10**12),
+        (f"wtime {HUGE} winc {ENDLESS}", "winc", 10**12),
+        (f"wtime -{ENDLESS}", "wtime", -(10**12)),
+        ("movetime -5", "movetime", 0),
+        (f"nodes {ENDLESS}", "nodes", 10**15),
+        (f"depth {HUGE}", "depth", 10**15),
+        (f"mate {HUGE}", "mate", 10**15),
+        (f"movestogo {HUGE} wtime 1000", "movestogo", 10**15),
+    ):
+        go = parse_go(words.split())
+        assert getattr(go, field) == value
+        assert all(len(note) < 200 for note in go.notes)
+        assert f"{value} is used" in " ".join(go.notes)
+    assert parse_go(["movetime", "100.9"]) == parse_go(["movetime", "100"])
+
+
+def test_what_is_no_number_is_noted_and_ignored() -> None:
+    for word in ("wtime", "nodes", "depth", "movestogo", "mate", "movetime"):
+        for text in ("", "x", "nan", "inf", "1e3", "0x10", "\u0663", "--5", "."):
+            go = parse_go([word, *([text] if text else []), "winc", "7", "depth", "5", "wtime", "9"])
+            others = {"winc": 7, "depth": 5, "wtime": 9}
+            assert getattr(go, word) == others.get(word), text
+            assert f"{word} needs a number" in go.notes[0]
+            assert (go.winc, go.depth, go.wtime) == (7, 5, 9)
+
+
+@pytest.mark.parametrize("words", ["nodes 0", "nodes abc", "nodes -3", "nodes", "depth 0", "mate x"])
+def test_a_go_without_a_limit_that_can_be_read_is_answered_at_once(words: str) -> None:
+    with Played() as played:
+        lines = played.ready().ask(f"go {words}", until="bestmove")
+        assert lines[-1] != "bestmove 0000"
+        assert sum("info string go:" in line for line in lines) == (words != "nodes 0")
+        assert not any("new visits" in line for line in lines)
+
+
+WRONG_OPTIONS = {
+    "MultiPV": (HUGE, ENDLESS, "-1", "\u0663"),
+    "Threads": (HUGE,),
+    "Move Overhead": ("nan",),
+    "RAM": ("99999999TB", ENDLESS, "\0", "1kB"),
+    "CPuct": ("nan", "1e999", "-1"),
+    "MinibatchSize": (ENDLESS, "-1"),
+    "MaxWaveShare": ("2",),
+    "Gather": ("x" * 10_000,),
+    "UCI_ShowWDL": ("maybe",),
+    "UCI_Variant": ("atomic",),
+    "x" * 10_000: ("1",),
+    "LogFile": ("/dev/null/x", "a\0b", "{fifo}"),
+}
+
+
+def test_an_option_out_of_range_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[object] = []  # what threads raise meanwhile
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    os.mkfifo(tmp_path / "fifo")
+    with Played() as played:
+        before = played.engine.settings.lines()
+        for name, value in ((name, value) for name, values in WRONG_OPTIONS.items() for value in values):
+            known = len(played.console.lines)
+            text = value.format(fifo=tmp_path / "fifo")
+            assert played.engine.handle(f"setoption name {name} value {text}")
+            (said,) = (line for line in played.console.lines[known:] if "ERROR" in line)
+            assert "failed" not in said, (name, value)
+            assert len(said) < 2500
+            if name != "LogFile":
+                assert played.engine.settings.lines() == before, (name, value)
+    assert failures == []
+
+
+def test_blanks_without_end_are_read_at_once() -> None:
+    blanks = " " * 200_000
+    assert parse_setoption(f"setoption name {blanks}x{blanks}value{blanks}y") == ("x", "y")
+    assert parse_setoption(f"setoption name{blanks}") == ("", "")
+    assert parse_go(blanks.split()).notes == ()
+    assert parse_position(["startpos"]).problem == ""
+
+
+def test_a_line_that_is_too_long_is_ignored_and_the_next_one_counts() -> None:
+    process = start("uci", stdin=subprocess.PIPE)
+    assert process.stdin
+    process.stdin.write("position startpos moves " + "e2e4 " * 300_000 + "\nd\nquit\n")
+    process.stdin.close()
+    process.stdin = None
+    done = finish(process)
+    assert done.code == 0
+    assert "a line of more than 1 MiB is ignored" in done.out
+    assert "Fen: rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1" in done.out
+
+
+# ------------------------------------------------------------------ time for a move
+TIMES = (-(10**6), -1, 0, 1, 2, 10, 50, 99, 100, 101, 500, 1000, 10_000, 60_000, 10**7, 10**9)
+INCREMENTS = (-5, 0, 1, 10, 100, 1000, 60_000, 10**9)
+TO_GO = (None, 1, 2, 5, 40, 1000)
+OVERHEADS = (0, 10, 100, 5000)
+
+
+def test_no_clock_is_overdrawn() -> None:
+    for clock, increment, to_go, overhead in product(TIMES, INCREMENTS, TO_GO, OVERHEADS):
+        budget = clock_budget(clock, increment, to_go, overhead_ms=overhead)
+        left = max(0, clock) / 1000
+        assert 0 <= budget.planned <= budget.most <= left, (clock, increment, to_go, overhead)
+        if left > 2 * overhead / 1000:
+            assert budget.most <= left - overhead / 1000, (clock, increment, to_go, overhead)
+
+
+@pytest.mark.parametrize(
+    ("clock", "increment", "to_go", "moves"),
+    [(60_000, 0, 40, 200), (2000, 0, 5, 200), (10_000, 100, None, 60)],
+)
+def test_the_overhead_of_every_move_stays_on_the_clock(
+    clock: int, increment: int, to_go: int | None, moves: int
+) -> None:
+    left = float(clock)
+    for made in range(moves):
+        to_come = None if to_go is None else to_go - made % to_go
+        budget = clock_budget(int(left), increment, to_come, overhead_ms=100)
+        factor = 1.0 if to_go is None else 1.6
+        left -= 1000 * min(factor * budget.planned, budget.most) + 100
+        assert left > 0, made
+        left += increment + (clock if to_come == 1 else 0)
+
+
+SURE, UNSURE = Budget(1.0, 2.5), Budget(1.0, 1.3)
+
+
+@pytest.mark.parametrize(
+    ("budget", "at", "may"),
+    [  # early only when no other move can overtake; later, but not after the most, where the choice is open
+        (SURE, Standing(0.5, 1000, best_n=700, second_n=300), False),
+        (SURE, Standing(0.5, 1000, best_n=900, second_n=300), True),
+        (SURE, Standing(1.0, 1000, best_n=400, second_n=390), True),
+        (UNSURE, Standing(1.1, 1000, best_n=400, second_n=390, best_since=1.0), False),
+        (UNSURE, Standing(1.1, 1000, best_n=400, second_n=390, agrees=False), False),
+        (UNSURE, Standing(1.3, 1000, best_n=400, second_n=390, best_since=1.29), True),
+        (Budget(10.0, 20.0), Standing(0.0, 0.0, 0, 0, choices=1), True),
+    ],
+)
+def test_a_search_may_stop_when_more_time_cannot_help(budget: Budget, at: Standing, may: bool) -> None:
+    assert may_stop(budget, at) == may
+
+
+@pytest.mark.parametrize(("fixed", "each"), [(0.0, 0.001), (0.01, 0.0001), (0.002, 0.01), (1.0, 0.001)])
+def test_batches_grow_to_what_the_time_allows_and_never_pass_it_far(fixed: float, each: float) -> None:
+    pace = BatchPace()
+    pace.plan(1.6)  # a sixteenth of it is 0.1 s
+    size, sizes = pace(0, 0.0), []
+    for _ in range(40):
+        sizes.append(size)
+        size = pace(size, fixed + each * size)
+    assert sizes[0] == 1
+    assert all(b <= 2 * max(sizes[: i + 1]) for i, b in enumerate(sizes[1:]))
+    assert sizes[-1] >= 0.5 * max(1, (0.1 - fixed) / each)
+    for size in sizes:
+        assert fixed + each * size <= max(0.11, 2.2 * fixed, fixed + each)
+
+
+def test_batches_shrink_when_the_time_does() -> None:
+    pace = BatchPace()
+    pace.plan(None)
+    size = pace(0, 0.0)
+    for _ in range(20):
+        size = pace(size, 0.001 * size)
+    assert size > 200
+    pace.plan(0.16)
+    assert pace(size, 0.001 * size) <= 11

@@ -18,7 +18,7 @@ from graphsearch.graph.view import show
 from graphsearch.store.store import Store
 from tests.conftest import Cli, start
 from tests.support.pools import until
-from tests.uci.engines import Played
+from tests.uci.engines import Played, field_of
 
 COMMAND = [sys.executable, "-m", "graphsearch", "uci"]
 FRENCH = chess.Board("rnbqkbnr/ppp2ppp/4p3/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
@@ -36,15 +36,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chess.engine.Si
 
 
 # ---------------------------------------------------------------- python-chess
-def test_it_is_a_uci_engine_with_options(engine: chess.engine.SimpleEngine) -> None:
-    assert engine.id["name"].startswith("graphsearch")
-    assert {"GraphFile", "RAM", "Evaluator", "MultiPV", "UCI_ShowWDL", "SyzygyPath", "CPuct"} <= set(
-        engine.options
-    )
-    assert "UCI_Chess960" in engine.options
-    assert "UCI_Variant" not in engine.options
-
-
 def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.SimpleEngine) -> None:
     engine.configure({"UCI_ShowWDL": True})
     infos = engine.analyse(FRENCH, chess.engine.Limit(nodes=3000), multipv=4)
@@ -159,23 +150,17 @@ def was_saved(path: Path) -> None:
         assert len(store.runs()) == 1
 
 
-def nodes_in(answer: list[str]) -> int:
-    """Returns the nodes of the last line before a bestmove."""
-    words = answer[-2].split()
-    return int(words[words.index("nodes") + 1])
-
-
 def test_after_a_kill_the_file_answers_with_what_it_knew(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     lines = Lines("--store", path, "--ram", "64MB")
     lines.send("go nodes 700")
-    known = nodes_in(lines.until("bestmove"))
+    known = field_of(lines.until("bestmove")[-2], "nodes")
     assert known >= 700
     until(lambda: path.exists() and nodes_of(path, chess.Board()) >= known)  # it saves when it is left alone
     lines.process.kill()
     lines.end()
     with Played({"GraphFile": str(path), "RAM": "64MB"}) as again:
-        assert nodes_in(again.ask("go nodes 1", until="bestmove")) == known
+        assert field_of(again.ask("go nodes 1", until="bestmove")[-2], "nodes") == known
 
 
 def test_uci_is_answered_before_the_compiler_is_loaded() -> None:

@@ -19,10 +19,8 @@ pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'
 
 from graphsearch.web.serving import Server
 from graphsearch.web.task_queue import ServedFile
-
-from ..conftest import ROOT
-from .client import PATIENCE_S, Client, Serve
-from .page import Page
+from tests.conftest import ROOT
+from tests.web.page import PATIENCE_S, Client, Page, Serve
 
 
 @pytest.fixture(autouse=True)
@@ -80,9 +78,11 @@ def reader(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def page(driver: Any, client: Client) -> Page:
-    """The page of a small graph."""
-    return Page(driver, client)
+def page(driver: Any, client: Client) -> Iterator[Page]:
+    """The page of a small graph, which has no errors to tell of at the end of a test."""
+    found = Page(driver, client)
+    yield found
+    assert found.errors() == []
 
 
 @pytest.fixture
@@ -91,3 +91,4 @@ def reading_page(driver: Any, reader: Client) -> Iterator[Page]:
     found = Page(driver, reader)
     yield found
     found.forget()
+    assert found.errors() == []

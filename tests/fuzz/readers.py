@@ -1,4 +1,4 @@
-"""PGN, EPD, Polyglot, BOOK.toml, FEN and UCI: seeds, words, and what reads them."""
+"""PGN, EPD, Polyglot, BOOK.toml, FEN, UCI, networks: seeds, changes, and what reads them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,38 @@ import io
 import os
 import random
 import re
+from contextlib import closing, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import chess
+import chess.pgn
 import numpy as np
 import zstandard
 
 from graphsearch.base.errors import GraphSearchError
+from graphsearch.book.config import read_config
+from graphsearch.book.review.review import GameChoice, SourceGame, source_game, wanted_games
+from graphsearch.book.study.studies import read_games, text_of
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.nnue.evaluator import ARCHITECTURES, PACKED, read_network
+from graphsearch.evaluators.protocol import PositionBatch
+from graphsearch.exchange.importing import GivenFile, opened
+from graphsearch.graph.graph import Graph
 from graphsearch.position.board import legal_moves, pack
 from graphsearch.position.notation import board_from_fen
+from tests.support.random_lc0 import varint
 
+from ..support.nnue import MadeUp
+from ..support.positions import listed
+from ..support.random_lc0 import RandomNetwork, Shape, tower
 from . import commands
+from .damage import Words, mutated
 from .files import DisagreementError
-from .graphfile import BOOK, MATE, PGN
 from .harness import Call, guarded
-from .mutators import Words, mutated
+from .works import BOOK, MATE, PGN
 
 BOMB = 700  # MB that a small compressed file expands to
 
@@ -48,10 +64,6 @@ fen_words = Words(
 @cache
 def _empty_graph() -> bytes:
     """Returns a graph file that holds nothing."""
-    from tempfile import TemporaryDirectory
-
-    from graphsearch.graph.graph import Graph
-
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.graph"
         Graph.open(path).close()
@@ -106,8 +118,6 @@ def read_fen(data: bytes, folder: Path) -> bool:
 
 def check_moves(board: chess.Board) -> None:
     """Compares the moves that kernels find with those of python-chess."""
-    from ..support.positions import listed
-
     expected = len(legal_moves(board))
     words = np.array(pack(board), np.uint64)
     for low in (False, True):
@@ -171,8 +181,6 @@ NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3
 
 def read_studies(data: bytes, folder: Path) -> bool:
     """Reads games into studies; what is let in is written, and read again the same."""
-    from graphsearch.book.study.studies import read_games, text_of
-    from graphsearch.exchange.importing import GivenFile, opened
 
     def written(file: Path) -> tuple[str, list[str]]:
         texts, left_out = [], []
@@ -193,29 +201,8 @@ def read_studies(data: bytes, folder: Path) -> bool:
     return bool(text)
 
 
-def read_blocks(data: bytes, folder: Path) -> bool:
-    """Plays games that are sure, and as `chess.pgn` reads them."""
-    from graphsearch.base.limits import byte_lines
-    from graphsearch.exchange.pgn_import import judged_game, play, sure_game
-    from graphsearch.position.pgn import cut_text, read_game
-
-    texts = list(cut_text(byte_lines(io.BytesIO(data[: 1 << 20]), "a.pgn")))
-    for text in texts:
-        sure, game = sure_game(text), read_game(text)
-        if sure and (played := play([sure])).sizes.all():
-            judged = play([judged_game(game)])
-            if game.error or played.keys.tolist() != judged.keys.tolist():
-                raise DisagreementError(f"{text} is read as another game")
-    return bool(texts)
-
-
 def read_notes(data: bytes, folder: Path) -> bool:
     """Reads games with all their notes; what is let in is written and read again the same."""
-    import chess.pgn
-
-    from graphsearch.book.review.review import GameChoice, SourceGame, source_game, wanted_games
-    from graphsearch.exchange.importing import GivenFile, opened
-
     file, taken = folder / "a.pgn", 0
     file.write_bytes(data)
     with opened(GivenFile(str(file)), folder) as given:
@@ -233,38 +220,19 @@ def read_notes(data: bytes, folder: Path) -> bool:
 
 def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:
     """Returns changed entries, some in good order."""
-    data = rng.choice(seeds) * rng.choice((1, 1, 3))
-    return (
-        mutated(data, rng)
-        if rng.random() < 0.6
-        else mutated(data, rng).ljust(64, b"\1")[: 16 * rng.randrange(5)]
-    )
+    data = mutated(rng.choice(seeds) * rng.choice((1, 1, 3)), rng)
+    return data if rng.random() < 0.6 else data.ljust(64, b"\1")[: 16 * rng.randrange(5)]
 
 
 def read_toml(data: bytes, folder: Path) -> bool:
     """Reads a book's description; a short one that is let in is built, too."""
-    from graphsearch.book.config import read_config
-
     file = folder / "white.toml"
     file.write_bytes(data)
     read_config(file)
     if len(data) % 5 == 0:
-        return (
-            commands.run(
-                "book", "build", file, "--evaluations", 8, "--ram", "64MB", "--store", _store(folder)
-            ).code
-            == 0
-        )
+        build = ("book", "build", file, "--evaluations", 8, "--ram", "64MB")
+        return commands.run(*build, "--store", _store(folder)).code == 0
     return True
-
-
-@cache
-def _bombs() -> dict[str, bytes]:
-    megabyte = bytes(1 << 20)
-    return {
-        "zst": zstandard.ZstdCompressor().compress(megabyte) * BOMB,
-        "gz": gzip.compress(megabyte, mtime=0) * BOMB,
-    }
 
 
 def zst_seeds(_: Path) -> list[bytes]:
@@ -276,7 +244,7 @@ def mutate_zst(seeds: list[bytes], rng: random.Random) -> bytes:
     """Returns compressed games: the frames changed, or the games, or a file that grows without end."""
     what = rng.randrange(40)
     if what == 0:
-        return seeds[0] + _bombs()["zst"]
+        return seeds[0] + zstandard.ZstdCompressor().compress(bytes(1 << 20)) * BOMB
     if what < 20:
         return mutated(rng.choice(seeds), rng, seeds)
     return zstandard.ZstdCompressor().compress(pgn_words([PGN], rng)) + rng.choice((b"", b"x", seeds[1]))
@@ -284,7 +252,7 @@ def mutate_zst(seeds: list[bytes], rng: random.Random) -> bytes:
 
 def gz_bomb() -> bytes:
     """Returns a small gzip file that expands to `BOMB` megabytes."""
-    return _bombs()["gz"]
+    return gzip.compress(bytes(1 << 20), mtime=0) * BOMB
 
 
 # ------------------------------------------------------------------ UCI
@@ -317,3 +285,77 @@ def play(data: bytes, folder: Path) -> bool:
     if found := _DEFECT.search(ended.out):
         raise DisagreementError(found[0][:200])
     return ended.code == 0
+
+
+# ------------------------------------------------------------------ networks
+def network_seeds(_: Path) -> list[bytes]:
+    """Returns small networks of several kinds, as protocol buffers."""
+    kinds = (
+        tower(),
+        tower(1, policy="classical", wdl=False, encoding=2),
+        tower(2, squeezes=False, activation="mish"),
+    )
+    found = [kind.message for kind in kinds]
+    small = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
+    several = replace(small, embedding="dense", several=True, encoding=2, input=133)
+    return [*found, *(RandomNetwork(shape).message for shape in (small, several))]
+
+
+def mutate_network(given: list[bytes], rng: random.Random) -> bytes:
+    """Returns changed bytes; mostly near the start, where the description is; some compressed."""
+    data = rng.choice(given)
+    near = min(len(data), rng.choice((64, 400, len(data))))
+    out = mutated(data[:near], rng, given) + data[near:]
+    if rng.random() < 0.2:  # a length that promises more than there is
+        at = rng.randrange(near)
+        out = out[:at] + varint(rng.choice((1 << 20, 1 << 31, 1 << 62))) + out[at:]
+    kind = rng.randrange(40)
+    if kind == 0:
+        return gz_bomb()
+    if kind < 8:
+        return gzip.compress(out, 1, mtime=0)
+    return mutated(gzip.compress(data, 1, mtime=0), rng) if kind < 14 else out
+
+
+def read_lc0(data: bytes, folder: Path) -> bool:
+    """Reads a network from its file; one that is let in evaluates the start position."""
+    file = folder / "a.pb.gz"
+    file.write_bytes(data)
+    with closing(create(f"lc0:{file}", {"threads": "1"})) as evaluator:
+        said = evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
+    if np.isfinite(said.priors).all() and abs(float(said.priors.sum()) - 1) > 0.01:
+        raise DisagreementError(f"priors of a sum of {said.priors.sum()}")
+    return True
+
+
+def nnue_seeds(_: Path) -> list[bytes]:
+    """Returns a small network of Stockfish's form, plain and packed."""
+    found = MadeUp.random(ARCHITECTURES[-1], [0])
+    return [found.file(packed=packed) for packed in (False, True)]
+
+
+def mutate_nnue(given: list[bytes], rng: random.Random) -> bytes:
+    """Returns changed bytes: mostly in the header or where a part begins, or cut."""
+    data = rng.choice(given)
+    if rng.random() < 0.1:
+        return data
+    marks = [0, data.find(PACKED), data.rfind(PACKED), len(data) - 20_000]
+    begin = max(0, rng.choice(marks))
+    end = begin + rng.choice((16, 64, 2000))
+    out = data[:begin] + mutated(data[begin:end], rng, given) + data[end:]
+    return out[: rng.randrange(len(out))] if rng.random() < 0.2 else out
+
+
+def read_nnue(data: bytes, folder: Path) -> bool:
+    """Reads a network from its file."""
+    file = folder / "a.nnue"
+    file.write_bytes(data)
+    read_network(file)
+    return True
+
+
+def warm_networks() -> None:
+    """Imports what reads networks; without the libraries, networks are refused by name."""
+    with suppress(ImportError):
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401

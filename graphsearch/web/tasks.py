@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
@@ -387,6 +388,7 @@ MOST_SECONDS = 10**9
 MOST_NAMED = 5  # moves in the title of a search
 IDLE_SECONDS = 0.03  # between two looks at the server's messages while the position needs no search
 UPDATE_SECONDS = 0.2  # between two reports
+MOST_UNSAVED = 200_000  # changed nodes of a search that a hand may stop: they are saved within 0.4 s
 COUNTERS = (
     "seconds visits new_visits evaluations catch_ups collisions nodes resident ram_bytes read_back"
     " written=saved_nodes depth seldepth visits_per_s evaluations_per_s"
@@ -439,8 +441,11 @@ class PositionTask(GivenPosition, Settings, Task):
         )
 
     @contextmanager
-    def opened(self, work: Work, stop: threading.Event) -> Iterator[tuple[Graph, Control]]:
-        """Compiles the kernels, and yields the open graph, and the control of its searches until `stop`."""
+    def opened(self, work: Work, stop: threading.Event, *, unsaved: float) -> Iterator[tuple[Graph, Control]]:
+        """Compiles the kernels, and yields the open graph, and the control of its searches until `stop`.
+
+        With `unsaved` changed nodes a save begins.
+        """
         from ..graph.graph import Graph
         from ..search.warm import other_kernels_compiling
 
@@ -453,14 +458,18 @@ class PositionTask(GivenPosition, Settings, Task):
             report = {"counters": picked(now, COUNTERS), "reading": now.loaded}
             work.send({"stage": "searching", **report, "node": found})
 
+        def on_slice() -> None:
+            work.answer(graph.read)
+            if graph.arena.dirty_count >= unsaved:
+                graph.save_soon()
+
         with (
             work.ready(self.spec(work.place)) as evaluator,
             Graph.open(work.place.path, evaluator=evaluator, ram_bytes=work.place.ram(self.ram)) as graph,
             other_kernels_compiling(),
         ):
             give_way()  # to the server and the browser, which show what it finds
-            answer = lambda: work.answer(graph.read)  # noqa: E731
-            yield graph, Control(on_progress=show, interval=UPDATE_SECONDS, stop=stop, on_slice=answer)
+            yield graph, Control(on_progress=show, interval=UPDATE_SECONDS, stop=stop, on_slice=on_slice)
 
 
 class SearchTask(PositionTask):
@@ -485,7 +494,8 @@ class SearchTask(PositionTask):
         limits = Limits(visits=self.visits, evaluations=self.evaluations, seconds=self.seconds)
         left = limits_after(limits, visits=before["new_visits"], **before)
         totals: dict[str, Any] = {"reason": "visits"} | dict.fromkeys(before, 0)
-        with self.opened(work, work.stop) as (graph, control):
+        unsaved = inf if self.queue else MOST_UNSAVED
+        with self.opened(work, work.stop, unsaved=unsaved) as (graph, control):
             if left is not None:
                 result = search(graph, self.job(left), control)
                 totals = picked(result, f"reason=stop_reason {TOTALS}")
@@ -515,7 +525,7 @@ class FollowTask(PositionTask):
         from ..search.loop import search
 
         totals = dict.fromkeys(TOTALS.split(), 0.0)
-        with self.opened(work, work.turn) as (graph, control):
+        with self.opened(work, work.turn, unsaved=MOST_UNSAVED) as (graph, control):
             while not work.stop.is_set():
                 work.turn.clear()  # before the task is read, so that a new one ends the search
                 if work.stop.is_set():

@@ -30,8 +30,10 @@ from starlette.routing import Route
 from graphsearch.base.errors import InvalidParameterError
 from graphsearch.book.questions import status
 from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.graph.graph import Graph
 from graphsearch.graph.view import show
 from graphsearch.position.board import fen_of
+from graphsearch.position.values import cp_of
 from graphsearch.query.position import position
 from graphsearch.store.file import WriteLock, holder
 from graphsearch.store.info import info
@@ -67,6 +69,7 @@ def test_a_position_is_answered_as_the_query_has_it(reader: Client) -> None:
     for move in ("e4", "e5"):
         board.push_san(move)
     expected = json.loads(json.dumps(position(reader.server.served.path, board, lines=0).as_dict()))
+    expected["node"]["cp"] = cp_of(expected["node"]["q"])
     assert {name: answer[name] for name in expected} == expected
     assert [step["san"] for step in answer["line"]] == ["e4", "e5"]
     assert len(answer["legal"]) == board.legal_moves.count()
@@ -322,22 +325,39 @@ def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, sm
     assert rows(small_graph) == []
 
 
+def work_on(task: SearchTask, path: Path, before: dict[str, Any]) -> Any:
+    """Returns the work on a task, in this process."""
+    place = Place(path, path.parent, offered())
+    return SimpleNamespace(
+        order=Order(1, task, place, before),
+        place=place,
+        stop=threading.Event(),
+        ready=lambda spec: closing(create(spec)),
+        send=lambda facts: None,
+        answer=lambda read: None,
+    )
+
+
 def test_an_interrupted_search_makes_what_is_left_of_its_limits(small_graph: Path) -> None:
-    task, place = SearchTask(visits=300), Place(small_graph, small_graph.parent, offered())
+    task = SearchTask(visits=300)
     for before, visits in (({"spent": {"new_visits": 260, "seconds": 1}}, 40), ({"spent": "3"}, 300)):
-        work: Any = SimpleNamespace(
-            order=Order(1, task, place, before),
-            place=place,
-            stop=threading.Event(),
-            ready=lambda spec: closing(create(spec)),
-            send=lambda facts: None,
-            answer=lambda read: None,
-        )
-        found = task.run(work)
+        found = task.run(work_on(task, small_graph, before))
         assert found["new_visits"] == visits
         assert found["spent"]["new_visits"] == 300
-    work.order = Order(1, task, place, found)
-    assert task.run(work)["new_visits"] == 0
+    assert task.run(work_on(task, small_graph, found))["new_visits"] == 0
+
+
+def test_a_search_that_a_hand_may_stop_leaves_little_unsaved(
+    small_graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves: list[Graph] = []
+    monkeypatch.setattr(Graph, "save_soon", lambda graph: saves.append(graph))
+    monkeypatch.setattr("graphsearch.web.tasks.MOST_UNSAVED", 10)
+    for is_queued in (True, False):
+        assert saves == []
+        task = SearchTask(visits=300, queue=is_queued)
+        task.run(work_on(task, small_graph, {}))
+    assert saves
 
 
 def test_one_server_keeps_the_queue_and_others_say_so(serve: Serve, small_graph: Path) -> None:

@@ -90,12 +90,6 @@ def built(path: Path, found: BookConfig, evaluations: int | None = None, **more:
 Edge = tuple[str, str] | tuple[str, str, dict[str, Any]]  # move, child, fields of the move
 
 
-def book_move(move: str, child: str, **fields: Any) -> BookMove:
-    """Returns a move of a book to a named position, with what is not said as it mostly is."""
-    numbers: dict[str, Any] = {"p": 0.5, "n": 1, "q": 0.0, "loss": None, "games": 0, "since": 1} | fields
-    return BookMove(move=move, san=move, child=child, rule="best", **numbers)
-
-
 def tree_of(expansion: Expansion, plies: Mapping[str, int], edges: Mapping[str, Sequence[Edge]]) -> BookTree:
     """Returns a book of named positions: their plies, and the moves of those that were searched."""
     tree = BookTree(expansion)
@@ -103,9 +97,11 @@ def tree_of(expansion: Expansion, plies: Mapping[str, int], edges: Mapping[str, 
         state = OPEN if name in edges else LEAF
         tree.add(Position(key=name, fen=f"fen of {name}", ply=ply, since=1, state=state))
     tree.roots = ["a"]
+    usual: dict[str, Any] = {"p": 0.5, "n": 1, "q": 0.0, "loss": None, "games": 0, "since": 1}
     for name, moves in edges.items():
         for move, child, *fields in moves:
-            tree.link(tree.positions[name], book_move(move, child, **dict(*fields)))
+            made = BookMove(move=move, san=move, child=child, rule="best", **usual | dict(*fields))
+            tree.link(tree.positions[name], made)
     tree.update(tree.positions)
     return tree
 
@@ -755,14 +751,10 @@ def test_what_is_queued_is_a_game_from_its_start_and_is_searched_once(path: Path
 
 def test_an_item_begins_before_the_root_where_the_book_names_its_moves(tmp_path: Path) -> None:
     book_file(tmp_path / "a.graph", BOOK_CONFIG + '[[root]]\nmoves = "1. e4"\n')
-    sql(tmp_path / "a.graph", "UPDATE book_root SET key = ?, fen = ?", *key_and_fen("e4"))
+    board = after_line("e4")
+    sql(tmp_path / "a.graph", "UPDATE book_root SET key = ?, fen = ?", key_text(board), board.fen())
     (row, *_) = todo(tmp_path / "a.graph", None).rows
     assert (row.line, row.item.fen, row.item.moves) == ("1. e4 c5", chess.STARTING_FEN, ("e2e4", "c7c5"))
-
-
-def key_and_fen(line: str) -> tuple[str, str]:
-    board = after_line(line)
-    return key_text(board), board.fen()
 
 
 def test_leaves_that_no_line_leads_to_any_more_are_not_listed(graph: Path) -> None:

@@ -30,7 +30,7 @@ from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import fen_of, legal_moves, terminal_kind, unpack
 from graphsearch.search.params import GATHERERS
 
-from ..conftest import Cli, shared_data
+from ..conftest import Cli, present, shared_data
 from ..support.evaluators import TableEntry, TableEvaluator
 from ..support.positions import placed, random_words
 from ..support.reference import HashEvaluator
@@ -403,8 +403,7 @@ def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
     batch = PositionBatch.from_boards(boards)
     answer = checked(batch, evaluator.evaluate(batch))
     assert inner.asked == [board.epd() for board in (boards[0], running, castling)]
-    assert answer.bounds is not None
-    assert answer.bounds[[0, 2, 3]].tolist() == [[-1, 1]] * 3
+    assert present(answer.bounds)[[0, 2, 3]].tolist() == [[-1, 1]] * 3
     assert answer.wdl[0].tolist() == pytest.approx([0.3, 0.4, 0.3])
     assert evaluator.identity == inner.identity
 
@@ -439,8 +438,7 @@ def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path:
     expected = tables.result(board)
     assert (result.node.bounds, result.node.q) == ((expected, expected), expected)
     assert result.visits >= 300
-    node = show(tmp_path / "a.graph", board)
-    assert node is not None
+    node = present(show(tmp_path / "a.graph", board))
     assert node.as_dict()["bounds"] == [expected, expected]
 
 
@@ -454,9 +452,7 @@ def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_
         result = tables.result(board)
         moved = board.copy()
         moved.halfmove_clock = 30
-        node, after = show(tmp_path / "a.graph", board), show(tmp_path / "a.graph", moved)
-        assert node is not None
-        assert after is not None
+        node, after = (present(show(tmp_path / "a.graph", one)) for one in (board, moved))
         assert node.bounds == (result, result)
         assert after.bounds == (later or (result, result))
 
@@ -465,16 +461,12 @@ def test_safe_moves_keep_the_result(tables: Syzygy) -> None:
     chance = Random(7)
     for men in ("KQvK", "KPvK", "KPvKP", "KRvKR"):
         for board in [placed(chance, men) for _ in range(4)]:
-            safe, result = tables.safe_moves(board), tables.result(board)
-            assert safe is not None
-            assert result is not None
+            safe, result = present(tables.safe_moves(board)), present(tables.result(board))
             for move in board.legal_moves:
                 board.push(move)
                 assert (move in safe) == (tables.result(board) == -result)
                 board.pop()
-            best = tables.best_moves(board)
-            assert best is not None
-            assert set(best) <= set(safe)
+            assert set(present(tables.best_moves(board))) <= set(safe)
 
 
 def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy, folder: Path) -> None:

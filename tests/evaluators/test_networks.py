@@ -57,6 +57,7 @@ from graphsearch.position.board import encode_move, pack, unpack
 from graphsearch.position.board_kernel import PW, make_move
 from graphsearch.position.tables import load_tables
 from graphsearch.position.values import LEAST_MATE, LEAST_WON
+from tests.conftest import present
 from tests.support.nnue import MadeUp, scores
 from tests.support.plain import in_plain_python
 from tests.support.pools import until
@@ -105,8 +106,7 @@ def boards_of_games() -> list[chess.Board]:
 
 def turn_of(board: chess.Board, view: bool) -> int:
     """Returns what squares are XORed with in a side's view."""
-    king = board.king(view)
-    assert king is not None
+    king = present(board.king(view))
     return (0 if view else 56) ^ (7 if chess.square_file(king) > 3 else 0)
 
 
@@ -116,8 +116,7 @@ BUCKETS = ("00122100", "33444433", "55555555", "55555555", "66666666", "66666666
 def features(board: chess.Board, view: bool) -> list[int]:
     """Returns the features of a side's view, by python-chess."""
     turn = turn_of(board, view)
-    king = board.king(view)
-    assert king is not None
+    king = present(board.king(view))
     king ^= 0 if view else 56
     bucket = int(BUCKETS[king // 8][king % 8])
     found = []
@@ -224,8 +223,7 @@ def expected_logits(board: chess.Board) -> dict[chess.Move, float]:
     turn = turn_of(board, board.turn)
     out = {}
     for move in board.legal_moves:
-        kind, piece = kind_of(board, move), board.piece_type_at(move.from_square)
-        assert piece is not None
+        kind, piece = kind_of(board, move), present(board.piece_type_at(move.from_square))
         if kind is not None:
             at = (piece - 1) * layout.KINDS_OF_MOVES + kind
             squares = move.from_square, landing_of(board, move)
@@ -414,8 +412,7 @@ def test_a_search_mates_a_bare_king(men: str) -> None:
     board = chess.Board(f"8/8/8/4k3/8/8/8/K6{men} w - - 0 1")
     with Graph.open(None, evaluator=create("builtin")) as graph:
         while not board.is_checkmate() and board.halfmove_clock < 100 and not board.is_repetition(3):
-            move = analyze(graph, board, Limits(evaluations=1000, visits=20_000)).bestmove
-            assert move is not None
+            move = present(analyze(graph, board, Limits(evaluations=1000, visits=20_000)).bestmove)
             board.push(move)
     assert board.is_checkmate(), board.fen()
     assert board.turn == chess.BLACK

@@ -219,18 +219,21 @@ def test_closing_from_another_thread_ends_a_batch_that_is_under_way(log: Path) -
     thread.join()
 
 
-SCRIPT = """
-import signal, sys
+HEAD = """
+import signal, sys, time
+from importlib import import_module
 from pathlib import Path
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import PositionBatch
 from tests.support.pools import Oracle, all_ready, games, until
 
+log = Path(sys.argv[0]).parent / "log"
 if __name__ == "__main__":
+"""
+SCRIPT = """
     for number in {handled}:
         signal.signal(number, lambda *_: None)
     print("ready", flush=True)
-    log = Path(sys.argv[0]).parent / "log"
     pool = PooledEvaluator(Oracle(log, {seconds}), 2)
     all_ready(pool)
     batch = PositionBatch.from_boards(games(200))
@@ -243,12 +246,11 @@ def script(tmp_path: Path, log: Path) -> Iterator[Any]:
     """Starts a script that has a pool; what is left of it at the end of the test is killed."""
     started = []
 
-    def start(body: str, seconds: float = 0.0, handled: tuple[int, ...] = ()) -> Any:
-        text = SCRIPT.format(seconds=seconds, body=body, handled=handled)
-        process = run_script(tmp_path / "script.py", text)
+    def start(body: str, seconds: float = 0.0, handled: tuple[int, ...] = (), text: str = SCRIPT) -> Any:
+        text = HEAD + text.format(seconds=seconds, body=body, handled=handled)
+        process: Any = run_script(tmp_path / "script.py", text)
         started.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert process.stdout.readline() == "ready\n", process.communicate()
         return process
 
     yield start
@@ -337,20 +339,12 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ---------------------------------------------------------- a cluster of one's own
 RAY_SCRIPT = """
-import sys, time
-from pathlib import Path
-from importlib import import_module
-from graphsearch.evaluators.pool import PooledEvaluator
-from graphsearch.evaluators.protocol import PositionBatch
-from tests.support.pools import Oracle, games, until
-
-if __name__ == "__main__":
-    log = Path(sys.argv[0]).parent / "log"
     with import_module("graphsearch.cli.progress").StopSignals() as signals:
         pool = PooledEvaluator(Oracle(log, 0.01), 2, "ray")
         signals.arm()
         batch = PositionBatch.from_boards(games(64))
-        print(len(pool.evaluate(batch).wdl), flush=True)
+        pool.evaluate(batch)
+        print("ready", flush=True)
         signals.stop.wait(60)
         print(len(pool.evaluate(batch).wdl), flush=True)
         time.sleep(4)  # Ray would abort a process three seconds after SIGTERM
@@ -363,18 +357,13 @@ if __name__ == "__main__":
 
 @needs_ray
 @pytest.mark.slow
-def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_path: Path, log: Path) -> None:
-    process = run_script(tmp_path / "script.py", RAY_SCRIPT)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "64\n", process.communicate()
-        started = children(process.pid)
-        process.terminate()  # alone: no group of processes survives this one
-        assert process.stdout.readline() == "64\n", process.communicate()
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
+def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(script: Any) -> None:
+    process = script("", text=RAY_SCRIPT)
+    started = children(process.pid)
+    process.terminate()  # alone: no group of processes survives this one
+    assert process.stdout.readline() == "64\n", process.communicate()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
     assert (out, process.returncode) == ("saved\n", 143)
     assert [line.split(":")[0].split(";")[0] for line in err.splitlines()] == ["Stopping", "Still saving"]
     until(lambda: not any(is_alive(child) for child in started))

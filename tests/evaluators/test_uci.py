@@ -28,7 +28,7 @@ from graphsearch.evaluators.uci.evaluator import Score, UciEvaluator, cp_wdl, po
 from graphsearch.position.board import board_of
 from graphsearch.store.verify import verify
 
-from ..conftest import finish, start
+from ..conftest import finish, present, start
 from ..support.engines import cp_of, fake_engine, sent, stockfish
 from ..support.pools import in_the_middle, is_alive, until
 
@@ -339,23 +339,18 @@ def test_an_engine_starts_whatever_event_loops_the_program_uses(tmp_path: Path, 
 
 # ----------------------------------------------------------------------- engines that fail
 
-HANG = "def go(board, words, k):\n    time.sleep(99)\n"
-CRASH = "def go(board, words, k):\n    print('ouch', file=sys.stderr, flush=True)\n    os._exit(3)\n"
-ILLEGAL = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove e1e9')\n"
-PASS = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove 0000')\n"
-NO_SCORE = "def info(board, k):\n    return []\n"
-FLOOD = "def go(board, words, k):\n    say('info ' + 'x' * 3_000_000)\n    time.sleep(99)\n"
-ENDLESS = "def go(board, words, k):\n    while True:\n        say('info depth 1 score cp 1')\n"
-KILLED = "def go(board, words, k):\n    os.kill(os.getpid(), 11)\n"
+GO = "def go(board, words, k):\n    "
+HANG = f"{GO}time.sleep(99)\n"
+CRASH = f"{GO}print('ouch', file=sys.stderr, flush=True)\n    os._exit(3)\n"
 CASES = {
     "did not answer `go nodes 1000` within 0.6 seconds": HANG,
     "ended with code 3 (ouch)": CRASH,
-    "answered wrongly: invalid uci: 'e1e9'": ILLEGAL,
-    "answered no move": PASS,
-    "gave no score": NO_SCORE,
-    "a line of more than a megabyte": FLOOD.replace("\\n", ""),
-    "did not answer `go": ENDLESS,
-    "died of SIGSEGV": KILLED,
+    "answered wrongly: invalid uci: 'e1e9'": f"{GO}say('info depth 1 score cp 1\\nbestmove e1e9')\n",
+    "answered no move": f"{GO}say('info depth 1 score cp 1\\nbestmove 0000')\n",
+    "gave no score": "def info(board, k):\n    return []\n",
+    "a line of more than a megabyte": f"{GO}say('info ' + 'x' * 3_000_000)\n    time.sleep(99)\n",
+    "did not answer `go": f"{GO}while True:\n        say('info depth 1 score cp 1')\n",
+    "died of SIGSEGV": f"{GO}os.kill(os.getpid(), 11)\n",
 }
 
 
@@ -510,8 +505,7 @@ def go(board, words, k):
         pytest.raises(EvaluatorError, match="ended with code 9"),
     ):
         analyze(graph, chess.Board(), Limits(visits=200), params)
-    node = show(file, chess.Board())
-    assert node is not None
+    node = present(show(file, chess.Board()))
     assert 8 <= node.visits <= 40
     assert verify(file).ok
     (tmp_path / "healed").touch()
@@ -531,8 +525,7 @@ def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
     done = finish(process)
     assert done.code == 130, done.err
     assert sent(path).count("uci") == 2  # none was started again
-    node = show(file, chess.Board())
-    assert node is not None
+    node = present(show(file, chess.Board()))
     assert node.visits == done.json["visits"] > 4
 
 

@@ -41,7 +41,7 @@ from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, PW, generate_move
 from graphsearch.position.notation import read_position
 from graphsearch.position.tables import load_tables
 from graphsearch.store.record_kernel import CAPACITIES
-from tests.conftest import shared_data
+from tests.conftest import present, shared_data
 from tests.support.positions import after, listed
 from tests.support.positions import mate_in_one as first_mate
 
@@ -264,9 +264,7 @@ def check_position(board: chess.Board, oracle: chess.Board) -> list[chess.Move]:
 def test_positions_of_real_games_are_those_of_python_chess() -> None:
     with shared_data("data/8moves_v3_first8000.pgn").open() as file:
         for _ in range(2000 if FULL else 20):
-            game = chess.pgn.read_game(file)
-            assert game is not None
-            board = game.end().board()
+            board = present(chess.pgn.read_game(file)).end().board()
             check_position(board, board)
 
 

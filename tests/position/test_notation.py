@@ -28,7 +28,7 @@ from graphsearch.position.openings import DEEPEST, opening_at
 from graphsearch.position.pgn import ReadGame, cut_games, read_game
 from graphsearch.position.values import D_SCALE, WDL, cp_of, rounded_shares, wdl_from_q
 from graphsearch.store.store import Store
-from tests.conftest import Cli, shared_data
+from tests.conftest import Cli, present, shared_data
 from tests.exchange.exported import made_record
 from tests.fuzz.pgn_games import run
 from tests.store.records import filled
@@ -187,8 +187,7 @@ def test_a_printed_fen_leads_back_to_its_record_also_if_the_capturing_pawn_is_pi
         analyze(graph, board, Limits(visits=100))
     board.push_san("e4")
     assert key_of(chess.Board(fen_of(board))) == key_of(board) != key_of(chess.Board(board.fen()))
-    node = show(path, board)
-    assert node is not None
+    node = present(show(path, board))
     assert show(path, chess.Board(node.position)) == node
     with Store.open(path, read_only=True) as store:
         words = [row for batch in store.scan() for row in batch.words]

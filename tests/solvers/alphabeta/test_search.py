@@ -49,7 +49,7 @@ from graphsearch.store.info import info
 from graphsearch.store.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
-from tests.conftest import ROOT, shared_data
+from tests.conftest import ROOT, present, shared_data
 from tests.support.nnue import exchanged
 from tests.support.plain import as_json, in_plain_python
 from tests.support.pools import until
@@ -255,14 +255,6 @@ def deepened(engine: AlphaBeta, board: chess.Board, depth: int) -> DepthResult:
     return [engine.search(board, d) for d in range(1, depth + 1)][-1]
 
 
-def ends_in_mate(board: chess.Board, result: DepthResult) -> bool:
-    after = board.copy()
-    for move in result.pv:
-        assert move in after.legal_moves
-        after.push(move)
-    return after.is_checkmate()
-
-
 def test_the_shortest_mate_is_found_at_its_depth_and_not_before(engine: AlphaBeta) -> None:
     count = 0
     for line in shared_data("data/mates_500.epd").read_text().splitlines():
@@ -275,7 +267,7 @@ def test_the_shortest_mate_is_found_at_its_depth_and_not_before(engine: AlphaBet
         plies = 2 * moves - 1 if moves > 0 else -2 * moves
         result = deepened(engine, board, plies)
         assert result.value == (MATE - plies if moves > 0 else plies - MATE), line
-        assert ends_in_mate(board, result), line
+        assert played(board.fen(), [move.uci() for move in result.pv]).is_checkmate(), line
         count += 1
     assert count >= 5
 
@@ -320,13 +312,11 @@ def test_a_bound_that_the_clock_could_change_is_neither_kept_nor_used(engine: Al
     for depth, used in ((8, True), (9, False)):  # 75 + 9 plies + 16 of quiescence may reach 100
         engine.table.put(late, Entry(7777, depth, "exact", move, "pv", 0))
         assert (engine.search(early, depth).value, engine.search(late, depth).value == 7777) == (7777, used)
-    kept = engine.table.get(late)
-    assert kept is not None
+    kept = present(engine.table.get(late))
     assert (kept.bound, kept.move is not None) == ("exact", True)  # what was there says more than nothing
     fresh = AlphaBeta(EntryTable(1 << 20))
     fresh.search(late, 9)
-    kept = fresh.table.get(late)
-    assert kept is not None
+    kept = present(fresh.table.get(late))
     assert (kept.bound, kept.move is not None) == ("", True)
 
 
@@ -336,8 +326,7 @@ def test_a_repetition_is_a_draw_and_leaves_no_bound_below_where_it_leads_to(engi
     assert result.value == 0
     assert result.counts.path_draws > 0
     assert [move.uci() for move in result.pv[:4]] == ["h5e8", "g8h7", "e8h5", "h7g8"]
-    root = engine.table.get(board)
-    assert root is not None
+    root = present(engine.table.get(board))
     assert (root.value, root.bound, root.depth) == (0, "exact", 5)  # what returned is the root: on every path
     for move in result.pv[:3]:
         board.push(move)
@@ -349,9 +338,7 @@ def test_a_position_that_stood_twice_in_the_game_is_drawn_when_it_comes_again(en
     board = after_line("Ka2 Kh7 Ka1 Kh8 Ka2 Kh7 Ka1", "7k/8/8/8/8/8/6R1/K7 w - - 0 1")
     result = engine.search(board, 2)
     assert (result.value, result.move) == (0, chess.Move.from_uci("h7h8"))
-    kept = engine.table.get(board)
-    assert kept is not None
-    assert kept.bound == ""
+    assert present(engine.table.get(board)).bound == ""
     assert engine.search(board.copy(stack=False), 2).value < 0
     assert engine.search(board, 2).value == 0  # whatever the table holds by now
 
@@ -379,13 +366,10 @@ ITALIAN = "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 
 
 def test_the_principal_variation_is_legal_and_ends_in_its_value(engine: AlphaBeta) -> None:
     for depth in range(1, 6):
-        board = chess.Board(ITALIAN)
-        result = engine.search(board, depth)
+        result = engine.search(chess.Board(ITALIAN), depth)
         assert len(result.pv) == depth
         assert result.move == result.pv[0]
-        for move in result.pv:
-            assert move in board.legal_moves
-            board.push(move)
+        board = played(ITALIAN, [move.uci() for move in result.pv])
         if depth == 4:
             assert engine.search(board, 0).value == result.value
 
@@ -553,12 +537,11 @@ def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(UnsavedError, match="disk is full; free some space") as caught:
             search_to_depth(graph, KIWI, 3, table_bytes=SMALL)
         assert caught.value.result.value is not None
-        assert graph.entries.table is not None
-        held = graph.entries.table.count
-        assert graph.entries.table.dirty_count == held > 0
+        held = present(graph.entries.table).count
+        assert present(graph.entries.table).dirty_count == held > 0
         monkeypatch.undo()
         graph.flush()
-        assert graph.entries.table.dirty_count == 0
+        assert present(graph.entries.table).dirty_count == 0
     assert len(stored(path).keys) == held
     assert len(info(path).entry_runs) == 1
 

@@ -26,7 +26,7 @@ from graphsearch.solvers.mate.search import (
 )
 from graphsearch.store.entries import Entry, EntryTable
 from graphsearch.store.transposition_kernel import PROOF
-from tests.conftest import shared_data
+from tests.conftest import present, shared_data
 from tests.support.plain import as_json, in_plain_python
 from tests.support.positions import after_line, mates_within, placed
 
@@ -221,9 +221,8 @@ def test_a_limit_of_evaluations_ends_no_search() -> None:
 def test_a_stored_mate_is_known_at_once() -> None:
     table, board = EntryTable(0), chess.Board(RETI)
     first = find_mate(board, entries=table, table_bytes=SMALL)
-    entry = table.get(board)
+    entry = present(table.get(board))
     assert first.stored
-    assert entry is not None
     assert (entry.value, entry.bound, entry.depth) == (MATE - 5, "exact", PROOF)
     assert entry.move == first.pv[0]
     again = find_mate(board, entries=table, table_bytes=SMALL)
@@ -236,8 +235,7 @@ def test_a_stored_mate_is_shortened_unless_it_is_exact() -> None:
     table.put(board, Entry(MATE - 9, PROOF, "lower", None, "", 0))
     result = find_mate(board, entries=table, table_bytes=SMALL)
     assert (result.mate, result.shortest) == (3, True)
-    entry = table.get(board)
-    assert entry is not None
+    entry = present(table.get(board))
     assert (entry.mate_plies, entry.bound) == (5, "exact")
 
 

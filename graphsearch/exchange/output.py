@@ -192,12 +192,13 @@ JUDGED_VISITS = 10  # minimum visits of a move with a NAG
 
 
 def header(name: str, value: str) -> bytes:
-    r"""Returns a header line.
+    r"""Returns a header line; a blank of any kind becomes a space.
 
-    >>> header("Event", 'the "b"')
+    >>> header("Event", 'the\u00a0"b"')
     b'[Event "the \\"b\\""]\n'
     """
-    text = "".join(c if c.isprintable() else "?" for c in value).replace("\\", "\\\\").replace('"', '\\"')
+    text = "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in value)
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'[{name} "{text}"]\n'.encode()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import resource
 import shutil
 import tempfile
 import threading
@@ -86,8 +86,7 @@ def _search(file: Path, nodes: int, budget: int, wave: int, amount: int, evaluat
         found = _Watched(amount // WARM_UP, amount)
         found.search(graph, wave)
         figures = found.figures() | {"resident": graph.arena.node_count}
-    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return figures | {"peak_mb": int(peak) * 1024 / 1e6}
+    return figures | {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6}
 
 
 def _rehearse(file: Path, name: str) -> None:

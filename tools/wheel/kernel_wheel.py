@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
-from setuptools.build_meta import (  # what a front end calls here
+from setuptools.build_meta import (  # noqa: F401 # what a front end calls here
     build_editable,
     build_sdist,
     build_wheel,
@@ -34,17 +34,6 @@ from setuptools.build_meta import (  # what a front end calls here
 )
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
-
-__all__ = [
-    "build_editable",
-    "build_sdist",
-    "build_wheel",
-    "get_requires_for_build_editable",
-    "get_requires_for_build_sdist",
-    "get_requires_for_build_wheel",
-    "prepare_metadata_for_build_editable",
-    "prepare_metadata_for_build_wheel",
-]
 
 VARIABLE, PLATFORM = "GRAPHSEARCH_WHEEL_LEVELS", "GRAPHSEARCH_WHEEL_PLATFORM"
 X86, ARM = {"x86_64", "amd64"}, {"aarch64", "arm64"}

@@ -300,6 +300,6 @@ NOT_THERE = {
     ),
     "tests/store/test_maintenance.py::test_a_copy_needs_another_name_and_a_folder": NO_LINKS,
     "tests/store/test_opening.py::test_a_link_leads_to_the_same_lock": NO_LINKS,
-    "tests/uci/test_clients.py::test_a_signal_saves_what_was_searched": NO_SIGNALS,
+    "tests/uci/test_answers.py::test_a_signal_saves_what_was_searched": NO_SIGNALS,
     "tests/uci/test_answers.py::test_an_option_out_of_range_is_refused_in_a_line": "no pipes with names",
 }

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from graphsearch.book.questions import BookChanges, changes, changes_since
-from graphsearch.query.diff import Change, Difference, Found, RootChange, Since, Worth
-from graphsearch.query.diff import diff as compare
-from graphsearch.query.diff import since as changes_of_file
-from graphsearch.query.history import HistoryPoint
-from graphsearch.query.history import history as history_of
 from graphsearch.query.routes import Way, routes
 
 from . import render
@@ -21,6 +16,11 @@ from .options import ALL_LINES, AnyPositionOptions, Count, Lines, StoreOption
 from .output import print_answer, say, say_if_unfinished
 from .progress import progress_bar
 from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
+
+if TYPE_CHECKING:
+    from graphsearch.book.questions import BookChanges
+    from graphsearch.query.diff import Change, Difference, Found, RootChange, Since, Worth
+    from graphsearch.query.history import HistoryPoint
 
 
 def diff(
@@ -58,6 +58,10 @@ def diff(
       cp: --cp X: Changes of X centipawns (hundredths of a pawn) or more count.
       min_visits: --min-visits N: With --since: list new proofs of positions with N visits or more.
     """
+    from graphsearch.book.questions import changes, changes_since
+    from graphsearch.query.diff import diff as compare
+    from graphsearch.query.diff import since as changes_of_file
+
     top = lines or ALL_LINES
     if (other is None) == (since is None):
         raise typer.BadParameter("name a second graph file, or a moment with --since")
@@ -188,6 +192,8 @@ def history(store: StoreOption, position: AnyPositionOptions, by: str = "save") 
     Args:
       by: --by WHAT: save: every save; run: only the last one of each run.
     """
+    from graphsearch.query.history import history as history_of
+
     if by not in ("save", "run"):
         raise typer.BadParameter(f"--by must be save or run, not {by!r}")
     found = history_of(store, position.board())

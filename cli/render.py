@@ -13,13 +13,13 @@ from graphsearch.position.board import board_of
 from graphsearch.position.notation import sans_of
 from graphsearch.position.openings import Opening, opening_after
 from graphsearch.position.values import WDL, cp_of, rounded_shares
-from graphsearch.query.routes import Way, routes
 from graphsearch.store.ranking import LED_BY_VALUE_FROM, cautious_value
 
 from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
 
 if TYPE_CHECKING:
     from graphsearch.graph.view import MoveView, NodeView, Origin
+    from graphsearch.query.routes import Way
 
 
 def value_score(value: float | None, position: str) -> str:
@@ -99,6 +99,8 @@ def way_text(way: Way | None, position: str) -> str:
 
 def position_heading(store: Path, position: str) -> Iterator[str]:
     """Yields the line to a position of a file, if one is known, and its FEN."""
+    from graphsearch.query.routes import routes
+
     line = way_text(routes(store, [position]).get(position), position)
     yield from named(line, position)
 
@@ -116,6 +118,8 @@ def named(line: str, position: str) -> Iterator[str]:
 
 def game_text(board: chess.Board) -> str:
     """Returns the line to a position, as it was given: `1. e4 e5`, `start`; its FEN without one."""
+    from graphsearch.query.routes import Way
+
     root = board.root()
     start = None if root.fen() == chess.STARTING_FEN else root.fen()
     return way_text(Way(start, sans_of(root, board.move_stack), None), board.fen())

@@ -11,19 +11,6 @@ from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import MAX_MOVES
 from graphsearch.position.openings import Opening, opening_of
 from graphsearch.position.values import wdl_from_q
-from graphsearch.query.line import Line, LinePly, LinePoint, LineValues, pv, values
-from graphsearch.query.line import Lines as BestLines
-from graphsearch.query.position import Position
-from graphsearch.query.position import position as position_in
-from graphsearch.query.routes import Way, routes
-from graphsearch.query.tree import Branch, Tree
-from graphsearch.query.tree import tree as tree_in
-from graphsearch.search.params import SearchParams
-from graphsearch.store import info as facts_of
-from graphsearch.store.entries import EntryRun
-from graphsearch.store.info import StoreInfo
-from graphsearch.store.provenance import RootInfo, RunInfo
-from graphsearch.store.tables.games import GameSource
 
 from . import render
 from .options import Count, Depth, Lines, PositionOptions, StoreOption
@@ -32,6 +19,16 @@ from .tables import LEFT, VIEW, Part, Table, count, detail, is_detailed, is_whit
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
+
+    from graphsearch.query.line import Line, LinePly, LinePoint, LineValues
+    from graphsearch.query.line import Lines as BestLines
+    from graphsearch.query.position import Position
+    from graphsearch.query.routes import Way
+    from graphsearch.query.tree import Branch, Tree
+    from graphsearch.store.entries import EntryRun
+    from graphsearch.store.info import StoreInfo
+    from graphsearch.store.provenance import RootInfo, RunInfo
+    from graphsearch.store.tables.games import GameSource
 
 
 def show(store: StoreOption, position: PositionOptions, lines: Lines = 0) -> int:
@@ -51,6 +48,8 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0) -> int
       graphsearch show first.graph
       graphsearch show first.graph "1. e4 e5" --json
     """
+    from graphsearch.query.position import position as position_in
+
     board = position.board()
     found = position_in(store, board, lines=MAX_MOVES)
     if not (found.moves or found.games or found.books or found.note):
@@ -146,6 +145,8 @@ def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1) ->
       graphsearch lines first.graph --lines 3
       graphsearch lines first.graph "1. e4 e5" --json
     """
+    from graphsearch.query.line import pv
+
     found = pv(store, position.board(), lines=lines or MAX_MOVES)
     print_answer(found, _lines(found), fits=True)
 
@@ -185,6 +186,8 @@ def tree(
         default.
       max_moves: --max-moves K: Follow at most K moves per position.
     """
+    from graphsearch.query.tree import tree as tree_in
+
     found = tree_in(
         store, position.board(), depth=3 if depth is None else depth, min_visits=min_visits, width=max_moves
     )
@@ -247,6 +250,8 @@ def curve_of(store: StoreOption, position: PositionOptions) -> None:
       graphsearch curve first.graph "1. e4 e5 2. Nf3 Nc6"
       graphsearch curve first.graph games.pgn --game 2 --json
     """
+    from graphsearch.query.line import values
+
     found = values(store, position.board())
     print_answer(found, _values(found))
 
@@ -312,11 +317,15 @@ def info(store: StoreOption) -> None:
     Example:
       graphsearch store info first.graph
     """
-    found = facts_of.info(store)
+    from graphsearch.store.info import info as facts_of
+
+    found = facts_of(store)
     print_answer(found, _info(found, store))
 
 
 def _info(found: StoreInfo, store: Path) -> Iterator[Part]:
+    from graphsearch.query.routes import routes
+
     yield _summary(str(store), found)
     roots, runs = found.roots[:SHOWN_ROWS], found.runs[-SHOWN_ROWS:]  # the last searched root comes first
     solved, sources = found.entry_runs[-SHOWN_ROWS:], found.imported.sources[-SHOWN_ROWS:]
@@ -398,6 +407,8 @@ def _entry_run(run: EntryRun, ways: Mapping[str, Way]) -> dict[str, str]:
 
 def _run(run: RunInfo, found: StoreInfo, ways: Mapping[str, Way], *, several: bool) -> dict[str, str]:
     """Returns the cells of a run; `several`: whether the file has runs of other kinds than searches."""
+    from graphsearch.search.params import SearchParams
+
     defaults = SearchParams().as_dict()  # of this version
     changed = {name: value for name, value in run.params.items() if defaults.get(name) != value}
     return {

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 import chess
 import numpy as np
@@ -42,7 +43,7 @@ from . import copying_kernel
 from .arena import Arena
 from .arena_kernel import DIRTY_NODES, LOG_WORDS
 from .copying_kernel import BYTES_PER_NODE
-from .view import Reader, line_of
+from .view import Reader, lines_of
 
 # ------------------------------------------------------------------ transposition entries
 Write = Callable[[Store], None]
@@ -372,6 +373,7 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
     if record is None:
         return None
     best = best_move(record, root)
+    line = lines_of(partial(map, read), root, [best], plies=PV_MOVES)[0] if best else ()
     q, draw = node_mean(record)
     return RootValues(
         key=key_text(root),
@@ -379,7 +381,7 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
         q=q,
         draw=draw,
         best_move=best.uci() if best else None,
-        pv=" ".join(move.uci() for move in line_of(read, root, best, plies=PV_MOVES)) if best else None,
+        pv=" ".join(move.uci() for move in line) if best else None,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import chess
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..store.provenance import EvaluatorIdentity, RunInfo
 
 Reader = Callable[[chess.Board], NodeRecord | None]
+BatchReader = Callable[[Sequence[chess.Board]], Iterable[NodeRecord | None]]
 
 
 class Readable(Protocol):
@@ -196,11 +198,12 @@ def view(
     lines: int | None = None,
     first: Collection[chess.Move] = (),
     doubtful: Collection[chess.Move] | None = None,
+    read_all: BatchReader | None = None,
 ) -> NodeView | None:
     """Returns the view of a position, or None if `read` does not know it.
 
     Args:
-      read: returns the record of a position.
+      read: returns the record of a position. read_all: those of several, where that is faster.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
       first: moves that stand before all others.
       doubtful: moves whose proofs do not count (`search.repetition.doubtful_moves`); the position's own proof
@@ -218,10 +221,13 @@ def view(
     ranked = ranking(record, clock, resets_of(record, board, moves))
     if first:
         ranked.sort(key=lambda k: moves[order[k]] not in first)
+    followed = [moves[order[k]] for k in ranked[:lines] if edge_of(record, k).n]
+    pvs = {line[0]: line for line in lines_of(read_all or partial(map, read), board, followed)}
     for k in ranked:
         reader = read if lines is None or len(views) < lines else None
         index = order[k]
-        shown = _move_view(reader, board, moves[index], edge_of(record, k), priors[index])
+        pv = pvs.get(moves[index], (moves[index],))
+        shown = _move_view(reader, board, pv, edge_of(record, k), priors[index])
         if doubtful and moves[index] in doubtful:
             shown = replace(shown, mate=None, bounds=UNPROVEN)
         views.append(shown)
@@ -282,8 +288,9 @@ def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int |
 
 
 def _move_view(
-    read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge, prior: float
+    read: Reader | None, board: chess.Board, pv: tuple[chess.Move, ...], edge: Edge, prior: float
 ) -> MoveView:
+    move = pv[0]
     mate, bounds = _proof(read, board, move, edge)
     q = edge.value if edge.n else None
     return MoveView(
@@ -296,7 +303,7 @@ def _move_view(
         cp=None if q is None else cp_of(q),
         mate=mate,
         bounds=bounds,
-        pv=line_of(read, board, move) if read and edge.n else (move,),
+        pv=pv,
         apart=edge.apart,
     )
 
@@ -340,22 +347,23 @@ def _met(a: Bounds, b: Bounds) -> Bounds:
     return (lower, upper) if lower <= upper else a
 
 
-def line_of(
-    read: Reader, board: chess.Board, first: chess.Move, *, plies: int = MAX_PV
-) -> tuple[chess.Move, ...]:
-    """Returns the line of at most `plies` from `first` along the most visits, until a position recurs."""
-    walk = board.copy(stack=False)
-    line = [first]
-    walk.push(first)
-    seen = {chess.polyglot.zobrist_hash(board)}
-    while len(line) < plies:
-        record = read(walk)
-        if record is None or not has_best_move(record) or record.words[KEY] in seen:
-            break
-        seen.add(record.words[KEY])
-        move = best_move(record, walk)
-        if move is None:
-            break
-        line.append(move)
-        walk.push(move)
-    return tuple(line)
+def lines_of(
+    read_all: BatchReader, board: chess.Board, first: Iterable[chess.Move], *, plies: int = MAX_PV
+) -> list[tuple[chess.Move, ...]]:
+    """Returns the lines of at most `plies` from some moves along the most visits, until a position recurs."""
+    lines = [[move] for move in first]
+    start = chess.polyglot.zobrist_hash(board)
+    walks = [(line, board.copy(stack=False), {start}) for line in lines]
+    while walks and len(walks[0][0]) < plies:
+        for line, walk, _ in walks:
+            walk.push(line[-1])
+        following = []
+        for (line, walk, seen), record in zip(walks, read_all([walk for _, walk, _ in walks]), strict=True):
+            if record is None or not has_best_move(record) or record.words[KEY] in seen:
+                continue
+            seen.add(record.words[KEY])
+            if move := best_move(record, walk):
+                line.append(move)
+                following.append((line, walk, seen))
+        walks = following
+    return [tuple(line) for line in lines]

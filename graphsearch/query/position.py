@@ -73,12 +73,10 @@ def moves(path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: 
         games: dict[str, int] = {}
         if isinstance(source, RecordSource):
             games = tables.games_by_move(source.store, [key_text(board)]).get(key_text(board), {})
-        node = view(source.read, board, lines=lines)
+        node = view(source.read, board, lines=lines, read_all=source.read_all)
         assert node is not None
         children = [after(board, move.move) for move in node.moves]
-        keys = [key_text(child) for child in children]
-        source.read_ahead(dict(zip(keys, children, strict=True)))
-        records = map(source.read, children, keys)
+        records = source.read_all(children)
         rows = (
             _stored(move, child, record, games.get(move.move.uci(), 0))
             for move, child, record in zip(node.moves, children, records, strict=True)

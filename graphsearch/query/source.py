@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +44,12 @@ class Records:
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
         """Reads records that a query needs soon in one batch; `boards`: the positions by `key_text`."""
         check_time()
+
+    def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
+        """Returns the records of positions as `read` does, read ahead."""
+        keys = [key_text(board) for board in boards]
+        self.read_ahead(dict(zip(keys, boards, strict=True)))
+        return list(map(self.read, boards, keys))
 
     def wanted(self, board: chess.Board) -> NodeRecord:
         """Returns the record of a position; raises InvalidPositionError or UnknownPositionError."""

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from statistics import pstdev
 from typing import Any
@@ -47,7 +48,7 @@ from ...exchange.output import (
     mistake_of,
     new_output,
 )
-from ...graph.view import MoveView, NodeView, Reader, line_of
+from ...graph.view import MoveView, NodeView, Reader, lines_of
 from ...position.board import (
     CHECKMATE,
     CLOCK_DRAW,
@@ -564,7 +565,7 @@ def _move(
     loss = 0.0 if move == best else max(0.0, best_value.q - played.q)
     nag = mistake_of(loss) or (GOOD_MOVE if _is_good(before, move) else None)
     glyph = GLYPHS[nag] if nag else ""
-    line = line_of(read, board, best, plies=LINE_PLIES) if glyph else (best,)
+    line = lines_of(partial(map, read), board, [best], plies=LINE_PLIES)[0] if glyph else (best,)
     return MoveReview(
         ply=ply,
         number=board.fullmove_number,

@@ -20,8 +20,6 @@ from graphsearch.query.find import Filters, read_pieces
 from graphsearch.query.find import find as find_in
 from graphsearch.query.routes import Finder
 from graphsearch.query.source import opened
-from graphsearch.query.sql import MAX_HEAP_BYTES, json_value
-from graphsearch.query.sql import sql as ask
 
 from .options import Count, Lines, Side, StoreOption, Time, side_of
 from .output import print_json, say
@@ -181,6 +179,9 @@ def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0)
     Args:
       statement: STATEMENT: SELECT, WITH, VALUES or EXPLAIN.
     """
+    from graphsearch.query.sql import MAX_HEAP_BYTES
+    from graphsearch.query.sql import sql as ask
+
     with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=MAX_HEAP_BYTES) as result:
         if is_json():
             _print_rows_as_json(result.columns, result.rows)
@@ -191,6 +192,8 @@ def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0)
 
 def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> None:
     """Prints one object, and its rows as they come."""
+    from graphsearch.query.sql import json_value
+
     head = json_text.dumps({"columns": columns}, ensure_ascii=False)
     print(head[:-1] + ', "rows": [', end="")
     for number, row in enumerate(rows):

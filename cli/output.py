@@ -95,7 +95,7 @@ def say(message: str) -> None:
 
 def say_if_unfinished(path: str | os.PathLike[str]) -> None:
     """Prints a note if a graph file is being moved to another evaluator, and how to finish that."""
-    from graphsearch.store.info import unfinished_state
+    from graphsearch.store.store import unfinished_state
 
     with suppress(errors.GraphSearchError):  # `store verify` says what is wrong with a damaged file
         if state := unfinished_state(path):

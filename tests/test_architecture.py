@@ -215,8 +215,17 @@ def loaded_by(code: str, *args: str) -> set[str]:
 MAIN = "from graphsearch.cli import main\nassert main(sys.argv[1:]) == 0"
 
 
-READERS = {"show": "rich", "lines": "rich", "find": "", "store info": "rich"}  # with what draws its tables
-UNREAD = {"book", "evaluators", "exchange", "solvers", "uci", "web", "workers"}  # rooms
+READERS = {  # commands, with the modules of `SOME` that they need
+    "show": {"query.position", "store.tables.studies"},
+    "lines": {"query.line"},
+    "tree": {"query.tree"},
+    "find": {"query.diff"},
+    "history": {"query.history"},
+    "diff": {"book", "exchange", "query.diff"},
+    "store info": {"search.params", "store.info"},
+}
+SOME = {"query.sql"}.union(*READERS.values())
+UNREAD = {"evaluators", "solvers", "uci", "web", "workers"}  # rooms
 LIBRARIES = {"platformdirs", "chess", "click", "numpy", "rich", "typer", "zstandard"}
 THEIRS = {"annotated_doc", "llvmlite", "shellingham", "typing_extensions"}
 THEIRS |= {"graphsearch", "pygments", "markdown_it", "mdurl"}
@@ -227,14 +236,14 @@ THEIRS |= {"graphsearch", "pygments", "markdown_it", "mdurl"}
 def test_a_command_that_reads_loads_only_what_reading_needs(
     command: str, form: str, small_graph: Path, cli: Cli
 ) -> None:
-    tail = ["--json"] if form == "json" else []
-    words = [*command.split(), str(small_graph), *tail]
+    files = [str(small_graph)] * (2 if command == "diff" else 1)
+    words = [*command.split(), *files, *(["--json"] if form == "json" else [])]
     cli(*words)  # compiles what is not compiled yet
     loaded = loaded_by(MAIN, *words)
-    assert not loaded & {f"graphsearch.{room}" for room in UNREAD}
+    assert not loaded & {f"graphsearch.{name}" for name in UNREAD | SOME - READERS[command]}
     others = {name for name in loaded - sys.stdlib_module_names - THEIRS if re.match(r"[^_.][^.]*$", name)}
     assert others - LIBRARIES == {"LOADED"}
-    assert ("rich" in others) == (form == "table" and READERS[command] == "rich")
+    assert ("rich" in others) == (form == "table" and command not in {"find", "diff"})  # here no tables
 
 
 def test_help_loads_neither_the_compiler_nor_the_chess_and_table_libraries() -> None:

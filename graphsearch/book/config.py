@@ -45,19 +45,13 @@ from ..evaluators.nnue.layout import NNUE_SUFFIX
 from ..position.board import fen_of, key_text, terminal_kind
 from ..position.notation import named_board, play_moves, read_moves
 from ..search.params import MAX_LIMIT, SearchParams
+from ..store.tables.books import Side
 
-Side = Literal["white", "black", "both"]
 Policy = Literal["dropout", "cost"]
-BOTH: Side = "both"
 MAX_PLY = 1000
 SHOWN = 60  # characters of a wrong value that a message repeats
 KeyPath = tuple[str | int, ...]
 Fault = tuple[KeyPath, str]  # path in the validated value, text
-
-
-def is_own_turn(side: str, turn: chess.Color) -> bool:
-    """Returns whether a book of a side (`white`, `black` or `both`) has own moves of this colour."""
-    return side == BOTH or (side == "white") == turn
 
 
 # ------------------------------------------------------------------ types of values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chess
 
@@ -16,9 +16,12 @@ from ..base.answer import picked
 from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
 from ..store.ranking import edge_of
 from ..store.record import NodeRecord
+from ..store.tables.books import is_own_turn
 from ..store.tables.history import PV_MOVES, BookValues
-from .config import BookConfig, Window, is_own_turn
 from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, best_value, loss_from_q
+
+if TYPE_CHECKING:
+    from .config import BookConfig, Window
 
 # ------------------------------------------------------------------ decisions
 FORCED, QUEUE, CHOSEN, BEST, OWN_CP = "forced", "queue", "chosen", "best", "own_cp"

@@ -24,11 +24,10 @@ from ..query.games import reply_share
 from ..store.apart import ApartMoves
 from ..store.file import sql_errors
 from ..store.store import Store
-from ..store.tables.books import BookRow, book_named, books
+from ..store.tables.books import BOTH, BookRow, book_named, books, is_own_turn
 from ..store.tables.games import games_by_move
 from ..store.tables.rows import query
 from ..store.tables.rows import rows as stored_rows
-from .config import BOTH, is_own_turn, stored_config
 from .growth import Growth, RootValue, Verdict, known_moves
 from .queue import NewItem
 from .rows import StoredBook
@@ -257,6 +256,8 @@ class _Gaps:
         self._excluded: Mapping[str, tuple[str, ...]] = {}
         self._only: frozenset[str] = frozenset()
         self._max_ply = inf
+        from .config import stored_config
+
         with suppress(BookConfigError):  # another version wrote the configuration
             config = stored_config(book.row.config, book.row.name)
             self._excluded, self._only, self._max_ply = config.excluded, config.only, config.max_ply
@@ -418,6 +419,8 @@ class _BookReader:
     """One book of an open file."""
 
     def __init__(self, store: Store, name: str | None) -> None:
+        from .config import stored_config
+
         self._read, self._book = ApartMoves.of(store).read, StoredBook(store, name)
         self.config, self.tree = stored_config(self._book.row.config, self._book.row.name), self._book.tree
         self.tree.expansion = self.config.expansion

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chess
 
@@ -20,8 +20,10 @@ from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.books import REPERTOIRES, book_named
 from ..store.tables.rows import TABLES, insert, rows, table_of
-from .config import BookConfig
 from .tree import BookLine, BookMove, BookTree, Position
+
+if TYPE_CHECKING:
+    from .config import BookConfig
 
 Row = tuple[Any, ...]
 Root = tuple[str, str, str]  # key, FEN, origin

@@ -14,12 +14,15 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING
 
 import chess
 
 from ..position.notation import ply_of
 from ..position.values import cp_of, negate
-from .config import Expansion
+
+if TYPE_CHECKING:
+    from .config import Expansion
 
 MAX_LOSS = 10_000  # centipawns, so that a missed mate does not outweigh everything else
 
@@ -119,6 +122,8 @@ class BookTree:
 
     def __init__(self, expansion: Expansion | None = None) -> None:
         """Creates an empty tree; `expansion` chooses the next leaf."""
+        from .config import Expansion
+
         self.expansion = expansion or Expansion()
         self.positions: dict[str, Position] = {}
         self.roots: list[str] = []
@@ -385,6 +390,7 @@ def cost_of(expansion: Expansion, p: float, loss: float, rank: int) -> float:
     Args:
       loss: in pawns. rank: number of book moves of the position before it.
 
+    >>> from graphsearch.book.config import Expansion
     >>> cost_of(Expansion(policy="dropout", alpha=10.0), 0.5, 0.25, 0)
     3.5
     """

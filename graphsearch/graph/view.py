@@ -178,19 +178,6 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
     return view(source.read, board)
 
 
-def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
-    """Returns where V and P of a node that was read from a file come from.
-
-    Raises:
-      StoreError: if the file cannot be read.
-    """
-    from ..store.store import Store
-
-    with Store.open(path, read_only=True) as store:
-        run = None if node.run is None else store.run(node.run)
-        return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
-
-
 def view(
     read: Reader,
     board: chess.Board,

@@ -32,7 +32,6 @@ from ..base.errors import (
 )
 from ..base.system import BINARY, is_on_network, resolved, try_lock, unlock
 from .tables.rows import TABLES, json_object, tables_sql
-from .tables.studies import recorded
 
 
 # ------------------------------------------------------------------ the writer's lock
@@ -694,6 +693,8 @@ def changing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def editing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
     """Yields a connection as `changing` does; what it changes is logged as one edit, which can be undone."""
+    from .tables.studies import recorded
+
     with changing(path) as connection, recorded(connection):
         yield connection
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.answer import picked, plain
-from . import entries, provenance
+from . import entries
 from .entries import EntryFacts, EntryRun
 from .file import FORMAT_VERSION, file_bytes
 from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
@@ -73,9 +73,3 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
             entries.facts(store),
             entries.runs(store),
         )
-
-
-def unfinished_state(path: str | os.PathLike[str]) -> str:
-    """Returns the progress of a file's unfinished change of evaluator and how to resume it; empty if none."""
-    with Store.open(path, read_only=True) as store:
-        return provenance.unfinished_state(store.connection, store.path, store.identity)

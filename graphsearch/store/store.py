@@ -618,3 +618,9 @@ class Store:
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
+
+
+def unfinished_state(path: str | os.PathLike[str]) -> str:
+    """Returns the progress of a file's unfinished change of evaluator and how to resume it; empty if none."""
+    with Store.open(path, read_only=True) as store:
+        return provenance.unfinished_state(store.connection, store.path, store.identity)

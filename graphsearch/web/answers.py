@@ -64,7 +64,8 @@ from ..query.position import Position, position
 from ..query.prepare import Preparation, prepare
 from ..query.routes import parents, routes
 from ..query.tree import neighbourhood, tree
-from ..store.info import info, unfinished_state
+from ..store.info import info
+from ..store.store import unfinished_state
 from . import tasks
 from .gate import body_of
 from .task_queue import DONE, ServedFile

@@ -37,13 +37,12 @@ from ...query.source import RecordSource, after, opened
 from ...query.source import steps_of as visited_steps
 from ...store.file import editing, opened_to_read
 from ...store.provenance import now
-from ...store.tables.books import REPERTOIRES
+from ...store.tables.books import REPERTOIRES, is_own_turn
 from ...store.tables.games import games_by_move
 from ...store.tables.rows import rows as rows_of_table
 from ...store.tables.rows import table_of
 from ...store.verify import Problems
 from .. import rows
-from ..config import is_own_turn
 from ..growth import CHOSEN
 from ..tree import LEAF, OPEN, BookMove, BookTree, Position
 from .studies import START, AnyPath, game_of, read_file, steps_of, text_of

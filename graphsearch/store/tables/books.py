@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import chess
+
 from ...base.errors import InvalidParameterError
 from ..store import Store
 from .rows import read_rows
+
+Side = Literal["white", "black", "both"]
+BOTH: Side = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +21,7 @@ class BookRow:
 
     id: int
     name: str
-    side: Literal["white", "black", "both"]
+    side: Side
     config: str
     created: str
     updated: str
@@ -62,6 +67,11 @@ def book_named(store: Store, name: str | None) -> BookRow:
             problem = f"several books; name one: {names}" if names else "no book; `book build` makes one"
         raise InvalidParameterError(f"{store.path} has {problem}")
     return found
+
+
+def is_own_turn(side: str, turn: chess.Color) -> bool:
+    """Returns whether a book of a side (`white`, `black` or `both`) has own moves of this colour."""
+    return side == BOTH or (side == "white") == turn
 
 
 def book_keys(store: Store, number: int) -> list[str]:

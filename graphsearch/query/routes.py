@@ -48,21 +48,6 @@ _WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # targets of king 
 Unmade = tuple[chess.Board, chess.Move]  # a position, and a move that may lead from it to the requested one
 
 
-def predecessors(board: chess.Board) -> Iterator[Unmade]:
-    """Yields every legal position from which a legal move leads to this one, each (position, move) once.
-
-    Positions differ as in the graph. Those of Chess960 are included: without castling rights they look like
-    those of standard chess.
-
-    >>> sorted(move.uci() for _, move in predecessors(chess.Board()))
-    ['a6b8', 'c6b8', 'f6g8', 'h6g8']
-    >>> castled = chess.Board("4k3/8/8/8/8/8/8/5RK1 b - - 1 1")
-    >>> sum(before.is_castling(move) for before, move in predecessors(castled))
-    24
-    """
-    return (one for one in candidates(board) if leads_to(one, board))
-
-
 def leads_to(candidate: Unmade, board: chess.Board) -> bool:
     """Returns whether a candidate's position and move are legal and lead to the position."""
     before, move = candidate
@@ -77,7 +62,11 @@ def leads_to(candidate: Unmade, board: chess.Board) -> bool:
 
 
 def candidates(board: chess.Board) -> Iterator[Unmade]:
-    """Yields all predecessors, without history, among many that are illegal or lead elsewhere."""
+    """Yields all predecessors, without history, among many that are illegal or lead elsewhere (`leads_to`).
+
+    Positions differ as in the graph. Those of Chess960 are included: without castling rights they look like
+    those of standard chess.
+    """
     late = board.halfmove_clock > FREE_CLOCK  # then the move was neither a capture nor a pawn's
     clock = board.halfmove_clock - 1 if board.halfmove_clock - 1 > FREE_CLOCK else 0
     for before, move, quiet in _without_state(board):

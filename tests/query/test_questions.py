@@ -41,7 +41,7 @@ from graphsearch.query.find import Filters, find, read_pieces
 from graphsearch.query.games import games
 from graphsearch.query.line import pv, tree_values, values
 from graphsearch.query.position import moves
-from graphsearch.query.routes import Way, parents, predecessors, routes
+from graphsearch.query.routes import Unmade, Way, candidates, leads_to, parents, routes
 from graphsearch.query.source import after, opened
 from graphsearch.query.sql import plain_tables, sql
 from graphsearch.query.tree import Neighbourhood, neighbourhood, tree
@@ -169,6 +169,10 @@ def is_among(before: chess.Board, move: chess.Move, found: list[tuple[chess.Boar
     return any(its == move and place_of(board) == place for board, its in found)
 
 
+def predecessors(board: chess.Board) -> list[Unmade]:
+    return [one for one in candidates(board) if leads_to(one, board)]
+
+
 @pytest.mark.parametrize(
     ("fen", "uci"),
     [  # each kind of move, with what it takes along
@@ -189,7 +193,7 @@ def is_among(before: chess.Board, move: chess.Move, found: list[tuple[chess.Boar
 def test_every_kind_of_move_can_be_taken_back(fen: str, uci: str) -> None:
     before, move = board_of(fen), chess.Move.from_uci(uci)
     assert before.is_legal(move)
-    assert is_among(before, move, list(predecessors(after(before, move))))
+    assert is_among(before, move, predecessors(after(before, move)))
 
 
 def random_moves(seed: int, games: int, plies: int) -> list[tuple[chess.Board, chess.Move]]:
@@ -213,7 +217,7 @@ def random_moves(seed: int, games: int, plies: int) -> list[tuple[chess.Board, c
 def test_what_is_taken_back_is_legal_leads_here_and_comes_once() -> None:
     for before, move in random_moves(3, 6, 40)[::31]:
         board = after(before, move)
-        found = list(predecessors(board))
+        found = predecessors(board)
         assert is_among(before, move, found)
         for parent, its in found:
             assert parent.is_valid()

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
-from multiprocessing import get_context
+from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
@@ -115,6 +115,21 @@ def start_process(work: Work, *, name: str, threads: int) -> tuple[BaseProcess, 
     return process, ours
 
 
+def is_heard(pipe: Pipe, process: BaseProcess, seconds: float = inf) -> bool:
+    """Waits for what a process of `start_process` sends; returns whether it came within some seconds.
+
+    The pipe alone does not tell of its end: on Windows this process keeps the other end, too, until the new
+    process has fetched it.
+
+    Raises:
+      EOFError, OSError: if the process has ended.
+    """
+    found = connection.wait([pipe, process.sentinel], None if seconds == inf else seconds)
+    if found and not pipe.poll():
+        raise EOFError
+    return bool(found)
+
+
 # ---------------------------------------------------------- workers of an executor
 class LocalSite:
     """Starts processes of this machine, each with `threads` threads; see `executor.Site`."""
@@ -147,8 +162,7 @@ class LocalWorker:
         """Returns the result of a call in the process."""
         try:
             self._pipe.send(call)
-            has_answered = self._pipe.poll(None if seconds == inf else seconds)
-            if has_answered:
+            if is_heard(self._pipe, self._process, seconds):
                 return self._pipe.recv()
         except (EOFError, OSError):
             raise WorkerLostError(how_it_ended(self._process)) from None
@@ -257,7 +271,7 @@ class Child:
     def _listen(self, pipe: Pipe) -> None:
         """Handles messages until the pipe is closed; kills the process if one cannot be read or handled."""
         try:
-            while True:
+            while is_heard(pipe, self._process):
                 self._hear(pipe.recv())
         except (EOFError, OSError):
             return

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
 from math import inf
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import pytest
 
 from graphsearch.base.errors import EvaluatorError
-from graphsearch.workers import executor
+from graphsearch.workers import executor, process
 from graphsearch.workers.executor import WorkerLostError, Workers
-from graphsearch.workers.process import Child, Pipe
+from graphsearch.workers.process import Child, LocalWorker, Pipe
 
 from ..conftest import ROOT
 from ..support.pools import is_alive, until
@@ -164,3 +166,21 @@ def test_a_child_is_heard_until_it_ends(ending: str) -> None:
     assert ends == ["died", f"a worker process {how}"]
     assert not is_alive(child.pid)
     child.send("nobody hears that")
+
+
+def test_the_end_of_a_process_is_noticed_though_its_pipe_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, if a process ends before it has fetched its end of the pipe from this one."""
+    kept = list[Pipe]()
+    plain = process.start_process
+
+    def start(*arguments: Any, **options: Any) -> tuple[BaseProcess, Pipe]:
+        ours, theirs = multiprocessing.Pipe()
+        kept.append(theirs)
+        return plain(*arguments, **options)[0], ours
+
+    monkeypatch.setattr(process, "start_process", start)
+    worker, ends = LocalWorker(1), list[str]()
+    with pytest.raises(WorkerLostError, match="exit code 0"):
+        worker.run(partial(int, 5), 60)
+    Child(echo, print, partial(ends.append, "died"), ends.append).kill()
+    until(lambda: len(ends) == 2)

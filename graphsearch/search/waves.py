@@ -147,9 +147,9 @@ class LeafEvaluation:
             offsets.copy(),
             self._lines(w, leaves) if self._evaluator.wants_lines else None,
         )
-        begin = time.monotonic()
+        begin = time.perf_counter()
         answer = ask(self._evaluator, batch)
-        self.answered = leaves, time.monotonic() - begin
+        self.answered = leaves, time.perf_counter() - begin
         w.priors[:count] = answer.priors
         w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
@@ -222,7 +222,7 @@ class Walkers:
         self._held: FileArrays | None = None  # the file, while threads walk
 
     def walk(self, turns: int, serve: Callable[[wave.WaveArrays, int], None], until: float) -> None:
-        """Makes `turns` visits with all threads; fewer if serving requests lasts until `until` (monotonic).
+        """Makes `turns` visits with all threads; fewer if requests are served until `until` (perf_counter).
 
         After an exception of a thread or of `serve`, which serves a wave's request, nothing is under way.
         """
@@ -233,7 +233,7 @@ class Walkers:
                 pager.under_way = tuple(wave.slots_of(w) for w in waiting)
                 for w, code in asks:
                     serve(w, code)
-                if time.monotonic() > until:
+                if time.perf_counter() > until:
                     self._guards[TURNS] = 0
         except BaseException:
             for w in self._waves:  # its visits leave no trace
@@ -449,12 +449,12 @@ class WaveRunner:
         """Runs a slice of waves: as many as take about 30 ms."""
         self.make_room(self._waves_per_slice)
         turns = min(visits, evaluations, self._waves_per_slice)
-        begin, known = time.monotonic(), int(self._arena.counters[arena_kernel.EVALUATIONS])
+        begin, known = time.perf_counter(), int(self._arena.counters[arena_kernel.EVALUATIONS])
         if self._walkers and turns >= WALK_FROM:
             self._walkers.walk(turns, self._serve, begin + SLICE_SECONDS)
         else:
             self._run_alone(visits, evaluations)
-        spent = time.monotonic() - begin
+        spent = time.perf_counter() - begin
         self.leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
         if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._waves_per_slice):
             self._waves_per_slice *= 2
@@ -463,7 +463,7 @@ class WaveRunner:
 
     def _run_alone(self, visits: int, evaluations: int) -> None:
         """Runs a slice in this thread; others help to evaluate waves of many leaves."""
-        w, until = self.wave, time.monotonic() + SLICE_SECONDS
+        w, until = self.wave, time.perf_counter() + SLICE_SECONDS
         left = visit_kernel.new_limits(visits, evaluations, self._waves_per_slice, self.leaves.many)
         while code := self._run_kernel(w, left):
             if code > 0:
@@ -473,7 +473,7 @@ class WaveRunner:
                     return
             else:
                 self._serve(w, code)
-            if time.monotonic() > until:  # the caller's part took time that was not foreseen
+            if time.perf_counter() > until:  # the caller's part took time that was not foreseen
                 left[visit_kernel.WAVES] = min(left[visit_kernel.WAVES], 1)
 
     def _run_kernel(self, w: wave.WaveArrays, left: NDArray[np.int64]) -> int:

@@ -14,6 +14,7 @@ import typer
 
 from graphsearch.base.faults import Watch, error_line
 from graphsearch.base.limits import UCI_LINE, decoded, size_text
+from graphsearch.base.system import interruptible
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.protocol import Writer
 
@@ -161,6 +162,7 @@ def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
 def _next_line(signals: StopSignals, most: int) -> bytes:
     """Returns the next line of stdin or its first `most` bytes; nothing at the end or after a signal."""
     signals.disarm()
-    line = b"" if signals.stop.is_set() else sys.stdin.buffer.readline(most)
+    stdin = sys.stdin  # a read that goes on in a thread keeps it: else Python's end would wait for the read
+    line = b"" if signals.stop.is_set() else interruptible(lambda: stdin.buffer.readline(most))
     signals.arm()
     return line

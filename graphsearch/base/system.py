@@ -14,8 +14,9 @@ import shlex
 import signal
 import stat
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -333,6 +334,29 @@ def send_to_self(number: int) -> None:
         os.kill(os.getpid(), number)
     else:  # there `os.kill` ends the process, whatever the number
         signal.raise_signal(number)
+
+
+def interruptible(read: Callable[[], bytes]) -> bytes:
+    """Returns what a call returns that waits for data; handlers of signals run meanwhile, and may raise.
+
+    On Windows a thread that waits in a read runs none, so another one reads there.
+    """
+    if IS_POSIX:
+        return read()
+    from concurrent.futures import Future, wait
+
+    found: Future[bytes] = Future()
+
+    def work() -> None:
+        try:
+            found.set_result(read())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, name="graphsearch-read", daemon=True).start()
+    while not wait([found], 0.1).done:  # handlers run after each
+        pass
+    return found.result()
 
 
 def end_at_once() -> None:

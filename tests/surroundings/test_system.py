@@ -36,7 +36,7 @@ from graphsearch.store import file
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 from tests.conftest import Cli, Outcome, finish, start
-from tests.support.forks import Command, needs_fork
+from tests.support.forks import Command
 from tests.support.pools import until
 
 ONE, TWO = "4:memory:/box\n2:cpu,cpuacct:/box\n1:name=systemd:/\n", "0::/outer/box\n"
@@ -263,7 +263,26 @@ def test_a_signal_to_oneself_runs_its_handler(both: str) -> None:
     assert heard == [signal.SIGINT]
 
 
-@needs_fork
+def test_a_signal_ends_a_wait_for_data(both: str) -> None:
+    reader, writer = os.pipe()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, system.send_to_self, [signal.SIGINT])
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            system.interruptible(lambda: os.read(reader, 1))
+    finally:
+        signal.signal(signal.SIGINT, before)
+        timer.join()
+    os.write(writer, b"x" if system.IS_POSIX else b"xx")  # there the first read goes on
+    assert system.interruptible(lambda: os.read(reader, 1)) == b"x"
+    os.close(writer)
+    assert system.interruptible(lambda: os.read(reader, 1)) == b""
+    with pytest.raises(OSError, match="descriptor"):
+        system.interruptible(lambda: os.read(writer, 1))
+    os.close(reader)
+
+
 def test_the_lowest_priority_is_a_low_one() -> None:
     code = (
         "from graphsearch.base import system; system.set_lowest_priority(); print(system.has_low_priority())"
@@ -321,7 +340,6 @@ def starve() -> None:
     limited(resource.RLIMIT_AS, pages * resource.getpagesize() + (40 << 20))()
 
 
-@needs_fork
 def test_memory_that_runs_out_in_a_search_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     words = "analyze", "startpos", "--evaluator", "uniform", "--store", path, "--visits"
@@ -413,7 +431,6 @@ def test_closed_streams_and_few_files_that_may_be_open_hurt_no_file(cli: Cli, tm
     assert cli("store", "verify", path).code == 0
 
 
-@needs_fork
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 def test_a_full_stdout_is_one_line_after_saving(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
@@ -457,7 +474,6 @@ def test_an_engine_whose_reader_is_gone_saves(cli: Cli, tmp_path: Path) -> None:
     assert searched(cli, path) >= 100
 
 
-@needs_fork
 def test_a_stopped_search_goes_on_and_saves(cli: Cli, tmp_path: Path) -> None:
     """SIGSTOP, as by a laptop's lid or Ctrl-Z, in the middle of searching and saving."""
     path = tmp_path / "a.graph"

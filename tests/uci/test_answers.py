@@ -872,8 +872,9 @@ def test_go_depth_ends_where_visits_cannot_become_so_long(engine: chess.engine.S
 class Lines:
     """A started engine, line by line."""
 
-    def __init__(self, *args: object) -> None:
-        self.process = start("uci", *args, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1)
+    def __init__(self, *args: object, before: str = "") -> None:
+        pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 1}
+        self.process = start("uci", *args, before=before, **pipes)
 
     def send(self, *lines: str) -> None:
         assert self.process.stdin is not None
@@ -904,17 +905,31 @@ def nodes_of(path: Path, board: chess.Board) -> int:
     return 0 if node is None else node.visits
 
 
-def test_a_signal_saves_what_was_searched(tmp_path: Path) -> None:
-    path = tmp_path / "a.graph"
-    lines = Lines("--store", path, "--ram", "64MB")
+CLOSING = """
+import ctypes, os, threading, time
+def close():
+    while not os.path.exists({!r}):
+        time.sleep(0.1)
+    ctypes.WinDLL("kernel32").CtrlRoutine(2)  # so Windows tells a process that its console is closed
+threading.Thread(target=close, daemon=True).start()
+"""
+
+
+def test_a_signal_or_a_closed_console_saves_what_was_searched(tmp_path: Path) -> None:
+    path, closed, has_signals = tmp_path / "a.graph", tmp_path / "closed", os.name == "posix"
+    before = "" if has_signals else CLOSING.format(str(closed))
+    lines = Lines("--store", path, "--ram", "64MB", before=before)
     lines.send("uci", "isready")
     lines.until("readyok")
     lines.send("go infinite", "isready")
     lines.until("readyok")  # in the middle of a search
     lines.until("info depth")
-    lines.process.send_signal(signal.SIGTERM)
+    if has_signals:
+        lines.process.send_signal(signal.SIGTERM)
+    else:
+        closed.touch()
     lines.process.wait(TIMEOUT)
-    assert lines.end() == 143
+    assert lines.end() == 128 + (signal.SIGTERM if has_signals else 21)
     was_saved(path)
 
 

@@ -58,10 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips on Windows what does not run there."""
+    reasons = {f"tests/{name}": reason for reason, names in NOT_THERE.items() for name in names}
     for item in items if os.name == "nt" else []:
-        name = item.nodeid.partition("[")[0]
-        if name in NOT_THERE:
-            item.add_marker(pytest.mark.skip(reason=f"Windows: {NOT_THERE[name]}"))
+        if reason := reasons.get(item.nodeid.partition("[")[0]):
+            item.add_marker(pytest.mark.skip(reason=f"Windows: {reason}"))
 
 
 def _start_processes_with_default_signals() -> None:
@@ -284,22 +284,47 @@ def _start(part: str, folder: str) -> subprocess.Popen[bytes]:
 
 
 # ------------------------------------------------------------------ what does not run on Windows
-FULL_DISK = "the limit of a file's size is POSIX's"
-NO_LINKS = "only administrators may make links"
-NO_SIGNALS = "one process cannot send another a signal"
-
 NOT_THERE = {
-    "tests/graph/test_faults.py::test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room": (
-        FULL_DISK
+    "needs fork": (
+        "book/review/test_review.py::test_a_killed_review_leaves_a_sound_file_that_goes_on",
+        "book/test_build.py::test_killed_it_goes_on",
+        "book/test_build.py::test_the_queue_works_while_another_process_writes_the_file",
+        "exchange/test_exports.py::test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file",
+        "exchange/test_exports.py::test_a_killed_export_leaves_the_tables_of_before",
+        "exchange/test_imports.py::test_a_killed_import_loses_nothing_that_it_said_was_taken",
+        "exchange/test_imports.py::test_ctrl_c_saves_and_says_what_was_saved",
+        "graph/sweeps/test_merge.py::test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it",
+        "graph/test_faults.py::test_a_child_is_refused_a_graph_opened_before_the_fork_and_leaves_its_file_alone",
+        "graph/test_faults.py::test_a_child_can_search_a_graph_in_memory",
+        "query/test_questions.py::test_a_statement_gets_no_more_memory_than_it_may_have",
+        "store/test_crash.py::test_a_full_disk_stops_the_work_with_one_line_and_a_whole_file",
+        "store/test_maintenance.py::test_a_copy_beside_a_writer_is_whole",
+        "store/test_store.py::test_a_forked_child_uses_neither_store_nor_reader",
+        "surroundings/test_system.py::test_the_lowest_priority_is_a_low_one",
+        "surroundings/test_system.py::test_memory_that_runs_out_in_a_search_leaves_what_was_found",
+        "surroundings/test_system.py::test_a_full_stdout_is_one_line_after_saving",
+        "surroundings/test_system.py::test_a_stopped_search_goes_on_and_saves",
     ),
-    "tests/query/test_values.py::test_a_year_of_runs_stays_small_with_its_changes": (
-        "Python's SQLite for Windows has no table dbstat"
+    "the limit of a file's size is POSIX's": (
+        "graph/test_faults.py::test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room",
     ),
-    "tests/query/test_questions.py::test_it_reads_beside_a_search_and_from_a_read_only_folder": (
-        "a reader of a read-only file leaves an empty log beside it"
+    "Python's SQLite for Windows has no table dbstat": (
+        "query/test_values.py::test_a_year_of_runs_stays_small_with_its_changes",
     ),
-    "tests/store/test_maintenance.py::test_a_copy_needs_another_name_and_a_folder": NO_LINKS,
-    "tests/store/test_opening.py::test_a_link_leads_to_the_same_lock": NO_LINKS,
-    "tests/uci/test_answers.py::test_a_signal_saves_what_was_searched": NO_SIGNALS,
-    "tests/uci/test_answers.py::test_an_option_out_of_range_is_refused_in_a_line": "no pipes with names",
+    "a reader of a read-only file leaves an empty log beside it": (
+        "query/test_questions.py::test_it_reads_beside_a_search_and_from_a_read_only_folder",
+    ),
+    "only administrators may make links": (
+        "store/test_maintenance.py::test_a_copy_needs_another_name_and_a_folder",
+        "store/test_opening.py::test_a_link_leads_to_the_same_lock",
+    ),
+    "the folder /proc is Linux's": (
+        "store/test_store.py::test_checkpoints_and_readers_leave_no_descriptor_open",
+    ),
+    "preloading a library needs Linux": (
+        "store/test_crash.py::test_no_state_of_the_disk_is_unsound_or_loses_what_a_command_ended_with",
+        "store/test_crash.py::test_the_model_of_a_disk_loses_tears_and_reorders_what_was_not_synced",
+        "store/test_crash.py::test_a_creation_that_failed_can_be_repeated",
+    ),
+    "no pipes with names": ("uci/test_answers.py::test_an_option_out_of_range_is_refused_in_a_line",),
 }

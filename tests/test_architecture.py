@@ -20,7 +20,7 @@ import pytest
 from graphsearch.base.limits import LIMITS, Limit
 from graphsearch.base.version import __version__
 from graphsearch.jit.cache import kernel_sources
-from tests.conftest import ROOT, Cli
+from tests.conftest import NOT_THERE, ROOT, Cli
 
 PACKAGE = ROOT / "graphsearch"
 MODULES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
@@ -203,6 +203,11 @@ def test_one_module_asks_which_operating_system_it_runs_on() -> None:
     others = [path for path in MODULES if path != SYSTEM]
     assert [f"{relative(path)}, {found}" for path in others for found in questions_to_the_system(path)] == []
     assert any(questions_to_the_system(SYSTEM))
+
+
+def test_what_is_skipped_on_windows_is_there() -> None:
+    for file, _, name in (place.partition("::") for places in NOT_THERE.values() for place in places):
+        assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), file
 
 
 def loaded_by(code: str, *args: str) -> set[str]:

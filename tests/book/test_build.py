@@ -43,7 +43,7 @@ from graphsearch.store.verify import verify
 
 from ..conftest import Cli, present, sql
 from ..query.handmade import BOOK_CONFIG, book_file
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
 
@@ -347,7 +347,6 @@ def searches_in(path: Path) -> int:
     return sum(position.searches > 0 for position in tree_of_file(path, config()).positions.values())
 
 
-@needs_fork
 def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, whole = tmp_path / "a.graph", tmp_path / "whole.graph"
     monkeypatch.setattr(building, "SAVE_SECONDS", 0.0)  # after every search
@@ -614,7 +613,6 @@ def test_only_what_waits_is_dropped(graph: Path) -> None:
     assert drop_all(graph) == 0
 
 
-@needs_fork
 def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> None:
     go_on, let_go = os.pipe()
 

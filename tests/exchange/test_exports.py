@@ -50,7 +50,7 @@ from ..query.handmade import LINES as BY_HAND
 from ..query.handmade import graph_file
 from ..store.records import filled, held
 from ..store.test_damage import flip
-from ..support.forks import Command, Fork, needs_fork
+from ..support.forks import Command, Fork
 from ..support.pools import until
 from ..support.positions import after_line
 from .exported import (
@@ -331,7 +331,6 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
     assert cli("export", "--format", "polyglot", "--store", path, "-o", tmp_path / "x", mate).code == 1
 
 
-@needs_fork
 def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -888,7 +887,6 @@ def test_a_missing_package_is_named_with_what_installs_it(
 
 
 @needs_parquet
-@needs_fork
 def test_a_killed_export_leaves_the_tables_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = searched(tmp_path / "some.graph", visits=60)
     export("parquet", path, tmp_path / "tables", Selection(min_visits=9))

@@ -45,7 +45,7 @@ from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli, shared_data, sql
 from ..fuzz.pgn_games import generated, mutated
-from ..support.forks import Command, needs_fork
+from ..support.forks import Command
 from ..support.pools import until
 from ..support.positions import after_line, random_games
 from .exported import imported as imported_as
@@ -394,7 +394,6 @@ def test_counts_and_how_far_they_are_reach_the_file_together(
     assert moves_of(path, chess.Board())["d4"] == (0, 0, 0, 20, 0)
 
 
-@needs_fork
 def test_a_killed_import_loses_nothing_that_it_said_was_taken(tmp_path: Path) -> None:
     text = tmp_path / "games.pgn"
     text.write_text(THREE * 2000)
@@ -462,7 +461,6 @@ def test_nothing_is_taken_from_a_pipe_that_ended_because_of_a_stop(path: Path) -
     assert sql(path, "SELECT 1 FROM source") == []
 
 
-@needs_fork
 def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text, path = tmp_path / "games.pgn", tmp_path / "a.graph"
     text.write_text(THREE * 2000)

@@ -37,7 +37,7 @@ from graphsearch.store.verify import verify
 from tests.conftest import Cli, sql
 from tests.store.records import merge_all
 from tests.store.test_damage import flip
-from tests.support.forks import Fork, Say, needs_fork
+from tests.support.forks import Fork, Say
 from tests.support.graphs import check_arena, check_invariants
 from tests.support.pools import until
 from tests.support.reference import HashEvaluator
@@ -219,7 +219,6 @@ def test_a_graph_closes_only_while_no_search_runs_on_it_and_is_never_copied(tmp_
 
 
 # ------------------------------------------------------------------ after a fork
-@needs_fork
 def test_a_child_is_refused_a_graph_opened_before_the_fork_and_leaves_its_file_alone(tmp_path: Path) -> None:
     path, board = tmp_path / "a.graph", chess.Board()
     with Graph.open(path) as graph:
@@ -242,7 +241,6 @@ def test_a_child_is_refused_a_graph_opened_before_the_fork_and_leaves_its_file_a
         assert store.runs()[-1].visits == 20
 
 
-@needs_fork
 def test_a_child_can_search_a_graph_in_memory(tmp_path: Path) -> None:
     board = chess.Board()
     with Graph.open(None) as graph:

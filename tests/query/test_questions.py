@@ -54,7 +54,7 @@ from ..conftest import sql as execute
 from ..graph.sweeps.test_refresh import Records, records_of
 from ..store.records import STARTS, batch_of, filled, identity, random_records
 from ..store.test_records import version
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from ..support.graphs import ENDGAME, searched, visited_children
 from ..support.positions import after_line
 from ..support.reference import HashEvaluator
@@ -436,6 +436,7 @@ def result(path: Path, board: chess.Board) -> SearchResult:
 def test_in_a_notebook_an_answer_is_a_short_line_a_board_with_a_table_and_a_frame(
     small_graph: Path, ask: Callable[[Path, chess.Board], Any]
 ) -> None:
+    pytest.importorskip("pandas")
     found = ask(small_graph, START)
     assert len(repr(found)) < 200
     shown = found._repr_html_()
@@ -785,7 +786,6 @@ def test_the_time_between_two_rows_does_not_count(sql_file: Path, monkeypatch: p
         assert [first, *result.rows] == [(1,), (2,), (3,)]
 
 
-@needs_fork
 def test_a_statement_gets_no_more_memory_than_it_may_have(sql_file: Path) -> None:
     what = "SELECT " + ", ".join(["randomblob(4000000)"] * 9)
 

@@ -32,7 +32,7 @@ from graphsearch.store.verify import verify
 from ..conftest import ROOT
 from ..support.faults import shim
 from ..support.faults.shim import Disk, entries
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from .records import (
     IDENTITY,
     Records,
@@ -195,7 +195,6 @@ def limited(work: str, path: Path, limit: int, say: Say) -> None:
         say(error)
 
 
-@needs_fork
 @pytest.mark.parametrize(
     ("work", "room"),  # bytes a file may have: mostly the log meets it
     [

@@ -31,7 +31,7 @@ from graphsearch.store.tables.top import rows_of
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from .records import IDENTITY, Records, batch_of, by_identity, changed, contents, filled, held, identity
 
 RECORDS = Records(71, 600)
@@ -137,7 +137,6 @@ def write_when_told(path: Path, told: int, say: Say) -> None:
             say("done")
 
 
-@needs_fork
 def test_a_copy_beside_a_writer_is_whole(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.store.backup.STEP_PAGES", 1)
     told, telling = os.pipe()

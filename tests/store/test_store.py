@@ -36,7 +36,7 @@ from graphsearch.store.tables.rows import rows
 from graphsearch.store.verify import verify
 
 from ..conftest import sql
-from ..support.forks import Fork, Say, needs_fork
+from ..support.forks import Fork, Say
 from .records import (
     IDENTITY,
     Records,
@@ -343,7 +343,6 @@ def test_limits_wrong_use_and_a_file_that_cannot_be_read_are_errors(path: Path) 
         reader.filter()
 
 
-@needs_fork
 def test_a_forked_child_uses_neither_store_nor_reader(path: Path) -> None:
     with new_store(path) as store, store.reader() as reader:
         for use in (reader.filter, lambda: store.append(batch_of(RECORDS[:1]), fresh=1)):

@@ -15,13 +15,10 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Self
 
-import pytest
-
 if TYPE_CHECKING:
     from ..conftest import Outcome
 
 Say = Callable[[object], None]
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 class Fork:

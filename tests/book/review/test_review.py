@@ -38,7 +38,7 @@ from graphsearch.store.info import info
 from graphsearch.store.verify import verify
 
 from ...conftest import Cli, present
-from ...support.forks import Command, needs_fork
+from ...support.forks import Command
 from ...support.reference import HashEvaluator
 
 VISITS = 12
@@ -269,7 +269,6 @@ def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
     assert out.read_text().startswith("[")
 
 
-@needs_fork
 def test_a_killed_review_leaves_a_sound_file_that_goes_on(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

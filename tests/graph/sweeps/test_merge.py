@@ -45,7 +45,7 @@ from ...conftest import ROOT, sql
 from ...query.handmade import LINES, Edges, graph_file
 from ...store.records import batch_of, by_identity, filled, held, identity, random_records, sized
 from ...store.test_records import united, version
-from ...support.forks import Fork, needs_fork
+from ...support.forks import Fork
 from ...support.graphs import searched
 from .test_refresh import Stop, stopping
 
@@ -397,7 +397,6 @@ def test_a_merge_may_stop_at_any_step_and_be_repeated(
     assert held(a) == union()
 
 
-@needs_fork
 def test_a_killed_merge_leaves_a_sound_file_and_the_same_command_finishes_it(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:

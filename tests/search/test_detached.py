@@ -14,7 +14,7 @@ import chess
 import pytest
 
 from graphsearch.base.errors import InvalidParameterError
-from graphsearch.base.system import end_tree
+from graphsearch.base.system import end_tree, own_group
 from graphsearch.evaluators.factory import EvaluatorSpec, crew_of
 from graphsearch.evaluators.pool import Crew
 from graphsearch.evaluators.protocol import AbsentEvaluator
@@ -271,7 +271,7 @@ def test_other_kernels_compile_on_after_the_search_in_one_process(
     ended: list[int] = []
 
     def popen(command: list[str], **options: Any) -> Any:
-        started.append(options["start_new_session"])
+        started.append(own_group().items() <= options.items())
         return SimpleNamespace(poll=lambda: ended[0] if ended else None)
 
     monkeypatch.setattr(warm, "_LEFT", [])

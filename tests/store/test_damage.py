@@ -587,6 +587,7 @@ def test_overwritten_pages_cost_what_was_on_them(whole: Path, seed: int) -> None
 
 
 def test_damaged_keys_before_a_page_that_cannot_be_read_cost_no_more_than_these(whole: Path) -> None:
+    sql(whole, "VACUUM")  # not every SQLite clears the copies of rows that it has moved
     keys = [row[0] for row in sql(whole, "SELECT key FROM root ORDER BY key")]
     data = whole.read_bytes()
     places = [data.index(f"{key}{chess.STARTING_FEN}".encode()) for key in keys]

@@ -26,7 +26,7 @@ COMMANDS = {
     "waves": """
 analyze startpos --visits 300 --store a.graph
 lab refresh a.graph
-analyze startpos --moves e4 --visits 100 --store b.graph
+analyze startpos --moves e4 --searchmoves e5 --visits 100 --store b.graph
 store merge a.graph b.graph -o c.graph
 reevaluate a.graph --evaluator uniform
 store verify a.graph

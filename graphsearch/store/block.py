@@ -77,7 +77,7 @@ def announced(data: Bytes, ends: Places) -> tuple[Places, Places, Places]:
 # ------------------------------------------------------------------ encoding
 @dataclass(frozen=True, slots=True)
 class EncodedChunk:
-    """One chunk as it is stored: the dictionaries of its blocks; these, concatenated; where each ends."""
+    """One chunk as it is stored: the dictionaries of its blocks, the blocks in a row, and where each ends."""
 
     dictionary: bytes
     data: bytes

@@ -341,7 +341,7 @@ class KernelReader:
         self._connection.close()
 
     def _load_unknown(self) -> None:
-        """Loads the dictionaries that a kernel has missed; they evict the least recently used ones."""
+        """Loads the dictionaries that a kernel has missed; if there is no room, all others are dropped."""
         chunk = int(self.arrays.states[UNKNOWN])
         self.arrays.states[UNKNOWN] = NO_CHUNK
         if 0 <= chunk < len(self._dictionaries):

@@ -569,7 +569,7 @@ class RecordCounts(Answer):
 def _translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
     """Returns a function that translates records of an input to the target's numbers.
 
-    A run that the input does not list becomes unknown; of such an evaluator it raises CorruptRecordError.
+    A run that the input does not list becomes unknown; for such an evaluator it raises CorruptRecordError.
     """
     runs = np.zeros(MAX_RUN + 1, np.uint32)
     for old, new in one.numbers["run"].items():

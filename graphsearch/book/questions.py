@@ -152,7 +152,8 @@ class TodoRow:
     """A leaf of the book, or a gap: a reply that the book lacks, or an own position without a move.
 
     Attributes:
-      item: for the queue: the whole game, so that its line reads like `line`.
+      item: for the queue: the whole game, so that its line reads like `line`; from the root on, if the moves
+        before it would bring other positions into the book.
       at: the position, or the one before the move. move: UCI, outside the book; None: the position itself.
       root: FEN. moves: UCI, from the root to the position. line: those and the move, with move numbers.
       priority: of a leaf, the builder's, the smaller the sooner.
@@ -181,6 +182,8 @@ class TodoRow:
         at, root = (book.tree.positions[line.keys[place]] for place in (-1, 0))
         text = book.text(line, *filter(None, [san])) or root.fen
         fen, before = book.game(line)
+        if _is_new_to(book, board_of(fen), before):
+            fen, before = book.roots[line.keys[0]], []
         moves = (*(move.uci() for move in before), *line.moves, *filter(None, [move]))
         item = NewItem(fen, moves, "todo: gaps" if "reach" in own else "todo: leaves")
         return cls(item=item, at=at, move=move, root=root.fen, moves=line.moves, line=text, **own)
@@ -189,6 +192,16 @@ class TodoRow:
         """Returns the JSON object."""
         own = "priority" if self.reach is None else "reach p games"
         return picked(self, f"{own} position=at.fen ply=at.ply move root moves line")
+
+
+def _is_new_to(book: StoredBook, walk: chess.Board, moves: Sequence[chess.Move]) -> bool:
+    """Returns whether a game leaves a position of a book by a move that the book lacks."""
+    for move in moves:
+        position = book.tree.positions.get(key_text(walk))
+        if position is not None and move.uci() not in position.moves:
+            return True
+        walk.push(move)
+    return False
 
 
 @dataclass(frozen=True, slots=True)

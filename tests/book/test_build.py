@@ -755,6 +755,23 @@ def test_an_item_begins_before_the_root_where_the_book_names_its_moves(tmp_path:
     assert (row.line, row.item.fen, row.item.moves) == ("1. e4 c5", chess.STARTING_FEN, ("e2e4", "c7c5"))
 
 
+def test_an_item_brings_no_move_before_its_root_into_the_book(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", after_line("a4 a5 h4")
+    text = '[[root]]\nfen = "startpos"\n[[root]]\nmoves = "1. a4 a5 2. h4"\n'
+    two = config(text=text, max_ply=8, roots=(Root(chess.Board(), "root 1"), Root(board, "root 2")))
+    built(path, two, 100)
+    leaves = [row for row in todo(path, "b", top=0).rows if row.root == board.fen()]
+    assert leaves
+    assert all(row.line.startswith("1. a4 a5 2. h4") for row in leaves)
+    add(path, [row.item for row in leaves], book="b")
+    before = tree_of_file(path, two).positions[key_text(chess.Board())].moves
+    built(path, two, 20 * len(leaves))
+    after = tree_of_file(path, two).positions[key_text(chess.Board())].moves
+    assert "a2a4" not in before
+    assert after.keys() == before.keys()
+    assert {state for state, _ in states(path).values()} == {"done"}
+
+
 def test_leaves_that_no_line_leads_to_any_more_are_not_listed(graph: Path) -> None:
     before = [row.line for row in todo(graph, "white", "leaves").rows]
     with Store.open(graph) as store, store.transaction():

@@ -410,12 +410,17 @@ class Walk:
                 export.leave_out("at_depth", len(met) - len(rows))
             batch, known = records_at(self.reader, self.met.rows["words"][rows])
             for begin in range(0, len(rows), BATCH):
+                self._show(done - len(rows) + begin)
                 end = min(begin + BATCH, len(rows))
                 yield from self._visit(rows[begin:end], batch.part(begin, end), known[begin:end])
             export.report.problems = list(self.reader.problems)
-            if export.on_progress:
-                total = len(self.met)
-                export.on_progress(done, max(total, self._expected) if done < total else done)
+            self._show(done)
+
+    def _show(self, done: int) -> None:
+        """Reports the number of positions visited, and of all, as far as they are known."""
+        if self.export.on_progress:
+            total = len(self.met)
+            self.export.on_progress(done, max(total, self._expected) if done < total else done)
 
     def positions(
         self,

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +308,16 @@ def test_an_export_that_finds_nothing_leaves_the_file_of_before(
     assert cli("export", "--format", form, "--store", small_graph, "-o", folder / "old", unknown).code == 1
     assert (folder / "old").read_text() == "before"
     assert left_in(folder) == {"old"}
+
+
+def test_progress_is_told_of_every_batch(
+    small_graph: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "BATCH", 20)
+    told: list[int] = []
+    export("epd", small_graph, folder / "a.epd", on_progress=lambda done, _: told.append(done))
+    assert told[-1] > 200
+    assert max(after - before for before, after in pairwise(told)) == 20
 
 
 @pytest.mark.parametrize("form", WITH_TABLES)

@@ -74,16 +74,10 @@ def info_lines(
     worths = [(move, _worth(move)) for move in node.moves[:multipv]]
     first, best = worths[0]
     lower, upper = node.bounds
-    if (
-        not listed
-        and not (best and best.mate)
-        and lower == upper
-        and first.bounds[0] <= lower <= first.bounds[1]
-    ):
-        worths[0] = (
-            first,
-            _Worth(node.q, node.wdl),
-        )  # proven, for example by tables, and the move may lead to it
+    # proven, for example by tables, and the move may lead to it
+    is_proven = lower == upper and first.bounds[0] <= lower <= first.bounds[1]
+    if is_proven and not listed and not (best and best.mate):
+        worths[0] = first, _Worth(node.q, node.wdl)
     known = [(move, worth) for move, worth in worths if worth]
     if not known and not listed:
         known = [(first, _Worth(node.q, node.wdl))]

@@ -349,9 +349,8 @@ class Engine:
             case "uci":
                 head = [f"id name graphsearch {__version__}", "id author the graphsearch authors"]
                 self._writer.line(*head, *self.settings.lines(), "uciok")
-                self._give(
-                    partial(import_module, "graphsearch.search.loop")
-                )  # while the GUI sets its options
+                # imported while the GUI sets its options
+                self._give(partial(import_module, "graphsearch.search.loop"))
             case "isready":
                 self._isready()
             case "setoption":

@@ -758,6 +758,12 @@ def test_a_model_of_another_form_is_refused(tmp_path: Path) -> None:
         create(f"lc0:{tmp_path / 'bad.onnx'}", {"policy_head": "soft"})
 
 
+def test_a_limit_that_is_no_number_is_not_the_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_MAX_ACTIVATIONS", "many")
+    with pytest.raises(InvalidParameterError, match=r"^GRAPHSEARCH_MAX_ACTIVATIONS: "):
+        read_exported(model([]), "it")
+
+
 def test_sizes_that_the_batch_decides_are_known() -> None:
     """`lc0 leela2onnx` expands the codes of squares to the batch so."""
     nodes = [

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError, MissingPackageError
+from ...base.errors import (
+    EvaluatorError,
+    EvaluatorFileError,
+    InputFileError,
+    InvalidParameterError,
+    MissingPackageError,
+)
 from ...base.limits import ACTIVATIONS, NETWORK, read_all, shortened
 from .planes import PLANES, POLICY_SIZE, SQUARES, attention_outputs, convolution_outputs, reach_map
 
@@ -843,6 +849,8 @@ def read_exported(data: bytes, name: str) -> Model:
         _check_integers(model.graph)
         shapes = _shapes(model)
         return Model(data, INPUTS[0], _has_wdl(model.graph, shapes), _widest(model.graph, shapes))
+    except InvalidParameterError:  # a ValueError too, of the variable that sets a limit
+        raise
     except ValueError as error:
         reason = shortened(str(error), 200)
         raise EvaluatorError(f"{name} is not a network as `lc0 leela2onnx` writes it: {reason}") from None

@@ -189,11 +189,6 @@ class Filler:
         self._count = count
         return self._evaluator.team.begin(self._fill, -(-count // PORTION))
 
-    def fill(self, count: int) -> None:
-        """Evaluates the first `count` positions in the caller's thread."""
-        self.call.words[BEGIN], self.call.words[END] = 0, count
-        self.call.run()
-
     def _new_call(self) -> Bound:
         evaluator, kernel = self._evaluator, self._evaluator.batch_kernel
         scratch = apart(kernel.scratch_words, np.uint64)

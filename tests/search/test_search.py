@@ -524,10 +524,10 @@ def test_many_sessions_over_a_file_are_one_search(
 
 def test_records_that_must_be_read_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.graph.graph.LOADED_AT_ONCE", 0)
-    params, path = searching(16, overlap=0), tmp_path / "a.graph"
-    assert_one_search(
-        in_sessions(path, HashEvaluator(), params, VISITS_OF[16], ram_bytes=8_000_000), "hash", params
-    )
+    evaluator, params, path = HashEvaluator(), searching(16, overlap=0), tmp_path / "a.graph"
+    found = in_sessions(path, evaluator, params, VISITS_OF[16], ram_bytes=8_000_000)
+    assert_one_search(found, "hash", params)
+    assert evaluator.paid_once
 
 
 class Stopping(HashEvaluator):

@@ -6,6 +6,7 @@ import io
 import random
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -77,6 +78,12 @@ def test_an_illegal_position_is_named_by_the_fen_that_was_given(fen: str) -> Non
     with pytest.raises(InvalidPositionError) as caught:
         board_from_fen(fen)
     assert fen in str(caught.value)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_list_of_moves_or_a_clear_error(text: str) -> None:
+    with suppress(InvalidPositionError):  # any other error fails the test
+        read_position("startpos", moves=text)
 
 
 @pytest.mark.parametrize(

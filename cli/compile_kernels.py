@@ -60,9 +60,10 @@ def compile_part(part: str) -> None:
     from graphsearch.evaluators.uniform import OutsideUniform
 
     ignore_settings(Path.cwd())
-    if part == "rest":  # an evaluator outside the kernels, one wave at a time and with overlap
-        with Graph.open(None, evaluator=OutsideUniform()) as graph:
-            analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
+    if part == "rest":  # an evaluator outside the kernels: waves of many visits, with overlap, and of one
+        for batch in (32, 1):
+            with Graph.open(None, evaluator=OutsideUniform()) as graph:
+                analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=batch))
     with Path(os.devnull).open("w", encoding="utf-8") as nothing, redirect_stdout(nothing):
         for command in COMMANDS[part].strip().splitlines():
             if code := main(shlex.split(command)):

@@ -30,7 +30,7 @@ from ..base.faults import error_line
 from ..base.limits import shortened
 from ..base.version import __version__
 from ..evaluators.factory import EvaluatorSpec
-from ..evaluators.protocol import EXTERNAL, Evaluator, PositionBatch
+from ..evaluators.protocol import EXTERNAL, OUTSIDE_BATCH, Evaluator, PositionBatch
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..evaluators.uniform import OutsideUniform
 from ..graph.view import NodeView
@@ -73,7 +73,7 @@ class EngineGraph:
         self.lost = False  # whether results could not be saved
         self.is_substitute = False  # whether another evaluator plays than the requested one
         self._opened_for: tuple[str, ...] | None = None
-        self._warm: set[tuple[int, bool, str]] = set()
+        self._warm: set[tuple[int, bool, bool]] = set()
         self._background = ExitStack()  # background compilation
         self._saved_at = self._busy_at = time.monotonic()
 
@@ -185,7 +185,9 @@ class EngineGraph:
         from ..search.warm import kernels_missing, other_kernels_compiling
         from ..solvers.mate.beside import compile_search
 
-        purpose = (evaluator.kernel_kind, filed, params.gather)
+        is_outside = evaluator.kernel_kind == EXTERNAL
+        batch = params.with_batch(evaluator.batch_size).minibatch_size
+        purpose = (evaluator.kernel_kind, filed, batch == 1)
         if purpose in self._warm:
             return
         cold = kernels_missing(evaluator, filed=filed) > 0
@@ -194,9 +196,11 @@ class EngineGraph:
             self._writer.info(
                 "the search kernels are being compiled; this happens once and takes some 20 seconds"
             )
-        is_outside = evaluator.kernel_kind == EXTERNAL
         trial = OutsideUniform() if is_outside else evaluator
-        compile_search(trial, params, filed=filed, told=True, board=_repeated())
+        # an evaluator outside also gets waves of one visit, which a kernel of their own gathers
+        for size in (OUTSIDE_BATCH, 1) if is_outside else (batch,):
+            tried = replace(params, minibatch_size=size)
+            compile_search(trial, tried, filed=filed, told=True, board=_repeated())
         if is_outside:
             with suppress(*FAILURES):  # a search will report the error
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))

@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import chess
 import chess.engine
@@ -29,6 +31,7 @@ from graphsearch.graph.view import show
 from graphsearch.position.board import board_of, key_of
 from graphsearch.position.notation import board_from_fen
 from graphsearch.position.values import cp_of
+from graphsearch.search import gather_kernel, visit_kernel
 from graphsearch.search.repetition import Draws
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
@@ -55,6 +58,24 @@ def is_legal(board: chess.Board, lines: list[str]) -> bool:
 @pytest.fixture
 def blocking() -> BlockingEvaluator:
     return BlockingEvaluator()
+
+
+def test_both_gatherers_of_an_evaluator_outside_are_compiled_before_a_clock_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = list[str]()
+
+    def noted(kernel: Any, name: str, *on: Any) -> Any:
+        ran.append(name)
+        return kernel(*on)
+
+    for where, name in ((gather_kernel, "gather"), (visit_kernel, "gather_one")):
+        monkeypatch.setattr(where, name, partial(noted, getattr(where, name), name))
+    evaluator = HashEvaluator()
+    with Played(make=lambda settings: evaluator) as game:
+        game.ready()
+        assert set(ran) == {"gather", "gather_one"}
+        assert len(evaluator.asked) == 1, "the trials ask another evaluator"
 
 
 def test_a_late_evaluator_never_keeps_an_answer_back(blocking: BlockingEvaluator) -> None:

@@ -429,6 +429,18 @@ def test_a_line_of_another_tab_is_shown_and_a_move_goes_when_asked(
     page.says(".view-repertoire", "It is empty")
 
 
+def test_a_fold_of_a_repertoire_opens_to_the_next_fork(driver: Any, serve: Serve, graph: Path) -> None:
+    for line in ("e4 e5 Nf3 Nc6 Bb5", "e4 e5 Nf3 d6 d4", "e4 c5 Nf3", "d4 d5 c4"):
+        add_line(graph, "white", after_line(line))
+    page = Page(driver, serve(graph))
+    page.open()
+    page.view("repertoire")
+    for move in ("e4", "e5"):
+        page.has(f'[aria-label="Moves after {move}"][aria-expanded=false]')
+        page.click(f'[aria-label="Moves after {move}"]')
+    page.has('[aria-label="Moves after Nf3"][aria-expanded=true]')
+
+
 # ------------------------------------------------------------------ hands
 MOST_BYTES = 66_000
 

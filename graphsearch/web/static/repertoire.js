@@ -96,6 +96,10 @@ export const repertoireView = {
       const fold = has && h("button", { type: "button", class: "fold quiet", onclick: () => unfold(!unfolded.has(placeOf(child))) });
       const unfold = (isOpen) => {
         if (isOpen) unfolded.add(placeOf(child)); else unfolded.delete(placeOf(child));
+        if (isOpen && child.replies.length === 1 && !all.missing.has(child.position)) { // to the next fork
+          const next = all.byKey.get(child.replies[0].child);
+          if (next) unfolded.add(placeOf(next));
+        }
         showFold();
       };
       const showFold = () => {

@@ -3,7 +3,7 @@
 app.py lists the commands, and imports the module of the one that runs. A module holds commands and their
 views: a command has arguments, calls the library, prints one answer and returns its exit code. All share
 commands.py (declaring commands and bundles of options, and parsing), options.py, output.py (streams, errors,
-exit codes), signals.py, progress.py, tables.py (tables, numbers), render.py (positions, moves and nodes).
+exit codes), progress.py (bars, signals), tables.py (tables, numbers), render.py (positions, moves and nodes).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
  *
  * - faults: the k-th watched call of chosen kinds fails, with ENOSPC, EIO or a short write, once or from then on;
  * - journal: every watched call that changes a file is appended to a journal, with its data, so that a program can
- *   build the states of the disk that a power failure may leave (power.py describes the entries).
+ *   build the states of the disk that a power failure may leave (shim.py describes the entries).
  *
  * Both are set by calls (`shim_fail`, `shim_journal`) from the process itself, or from its environment when it starts:
  * SHIM_PATHS=word:word SHIM_KINDS=mask SHIM_AT=k SHIM_ERROR=errno SHIM_STICKY=0|1 SHIM_JOURNAL=file.

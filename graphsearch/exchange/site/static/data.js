@@ -1,5 +1,5 @@
 // The positions of the site: in parts, each a script, because a page from a folder may not fetch. A part is loaded when
-// one of its positions is wanted. The rows are written by pages.py, which documents them.
+// one of its positions is wanted. The rows are written by export.py, which documents them.
 
 const SCALE = 10000; // of values and priors
 const parts = new Map(); // number of the part -> promise of its rows

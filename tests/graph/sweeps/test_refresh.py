@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CapacityError, EvaluatorError, UnfinishedError
-from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.graph.view import show
@@ -464,6 +465,25 @@ def test_an_evaluator_that_fails_leaves_what_it_answered(old: Path) -> None:
     report = reevaluate(old, evaluator)
     assert report.finished
     assert len(evaluator.asked) <= report.evaluated + 32
+
+
+def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(old: Path) -> None:
+    class Failing(HashEvaluator):
+        begun = 0
+
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            self.begun += 1
+            if self.begun % 3 == 0:  # before any work
+                raise EvaluatorError("it fails at every third batch")
+            return super().evaluate(batch)
+
+    evaluator, report = Failing("other"), None
+    while report is None:
+        with suppress(EvaluatorError):
+            report = reevaluate(old, evaluator)
+    assert report.finished
+    assert evaluator.begun > 3
+    assert evaluator.paid_once
 
 
 def test_a_record_says_who_and_which_run_its_values_come_from(whole: Path) -> None:

@@ -98,7 +98,7 @@ def begin(
     """Returns the export of a selection from a file.
 
     Raises:
-      InvalidParameterError: if the file has no book of that name, or no other start than those of its books.
+      InvalidParameterError: if the file has no book of that name.
       ExportError: if the book has no roots.
     """
     book = book_named(store, selection.book) if selection.book is not None else None
@@ -112,9 +112,6 @@ def begin(
             raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
     else:
         searched = sorted(store.roots(), key=lambda root: (-root.visits, root.key))
-        if not searched and store.read(chess.Board()) is None and (named := books(store)):
-            names = ", ".join(repr(book.name) for book in named)
-            raise InvalidParameterError(f"{store.path} has only books; name one with --book: {names}")
         roots, games = tuple(board_of(root.position) for root in searched) or (chess.Board(),), {}
     distinct = {key_text(board): board.copy(stack=False) for board in reversed(roots)}
     return Export(
@@ -129,6 +126,14 @@ def begin(
         games=games,
         admitted=admitted,
     )
+
+
+def check_start(export: Export) -> None:
+    """Raises InvalidParameterError for a walk that begins nowhere, in a file with books and no root."""
+    store = export.store
+    if export.soft and not store.roots() and store.read(chess.Board()) is None and (named := books(store)):
+        names = ", ".join(repr(book.name) for book in named)
+        raise InvalidParameterError(f"{store.path} has only books; name one with --book: {names}")
 
 
 def _games(boards: Iterable[chess.Board]) -> dict[str, chess.Board]:

@@ -24,7 +24,7 @@ from ..store.ranking import visits_of
 from ..store.reading import MAX_ASKED, Reader
 from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, marks_of, take
 from ..store.store import Store
-from .selection import Export
+from .selection import Export, check_start
 
 BATCH = 8192  # positions visited together
 UNKNOWN = -(1 << 31)  # a number that is not known
@@ -396,9 +396,11 @@ class Walk:
         """Yields the visited positions, batch by batch, and where their moves lead.
 
         Raises:
+          InvalidParameterError: as `check_start`.
           StoreError: if the file cannot be read.
         """
         export, roots, done = self.export, self.export.roots, 0
+        check_start(export)
         _, new = self.met.meet(np.array([pack(board) for board in roots], np.uint64))
         self.met.rows["ply"] = np.array([board.ply() for board in roots], np.int32)[new]
         while done < len(self.met):

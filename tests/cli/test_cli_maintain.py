@@ -263,6 +263,15 @@ def test_an_export_of_a_file_with_only_books_asks_for_one(
     cli("export", "1. d4", "--store", path, "-o", out).ends(0)
 
 
+def test_the_tables_of_a_file_with_only_books_have_its_records(tmp_path: Path, toml: Path, cli: Cli) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra parquet: pip install '.[parquet]'")
+    path, out = tmp_path / "b.graph", tmp_path / "tables"
+    cli("book", "build", toml, "--store", path, "--evaluations", 20).ends(0)
+    words = ("export", "--format", "parquet", "--store", path, "-o", out)
+    assert cli(*words, "--json").ends(0).json["positions"] > 10
+    cli(*words, "--depth", 2).ends(2, "has only books; name one with --book: 'white'")
+
+
 # ------------------------------------------------------------------ queue and to-do list
 GAMES = '[White "A"]\n\n1. e4 e5 *\n\n[White "B"]\n\n1. d4 d5 2. c4 *\n\n[White "C"]\n\n1. e4 Ke4 *\n'
 

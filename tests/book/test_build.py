@@ -17,12 +17,7 @@ import chess.polyglot
 import pytest
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.base.errors import (
-    EvaluatorError,
-    EvaluatorMismatchError,
-    InvalidParameterError,
-    StoreLockedError,
-)
+from graphsearch.base import errors
 from graphsearch.book import build as building
 from graphsearch.book import rows
 from graphsearch.book.build import BuildReport, build
@@ -272,7 +267,7 @@ def test_a_small_book_is_finished_step_by_step(tmp_path: Path) -> None:
     assert (first.ended, first.evaluations, first.searched) == ("evaluations", 100, 5)
     short = BuildSettings(seconds=0.01)
     assert build(path, config(max_ply=9), settings=short, evaluator=evaluator).ended == "time"
-    with pytest.raises(EvaluatorMismatchError):
+    with pytest.raises(errors.EvaluatorMismatchError):
         built(path, config(), 30, evaluator=HashEvaluator("other"))
     report = built(path, config(), evaluator=evaluator)
     assert (report.ended, report.leaves) == ("complete", 0)
@@ -380,7 +375,7 @@ def test_a_stop_keeps_the_search_that_runs_for_the_graph(tmp_path: Path) -> None
 
 def test_an_evaluator_that_fails_ends_the_build_and_loses_nothing(tmp_path: Path) -> None:
     first, second = HashEvaluator(fail_after=100), HashEvaluator()
-    with pytest.raises(EvaluatorError, match="out of order"):
+    with pytest.raises(errors.EvaluatorError, match="out of order"):
         built(tmp_path / "a.graph", config(), evaluator=first)
     built(tmp_path / "a.graph", config(), 100, evaluator=second)
     assert not set(second.asked) & set(first.asked)
@@ -605,7 +600,7 @@ def test_only_what_waits_is_dropped(graph: Path) -> None:
     with Store.open(graph) as store:
         set_state(store.connection, 2, "done")
     assert [item.id for item in drop(graph, [1, 2, 1])] == [2]
-    with pytest.raises(InvalidParameterError, match="no item 9"):
+    with pytest.raises(errors.InvalidParameterError, match="no item 9"):
         drop(graph, [3, 9])
     assert [item.id for item in items(graph, state="waiting")] == [3]
     assert drop_all(graph, book="black") == 0
@@ -627,7 +622,7 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path) -> N
 
     with Fork(hold) as holder:
         assert holder.line() == "ready"
-        with pytest.raises(StoreLockedError):
+        with pytest.raises(errors.StoreLockedError):
             Store.open(graph)
         results: list[object] = []
         adding = threading.Thread(target=lambda: results.append(add(graph, [START, LINE]).ids))

@@ -20,7 +20,6 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
 from graphsearch.evaluators import assess as module
-from graphsearch.evaluators.assess import assess_boards
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.factory import CombinedEvaluator, EvaluatorSpec, create, parse_options
 from graphsearch.evaluators.pool import PooledEvaluator
@@ -284,7 +283,7 @@ def boards() -> list[chess.Board]:
 def test_every_position_gets_its_own_answer_in_order(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(module, "OUTSIDE_BATCH", size)
     evaluator = HashEvaluator()
-    answers = itertools.chain.from_iterable(assess_boards(evaluator, boards()))
+    answers = itertools.chain.from_iterable(module.assess_boards(evaluator, boards()))
     for board, found in zip(boards(), answers, strict=True):
         assert found.position == fen_of(board)
         assert found.terminal == terminal_kind(board)

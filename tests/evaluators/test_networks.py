@@ -23,8 +23,8 @@ import pytest
 from numpy.typing import NDArray
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.evaluators.batch_kernel import LOGIT_FLOOR, bare_king_score
-from graphsearch.evaluators.builtin import layout
+from graphsearch.evaluators import batch_kernel, factory, inside, protocol
+from graphsearch.evaluators.builtin import evaluator, layout
 from graphsearch.evaluators.builtin.evaluation_kernel import (
     AREA_WORDS,
     MOST_FEATURES,
@@ -32,22 +32,9 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     evaluate_batch,
     static_at,
 )
-from graphsearch.evaluators.builtin.evaluator import (
-    ARRAYS,
-    DIGEST,
-    FILE,
-    BuiltinEvaluator,
-    Networks,
-    load_networks,
-    read_networks,
-)
-from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES
-from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.inside import PORTION, BatchArrays, EvaluationThreads
 from graphsearch.evaluators.nnue.evaluation_kernel import area_words
 from graphsearch.evaluators.nnue.evaluator import ARCHITECTURES
 from graphsearch.evaluators.nnue.layout import WIDTH
-from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.protocol import checked as valid
 from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, copy_words
 from graphsearch.jit.compiler import kernel
@@ -58,22 +45,10 @@ from graphsearch.position.board_kernel import PW, make_move
 from graphsearch.position.tables import load_tables
 from graphsearch.position.values import LEAST_MATE, LEAST_WON
 from tests.conftest import present
-from tests.support.nnue import MadeUp, scores
-from tests.support.plain import in_plain_python
-from tests.support.pools import until
-from tests.support.positions import random_words
+from tests.support import nnue, plain, pools, positions
 from tools.training import games_kernel
 from tools.training.__main__ import main
 from tools.training.dealing import Dealer, sharpened, starts, with_starts
-from tools.training.games_kernel import (
-    LABEL,
-    LEAST_MEMBERS,
-    MOST_MEMBERS,
-    MOST_SCORE,
-    SIGN,
-    LessonArrays,
-    describe_moves,
-)
 from tools.training.networks import State, rounded, unrounded, write_networks
 
 WORTH = (0, 1, 3, 3, 5, 9, 99)
@@ -81,10 +56,10 @@ GUARD = 0x5AFE5AFE5AFE5AFE
 WIDTHS = 128, 64
 
 
-def small_networks(seed: int = 1) -> Networks:
+def small_networks(seed: int = 1) -> evaluator.Networks:
     rng = np.random.default_rng(seed)
     arrays = {}
-    for name, (_, dtype, shape) in ARRAYS.items():
+    for name, (_, dtype, shape) in evaluator.ARRAYS.items():
         size = shape(*WIDTHS)
         if dtype == "<f4":
             arrays[name] = rng.uniform(-0.5, 0.5, size).astype(dtype)
@@ -93,7 +68,7 @@ def small_networks(seed: int = 1) -> Networks:
             arrays[name] = rng.integers(-most, most, size).astype(dtype)
     arrays["value_plain"][1] = 1e-7
     arrays["class_plain"][-1] = 1e-7
-    return Networks.of(arrays, {"value_width": WIDTHS[0], "policy_width": WIDTHS[1]})
+    return evaluator.Networks.of(arrays, {"value_width": WIDTHS[0], "policy_width": WIDTHS[1]})
 
 
 NETWORKS = small_networks()
@@ -101,7 +76,7 @@ NETWORKS = small_networks()
 
 @cache
 def boards_of_games() -> list[chess.Board]:
-    return [unpack(words.tolist()) for words in random_words(300)]
+    return [unpack(words.tolist()) for words in positions.random_words(300)]
 
 
 def turn_of(board: chess.Board, view: bool) -> int:
@@ -171,7 +146,7 @@ def is_quiet(board: chess.Board) -> bool:
 def test_the_value_of_a_quiet_position_is_what_the_arrays_say() -> None:
     boards = [board for board in boards_of_games() if is_quiet(board)]
     assert len(boards) > 20
-    found = BuiltinEvaluator(networks=NETWORKS).evaluate(PositionBatch.from_boards(boards))
+    found = evaluator.BuiltinEvaluator(networks=NETWORKS).evaluate(protocol.PositionBatch.from_boards(boards))
     for board, wdl in zip(boards, found.wdl.tolist(), strict=True):
         score, width, noise = expected_value(board)
         # quiescence counts in thousandths of a pawn, and the layers are float32
@@ -235,8 +210,8 @@ def expected_logits(board: chess.Board) -> dict[chess.Move, float]:
 
 
 def test_priors_are_what_the_arrays_say() -> None:
-    batch = PositionBatch.from_boards(boards_of_games())
-    found = BuiltinEvaluator(networks=NETWORKS).evaluate(batch)
+    batch = protocol.PositionBatch.from_boards(boards_of_games())
+    found = evaluator.BuiltinEvaluator(networks=NETWORKS).evaluate(batch)
     valid(batch, found)
     assert (found.priors > 0).all()
     checked = 0
@@ -244,7 +219,7 @@ def test_priors_are_what_the_arrays_say() -> None:
     parts = zip(batch.boards(), pairwise(batch.offsets.tolist()), found.wdl.tolist(), strict=True)
     for (board, moves), (begin, end), (win, _, loss) in parts:
         priors = dict(zip(moves, np.log(found.priors[begin:end]).tolist(), strict=True))
-        least = max(priors.values()) - LOGIT_FLOOR + 0.01
+        least = max(priors.values()) - batch_kernel.LOGIT_FLOOR + 0.01
         logits = {move: logit for move, logit in expected_logits(board).items() if priors[move] > least}
         ranked = sorted(logits, key=logits.__getitem__)
         if len(ranked) < 2 or logits[ranked[-1]] - logits[ranked[0]] < 0.1:
@@ -264,7 +239,7 @@ def kernel_says(boards: list[chess.Board], scratch: NDArray[np.uint64]) -> list[
     """Returns values and priors of some positions, each evaluated in the same working memory."""
     out = []
     for board in boards:
-        arrays = BatchArrays.of(PositionBatch.from_boards([board]))
+        arrays = inside.BatchArrays.of(protocol.PositionBatch.from_boards([board]))
         evaluate_batch(load_tables(), NETWORKS.words, *arrays, scratch, 1.0, 0, 1)
         out.append([*arrays.values.tolist(), *arrays.priors.tolist()])
     return out
@@ -318,7 +293,7 @@ def some_said() -> list[list[float]]:
 
 
 def test_uncompiled_code_gives_the_same() -> None:
-    for one, other in zip(in_plain_python(some_said), some_said(), strict=True):
+    for one, other in zip(plain.in_plain_python(some_said), some_said(), strict=True):
         assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
 
 
@@ -326,7 +301,7 @@ def test_the_policy_network_alone_has_the_same_arrays() -> None:
     networks = small_networks()
     words = networks.policy_words()
     assert words[layout.POLICY_WIDTH] == WIDTHS[1]
-    for name, (word, dtype, shape) in list(ARRAYS.items())[-6:]:
+    for name, (word, dtype, shape) in list(evaluator.ARRAYS.items())[-6:]:
         expected = networks.arrays[name]
         found = words[words[word] :].view(dtype)[: expected.size].reshape(shape(*WIDTHS))
         np.testing.assert_array_equal(found, expected)
@@ -335,8 +310,8 @@ def test_the_policy_network_alone_has_the_same_arrays() -> None:
 # ------------------------------------------------------------------ the networks of the package
 def judged(fen: str) -> tuple[float, dict[chess.Move, float]]:
     """Returns Q and the priors that the package's networks give a position."""
-    batch = PositionBatch.from_boards([chess.Board(fen)])
-    found = BuiltinEvaluator().evaluate(batch)
+    batch = protocol.PositionBatch.from_boards([chess.Board(fen)])
+    found = evaluator.BuiltinEvaluator().evaluate(batch)
     ((_, moves),) = batch.boards()
     return float(found.wdl[0, 0] - found.wdl[0, 2]), dict(zip(moves, found.priors.tolist(), strict=True))
 
@@ -347,10 +322,10 @@ def best_of(fen: str) -> str:
 
 
 def test_the_weights_are_those_of_the_card() -> None:
-    data = files("graphsearch.evaluators.builtin").joinpath(FILE).read_bytes()
+    data = files("graphsearch.evaluators.builtin").joinpath(evaluator.FILE).read_bytes()
     assert len(data) <= 20_000_000
-    networks = load_networks()
-    assert hashlib.sha256(networks.plain()).hexdigest() == DIGEST
+    networks = evaluator.load_networks()
+    assert hashlib.sha256(networks.plain()).hexdigest() == evaluator.DIGEST
     assert networks.widths == (networks.card["value_width"], networks.card["policy_width"])
 
 
@@ -364,7 +339,9 @@ def test_material_captures_and_promotions_count() -> None:
     assert best_of("q3k3/8/8/8/8/8/8/R3K3 w Q - 0 1") == "a1a8"
     assert best_of("1r4k1/2P3pp/8/8/8/8/6PP/6K1 w - - 0 1").startswith(("c7b8q", "c7c8q"))
     boards = [chess.Board(f"4k3/8/8/8/8/8/8/4{men} w - - 0 1") for men in ("KB2", "KN2")]
-    for win, draw, loss in BuiltinEvaluator().evaluate(PositionBatch.from_boards(boards)).wdl.tolist():
+    for win, draw, loss in (
+        evaluator.BuiltinEvaluator().evaluate(protocol.PositionBatch.from_boards(boards)).wdl.tolist()
+    ):
         assert draw > 0.5
         assert win == pytest.approx(loss)
 
@@ -372,7 +349,7 @@ def test_material_captures_and_promotions_count() -> None:
 # ------------------------------------------------------------------ endings against a bare king
 @kernel
 def score_of(s: NDArray[np.uint64]) -> int64:
-    return bare_king_score(ptr(s, 0))
+    return batch_kernel.bare_king_score(ptr(s, 0))
 
 
 def score(fen: str) -> int:
@@ -410,7 +387,7 @@ def test_bishop_and_knight_need_the_bishops_corner_and_other_positions_have_no_s
 def test_a_search_mates_a_bare_king(men: str) -> None:
     """The defender takes the reply that the search thinks best."""
     board = chess.Board(f"8/8/8/4k3/8/8/8/K6{men} w - - 0 1")
-    with Graph.open(None, evaluator=create("builtin")) as graph:
+    with Graph.open(None, evaluator=factory.create("builtin")) as graph:
         while not board.is_checkmate() and board.halfmove_clock < 100 and not board.is_repetition(3):
             move = present(analyze(graph, board, Limits(evaluations=1000, visits=20_000)).bestmove)
             board.push(move)
@@ -427,12 +404,12 @@ def running() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith(PREFIX)}
 
 
-def batch_of(count: int) -> PositionBatch:
-    return PositionBatch.from_boards([unpack(words) for words in random_words()[:count]])
+def batch_of(count: int) -> protocol.PositionBatch:
+    return protocol.PositionBatch.from_boards([unpack(words) for words in positions.random_words()[:count]])
 
 
 def test_a_cancelled_job_waits_for_what_was_begun_and_begins_nothing_more() -> None:
-    threads, may_end, begun, ended = EvaluationThreads(2), threading.Event(), threading.Event(), []
+    threads, may_end, begun, ended = inside.EvaluationThreads(2), threading.Event(), threading.Event(), []
 
     def work(portion: int) -> None:
         begun.set()
@@ -448,19 +425,19 @@ def test_a_cancelled_job_waits_for_what_was_begun_and_begins_nothing_more() -> N
 
 
 def test_threads_of_an_evaluator_that_nobody_closed_end_with_it() -> None:
-    evaluator = create("builtin", {"threads": "2"})
+    evaluator = factory.create("builtin", {"threads": "2"})
     before = running()
-    evaluator.evaluate(batch_of(3 * PORTION))
+    evaluator.evaluate(batch_of(3 * inside.PORTION))
     assert len(running() - before) == 1
     del evaluator
     gc.collect()
-    until(lambda: not running() - before)
+    pools.until(lambda: not running() - before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of fork beside threads
 def test_a_forked_process_evaluates_alone() -> None:
-    evaluator, batch = create("builtin", {"threads": "2"}), batch_of(3 * PORTION)
+    evaluator, batch = factory.create("builtin", {"threads": "2"}), batch_of(3 * inside.PORTION)
     expected = evaluator.evaluate(batch).priors
     child = os.fork()
     if child == 0:  # pragma: no cover
@@ -476,14 +453,14 @@ needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("network") / "a.nnue"
-    path.write_bytes(MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
+    path.write_bytes(nnue.MadeUp.random(ARCHITECTURES[-1]).file(packed=False))
     return f"nnue:{path}"
 
 
 def dealer(teacher: str) -> Dealer:
     """Returns a dealer of two games, whose lessons are the games' own positions."""
     vars(games_kernel)["ENDED_DECIDED"] = vars(games_kernel)["ENDED_FEW"] = 0.0
-    evaluator: Any = create(teacher)
+    evaluator: Any = factory.create(teacher)
     return Dealer(evaluator.weights, starts(2, 7, ()), 2, 1.0)
 
 
@@ -492,21 +469,21 @@ def dealt(teacher: str) -> dict[str, Any]:
     vars(games_kernel)["OFF"] = 0.0
     some = dealer(teacher)
     groups, lessons = some.deal(1)
-    there = groups.targets[..., SIGN] != 0
+    there = groups.targets[..., games_kernel.SIGN] != 0
     again = dealer(teacher).deal(1)
-    evaluator: Any = create(teacher)
+    evaluator: Any = factory.create(teacher)
     games = [unpack(words.tolist()) for words in some.games.words]
-    priors = evaluator.evaluate(PositionBatch.from_boards(games)).priors.tolist()
+    priors = evaluator.evaluate(protocol.PositionBatch.from_boards(games)).priors.tolist()
     return {
         "sizes": there.sum(1).tolist(),
         "in order": bool((np.diff(there.astype(int), axis=1) <= 0).all()),
-        "labels": groups.targets[there][:, LABEL].tolist(),
+        "labels": groups.targets[there][:, games_kernel.LABEL].tolist(),
         "alone": static_labels(evaluator.weights, some.leaves[there]),
         "seen": views(groups.features[there]),
         "expected": expected_views(some.leaves[there]),
         "hints": bool((np.abs(groups.hints[there]).max(1) > 0).all() and not groups.hints[~there].any()),
         "again": all(bool((a == b).all()) for a, b in zip(groups, again[0], strict=True)),
-        "lessons": lessons.targets[lessons.classes < CLASSES].tolist(),
+        "lessons": lessons.targets[lessons.classes < layout.CLASSES].tolist(),
         "priors": priors,
     }
 
@@ -515,12 +492,12 @@ def static_labels(weights: Any, words: Any) -> list[int]:
     """Returns what a network says of positions without a search, in 1/361 of a pawn."""
     scratch = np.zeros(STACK_WORDS + area_words(int(weights[WIDTH])), np.uint64)
     window, out = np.zeros(2, np.int64), np.zeros(len(words), np.int64)
-    scores(load_tables(), weights, words.reshape(-1).copy(), window, out, scratch)
-    return [int(x) for x in np.clip(out * 361 // 1000, -MOST_SCORE, MOST_SCORE)]
+    nnue.scores(load_tables(), weights, words.reshape(-1).copy(), window, out, scratch)
+    return [int(x) for x in np.clip(out * 361 // 1000, -games_kernel.MOST_SCORE, games_kernel.MOST_SCORE)]
 
 
 def views(features: Any) -> list[list[int]]:
-    return [sorted(view[view < FEATURES].tolist()) for member in features for view in member]
+    return [sorted(view[view < layout.FEATURES].tolist()) for member in features for view in member]
 
 
 def expected_views(words: Any) -> list[list[int]]:
@@ -529,8 +506,8 @@ def expected_views(words: Any) -> list[list[int]]:
 
 
 def test_members_of_groups_are_quiet_and_lessons_have_the_priors_of_the_teacher(teacher: str) -> None:
-    found = in_plain_python(dealt, teacher)
-    assert all(LEAST_MEMBERS <= size <= MOST_MEMBERS for size in found["sizes"])
+    found = plain.in_plain_python(dealt, teacher)
+    assert all(games_kernel.LEAST_MEMBERS <= size <= games_kernel.MOST_MEMBERS for size in found["sizes"])
     assert found["in order"]
     close = [abs(a - b) <= 1 for a, b in zip(found["labels"], found["alone"], strict=True)]
     assert np.mean(close) > 0.9  # the line of another may end in a stalemate
@@ -560,7 +537,7 @@ def test_a_state_begun_from_networks_packs_to_the_same_networks(tmp_path: Path) 
     State.of(file).write(state)
     assert State.read(state).stages == [{"name": "value"}]
     assert main(["pack", str(again), str(state)]) == 0
-    packed = read_networks(again.read_bytes())
+    packed = evaluator.read_networks(again.read_bytes())
     assert (packed.widths, packed.card["stages"]) == ((64, 64), [{"name": "value"}])
     for name, array in networks.arrays.items():
         np.testing.assert_allclose(packed.arrays[name], array, atol=1, rtol=1e-3)
@@ -594,20 +571,22 @@ def answers() -> dict[str, Any]:
 
 
 def padded(active: list[int]) -> list[int]:
-    return [*active, *range(FEATURES + len(active), FEATURES + 64)]
+    return [*active, *range(layout.FEATURES + len(active), layout.FEATURES + 64)]
 
 
 def describe(board: chess.Board, move: chess.Move) -> list[Any]:
     """Returns the place, the goal and the class of a move, `[1, 1]` each."""
     words, moves = np.array(pack(board), np.uint64), np.array([encode_move(move)], np.uint16)
     out = [np.zeros(1, np.uint16) for _ in range(3)]
-    describe_moves(ptr(load_tables(), 0), ptr(words, 0), moves, np.zeros(MOST_FEATURES, np.int64), *out)
+    games_kernel.describe_moves(
+        ptr(load_tables(), 0), ptr(words, 0), moves, np.zeros(MOST_FEATURES, np.int64), *out
+    )
     return [array[None] for array in out]
 
 
 @needs_jax
 def test_jax_computes_what_the_arrays_say() -> None:
-    for name, (found, expected) in in_plain_python(answers).items():
+    for name, (found, expected) in plain.in_plain_python(answers).items():
         assert found == pytest.approx(expected, rel=1e-3, abs=1e-3), name
 
 
@@ -618,7 +597,7 @@ def learned(teacher: str, state: str) -> list[list[float]]:
     vars(distil).update(LEAST=2, BATCH={"value": 2, "policy": 2}, AT_ONCE={"value": 4, "policy": 4})
     vars(distil).update(ROOM={"value": 2, "policy": 2}, TIMES={"value": 1e9, "policy": 1e9})
     groups, lessons = dealer(teacher).deal(1)
-    rows = groups, sharpened(LessonArrays(*(array[:2] for array in lessons)))
+    rows = groups, sharpened(games_kernel.LessonArrays(*(array[:2] for array in lessons)))
     new = State.new((64, 64), 1)
     courses = distil.courses_of(new.networks, rows)
     out = []
@@ -639,10 +618,10 @@ def learned(teacher: str, state: str) -> list[list[float]]:
 @needs_jax
 def test_both_networks_learn_and_can_be_packed(teacher: str, tmp_path: Path) -> None:
     state, out = tmp_path / "state.npz", tmp_path / "networks.bin"
-    for before, after in in_plain_python(learned, teacher, str(state)):
+    for before, after in plain.in_plain_python(learned, teacher, str(state)):
         assert after < 0.9 * before
     assert main(["pack", str(out), str(state)]) == 0
-    assert read_networks(out.read_bytes()).widths == (64, 64)
+    assert evaluator.read_networks(out.read_bytes()).widths == (64, 64)
 
 
 def test_an_evaluator_is_judged_by_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

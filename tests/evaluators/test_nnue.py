@@ -22,7 +22,6 @@ from graphsearch.base.errors import EvaluatorError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import evaluator
 from graphsearch.evaluators.nnue.evaluation_kernel import area_words
-from graphsearch.evaluators.nnue.evaluator import ARCHITECTURES, read_network
 from graphsearch.evaluators.protocol import PositionBatch, checked
 from graphsearch.evaluators.quiescence_kernel import DELTA_MARGIN, PLAIN_VALUES, PROMOTION_GAIN, STACK_WORDS
 from graphsearch.position.board import encode_move, legal_moves, pack, unpack
@@ -31,7 +30,7 @@ from graphsearch.position.values import FAR, MATE
 from tests.support.nnue import MadeUp, exchanged, features, leb128, scores
 from tests.support.positions import random_words
 
-SMALL = ARCHITECTURES[-1]
+SMALL = evaluator.ARCHITECTURES[-1]
 STOCKFISH = shutil.which("stockfish", path="/usr/games:/usr/local/games:/usr/bin:/usr/local/bin")
 
 
@@ -64,7 +63,7 @@ def said(weights: NDArray[np.int64], boards: list[chess.Board], *, window: int =
 # ----------------------------------------------------------------------- files and what they say
 @pytest.mark.parametrize(
     ("architecture", "packed"),
-    [(SMALL, True), *((one, False) for one in ARCHITECTURES)],
+    [(SMALL, True), *((one, False) for one in evaluator.ARCHITECTURES)],
     ids=lambda value: str(getattr(value, "width", value)),
 )
 def test_a_network_of_every_version_says_what_plain_arithmetic_says(
@@ -76,7 +75,7 @@ def test_a_network_of_every_version_says_what_plain_arithmetic_says(
     )
     path = tmp_path / "a.nnue"
     path.write_bytes(network.file(packed=packed))
-    read = read_network(path)
+    read = evaluator.read_network(path)
     path.unlink()
     assert read.architecture == architecture
     expected = [network.static(board) * 1000 // architecture.pawn for board in boards]
@@ -84,7 +83,7 @@ def test_a_network_of_every_version_says_what_plain_arithmetic_says(
 
 
 def test_what_is_updated_equals_what_is_summed_anew(file: Path) -> None:
-    weights = read_network(file).weights
+    weights = evaluator.read_network(file).weights
     board, game = chess.Board(), [chess.Board()]
     for word in random_words()[:300]:
         moves = list(board.legal_moves)
@@ -151,7 +150,7 @@ def order(board: chess.Board, move: chess.Move) -> tuple[int, int]:
 
 
 def test_quiescence_is_plain_alpha_beta_over_the_same_static_values(file: Path) -> None:
-    weights = read_network(file).weights
+    weights = evaluator.read_network(file).weights
     found = said(weights, boards_of_games(), window=FAR)
     assert found == [plain_quiescence(weights, board.copy(), -FAR, FAR) for board in boards_of_games()]
     assert found != said(weights, boards_of_games())
@@ -268,7 +267,7 @@ if hasattr(os, "mkfifo"):
 def test_a_program_is_asked_for_its_network_once_unless_the_kept_file_is_odd(
     file: Path, tmp_path: Path, odd: str
 ) -> None:
-    asked, expected = tmp_path / "asked", read_network(file).sha256
+    asked, expected = tmp_path / "asked", evaluator.read_network(file).sha256
     engine = script(tmp_path / "engine", f"read word name rest; echo $word >> {asked}; cp {file} $name")
     for _ in range(2):
         assert evaluator.network_of(engine).sha256 == expected

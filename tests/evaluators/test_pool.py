@@ -24,7 +24,6 @@ from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.workers import executor, ray_workers
-from graphsearch.workers.ray_workers import ENVIRONMENT
 
 from ..conftest import ROOT
 from ..support.pools import (
@@ -302,7 +301,7 @@ def needs_ray(test: Any) -> Any:
 
 
 NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80_000_000}
-QUIET = ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}  # no token in the home folder
+QUIET = ray_workers.ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}  # no token in the home folder
 QUICK = {  # so that a node that is gone is missed within seconds
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,

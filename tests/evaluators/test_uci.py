@@ -24,7 +24,6 @@ from graphsearch.base.errors import EvaluatorError, InvalidParameterError, Unkno
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.evaluators.uci import evaluator as uci
-from graphsearch.evaluators.uci.evaluator import Score, UciEvaluator, cp_wdl, policy_q
 from graphsearch.position.board import board_of
 from graphsearch.store.verify import verify
 
@@ -41,7 +40,7 @@ FENS = (
     "4k3/8/8/8/8/8/4P3/4K3 w - - 90 1",
 )
 BATCH = PositionBatch.from_boards([chess.Board(fen) for fen in FENS])
-Made = Callable[..., UciEvaluator]
+Made = Callable[..., uci.UciEvaluator]
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +54,8 @@ def made(tmp_path: Path) -> Iterator[Made]:
     """Makes evaluators of a program, or of a fake engine with changes; they are closed after the test."""
     with ExitStack() as stack:
 
-        def make(changes: str = "", program: object = None, **options: Any) -> UciEvaluator:
-            found = UciEvaluator(str(program or fake_engine(tmp_path, changes)), **options)
+        def make(changes: str = "", program: object = None, **options: Any) -> uci.UciEvaluator:
+            found = uci.UciEvaluator(str(program or fake_engine(tmp_path, changes)), **options)
             stack.callback(found.close)
             return found
 
@@ -89,12 +88,12 @@ def expected() -> Evaluation:
     """Returns what a fake engine's scores mean."""
     wdl, priors = [], []
     for board, moves in BATCH.boards():
-        wdl.append(cp_wdl(cp_of(board)))
+        wdl.append(uci.cp_wdl(cp_of(board)))
         q = []
         for move in moves:
             child = board.copy()
             child.push(move)
-            q.append(policy_q(Score(-cp_of(child))))
+            q.append(uci.policy_q(uci.Score(-cp_of(child))))
         weights = np.exp(np.array(q) / 0.08)
         priors += list(weights / weights.sum())
     return Evaluation(np.array(wdl, np.float32), np.array(priors, np.float32))
@@ -179,7 +178,7 @@ def info(board, k):
     board = chess.Board(FENS[3])
     board.push(next(iter(board.legal_moves)))
     found = answers(fake_engine(tmp_path, changes))
-    np.testing.assert_allclose(found.wdl[3], cp_wdl(-cp_of(board)), atol=1e-6)
+    np.testing.assert_allclose(found.wdl[3], uci.cp_wdl(-cp_of(board)), atol=1e-6)
 
 
 # ----------------------------------------------------------------------- options and identity
@@ -452,7 +451,7 @@ def test_close_ends_a_batch_under_way_even_if_the_killed_engine_does_not_end(
 
 
 def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:
-    evaluator = UciEvaluator(str(fake_engine(tmp_path)))
+    evaluator = uci.UciEvaluator(str(fake_engine(tmp_path)))
     process = evaluator._engines[0].process
     del evaluator
     until(lambda: not is_alive(process))

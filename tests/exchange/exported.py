@@ -27,24 +27,18 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.exchange.exports import export
-from graphsearch.exchange.importing import FileReport, GivenFile
-from graphsearch.exchange.imports import import_files
-from graphsearch.exchange.output import ExportReport
+from graphsearch.exchange import exports, importing, imports, output
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, key_of, key_text, legal_moves, pack
 from graphsearch.position.values import wdl_from_q
-from graphsearch.query.source import after as after
+from graphsearch.query.source import after
 from graphsearch.store.ranking import node_mean, ranking, resets_of
 from graphsearch.store.record import Edge, NodeRecord
 from graphsearch.store.store import Store
 
-from ..query.handmade import add_book as add_book
-from ..query.handmade import execute as execute
-from ..query.handmade import node
+from ..query.handmade import add_book, execute, node
 from ..store.records import lookup
-from ..support.graphs import ENDGAME as ENDGAME
-from ..support.graphs import searched as searched
+from ..support.graphs import ENDGAME, searched
 
 CASTLES = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 CHESS960 = "1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20"  # inner and outer rooks; castling at once
@@ -57,10 +51,10 @@ Rows = list[dict[str, Any]]
 TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 
 
-def imported(form: str, path: Path, data: str | bytes, **options: Any) -> FileReport:
+def imported(form: str, path: Path, data: str | bytes, **options: Any) -> importing.FileReport:
     """Imports a file `some.FORM` with these data from a stream."""
     stream = io.BytesIO(data.encode() if isinstance(data, str) else data)
-    [report] = import_files(form, path, [GivenFile(f"some.{form}", stream)], **options)
+    [report] = imports.import_files(form, path, [importing.GivenFile(f"some.{form}", stream)], **options)
     return report
 
 
@@ -241,9 +235,9 @@ GAMES = {
     "a3 a6": (1, 0, 0),
     "b4 b5 a3": (70_000, 3, 0),
 }
-EXPORTS: dict[str, Callable[..., ExportReport]] = {
-    **{form: partial(export, form) for form in ("epd", "jsonl", "csv", "pgn")},
-    **{f"polyglot {weights}": partial(export, "polyglot", weights=weights) for weights in ("n", "q")},
+EXPORTS: dict[str, Callable[..., output.ExportReport]] = {
+    **{form: partial(exports.export, form) for form in ("epd", "jsonl", "csv", "pgn")},
+    **{f"polyglot {weights}": partial(exports.export, "polyglot", weights=weights) for weights in ("n", "q")},
 }
 
 

@@ -41,6 +41,7 @@ from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import NAMES, OWN, SHARED, script
 from graphsearch.position.board import board_of, key_of, legal_moves, unpack
 from graphsearch.position.values import cp_of
+from graphsearch.query.source import after
 from graphsearch.query.tree import neighbourhood
 from graphsearch.store.ranking import has_best_move, node_mean, ranking
 from graphsearch.store.record import NodeRecord
@@ -48,45 +49,22 @@ from graphsearch.store.store import Store
 
 from ..conftest import ROOT, Cli, sql
 from ..query.handmade import LINES as BY_HAND
-from ..query.handmade import graph_file
+from ..query.handmade import add_book, execute, graph_file
 from ..store.records import filled, held
 from ..store.test_damage import flip
 from ..support.forks import Command, Fork
+from ..support.graphs import ENDGAME, searched
 from ..support.pools import until
 from ..support.positions import after_line
-from .exported import (
-    CASTLES,
-    CHESS960,
-    ENDGAME,
-    FILES,
-    LINES,
-    MATES,
-    PATH,
-    PROMOTES,
-    Known,
-    Rows,
-    add_book,
-    after,
-    check_rows,
-    digests,
-    edge_rows,
-    edges,
-    execute,
-    known_below,
-    made_record,
-    make_graph,
-    node_row,
-    result_of,
-    run_polyglot,
-    searched,
-    uniform_graph,
-)
+from . import exported as made
 
 parquet: Any = import_module("pyarrow.parquet") if find_spec("pyarrow") else None
 needs_parquet = pytest.mark.skipif(parquet is None, reason="needs pyarrow: pip install '.[parquet]'")
 
 
-@pytest.fixture(scope="module", params=(ENDGAME, MATES, PROMOTES), ids=["endgame", "mates", "promotions"])
+@pytest.fixture(
+    scope="module", params=(ENDGAME, made.MATES, made.PROMOTES), ids=["endgame", "mates", "promotions"]
+)
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("graph") / "some.graph"
     return searched(path, request.param, visits=60), request.param
@@ -99,7 +77,7 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 def test_json_lines_hold_every_record(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
     report = export("jsonl", path, tmp_path / "out.jsonl", Selection(all_moves=True))
-    known = known_below(path, fen)
+    known = made.known_below(path, fen)
     rows = json_lines(tmp_path / "out.jsonl")
     assert report.positions == len(rows) == len(known)
     assert {row["key"] for row in rows} == {f"{key:016x}" for key in known}
@@ -109,13 +87,13 @@ def test_json_lines_hold_every_record(graph: tuple[Path, str], tmp_path: Path) -
         assert (row["fen"].split()[5], row["ply"]) == (str(board.fullmove_number), board.ply())
         assert sum(row["wdl"]) == pytest.approx(1)
         node = row | {"draw": row["wdl"][1], "lower": row["bounds"][0], "upper": row["bounds"][1]}
-        own = node_row(board, record, {record.evaluator: ""})
-        check_rows([{name: node[name] for name in NODE[4:]}], [{name: own[name] for name in NODE[4:]}])
-        moves = sorted(edge_rows(board, record), key=lambda move: move["rank"])
+        own = made.node_row(board, record, {record.evaluator: ""})
+        made.check_rows([{name: node[name] for name in NODE[4:]}], [{name: own[name] for name in NODE[4:]}])
+        moves = sorted(made.edge_rows(board, record), key=lambda move: move["rank"])
         for move in moves:
             move["cp"] = None if move["q"] is None else cp_of(move["q"])
             move["child"] = f"{move['child']:016x}"
-        check_rows(row["moves"], [{name: move[name] for name in MOVE} for move in moves])
+        made.check_rows(row["moves"], [{name: move[name] for name in MOVE} for move in moves])
         mean = (row["v"] + sum(move["n"] * (move["q"] or 0.0) for move in row["moves"])) / row["n"]
         assert min(max(mean, node["lower"]), node["upper"]) == pytest.approx(row["q"], abs=1e-12)
         assert row["n"] == 1 + sum(move["n"] for move in row["moves"])
@@ -162,7 +140,7 @@ def test_moves_without_visits_are_written_if_asked_for(
 def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
     export("epd", path, tmp_path / "out.epd")
-    known = known_below(path, fen)
+    known = made.known_below(path, fen)
     lines = (tmp_path / "out.epd").read_text().splitlines()
     assert len(lines) == len(known)
     for line in lines:
@@ -187,7 +165,7 @@ def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path:
 
 def test_a_book_has_its_moves_and_values(tmp_path: Path) -> None:
     visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
-    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
+    path = filled(tmp_path / "book.graph", [made.made_record(chess.Board(), visits)])
     add_book(path, "mine", "both", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2, "e4 e5": 0.3})
     report = export("jsonl", path, tmp_path / "out.jsonl", Selection(book="mine"))
     rows = json_lines(tmp_path / "out.jsonl")
@@ -216,7 +194,7 @@ def test_a_book_has_its_moves_and_values(tmp_path: Path) -> None:
 
 def test_limits_leave_out_moves_and_the_report_counts_them(graph: tuple[Path, str], tmp_path: Path) -> None:
     path, fen = graph
-    known = known_below(path, fen)
+    known = made.known_below(path, fen)
     report = export("jsonl", path, tmp_path / "out.jsonl", Selection(min_visits=3))
     rows = json_lines(tmp_path / "out.jsonl")
     assert min(row["n"] for row in rows) >= 3
@@ -233,14 +211,14 @@ def test_limits_leave_out_moves_and_the_report_counts_them(graph: tuple[Path, st
 
 
 # ------------------------------------------------------------------ bytes
-@pytest.fixture(scope="module", params=FILES)
+@pytest.fixture(scope="module", params=made.FILES)
 def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("graph") / f"{request.param}.graph"
-    return make_graph(path, request.param), request.param
+    return made.make_graph(path, request.param), request.param
 
 
 def test_exports_write_the_bytes_that_they_always_wrote(golden: tuple[Path, str], tmp_path: Path) -> None:
-    assert digests(*golden, tmp_path) == json.loads(PATH.read_text())[golden[1]]
+    assert made.digests(*golden, tmp_path) == json.loads(made.PATH.read_text())[golden[1]]
 
 
 @pytest.mark.parametrize("golden", ["lines"], indirect=True)
@@ -248,9 +226,9 @@ def test_exports_write_the_bytes_that_they_always_wrote(golden: tuple[Path, str]
 def test_it_does_not_matter_how_many_records_are_read_together(
     form: str, golden: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = result_of(form, golden[0], tmp_path / "out", Selection())
+    whole = made.result_of(form, golden[0], tmp_path / "out", Selection())
     monkeypatch.setattr(walk, "BATCH", 7)
-    assert result_of(form, golden[0], tmp_path / "out", Selection()) == whole
+    assert made.result_of(form, golden[0], tmp_path / "out", Selection()) == whole
     assert whole[1]
 
 
@@ -334,7 +312,7 @@ def test_damage_is_told_and_what_can_be_read_is_exported(form: str, cli: Cli, tm
 
 def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -> None:
     mate = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"
-    path = filled(tmp_path / "mate.graph", [made_record(chess.Board(mate), {}, v=-1.0)])
+    path = filled(tmp_path / "mate.graph", [made.made_record(chess.Board(mate), {}, v=-1.0)])
     for form in FORMATS[1:]:
         words = ["--comments"] if form == "pgn" else []
         done = cli("export", "--format", form, "--store", path, "-o", "-", mate, *words).ends(0)
@@ -345,7 +323,7 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
 def test_ctrl_c_leaves_neither_a_part_nor_the_temporary_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, begun = uniform_graph(tmp_path / "wide.graph", 100), tmp_path / "begun"
+    path, begun = made.uniform_graph(tmp_path / "wide.graph", 100), tmp_path / "begun"
 
     def endless(_: object) -> None:
         begun.touch()
@@ -375,7 +353,7 @@ def test_a_walk_from_one_root_keeps_its_halfmove_clock(tmp_path: Path) -> None:
     report = export("jsonl", path, out, Selection(roots=(board_of(root),)))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert rows[0]["fen"] == root
-    assert {row["key"] for row in rows} == {f"{key:016x}" for key in known_below(path, root)}
+    assert {row["key"] for row in rows} == {f"{key:016x}" for key in made.known_below(path, root)}
     assert report.left_out["missing"] == 0
 
 
@@ -385,7 +363,9 @@ Book = dict[int, list[tuple[str, int]]]  # key -> moves in UCI and their weights
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("graph") / "lines.graph", chess.STARTING_FEN, *LINES, visits=60)
+    return searched(
+        tmp_path_factory.mktemp("graph") / "lines.graph", chess.STARTING_FEN, *made.LINES, visits=60
+    )
 
 
 def read_book(path: Path, boards: list[chess.Board]) -> Book:
@@ -427,7 +407,7 @@ def loss_weight(best: float, value: float) -> float:
 
 
 @pytest.mark.parametrize("weights", ["n", "q"])
-@pytest.mark.parametrize("fen", [chess.STARTING_FEN, CASTLES, CHESS960, PROMOTES, ENDGAME])
+@pytest.mark.parametrize("fen", [chess.STARTING_FEN, made.CASTLES, made.CHESS960, made.PROMOTES, ENDGAME])
 def test_python_chess_finds_the_visited_moves_of_every_position(
     tmp_path: Path, fen: str, weights: str
 ) -> None:
@@ -435,12 +415,13 @@ def test_python_chess_finds_the_visited_moves_of_every_position(
     path = searched(tmp_path / "some.graph", fen, visits=80)
     out = tmp_path / "book.bin"
     report = export("polyglot", path, out, weights=weights)
-    known = known_below(path, fen)
+    known = made.known_below(path, fen)
     numbers: dict[int, dict[chess.Move, float]] = {}
     for key, pair in known.items():
-        best = max((edge.value for _, edge in edges(*pair)), default=0.0)
+        best = max((edge.value for _, edge in made.edges(*pair)), default=0.0)
         numbers[key] = {
-            move: edge.n if weights == "n" else loss_weight(best, edge.value) for move, edge in edges(*pair)
+            move: edge.n if weights == "n" else loss_weight(best, edge.value)
+            for move, edge in made.edges(*pair)
         }
     wanted = expected(numbers, fill=weights == "q")
     assert same_book(read_book(out, [board for board, _ in known.values()]), wanted)
@@ -453,7 +434,7 @@ def test_python_chess_finds_the_visited_moves_of_every_position(
 def test_weights_are_scaled_by_position_and_the_best_is_never_0(tmp_path: Path) -> None:
     board = chess.Board()
     visits = {"e4": (4_000_000_000, 0.1), "d4": (65_536, 0.0), "c4": (1, -0.5)}
-    path = filled(tmp_path / "big.graph", [made_record(board, visits)])
+    path = filled(tmp_path / "big.graph", [made.made_record(board, visits)])
     report = export("polyglot", path, tmp_path / "book.bin", Selection(depth=1))
     assert read_book(tmp_path / "book.bin", [board])[key_of(board)] == [("e2e4", MAX_WEIGHT), ("d2d4", 1)]
     assert (report.scaled, report.left_out["moves_scaled_away"]) == (3, 1)
@@ -463,7 +444,7 @@ def test_weights_are_scaled_by_position_and_the_best_is_never_0(tmp_path: Path) 
 def test_of_two_positions_with_one_polyglot_key_the_more_visited_one_is_written(tmp_path: Path) -> None:
     fens = [f"8/8/4k3/8/8/4K3/4P3/R6r w - - {clock} 60" for clock in (80, 90)]
     first, second = (chess.Board(fen) for fen in fens)
-    records = [made_record(first, {"Ra6+": (5, 0.0)}), made_record(second, {"Rxh1": (7, 0.9)})]
+    records = [made.made_record(first, {"Ra6+": (5, 0.0)}), made.made_record(second, {"Rxh1": (7, 0.9)})]
     path = filled(tmp_path / "clock.graph", records)
     report = export("polyglot", path, tmp_path / "book.bin", Selection(roots=(first, second)))
     assert report.left_out["clashes"] == 1
@@ -475,7 +456,7 @@ def test_of_two_positions_with_one_polyglot_key_the_more_visited_one_is_written(
 def test_the_polyglot_tool_lists_the_lines_of_the_book(lines: Path, tmp_path: Path) -> None:
     export("polyglot", lines, tmp_path / "book.bin")
     for colour, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
-        run_polyglot(tmp_path, "dump-book", "-bin", "book.bin", "-color", colour, "-out", "lines.txt")
+        made.run_polyglot(tmp_path, "dump-book", "-bin", "book.bin", "-color", colour, "-out", "lines.txt")
         seen: dict[int, dict[str, int]] = defaultdict(dict)
         boards: dict[int, chess.Board] = {}
         for line in (tmp_path / "lines.txt").read_text().splitlines():
@@ -518,7 +499,7 @@ Tree = dict[int, chess.pgn.GameNode]  # the node that expands each position, by 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return uniform_graph(tmp_path_factory.mktemp("graph") / "wide.graph", 600)
+    return made.uniform_graph(tmp_path_factory.mktemp("graph") / "wide.graph", 600)
 
 
 @pytest.fixture(scope="module")
@@ -572,8 +553,8 @@ def moves_in(tree: Tree) -> dict[int, set[str]]:
     return {key: {child.move.uci() for child in node.variations if child.move} for key, node in tree.items()}
 
 
-def moves_known(known: Known) -> dict[int, set[str]]:
-    found = {key: {move.uci() for move, _ in edges(*pair)} for key, pair in known.items()}
+def moves_known(known: made.Known) -> dict[int, set[str]]:
+    found = {key: {move.uci() for move, _ in made.edges(*pair)} for key, pair in known.items()}
     return {key: moves for key, moves in found.items() if moves}
 
 
@@ -584,14 +565,14 @@ def test_the_tree_has_every_move_of_the_graph_and_each_position_once(
     path = request.getfixturevalue(name)
     fen = ENDGAME if name == "cycles" else chess.STARTING_FEN
     games = exported(path, tmp_path / "out.pgn", Selection(roots=(chess.Board(fen),)))
-    assert moves_in(tree_of(games)) == moves_known(known_below(path, fen))
+    assert moves_in(tree_of(games)) == moves_known(made.known_below(path, fen))
 
 
 def test_roots_below_another_root_have_no_tree_of_their_own_unless_they_are_asked_for(
     lines: Path, tmp_path: Path
 ) -> None:
-    start = known_below(lines)[key_of(chess.Board())]
-    best = max(edges(*start), key=lambda pair: pair[1].n)[0]
+    start = made.known_below(lines)[key_of(chess.Board())]
+    best = max(made.edges(*start), key=lambda pair: pair[1].n)[0]
     path = Path(shutil.copy(lines, tmp_path / "best.graph"))
     for board in (start[0], after(start[0], best)):
         execute(
@@ -602,11 +583,11 @@ def test_roots_below_another_root_have_no_tree_of_their_own_unless_they_are_aske
     games = exported(path, tmp_path / "one.pgn", Selection())
     assert [game.headers.get("FEN") for game in games].count(None) == 1
     assert after(start[0], best).fen() not in [game.headers.get("FEN") for game in games]
-    assert moves_in(tree_of(games)).items() >= moves_known(known_below(path)).items()
+    assert moves_in(tree_of(games)).items() >= moves_known(made.known_below(path)).items()
     roots = (chess.Board(), chess.Board("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1"))
     games = exported(lines, tmp_path / "two.pgn", Selection(roots=roots))
     assert [game.headers.get("FEN") for game in games] == [None, roots[1].fen()]
-    assert moves_in(tree_of(games)) == moves_known(known_below(lines))
+    assert moves_in(tree_of(games)) == moves_known(made.known_below(lines))
     reference = next(child for child in games[0].variations if child.san() == "e4")
     assert reference.comment.endswith("transposes to game 2")
     assert not reference.variations
@@ -648,12 +629,12 @@ def ancestors(node: chess.pgn.GameNode) -> list[chess.pgn.GameNode]:
 
 def test_comments_have_the_numbers_of_the_records(lines: Path, tmp_path: Path) -> None:
     games = exported(lines, tmp_path / "out.pgn")
-    known = known_below(lines)
+    known = made.known_below(lines)
     root = known[key_of(chess.Board())][1]
     assert games[0].comment == f"N {root.visits} Q {node_mean(root)[0]:+.3f} for White"
     for key, node in tree_of(games).items():
         board, record = known[key]
-        values = dict(edges(board, record))
+        values = dict(made.edges(board, record))
         best = legal_moves(board)[record.order[ranking(record)[0]]]
         moves = [child.move for child in node.variations]
         assert moves[0] == best
@@ -710,18 +691,18 @@ def test_a_move_that_loses_clearly_is_marked_if_it_was_visited_enough(tmp_path: 
         "a4": (9, -0.9),
         "f3": (10, 0.11),
     }
-    path = filled(tmp_path / "bad.graph", [made_record(chess.Board(), visits)])
+    path = filled(tmp_path / "bad.graph", [made.made_record(chess.Board(), visits)])
     (game,) = exported(path, tmp_path / "out.pgn")
     marks = {child.san(): child.nags for child in game.variations}
     assert marks == {"e4": set(), "d4": {6}, "c4": {2}, "b4": {4}, "a4": set(), "f3": set()}
 
 
 def test_a_repertoire_has_one_move_of_its_side_against_all_replies(lines: Path, tmp_path: Path) -> None:
-    known = known_below(lines)
+    known = made.known_below(lines)
     for side, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
         games = exported(lines, tmp_path / "out.pgn", Selection(roots=(chess.Board(),), side=side))  # type: ignore[arg-type]
         for key, node in tree_of(games).items():
-            moves = edges(*known[key])
+            moves = made.edges(*known[key])
             assert len(node.variations) == (1 if node.turn() == turn else len(moves))
 
 
@@ -743,8 +724,8 @@ def long_line(plies: int) -> tuple[list[chess.Board], list[chess.Move]]:
 
 def test_a_line_may_be_longer_than_pythons_stack(tmp_path: Path) -> None:
     boards, moves = long_line(400)
-    records = [made_record(a, {a.san(m): (3, 0.0)}) for a, m in zip(boards[:-1], moves, strict=True)]
-    path = filled(tmp_path / "long.graph", [*records, made_record(boards[-1], {})])
+    records = [made.made_record(a, {a.san(m): (3, 0.0)}) for a, m in zip(boards[:-1], moves, strict=True)]
+    path = filled(tmp_path / "long.graph", [*records, made.made_record(boards[-1], {})])
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 250)
     try:
@@ -757,12 +738,12 @@ def test_a_line_may_be_longer_than_pythons_stack(tmp_path: Path) -> None:
 
 
 def test_a_game_of_chess960_says_so_and_has_every_move(tmp_path: Path) -> None:
-    path = searched(tmp_path / "some.graph", CHESS960, visits=200)
-    games = exported(path, tmp_path / "out.pgn", Selection(roots=(board_of(CHESS960),)))
+    path = searched(tmp_path / "some.graph", made.CHESS960, visits=200)
+    games = exported(path, tmp_path / "out.pgn", Selection(roots=(board_of(made.CHESS960),)))
     assert [game.headers["Variant"] for game in games] == ["Chess960"]
     found = moves_in(tree_of(games))
-    assert found == moves_known(known_below(path, CHESS960))
-    assert "e1b1" in found[key_of(board_of(CHESS960))]  # castling
+    assert found == moves_known(made.known_below(path, made.CHESS960))
+    assert "e1b1" in found[key_of(board_of(made.CHESS960))]  # castling
 
 
 # ------------------------------------------------------------------ Parquet
@@ -770,7 +751,7 @@ IN_FOUR = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # in four
 LATE = "8/8/8/8/8/k1K5/7q/8 b - - 94 90"  # the 50-move rule is near
 
 
-def tables_in(folder: Path) -> tuple[Rows, Rows]:
+def tables_in(folder: Path) -> tuple[made.Rows, made.Rows]:
     """Returns the rows of both tables."""
     return parquet.read_table(folder / NODES).to_pylist(), parquet.read_table(folder / EDGES).to_pylist()
 
@@ -781,7 +762,7 @@ def records(path: Path) -> list[tuple[chess.Board, NodeRecord]]:
 
 
 @needs_parquet
-@pytest.mark.parametrize("fen", [ENDGAME, CASTLES, PROMOTES, IN_FOUR, LATE])
+@pytest.mark.parametrize("fen", [ENDGAME, made.CASTLES, made.PROMOTES, IN_FOUR, LATE])
 def test_every_row_is_what_the_record_says(fen: str, tmp_path: Path) -> None:
     path = searched(tmp_path / "some.graph", fen, visits=200 if fen == IN_FOUR else 30)
     report = export("parquet", path, tmp_path / "tables", Selection(all_moves=True))
@@ -789,8 +770,8 @@ def test_every_row_is_what_the_record_says(fen: str, tmp_path: Path) -> None:
     known = records(path)
     with Store.open(path, read_only=True) as store:
         names = {number: identity.describe() for number, identity in store.evaluators().items()}
-    check_rows(nodes, [node_row(board, record, names) for board, record in known])
-    check_rows(edges, [row for board, record in known for row in edge_rows(board, record)])
+    made.check_rows(nodes, [made.node_row(board, record, names) for board, record in known])
+    made.check_rows(edges, [row for board, record in known for row in made.edge_rows(board, record)])
     assert (report.positions, report.moves) == (len(nodes), len(edges))
     assert (report.positions > 20, report.left_out.total()) == (True, 0)
     if fen == IN_FOUR:
@@ -833,8 +814,8 @@ def test_visits_choose_rows_of_a_whole_file(tmp_path: Path) -> None:
     nodes, edges = tables_in(tmp_path / "tables")
     known = [(board, record) for board, record in records(path) if record.visits >= 3]
     assert [row["key"] for row in nodes] == [key_of(board) for board, _ in known]
-    expected = [row for board, record in known for row in edge_rows(board, record) if row["n"] >= 3]
-    check_rows(edges, expected)
+    expected = [row for board, record in known for row in made.edge_rows(board, record) if row["n"] >= 3]
+    made.check_rows(edges, expected)
     assert report.left_out["few_visits"] == len(records(path)) - len(known) > 0
     assert report.left_out["moves_few_visits"] == sum(0 < e.n < 3 for _, r in known for e in r.edges) > 0
 
@@ -940,7 +921,7 @@ def site_of(folder: Path) -> dict[str, Any]:
 # ------------------------------------------------------------------ the data
 def test_every_position_is_a_row_with_its_moves_and_ways_in(small_graph: Path, tmp_path: Path) -> None:
     report = export("site", small_graph, tmp_path / "site", Selection(min_visits=0))
-    known = known_below(small_graph)
+    known = made.known_below(small_graph)
     rows = rows_of(tmp_path / "site")
     assert report.positions == len(rows) == len(known)
     assert {key_of(chess.Board(row[0])) for row in rows} == set(known)
@@ -948,7 +929,9 @@ def test_every_position_is_a_row_with_its_moves_and_ways_in(small_graph: Path, t
     for number, (fen, n, q, _, _, level, _, moves, _) in enumerate(rows):
         board, record = known[key_of(chess.Board(fen))]
         assert (n, abs(q) <= 10_000, level == 0) == (record.visits, True, number == 0)
-        assert {move[0]: move[3] for move in moves} == {m.uci(): edge.n for m, edge in edges(board, record)}
+        assert {move[0]: move[3] for move in moves} == {
+            m.uci(): edge.n for m, edge in made.edges(board, record)
+        }
         for uci, san, child, visits, *_ in moves:
             assert board.san(chess.Move.from_uci(uci)) == san
             if child >= 0:

@@ -34,8 +34,6 @@ from graphsearch.exchange import importing, pgn_import, polyglot
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
-from graphsearch.exchange.pgn_import import GivenGame, PlayedBlock, _PgnImport, sure_game
-from graphsearch.exchange.polyglot import legal_move, written_move
 from graphsearch.position.board import key_of, key_text
 from graphsearch.position.notation import board_from_fen
 from graphsearch.position.pgn import cut_games
@@ -304,7 +302,7 @@ def test_memory_does_not_grow_with_long_games_and_long_words(
 ) -> None:
     sizes, play = list[int](), pgn_import.play
 
-    def spied(games: Sequence[GivenGame], max_ply: int | None = None) -> PlayedBlock:
+    def spied(games: Sequence[pgn_import.GivenGame], max_ply: int | None = None) -> pgn_import.PlayedBlock:
         sizes.append(len(games))
         return play(games, max_ply)
 
@@ -464,14 +462,14 @@ def test_nothing_is_taken_from_a_pipe_that_ended_because_of_a_stop(path: Path) -
 def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text, path = tmp_path / "games.pgn", tmp_path / "a.graph"
     text.write_text(THREE * 2000)
-    save = _PgnImport._save
+    save = pgn_import._PgnImport._save
 
-    def save_slowly(self: _PgnImport, **options: Any) -> None:
+    def save_slowly(self: pgn_import._PgnImport, **options: Any) -> None:
         save(self, **options)
         time.sleep(0.2)
 
     monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 50)
-    monkeypatch.setattr(_PgnImport, "_save", save_slowly)
+    monkeypatch.setattr(pgn_import._PgnImport, "_save", save_slowly)
     with Command("import", text, "--store", path) as command:
         until(lambda: bool(_taken(path)))
         os.kill(command.process, signal.SIGINT)
@@ -610,7 +608,7 @@ def test_tables_and_reports_are_the_same(
 
 def test_games_of_lichess_and_chess_com_are_sure() -> None:
     texts = cut_games((LICHESS + CHESS_COM + KNIGHT_MOVES).splitlines(keepends=True))
-    assert [len(game.moves) for text in texts if (game := sure_game(text))] == [4, 4, 9]
+    assert [len(game.moves) for text in texts if (game := pgn_import.sure_game(text))] == [4, 4, 9]
 
 
 # ------------------------------------------------------------------ Polyglot books
@@ -652,7 +650,7 @@ epd = partial(imported_as, "epd")
 def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
     promoting = chess.Board("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1")
     for board in (CASTLING, promoting, *random_games(5, 90, 120)):
-        assert [legal_move(board, raw_move_of(board, m)) for m in board.legal_moves] == list(
+        assert [polyglot.legal_move(board, raw_move_of(board, m)) for m in board.legal_moves] == list(
             board.legal_moves
         )
         file = tmp_path / "book.bin"
@@ -669,10 +667,10 @@ def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
 def test_a_king_that_may_not_castle_takes_no_rook() -> None:
     board = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w kq - 0 1")
     raw = chess.E1 << 6 | chess.H1
-    assert legal_move(board, raw) is None
-    assert written_move(raw) == chess.Move.from_uci("e1h1")
+    assert polyglot.legal_move(board, raw) is None
+    assert polyglot.written_move(raw) == chess.Move.from_uci("e1h1")
     rook = chess.Board("4k3/8/8/8/8/8/K7/4R2r w - - 0 1")
-    assert legal_move(rook, raw) == chess.Move.from_uci("e1h1"), "a rook takes a rook"
+    assert polyglot.legal_move(rook, raw) == chess.Move.from_uci("e1h1"), "a rook takes a rook"
 
 
 def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known(path: Path) -> None:

@@ -34,7 +34,6 @@ from types import SimpleNamespace
 from graphsearch.store.verify import verify
 
 from ..support.faults import shim as shims
-from ..support.faults.shim import Fault, Shim
 from . import commands, works
 from .harness import folder_for_work
 from .works import WORKS, State, Work
@@ -82,7 +81,7 @@ class Campaign:
     """Runs commands and disturbs them. This process was started with the shim."""
 
     def __init__(self, library: Path, seed: int) -> None:
-        self._shim = Shim(library)
+        self._shim = shims.Shim(library)
         self._rng = random.Random(seed)
         self._folder = folder_for_work()
         works.make_starts(self._folder / "starts")
@@ -133,14 +132,14 @@ class Campaign:
     def _undisturbed(self, work: Work) -> Usual:
         folder = self._fresh(work)
         began = time.monotonic()
-        code = _wait(self._start(work, folder, Fault(shims.ALL, 0, 0)), SECONDS)
+        code = _wait(self._start(work, folder, shims.Fault(shims.ALL, 0, 0)), SECONDS)
         seconds = time.monotonic() - began
         text = (folder / "err").read_text(errors="replace")
         assert code == 0, f"{work.name} fails undisturbed, exit {code}: {text}"
         outputs = {name: (folder / name).read_bytes() for name in work.writes}
         return Usual(seconds, self._shim.calls, outputs)
 
-    def _start(self, work: Work, folder: Path, fault: Fault) -> int:
+    def _start(self, work: Work, folder: Path, fault: shims.Fault) -> int:
         """Returns the process id of a command that has just begun."""
         process = os.fork()
         if not process:
@@ -148,7 +147,7 @@ class Campaign:
         return process
 
     def _killed(self, work: Work, folder: Path, usual: Usual, row: Row) -> tuple[bool, int]:
-        process = self._start(work, folder, Fault(0, 0, 0))
+        process = self._start(work, folder, shims.Fault(0, 0, 0))
         time.sleep(self._rng.random() * usual.seconds)
         os.kill(process, signal.SIGKILL)
         _, status = os.waitpid(process, 0)
@@ -159,7 +158,7 @@ class Campaign:
     def _with_fault(self, work: Work, folder: Path, usual: Usual, row: Row) -> tuple[bool, int]:
         at = self._rng.randint(1, max(1, usual.calls))
         error, sticky = self._rng.choice(ERRORS), self._rng.random() < 0.3
-        process = self._start(work, folder, Fault(shims.ALL, at, error, sticky))
+        process = self._start(work, folder, shims.Fault(shims.ALL, at, error, sticky))
         code = _wait(process, SECONDS)
         self._last = f"call {at} of {usual.calls}, error {error}{', and all later ones' if sticky else ''}"
         if code is None:
@@ -190,7 +189,7 @@ class Campaign:
         """Returns what is wrong with the files, before and after the command is repeated."""
         if found := self._asked(work, folder, promised=promised):
             return found
-        code = _wait(self._start(work, folder, Fault(0, 0, 0)), SECONDS)
+        code = _wait(self._start(work, folder, shims.Fault(0, 0, 0)), SECONDS)
         if code:
             return [("not_repeated", f"exit {code}: {(folder / 'err').read_text(errors='replace')[-600:]}")]
         return (
@@ -246,7 +245,7 @@ def _wait(process: int, seconds: float) -> int | None:
 
 
 # ------------------------------------------------------------------ in a child
-def _execute(work: Work, folder: Path, shim: Shim, fault: Fault) -> None:
+def _execute(work: Work, folder: Path, shim: shims.Shim, fault: shims.Fault) -> None:
     """Executes a command and ends this process with its exit code."""
     code = DEFECT
     try:

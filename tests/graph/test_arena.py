@@ -23,17 +23,7 @@ from graphsearch.store.record_kernel import MAX_RUN
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
 from tests.conftest import Cli
-from tests.store.records import (
-    IDENTITY,
-    Records,
-    batch_of,
-    contents,
-    decode_blocks,
-    identity,
-    plain_blocks,
-    random_records,
-    record_of,
-)
+from tests.store import records as made
 from tests.support.graphs import check_arena
 from tests.uci.engines import Played
 
@@ -51,11 +41,11 @@ def test_nothing_is_lost_when_table_log_and_blocks_grow(tmp_path: Path) -> None:
 def test_records_keep_every_evaluator_and_run_in_memory() -> None:
     numbers = (0, 1, 15), (0, 1, 255, 256, 0xFFFF, 0x10000, 0x5A5A5, MAX_RUN)
     pairs = itertools.cycle(itertools.product(*numbers))
-    rows = {identity(r): r for r in random_records(17, 400)}
+    rows = {made.identity(r): r for r in made.random_records(17, 400)}
     few = "7k/8/6K1/8/8/8/8/8 b - - 0 1", "7k/5Q2/6K1/8/8/8/8/8 b - - 7 9", "k7/8/1K6/8/8/8/8/7R b - - 0 1"
     for fen in few:  # none, one or two moves: fewer P codes than the bytes of a word
-        record = record_of(chess.Board(fen), random.Random(1))
-        rows[identity(record)] = record
+        record = made.record_of(chess.Board(fen), random.Random(1))
+        rows[made.identity(record)] = record
     records = [replace(r, evaluator=e, run=run) for r, (e, run) in zip(rows.values(), pairs, strict=False)]
     assert {len(r.codes) % 8 for r in records} == set(range(8))
     arena = Arena()
@@ -68,7 +58,7 @@ def test_records_keep_every_evaluator_and_run_in_memory() -> None:
 
 
 def test_records_that_memory_cannot_hold_are_left_out_and_counted() -> None:
-    record = next(record for record in random_records(17, 9) if len(record.codes) > 1)
+    record = next(record for record in made.random_records(17, 9) if len(record.codes) > 1)
     for broken in (replace(record, evaluator=16), replace(record, codes=record.codes[:-1], edges=())):
         arena = Arena()
         assert arena.load(RecordBatch.from_records([broken])) == 1
@@ -90,7 +80,7 @@ def test_what_is_no_size_is_refused_in_one_line(ram_bytes: Any) -> None:
 
 
 # ------------------------------------------------------------------ records that cannot be written
-RECORDS = Records(71, 200)
+RECORDS = made.Records(71, 200)
 UNFIT = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 1"
 BAD = chess.Board(UNFIT)
 FOUND = f"a record cannot be written and is lost: {UNFIT}"
@@ -116,9 +106,9 @@ def make_unfit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_store_writes_all_records_but_the_unfit_ones_and_names_those(tmp_path: Path) -> None:
     bad = {0, 17, 18, 199}
     given = [unfit(record) if i in bad else record for i, record in enumerate(RECORDS)]
-    store = Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY)
-    store.append(batch_of(given), fresh=len(given))
-    assert store.node_count == len(contents(store)) == 196
+    store = Store.open(tmp_path / "a.graph", create=True, identity=made.IDENTITY)
+    store.append(made.batch_of(given), fresh=len(given))
+    assert store.node_count == len(made.contents(store)) == 196
     with pytest.raises(StoreError, match=r"a record cannot be written and is lost: .* and 3 more"):
         store.close()
     assert not (tmp_path / "a.graph.lock").exists()
@@ -126,8 +116,8 @@ def test_a_store_writes_all_records_but_the_unfit_ones_and_names_those(tmp_path:
 
 
 def test_a_batch_of_unfit_records_alone_writes_nothing(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
-        store.append(batch_of([unfit(RECORDS[0])]), fresh=1)
+    with Store.open(tmp_path / "a.graph", create=True, identity=made.IDENTITY) as store:
+        store.append(made.batch_of([unfit(RECORDS[0])]), fresh=1)
         assert store.node_count == 0
         assert store.left_out_error() is not None
         assert store.left_out_error() is None
@@ -142,7 +132,7 @@ def test_a_command_prints_its_result_names_what_is_lost_and_fails(
     done = cli("analyze", "startpos", "--visits", 600, "--store", path).ends(1, FOUND)
     assert "bestmove" in done.out
     with Store.open(path, read_only=True) as store:
-        assert store.node_count == len(contents(store)) > 100
+        assert store.node_count == len(made.contents(store)) > 100
         assert store.read(chess.Board()) is not None
         assert store.read(BAD) is None
     assert not (tmp_path / "a.graph.lock").exists()
@@ -206,11 +196,11 @@ def test_records_with_as_many_moves_as_a_byte_counts_are_written_and_read_alike(
     full = full_record(moves)
     others = [replace(full, words=record.words) for record in RECORDS[:alike]] or RECORDS
     given = [full, *(record for record in others if record.words != full.words)]
-    assert decode_blocks(plain_blocks(batch_of([full]))).record(0) == full
-    with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
-        store.append(batch_of(given), fresh=len(given))
-        assert sorted(contents(store).values(), key=str) == sorted(given, key=str)
+    assert made.decode_blocks(made.plain_blocks(made.batch_of([full]))).record(0) == full
+    with Store.open(tmp_path / "a.graph", create=True, identity=made.IDENTITY) as store:
+        store.append(made.batch_of(given), fresh=len(given))
+        assert sorted(made.contents(store).values(), key=str) == sorted(given, key=str)
 
 
 def test_a_record_with_more_moves_than_a_byte_counts_is_unfit() -> None:
-    assert unfit_places(batch_of([full_record(MAX_MOVES + 1)])) == [(0, "a field out of range")]
+    assert unfit_places(made.batch_of([full_record(MAX_MOVES + 1)])) == [(0, "a field out of range")]

@@ -22,11 +22,8 @@ import pytest
 import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import StoreError
-from graphsearch.graph import saving
-from graphsearch.graph.arena import Words
+from graphsearch.graph import arena, reading, saving, view
 from graphsearch.graph.copying_kernel import bring
-from graphsearch.graph.reading import Pager
-from graphsearch.graph.view import NodeView
 from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libraries import libsqlite
 from graphsearch.position.board import unpack
@@ -37,10 +34,7 @@ from graphsearch.store.verify import verify
 from tests.conftest import Cli, sql
 from tests.store.records import merge_all
 from tests.store.test_damage import flip
-from tests.support.forks import Fork, Say
-from tests.support.graphs import check_arena, check_invariants
-from tests.support.pools import until
-from tests.support.reference import HashEvaluator
+from tests.support import forks, graphs, pools, reference
 
 PARAMS = SearchParams(minibatch_size=16)
 
@@ -50,11 +44,11 @@ pytestmark = pytest.mark.usefixtures("nothing_loaded_at_once")
 
 def searched(path: Path, visits: int) -> int:
     """Makes a file by a search; returns its nodes."""
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+    with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
         return analyze(graph, chess.Board(), Limits(visits=visits), PARAMS).nodes
 
 
-def root(path: Path) -> NodeView:
+def root(path: Path) -> view.NodeView:
     node = show(path, chess.Board())
     assert node is not None
     return node
@@ -69,21 +63,21 @@ def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -
     for block, size in blocks[::3]:
         flip(path, "block", "data", block, int(rng.integers(size)), 4)
     assert not verify(path).ok
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+    with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
         result = analyze(graph, chess.Board(), Limits(visits=200), PARAMS)
         assert result.new_visits >= 200
         assert result.problems
         assert all(str(path) in problem and "block" in problem for problem in result.problems)
-        check_invariants(graph, chess.Board(), lost=True)
-        check_arena(graph.arena)
+        graphs.check_invariants(graph, chess.Board(), lost=True)
+        graphs.check_arena(graph.arena)
         known = result.nodes
     assert known > before
     report = salvage(path, tmp_path / "new.graph")
     assert report.blocks_lost
     assert verify(tmp_path / "new.graph").ok
-    with Graph.open(tmp_path / "new.graph", evaluator=HashEvaluator()) as graph:
+    with Graph.open(tmp_path / "new.graph", evaluator=reference.HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), PARAMS)
-        check_invariants(graph, chess.Board(), lost=True)
+        graphs.check_invariants(graph, chess.Board(), lost=True)
 
 
 # --------------------------------------------------------------------------- a full disk
@@ -132,14 +126,14 @@ def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_e
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     nodes = reader.execute("SELECT value FROM store_info WHERE name = 'nodes'").fetchone()
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+    with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
         result = analyze(graph, chess.Board(), Limits(seconds=120), PARAMS)
         assert result.stop_reason == "reader"
         assert graph.arena.dirty_count == 0
         assert reader.execute("SELECT value FROM store_info WHERE name = 'nodes'").fetchone() == nodes
         reader.close()
         # the graph's own reader may hold the log for a moment, too
-        until(lambda: analyze(graph, chess.Board(), Limits(visits=200), PARAMS).stop_reason == "visits")
+        pools.until(lambda: analyze(graph, chess.Board(), Limits(visits=200), PARAMS).stop_reason == "visits")
     assert verify(path).ok
     with Store.open(path, read_only=True) as store:
         assert store.node_count >= result.nodes
@@ -155,12 +149,12 @@ def test_a_reader_that_has_gone_does_not_end_the_next_search_in_a_hurry(
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT value FROM store_info").fetchone()
-        graph = Graph.open(path, evaluator=HashEvaluator())
+        graph = Graph.open(path, evaluator=reference.HashEvaluator())
         assert analyze(graph, chess.Board(), Limits(visits=2000), PARAMS).stop_reason == "reader"
         assert searched_in_a_hurry(graph).stop_reason == "reader"
     with graph:
         # nothing is saved between these searches; the graph's own reader may hold the log for a moment, too
-        until(lambda: searched_in_a_hurry(graph).stop_reason == "visits")
+        pools.until(lambda: searched_in_a_hurry(graph).stop_reason == "visits")
 
 
 def searched_in_a_hurry(graph: Graph) -> SearchResult:
@@ -191,7 +185,7 @@ def test_a_fault_of_the_saving_thread_is_raised_where_it_is_waited_for(
         raise OSError(5, "Input/output error")
 
     path = tmp_path / "a.graph"
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+    with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
         with monkeypatch.context() as broken:
             broken.setattr(Store, method, fail)
             with pytest.raises(OSError, match="Input/output"):
@@ -224,7 +218,7 @@ def test_a_child_is_refused_a_graph_opened_before_the_fork_and_leaves_its_file_a
     with Graph.open(path) as graph:
         analyze(graph, board, Limits(visits=20))
 
-        def search(say: Say) -> None:
+        def search(say: forks.Say) -> None:
             try:
                 with graph:
                     analyze(graph, board, Limits(visits=20))
@@ -233,7 +227,7 @@ def test_a_child_is_refused_a_graph_opened_before_the_fork_and_leaves_its_file_a
             graph.close()
             say("closed")
 
-        with Fork(search) as child:
+        with forks.Fork(search) as child:
             assert child.line() == f"{path} was opened before a fork; open it again in this process"
             assert child.line() == "closed"
         assert analyze(graph, board, Limits(visits=20)).visits == 40
@@ -245,7 +239,7 @@ def test_a_child_can_search_a_graph_in_memory(tmp_path: Path) -> None:
     board = chess.Board()
     with Graph.open(None) as graph:
         analyze(graph, board, Limits(visits=20))
-        with Fork(lambda say: say(analyze(graph, board, Limits(visits=20)).visits)) as child:
+        with forks.Fork(lambda say: say(analyze(graph, board, Limits(visits=20)).visits)) as child:
             assert child.line() == "40"
         assert analyze(graph, board, Limits(visits=20)).visits == 40
 
@@ -279,19 +273,19 @@ def graph(path: Path) -> Iterator[Graph]:
         yield opened
 
 
-def positions(path: Path) -> Words:
+def positions(path: Path) -> arena.Words:
     with Store.open(path, read_only=True) as store:
         return np.concatenate([batch.words for batch in store.scan()])
 
 
-def in_memory(graph: Graph, words: Words) -> list[object]:
+def in_memory(graph: Graph, words: arena.Words) -> list[object]:
     """Returns the records of some positions as the arena has them."""
     slots = np.array([graph.arena.slot(board) for board in boards_of(words)], np.uint32)
     batch = graph.arena.copy_out(slots, words)
     return [batch.record(i) if slots[i] else None for i in range(len(slots))]
 
 
-def boards_of(words: Words) -> list[chess.Board]:
+def boards_of(words: arena.Words) -> list[chess.Board]:
     return [unpack(tuple(map(int, row))) for row in words]
 
 
@@ -330,13 +324,13 @@ def test_a_damaged_block_is_left_to_the_reader_which_names_it(path: Path) -> Non
 @needs_sqlite
 def test_a_lone_path_asks_python_for_next_to_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    by_threads = Pager._bring_by_threads
+    by_threads = reading.Pager._bring_by_threads
 
-    def counted(self: Pager, words: Words, pinned: Words) -> None:
+    def counted(self: reading.Pager, words: arena.Words, pinned: arena.Words) -> None:
         asked.append(len(words))
         by_threads(self, words, pinned)
 
-    monkeypatch.setattr(Pager, "_bring_by_threads", counted)
+    monkeypatch.setattr(reading.Pager, "_bring_by_threads", counted)
     monkeypatch.setattr(graphsearch.graph.graph, "is_due", lambda *_: False)
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=500), ONE_BY_ONE)

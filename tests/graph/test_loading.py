@@ -16,7 +16,6 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph import reading
-from graphsearch.graph.reading import Loader
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
 from tests.support.graphs import check_arena, check_invariants
@@ -73,7 +72,7 @@ def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:
     """What was evicted after a portion was read must not come back as it was before it was saved."""
     with Graph.open(path) as graph:
         graph.pager.filter()
-        loader = Loader(path, graph.pager)
+        loader = reading.Loader(path, graph.pager)
         graph.pager.start_over()
         assert not loader.advance(1.0)
         loader.close()
@@ -92,7 +91,7 @@ def test_a_file_is_read_around_its_damage(path: Path) -> None:
 
 def test_a_stop_ends_the_reading_and_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphsearch.search.loop.LOAD_SECONDS", 0.0)
-    monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)  # it never ends
+    monkeypatch.setattr(reading.Loader, "advance", lambda self, seconds: True)  # it never ends
     stop, seen = threading.Event(), []
 
     def show(progress: Progress) -> None:
@@ -108,7 +107,7 @@ def test_a_stop_ends_the_reading_and_the_search(path: Path, monkeypatch: pytest.
 
 
 def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Loader, "advance", lambda self, seconds: True)
+    monkeypatch.setattr(reading.Loader, "advance", lambda self, seconds: True)
     # each look at the clock takes a millisecond of it
     clock = SimpleNamespace(monotonic=partial(next, itertools.count(0.0, 0.001)))
     monkeypatch.setattr("graphsearch.search.loop.time", clock)

@@ -25,7 +25,6 @@ import pytest
 
 from graphsearch.base.errors import CorruptRecordError, InvalidParameterError
 from graphsearch.exchange import importing, pgn_import
-from graphsearch.exchange.importing import FileReport, GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.exchange.kept_games import game_text, plain_text
 from graphsearch.position.board import legal_moves
@@ -36,15 +35,12 @@ from graphsearch.query.novelties import NotableMove, Rules, novelties
 from graphsearch.query.prepare import Departure, prepare
 from graphsearch.query.prepare import _sides as sides_of
 from graphsearch.store.store import Store
-from graphsearch.store.tables import games as game_tables
 from graphsearch.store.tables import games as tables
-from graphsearch.store.tables.games import GameRow, games_of
 from graphsearch.store.verify import verify
 
 from ..conftest import Cli, sql
-from ..exchange.exported import add_book
 from ..support.positions import after_line
-from .handmade import graph_file
+from .handmade import add_book, graph_file
 
 NAMES = ("Tal, Mihail", "Pel\u00e9, A", "Keres, Paul", "Tal, Mihail jr", "Ke, Li")
 NIMZO = "d4 Nf6 c4 e6 Nc3 Bb4"
@@ -104,7 +100,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("list")
     for name, some in (("one.pgn", texts()[:FIRST]), ("two.pgn", texts()[FIRST:])):
         (folder / name).write_text("".join(f"{text}\n\n" for text in some), encoding="utf-8")
-    files = [GivenFile(str(folder / name)) for name in ("one.pgn", "two.pgn")]
+    files = [importing.GivenFile(str(folder / name)) for name in ("one.pgn", "two.pgn")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pgn_import, "GAMES_AT_ONCE", 13)
         for report in import_files("pgn", folder / "a.graph", files, players=True):
@@ -243,14 +239,14 @@ def pgn(tmp_path: Path, *, end: str = "\n", head: bytes = b"", name: str = "game
     return path
 
 
-def imported(store: Path, file: Path, **options: object) -> FileReport:
-    (report,) = import_files("pgn", store, [GivenFile(str(file))], **options)  # type: ignore[arg-type]
+def imported(store: Path, file: Path, **options: object) -> importing.FileReport:
+    (report,) = import_files("pgn", store, [importing.GivenFile(str(file))], **options)  # type: ignore[arg-type]
     return report
 
 
-def kept(path: Path) -> dict[int, GameRow]:
+def kept(path: Path) -> dict[int, tables.GameRow]:
     with Store.open(path, read_only=True) as store:
-        rows = games_of(store, [row.id for row in players(path).rows])
+        rows = tables.games_of(store, [row.id for row in players(path).rows])
         return {row.number: row for row in rows}
 
 
@@ -258,7 +254,7 @@ def counts(path: Path) -> list[object]:
     return list(sql(path, "SELECT * FROM game_move ORDER BY key, move"))
 
 
-def moves_of(row: GameRow) -> list[str]:
+def moves_of(row: tables.GameRow) -> list[str]:
     board, found = chess.Board(row.fen or chess.STARTING_FEN), []
     for number in row.moves:
         board.push(legal_moves(board)[number])
@@ -350,8 +346,8 @@ def test_games_of_a_file_that_was_imported_twice_count_once(tmp_path: Path) -> N
     assert found.games == 4
     assert {row.name: (row.white, row.black) for row in found.rows}["Carlsen, Magnus"] == (2, 1)
     with Store.open(store, read_only=True) as opened:
-        assert len(game_tables.sources(opened)) == 3
-        assert {row.source for row in games_of(opened, [row.id for row in found.rows])} == {2}
+        assert len(tables.sources(opened)) == 3
+        assert {row.source for row in tables.games_of(opened, [row.id for row in found.rows])} == {2}
 
 
 def test_a_name_is_exact_or_a_unique_part_of_one(tmp_path: Path) -> None:
@@ -391,7 +387,7 @@ def test_a_game_whose_text_was_lost_has_headers_and_moves(tmp_path: Path) -> Non
 def test_a_game_of_chess960_without_its_text_is_written_as_one(tmp_path: Path) -> None:
     given, path = tmp_path / "960.pgn", tmp_path / "games.graph"
     given.write_text('[FEN "4k3/8/8/8/8/8/8/1R2K1R1 w BG - 0 1"]\n\n1. O-O Kd7 *\n')
-    import_files("pgn", path, [GivenFile(str(given))], players=True)
+    import_files("pgn", path, [importing.GivenFile(str(given))], players=True)
     (game,) = list_games(path).games
     read = chess.pgn.read_game(io.StringIO(plain_text(game.row)))
     assert read is not None
@@ -431,7 +427,7 @@ class Made:
                 for i, (white, black, result, sans) in enumerate(self.games)
             )
         )
-        import_files("pgn", self.path, [GivenFile(str(text))], players=True)
+        import_files("pgn", self.path, [importing.GivenFile(str(text))], players=True)
         self.nodes = {after_line(line).epd(): edges for line, edges in self.lines.items()}
 
     @staticmethod
@@ -544,7 +540,7 @@ def test_games_that_meet_by_transposition_count_together(tmp_path: Path) -> None
     orders = [joined, "g3 Nf6 Nf3 d5", "Nf3 Nf6 g3 d5"]
     text = tmp_path / "games.pgn"
     text.write_text("".join(f'[Result "1-0"]\n\n{order} d3 1-0\n\n' for order in orders))
-    import_files("pgn", path, [GivenFile(str(text))])
+    import_files("pgn", path, [importing.GivenFile(str(text))])
     for least in (2, 3):
         found = novelties(path, chess.Board(), rules=Rules(min_games=least, cp=15))
         assert [(move.step.san, move.here.games) for move in found.novelties] == [("Bg2", 3), ("c4", 3)], (

@@ -16,13 +16,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze, frame, show
-from graphsearch.base.errors import (
-    CorruptRecordError,
-    InvalidParameterError,
-    InvalidPositionError,
-    StatementLimitError,
-    UnknownPositionError,
-)
+from graphsearch.base import errors
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, parse_config
 from graphsearch.position.board import (
@@ -399,9 +393,9 @@ def test_positions_that_are_not_stored_are_gaps(file: Path) -> None:
     assert [point.n for point in found.points] == [111, 30, None, None]
     assert found.unknown == 2
     assert found.points[1].played_q == pytest.approx(0.3), "of the edge, as the position behind it is unknown"
-    with pytest.raises(UnknownPositionError, match="none of the 2 positions"):
+    with pytest.raises(errors.UnknownPositionError, match="none of the 2 positions"):
         values(file, after_line("c4", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPP1/RNBQKBNR w KQkq - 0 1"))
-    with pytest.raises(InvalidPositionError, match="give moves or a PGN file"):
+    with pytest.raises(errors.InvalidPositionError, match="give moves or a PGN file"):
         values(file, START)
 
 
@@ -578,7 +572,7 @@ def test_a_damaged_record_is_an_error_when_it_is_read_and_not_ahead(tmp_path: Pa
     execute(ahead, "UPDATE block SET data = x'00'")
     with opened(ahead) as source:
         source.read_ahead(BY_KEY)
-        with pytest.raises(CorruptRecordError):
+        with pytest.raises(errors.CorruptRecordError):
             source.read(BOARDS[0])
 
 
@@ -679,7 +673,7 @@ REFUSED = {
 @pytest.mark.parametrize("statement", REFUSED)
 def test_what_does_not_read_or_is_wrong_is_refused_in_one_line(sql_file: Path, statement: str) -> None:
     before = sql_file.read_bytes()
-    with pytest.raises(InvalidParameterError, match=REFUSED[statement]) as caught:
+    with pytest.raises(errors.InvalidParameterError, match=REFUSED[statement]) as caught:
         asked(sql_file, statement)
     assert "\n" not in str(caught.value)
     assert sql_file.read_bytes() == before
@@ -771,7 +765,7 @@ def test_time_and_the_size_of_values_are_limited(
     sql_file: Path, statement: str, timeout: float, message: str
 ) -> None:
     with (
-        pytest.raises(StatementLimitError, match=message),
+        pytest.raises(errors.StatementLimitError, match=message),
         sql(sql_file, statement, timeout=timeout) as result,
     ):
         list(result.rows)
@@ -793,7 +787,7 @@ def test_a_statement_gets_no_more_memory_than_it_may_have(sql_file: Path) -> Non
         try:
             with sql(sql_file, what, heap_bytes=24 << 20) as result:
                 list(result.rows)
-        except StatementLimitError as error:
+        except errors.StatementLimitError as error:
             say(error)
 
     with Fork(ask) as fork:

@@ -21,7 +21,6 @@ from graphsearch.evaluators.protocol import AbsentEvaluator
 from graphsearch.evaluators.uniform import OutsideUniform, UniformEvaluator
 from graphsearch.graph.graph import Graph
 from graphsearch.search import detached, warm
-from graphsearch.search.detached import DetachedSearches, encoded, open_searches
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
 from graphsearch.search.params import Limits, SearchParams
@@ -80,7 +79,7 @@ def test_a_detached_search_of_an_unknown_position_makes_the_records_of_a_search_
 ) -> None:
     own, apart = tmp_path / "own.graph", tmp_path / "apart.graph"
     for path, workers in ((own, None), (apart, 1)):
-        with open_searches(path, UNIFORM, Control(), workers=workers) as (graph, searches):
+        with detached.open_searches(path, UNIFORM, Control(), workers=workers) as (graph, searches):
             search_all(graph, searches, 300, FIRST[:1])
             assert visits_after(graph, FIRST[0]) == 300
     assert held(own) == held(apart)
@@ -88,7 +87,7 @@ def test_a_detached_search_of_an_unknown_position_makes_the_records_of_a_search_
 
 def test_searches_of_several_workers_grow_one_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "both.graph"
-    with open_searches(path, UNIFORM, Control(), workers=2) as (graph, searches):
+    with detached.open_searches(path, UNIFORM, Control(), workers=2) as (graph, searches):
         search_all(graph, searches, 200)
         before = {move: visits_after(graph, move) for move in FIRST}
         nodes = graph.node_count
@@ -113,7 +112,7 @@ def test_a_worker_gets_the_most_visited_records_within_the_limit(
         assert len(everything) == graph.node_count
         few = graph.pager.records_below(chess.Board(), 20)
         assert len(few) == 20
-        chunk = encoded(everything).records()
+        chunk = detached.encoded(everything).records()
         assert sorted(map(str, map(everything.record, range(len(everything))))) == sorted(
             map(str, map(chunk.record, range(len(chunk))))
         )
@@ -122,7 +121,7 @@ def test_a_worker_gets_the_most_visited_records_within_the_limit(
 
 
 def test_a_stop_returns_what_workers_have(tmp_path: Path) -> None:
-    with open_searches(tmp_path / "a.graph", UNIFORM, Control(), workers=1) as (graph, searches):
+    with detached.open_searches(tmp_path / "a.graph", UNIFORM, Control(), workers=1) as (graph, searches):
         searches.start("e2e4", SearchJob(board=after("e2e4"), run=begin_run(graph), lines=0))
         assert searches.room == 0
         assert list(searches.finished(1.0)) == []
@@ -145,7 +144,7 @@ def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = Non
     identity = crew.describe().identity
     store = Store.open(path, identity=identity, create=True)
     graph = Graph.over(store, AbsentEvaluator(identity), in_file=True)
-    return graph, DetachedSearches[str](graph, crew, Control()), crew
+    return graph, detached.DetachedSearches[str](graph, crew, Control()), crew
 
 
 @pytest.mark.parametrize(("workers", "is_killed"), [(2, True), (1, False)], ids=["killed", "hangs"])

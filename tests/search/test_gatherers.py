@@ -21,13 +21,11 @@ from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.inside import Filler
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
-from graphsearch.graph.arena_kernel import FIRST_ROW
 from graphsearch.jit.compiler import kernel
 from graphsearch.position.board import POSITION_WORDS, key_of_words, pack, unpack
 from graphsearch.search import gather_kernel, loop, visit_kernel, wave_kernel, waves
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.visit_kernel import set_params
-from graphsearch.search.waves import Walkers, WaveRunner
 from graphsearch.store.ranking import visits_of
 from graphsearch.store.verify import verify
 from tests.support.evaluators import TableEntry, TableEvaluator
@@ -54,17 +52,17 @@ class KeyedEvaluator(HashEvaluator):
 @contextmanager
 def gathering(
     graph: Graph, board: chess.Board, gather: str, batch: int, **fields: Any
-) -> Iterator[WaveRunner]:
+) -> Iterator[waves.WaveRunner]:
     """Yields what gathers waves of a root by one gatherer."""
     params = SearchParams(gather=gather, minibatch_size=batch, **fields)
     set_params(graph.arena.arrays, params)
-    runner = WaveRunner(graph, pack(board), batch)
+    runner = waves.WaveRunner(graph, pack(board), batch)
     runner.make_room()
     yield runner
     runner.close()
 
 
-def leaves_of(runner: WaveRunner, count: int) -> list[str]:
+def leaves_of(runner: waves.WaveRunner, count: int) -> list[str]:
     """Returns the positions of a gathered batch, in its order."""
     words = runner.wave.leaf_words[: 10 * count].reshape(count, 10)
     return [unpack(row).epd() for row in words]
@@ -390,7 +388,7 @@ def test_the_next_wave_is_gathered_while_one_is_evaluated(monkeypatch: pytest.Mo
 
     with Graph.open(None, evaluator=Waits()) as graph:
         analyze(graph, chess.Board(), Limits(visits=20), SearchParams(minibatch_size=1))
-        runner = WaveRunner(graph, pack(chess.Board()), 64, overlap=True)
+        runner = waves.WaveRunner(graph, pack(chess.Board()), 64, overlap=True)
         set_params(graph.arena.arrays, SearchParams(minibatch_size=64, max_wave_share=1.0, gather="budget"))
         runner.step(BIG, BIG)  # sends the first wave off
         visits = read(graph, chess.Board()).visits
@@ -417,7 +415,7 @@ def test_flow_overlaps_waves_only_where_the_next_one_can_be_full() -> None:
     with in_memory(chess.STARTING_FEN, 1000) as graph:
         for share, flies in ((0.5, True), (0.01, False)):
             set_params(graph.arena.arrays, SearchParams(minibatch_size=16, max_wave_share=share))
-            runner = WaveRunner(graph, pack(board), 16, overlap=True)
+            runner = waves.WaveRunner(graph, pack(board), 16, overlap=True)
             runner.step(BIG, BIG)
             assert graph.pager.under_way
             runner.step(BIG, BIG)
@@ -467,7 +465,7 @@ def test_a_wave_does_not_take_what_the_one_before_has_in_flight() -> None:
         set_params(
             graph.arena.arrays, SearchParams(gather="budget", minibatch_size=64, max_collision_visits=10**6)
         )
-        runner = WaveRunner(graph, pack(board), 64, overlap=True)
+        runner = waves.WaveRunner(graph, pack(board), 64, overlap=True)
         runner.make_room()
         runner.step(BIG, BIG)
         assert graph.pager.under_way
@@ -484,16 +482,16 @@ WALKED = 1000
 
 
 @pytest.fixture
-def teams(monkeypatch: pytest.MonkeyPatch) -> list[Walkers]:
+def teams(monkeypatch: pytest.MonkeyPatch) -> list[waves.Walkers]:
     """Has small searches walk, too; returns the threads of all searches of a test."""
-    found: list[Walkers] = []
-    plain = Walkers.__init__
+    found: list[waves.Walkers] = []
+    plain = waves.Walkers.__init__
 
-    def noted(self: Walkers, *arguments: Any) -> None:
+    def noted(self: waves.Walkers, *arguments: Any) -> None:
         plain(self, *arguments)
         found.append(self)
 
-    monkeypatch.setattr(Walkers, "__init__", noted)
+    monkeypatch.setattr(waves.Walkers, "__init__", noted)
     monkeypatch.setattr(loop, "WALK_FROM_VISITS", 200)
     return found
 
@@ -504,11 +502,11 @@ def threaded(threads: int, name: str = "builtin") -> Any:
     return evaluator
 
 
-def check(graph: Graph, board: chess.Board, teams: list[Walkers]) -> None:
+def check(graph: Graph, board: chess.Board, teams: list[waves.Walkers]) -> None:
     """Asserts that no visit is under way, that every visit is on its path's edges, and all invariants."""
     assert teams, "this is about threads"
     for team in teams:
-        assert not team._guards[FIRST_ROW:].any(), "locked, or noted as in flight"
+        assert not team._guards[arena_kernel.FIRST_ROW :].any(), "locked, or noted as in flight"
     assert graph.pager.under_way == ()
     records = check_invariants(graph, board)
     if board.fen() == ENDGAME:  # some records are reached on paths with another clock only
@@ -528,7 +526,7 @@ def check(graph: Graph, board: chess.Board, teams: list[Walkers]) -> None:
     ],
 )
 def test_records_are_consistent_with_more_threads_than_cores(
-    teams: list[Walkers], fen: str, threads: int, name: str
+    teams: list[waves.Walkers], fen: str, threads: int, name: str
 ) -> None:
     board = chess.Board(fen)
     with Graph.open(None, evaluator=threaded(threads, name)) as graph:
@@ -541,7 +539,7 @@ def test_records_are_consistent_with_more_threads_than_cores(
         graph.evaluator.close()
 
 
-def test_limits_hold_exactly_with_several_threads(teams: list[Walkers]) -> None:
+def test_limits_hold_exactly_with_several_threads(teams: list[waves.Walkers]) -> None:
     with Graph.open(None, evaluator=threaded(4)) as graph:
         result = analyze(graph, BOARD, Limits(evaluations=1001))
         assert (result.evaluations, result.stop_reason) == (1001, "evaluations")
@@ -550,7 +548,7 @@ def test_limits_hold_exactly_with_several_threads(teams: list[Walkers]) -> None:
         graph.evaluator.close()
 
 
-def test_records_are_read_and_evicted_between_visits(teams: list[Walkers], tmp_path: Path) -> None:
+def test_records_are_read_and_evicted_between_visits(teams: list[waves.Walkers], tmp_path: Path) -> None:
     path, visits, most = tmp_path / "a.graph", 0, 4_000
     for part in range(2):
         with Graph.open(path, evaluator=threaded(5, "uniform"), ram_bytes=700_000) as graph:
@@ -561,23 +559,23 @@ def test_records_are_read_and_evicted_between_visits(teams: list[Walkers], tmp_p
                 assert graph.pager.read_back
             assert graph.pager.under_way == ()
             graph.evaluator.close()
-    assert all(not team._guards[FIRST_ROW:].any() for team in teams)
+    assert all(not team._guards[arena_kernel.FIRST_ROW :].any() for team in teams)
     assert verify(path).ok
     with Graph.open(path, evaluator="uniform") as graph:
         check_invariants(graph, BOARD)
 
 
-def test_full_memory_ends_the_search(teams: list[Walkers]) -> None:
+def test_full_memory_ends_the_search(teams: list[waves.Walkers]) -> None:
     with Graph.open(None, evaluator=threaded(3, "uniform"), ram_bytes=2_000_000) as graph:
         result = analyze(graph, BOARD, Limits(visits=200_000))
         assert result.stop_reason == "memory"
-        assert all(not team._guards[FIRST_ROW:].any() for team in teams)
+        assert all(not team._guards[arena_kernel.FIRST_ROW :].any() for team in teams)
         assert read(graph, BOARD).visits == result.visits
         graph.evaluator.close()
 
 
 def test_a_thread_that_fails_leaves_sound_records(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, teams: list[Walkers]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, teams: list[waves.Walkers]
 ) -> None:
     plain, calls = visit_kernel.run_visits, itertools.count()
 
@@ -598,14 +596,14 @@ def test_a_thread_that_fails_leaves_sound_records(
 
 @pytest.mark.parametrize("error", [StoreError("gone"), KeyboardInterrupt()])
 def test_visits_that_wait_are_dropped_if_their_records_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch, teams: list[Walkers], error: BaseException
+    monkeypatch: pytest.MonkeyPatch, teams: list[waves.Walkers], error: BaseException
 ) -> None:
     with Graph.open(None, evaluator=threaded(3)) as graph:
         analyze(graph, BOARD, Limits(visits=500))
         team = teams[0]
 
         def asks() -> list[Any]:
-            team._guards[FIRST_ROW + 1] = 1  # as of a visit that waits
+            team._guards[arena_kernel.FIRST_ROW + 1] = 1  # as of a visit that waits
             return [(team._waves[0], visit_kernel.NO_RECORDS)]
 
         def serve(*_: Any) -> None:
@@ -619,7 +617,7 @@ def test_visits_that_wait_are_dropped_if_their_records_cannot_be_read(
 
 
 def test_a_search_that_is_soon_over_has_one_thread_and_repeats(
-    monkeypatch: pytest.MonkeyPatch, teams: list[Walkers]
+    monkeypatch: pytest.MonkeyPatch, teams: list[waves.Walkers]
 ) -> None:
     monkeypatch.undo()
     assert loop.WALK_FROM_VISITS == 10_000

@@ -25,17 +25,14 @@ from graphsearch.search.job import Control, SearchClock
 from graphsearch.search.params import GATHERERS
 from graphsearch.store.store import Store
 from tests.conftest import ROOT
-from tests.support.evaluators import LineEvaluator, boards_of
-from tests.support.graphs import check_invariants, records_below
-from tests.support.positions import after_line
-from tests.support.reference import HashEvaluator
+from tests.support import evaluators, graphs, positions, reference
 
 
 @pytest.mark.usefixtures("nothing_saved_meanwhile")
 def test_a_search_in_a_hurry_is_saved_when_there_is_time(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     board = chess.Board()
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+    with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
         graph.tables_meanwhile = False
         result = analyze(graph, board, Limits(visits=300), hurry=True)
         assert result.visits >= 300
@@ -55,12 +52,12 @@ def test_a_search_in_a_hurry_is_saved_when_there_is_time(tmp_path: Path) -> None
 
 def test_closing_saves_what_a_search_in_a_hurry_left(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+    with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
         for line in ("", "e4"):
-            analyze(graph, after_line(line), Limits(visits=100), hurry=True)
-        whole = records_below(graph, chess.Board())
-    with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        again = records_below(graph, chess.Board())
+            analyze(graph, positions.after_line(line), Limits(visits=100), hurry=True)
+        whole = graphs.records_below(graph, chess.Board())
+    with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
+        again = graphs.records_below(graph, chess.Board())
     assert again == whole
     with Store.open(path, read_only=True) as store:
         assert [run.id for run in store.runs()] == [1, 2]
@@ -69,7 +66,7 @@ def test_closing_saves_what_a_search_in_a_hurry_left(tmp_path: Path) -> None:
     assert asked == {1, 2}, "every record names the run that made it"
 
 
-class SizedEvaluator(HashEvaluator):
+class SizedEvaluator(reference.HashEvaluator):
     """Notes the size of every batch."""
 
     def __init__(self) -> None:
@@ -91,7 +88,7 @@ def test_no_batch_is_larger_than_the_pace_allows_and_nothing_is_asked_twice() ->
 
     with Graph.open(None, evaluator=evaluator) as graph:
         analyze(graph, chess.Board(), Limits(visits=300), SearchParams(minibatch_size=64), pace=pace)
-        check_invariants(graph, chess.Board())
+        graphs.check_invariants(graph, chess.Board())
     assert max(evaluator.sizes) == 8
     assert {leaves for leaves, _ in asked} <= set(evaluator.sizes) | {0}
     assert all(seconds > 0 for leaves, seconds in asked if leaves)
@@ -126,11 +123,11 @@ def test_a_slow_report_is_followed_by_an_interval_without_one() -> None:
 
 # ------------------------------------------------------------------ the line that reached a leaf
 SHUFFLES = "Nf3 Nf6 Ng1 Ng8 e3 e6 Nf3 Nf6 Ng1"  # Black to move may repeat the position after e6
-BOARDS = [after_line(line) for line in ("e4", "e4 e5", SHUFFLES, "d4 d5")]
+BOARDS = [positions.after_line(line) for line in ("e4", "e4 e5", SHUFFLES, "d4 d5")]
 
 
-def searched(board: chess.Board, visits: int = 200, **fields: Any) -> LineEvaluator:
-    evaluator = LineEvaluator()
+def searched(board: chess.Board, visits: int = 200, **fields: Any) -> evaluators.LineEvaluator:
+    evaluator = evaluators.LineEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
         analyze(graph, board, Limits(visits=visits), SearchParams(**fields))
     return evaluator
@@ -174,9 +171,9 @@ def replayed(root: chess.Board, boards: list[chess.Board]) -> chess.Board | None
     ids=str,
 )
 def test_a_leaf_has_the_line_that_reached_it(sans: str, fields: dict[str, Any]) -> None:
-    board, known = after_line(sans), 0
+    board, known = positions.after_line(sans), 0
     for lines in searched(board, 60, **fields).lines.values():
-        boards = boards_of(lines)
+        boards = evaluators.boards_of(lines)
         assert all(steps(a, b) for a, b in pairwise(boards))
         whole = replayed(board, boards)
         if whole is None:
@@ -189,26 +186,26 @@ def test_a_leaf_has_the_line_that_reached_it(sans: str, fields: dict[str, Any]) 
 
 def test_a_repetition_may_lie_further_back_than_the_line() -> None:
     moves = "Ra2 Ke7 Ra3 Ke6 Ra4 Ke7 Ra5 Ke8 Ra6 Kd8 Ra1 Ke8"
-    board = after_line(moves, "4k3/8/8/8/8/8/8/R3K3 w - - 0 1")
+    board = positions.after_line(moves, "4k3/8/8/8/8/8/8/R3K3 w - - 0 1")
     assert Lines.from_boards([board]).repeated[0].tolist() == [True] + 7 * [False]
     (lines,) = searched(board, visits=1).lines.values()
     assert lines.repeated[0].tolist() == [True] + 7 * [False]
 
 
 def test_a_line_begins_with_the_game_before_the_root() -> None:
-    for board, count in ((game := after_line("e4 c5 Nf3 d6 d4"), 6), (game.copy(stack=False), 1)):
+    for board, count in ((game := positions.after_line("e4 c5 Nf3 d6 d4"), 6), (game.copy(stack=False), 1)):
         lines = searched(board, visits=1).lines[key_of(board)]
         assert same(lines, Lines.from_boards([board]))
-        assert len(boards_of(lines)) == count
-        evaluator = LineEvaluator()
+        assert len(evaluators.boards_of(lines)) == count
+        evaluator = evaluators.LineEvaluator()
         list(assess_boards(evaluator, [board]))
         assert same(evaluator.lines[key_of(board)], lines)
 
 
 def test_who_comes_later_shares_what_the_first_line_was_told() -> None:
-    first, second = after_line("e3 e6 d3"), after_line("d3 e6 e3")
+    first, second = positions.after_line("e3 e6 d3"), positions.after_line("d3 e6 e3")
     assert key_of(first) == key_of(second)
-    evaluator = LineEvaluator()
+    evaluator = evaluators.LineEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
         for board in (first, second):  # asked twice, LineEvaluator would fail
             analyze(graph, board, Limits(visits=1), SearchParams(minibatch_size=1))
@@ -219,11 +216,11 @@ def test_who_comes_later_shares_what_the_first_line_was_told() -> None:
 def test_parts_of_an_evaluator_and_workers_get_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
     batch = PositionBatch.from_boards(BOARDS, with_lines=True)
-    expected = LineEvaluator().evaluate(batch).wdl
-    both = CombinedEvaluator(UniformEvaluator(), LineEvaluator())
+    expected = evaluators.LineEvaluator().evaluate(batch).wdl
+    both = CombinedEvaluator(UniformEvaluator(), evaluators.LineEvaluator())
     assert both.wants_lines
     assert np.array_equal(both.evaluate(batch).wdl, expected)
     both.close()
-    with PooledEvaluator(partial(LineEvaluator), 2) as pool:
+    with PooledEvaluator(partial(evaluators.LineEvaluator), 2) as pool:
         assert pool.wants_lines
         assert np.array_equal(pool.evaluate(batch).wdl, expected)

@@ -27,15 +27,7 @@ from graphsearch.position.values import MATE
 from graphsearch.query.line import CHECKMATE, pv
 from graphsearch.search import waves
 from graphsearch.search.results import Progress, SearchResult
-from graphsearch.solvers.mate.beside import (
-    DECIDED_SHARE,
-    LEAD_VISITS,
-    SETTLING_VISITS,
-    VISIT,
-    MateFinder,
-    allowance,
-    learn_line,
-)
+from graphsearch.solvers.mate import beside
 from graphsearch.solvers.mate.search import SLICE, MateSearch, find_mate
 from graphsearch.store import record_kernel as kernels
 from graphsearch.store.entries import Entry, EntryTable
@@ -424,7 +416,7 @@ TWO_ROOKS = "7k/8/8/8/8/8/R7/1R2K3 w - - 0 1"  # in three, and longer by most mo
 def with_prover(
     graph: Graph, fen: str, visits: int = 400, params: SearchParams | None = None
 ) -> SearchResult:
-    return analyze(graph, chess.Board(fen), Limits(visits=visits), params, mates=MateFinder)
+    return analyze(graph, chess.Board(fen), Limits(visits=visits), params, mates=beside.MateFinder)
 
 
 # ------------------------------------------------------------------ in one
@@ -491,7 +483,7 @@ def test_a_first_proof_that_is_too_long_is_shortened() -> None:
     assert shortest.mate is not None
     long = [chess.Move.from_uci(text) for text in ("a2a6", "h8g8", "b1b7", "g8f8", "a6a8")]
     with Graph.open(None, evaluator="uniform") as graph:
-        learn_line(graph, board, long)
+        beside.learn_line(graph, board, long)
         assert show(graph, board).mate == 3  # type: ignore[union-attr]
         result = with_prover(graph, TWO_ROOKS)
         assert (result.node.mate, result.stop_reason) == (shortest.mate, "proven")
@@ -540,7 +532,7 @@ MATED_IN_FIVE = "8/8/8/3ppp2/3pkp2/1B1ppp2/3N4/R3K3 b Q - 0 1"  # nor this
 DECIDED = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1B2RK1 w - - 0 9"  # a queen down
 
 
-class WatchedFinder(MateFinder):
+class WatchedFinder(beside.MateFinder):
     """A finder that notes (visits of the search, visits of the prover) whenever it is asked."""
 
     last: WatchedFinder
@@ -568,7 +560,7 @@ def test_a_search_without_limits_begins_before_the_prover_looks_for_long_mates()
         analyze(graph, board, on_progress=update, interval=0.0, stop=stop, mates=WatchedFinder)
     visits, settled = WatchedFinder.last.asked[0]
     assert visits > 0
-    assert settled <= SETTLING_VISITS
+    assert settled <= beside.SETTLING_VISITS
     assert reported[-1][0] >= 5_000
     assert reported[-1][1] < 100_000
 
@@ -581,16 +573,16 @@ def test_the_prover_takes_no_more_than_its_share_of_the_visits(limit: int) -> No
     finder = WatchedFinder.last
     settled = finder.asked[0][1]
     for (visits, _), (_, taken) in pairwise(finder.asked):
-        share = allowance(visits, share=DECIDED_SHARE, lead=LEAD_VISITS, whole=limit)
-        assert taken - settled <= VISIT * share
-    assert finder.visits - settled >= VISIT * DECIDED_SHARE * limit - 2 * SLICE
+        share = beside.allowance(visits, share=beside.DECIDED_SHARE, lead=beside.LEAD_VISITS, whole=limit)
+        assert taken - settled <= beside.VISIT * share
+    assert finder.visits - settled >= beside.VISIT * beside.DECIDED_SHARE * limit - 2 * SLICE
     if limit == 400:
         assert finder.visits == settled > 0
 
 
 def test_a_stopped_prover_returns_within_a_slice() -> None:
     with Graph.open(None) as graph:
-        finder = MateFinder(graph, chess.Board(DECIDED), Limits(), stop := threading.Event())
+        finder = beside.MateFinder(graph, chess.Board(DECIDED), Limits(), stop := threading.Event())
         finder.before()
         settled = finder.visits
         stop.set()
@@ -636,7 +628,7 @@ def test_a_search_frees_the_memory_of_its_prover_at_once(fen: str, monkeypatch: 
     gc.disable()
     try:
         with Graph.open(None) as graph:
-            analyze(graph, chess.Board(fen), Limits(visits=60), mates=MateFinder)
+            analyze(graph, chess.Board(fen), Limits(visits=60), mates=beside.MateFinder)
             assert provers
             assert not any(prover() for prover in provers)
     finally:

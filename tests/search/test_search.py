@@ -19,23 +19,14 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
-from graphsearch.base.errors import (
-    EvaluatorError,
-    GraphSearchError,
-    InvalidParameterError,
-    StoreError,
-    UnsavedError,
-)
+from graphsearch.base import errors
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import key_of, legal_moves, unpack
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
-from graphsearch.store import merging
-from graphsearch.store.index import Sizes
-from graphsearch.store.provenance import UNSETTLED
-from graphsearch.store.ranking import edge_of, node_mean
+from graphsearch.store import index, merging, provenance, ranking
 from graphsearch.store.record import NodeRecord, RecordBatch
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -98,7 +89,7 @@ def test_a_record_keeps_the_run_that_evaluated_it(tmp_path: Path) -> None:
 def test_an_answer_that_is_no_probability_is_refused() -> None:
     for answer in [(float("nan"), 0.0, 0.0), (0.5, 0.1, 0.1), (-0.5, 1.0, 0.5)]:
         evaluator = TableEvaluator({}, TableEntry(answer, {}))
-        refused = pytest.raises(EvaluatorError, match="probability")
+        refused = pytest.raises(errors.EvaluatorError, match="probability")
         with Graph.open(None, evaluator=evaluator) as graph, refused:
             analyze(graph, chess.Board(), Limits(visits=5))
 
@@ -197,7 +188,7 @@ def test_a_second_search_on_a_graph_is_refused_while_one_runs() -> None:
         refused = []
 
         def again(_: object) -> None:
-            with pytest.raises(GraphSearchError, match="running"):
+            with pytest.raises(errors.GraphSearchError, match="running"):
                 analyze(graph, chess.Board(), Limits(visits=1))
             refused.append(1)
 
@@ -211,10 +202,10 @@ def test_what_could_not_be_saved_is_still_answered(tmp_path: Path, monkeypatch: 
     with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
 
         def fail(self: Store, batch: object, *, fresh: int) -> None:
-            raise StoreError("the disk is full")
+            raise errors.StoreError("the disk is full")
 
         monkeypatch.setattr(Store, "append", fail)
-        with pytest.raises(UnsavedError, match="full") as caught:
+        with pytest.raises(errors.UnsavedError, match="full") as caught:
             analyze(graph, chess.Board(), Limits(visits=100))
         assert caught.value.result.visits >= 100
         monkeypatch.undo()
@@ -229,7 +220,7 @@ def test_parameters_and_limits_that_would_spoil_a_search_are_refused() -> None:
     for kind, wrong in [(SearchParams, [*PARAMS, ("cpuct", True)]), (Limits, LIMITS)]:
         for name, value in wrong:
             fields: dict[str, Any] = {name: value}
-            with pytest.raises(InvalidParameterError):
+            with pytest.raises(errors.InvalidParameterError):
                 kind(**fields)
 
 
@@ -239,7 +230,7 @@ def test_an_error_inside_an_evaluator_is_an_evaluator_error() -> None:
             raise ZeroDivisionError("x / 0")
 
     graph = Graph.open(None, evaluator=Fails())
-    with graph, pytest.raises(EvaluatorError, match="ZeroDivisionError"):
+    with graph, pytest.raises(errors.EvaluatorError, match="ZeroDivisionError"):
         analyze(graph, chess.Board(), Limits(visits=5))
 
 
@@ -431,7 +422,7 @@ def test_the_size_of_a_file_decides_whether_closing_refreshes_it_not_the_time(
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=300), searchmoves=A3)
     with Store.open(path, read_only=True) as store:
-        assert (store.read_fact(UNSETTLED) is None) == refreshes
+        assert (store.read_fact(provenance.UNSETTLED) is None) == refreshes
 
 
 def test_values_are_brought_up_to_date_when_the_file_is_closed(tmp_path: Path) -> None:
@@ -443,18 +434,18 @@ def test_values_are_brought_up_to_date_when_the_file_is_closed(tmp_path: Path) -
         analyze(graph, board, Limits(visits=300), searchmoves=[move])
         graph.flush()
         with Store.open(path, read_only=True) as store:
-            assert store.read_fact(UNSETTLED)
+            assert store.read_fact(provenance.UNSETTLED)
     with Store.open(path, read_only=True) as store:
         record, index = store.read(board), legal_moves(board).index(move)
         board.push(move)
         child = store.read(board)
-        assert store.read_fact(UNSETTLED) is None
+        assert store.read_fact(provenance.UNSETTLED) is None
         assert [run.kind for run in store.runs()] == ["search", "search", "refresh"]
     assert record
     assert child
-    edge = edge_of(record, record.order.index(index))
+    edge = ranking.edge_of(record, record.order.index(index))
     assert 0 < edge.n < child.visits - 200, "the visits stay out of the root"
-    assert edge.q == pytest.approx(-node_mean(child)[0], abs=1e-3)
+    assert edge.q == pytest.approx(-ranking.node_mean(child)[0], abs=1e-3)
 
 
 # ------------------------------------------------------------------ a stopped search goes on
@@ -608,7 +599,7 @@ def work_slowly(work: str, path: Path, log: Path, say: Say) -> None:
 
 
 def save_often(patches: pytest.MonkeyPatch) -> None:
-    patches.setattr(Store, "open", partial(Store.open, sizes=Sizes(fan_out=3)))
+    patches.setattr(Store, "open", partial(Store.open, sizes=index.Sizes(fan_out=3)))
     patches.setattr("graphsearch.store.rewrite.STEP_SECONDS", 0.0)
     session = sys.modules["graphsearch.search.loop"]
     patches.setattr(session, "FLUSH_SECONDS", 0.0)
@@ -659,7 +650,7 @@ def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, work: st
 def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(tmp_path: Path) -> None:
     path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "", "e4", "d4 d5", visits=120)
     for _ in range(3):
-        with Store.open(path, sizes=Sizes(step_blocks=1)) as store:
+        with Store.open(path, sizes=index.Sizes(step_blocks=1)) as store:
             batch = next(store.scan())
             store.append(batch.part(0, 30), fresh=0)
             with store.rearranging():

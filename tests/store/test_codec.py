@@ -35,57 +35,38 @@ from graphsearch.store.record import UNPROVEN, Edge, NodeRecord, RecordBatch
 from graphsearch.store.record_kernel import MAX_RUN
 
 from ..support.positions import after_line
-from .records import (
-    FENS,
-    BlockError,
-    BlockFault,
-    batch_of,
-    blocks_of,
-    boards,
-    decode_chunk,
-    extracted,
-    header_bytes,
-    opened,
-    parts_of,
-    plain_blocks,
-    random_records,
-    record_of,
-    records_of,
-    seal,
-    stored,
-    with_checksum,
-)
+from . import records as made
 from .test_formats import GOLDEN, example
 
 
 def encoded(records: list[NodeRecord]) -> tuple[bytes, list[bytes]]:
     """Returns the dictionaries and the stored blocks of records."""
-    chunk = encode_chunk(batch_of(records))
-    return chunk.dictionary, blocks_of(chunk)
+    chunk = encode_chunk(made.batch_of(records))
+    return chunk.dictionary, made.blocks_of(chunk)
 
 
 def plain_block(*records: NodeRecord) -> bytes:
-    (block,) = plain_blocks(batch_of(records))
+    (block,) = made.plain_blocks(made.batch_of(records))
     return block
 
 
 def test_a_block_that_is_too_short_or_has_a_flipped_bit_is_refused() -> None:
-    (block,) = encoded(random_records(71, 3))[1]
+    (block,) = encoded(made.random_records(71, 3))[1]
     for length in range(14):
-        for short in (block[:length], with_checksum(block[:length])):
-            with pytest.raises(BlockFault):
-                records_of(b"", short)
+        for short in (block[:length], made.with_checksum(block[:length])):
+            with pytest.raises(made.BlockFault):
+                made.records_of(b"", short)
     for bit in range(8 * len(block)):
         damaged = bytearray(block)
         damaged[bit >> 3] ^= 1 << (bit & 7)
-        with pytest.raises(BlockFault, match="checksum"):
-            records_of(b"", bytes(damaged))
+        with pytest.raises(made.BlockFault, match="checksum"):
+            made.records_of(b"", bytes(damaged))
 
 
 def test_the_worked_example_decodes_to_the_documented_record() -> None:
     shown = example("node_record.md")
-    assert opened(b"", shown["block"]) == shown["expanded"]
-    assert records_of(b"", shown["block"]) == [example_record()]
+    assert made.opened(b"", shown["block"]) == shown["expanded"]
+    assert made.records_of(b"", shown["block"]) == [example_record()]
     assert plain_block(example_record()) == shown["expanded"]
 
 
@@ -101,7 +82,7 @@ def test_records_without_runs_announce_none() -> None:
         "80020400 0c00 000000fa0000802c 4d000018141428 010033c002"
         " 890000 00010102002001be0014013e010c1c0001 50a1fcd5"
     )
-    assert records_of(b"", block) == [replace(example_record(), run=0)]
+    assert made.records_of(b"", block) == [replace(example_record(), run=0)]
     assert encoded([replace(example_record(), run=0)])[1] == [block]
 
 
@@ -124,8 +105,8 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
 def node_records(draw: st.DrawFn) -> NodeRecord:
     """Sound records, their extremes included."""
     rng = random.Random(draw(st.integers(0, 1 << 32)))
-    board = board_of(draw(st.sampled_from(FENS))) if draw(st.booleans()) else next(boards(rng))
-    record = record_of(board, rng)
+    board = board_of(draw(st.sampled_from(made.FENS))) if draw(st.booleans()) else next(made.boards(rng))
+    record = made.record_of(board, rng)
     count = draw(st.integers(0, min(len(record.codes), 5)))
     edges = tuple(draw(edge_values()) for _ in range(count))
     v, d = draw(values())
@@ -157,11 +138,11 @@ def edge_values(draw: st.DrawFn) -> Edge:
 @settings(max_examples=10)
 @given(st.lists(node_records(), min_size=1, max_size=40))
 def test_what_was_written_is_read(records: list[NodeRecord]) -> None:
-    batch = batch_of(records)
+    batch = made.batch_of(records)
     assert [batch.record(i) for i in range(len(batch))] == records
     encoded = encode_chunk(batch)
-    assert blocks_of(encoded) == seal(encoded.dictionary, plain_blocks(batch))
-    assert same(decode_chunk(encoded.dictionary, blocks_of(encoded)), batch)
+    assert made.blocks_of(encoded) == made.seal(encoded.dictionary, made.plain_blocks(batch))
+    assert same(made.decode_chunk(encoded.dictionary, made.blocks_of(encoded)), batch)
     assert same(encoded.records(), batch)
     assert same(encode_chunk(batch, None).records(), batch)
 
@@ -173,32 +154,32 @@ def test_kernels_write_the_golden_bytes() -> None:
         blocks = dict(file.execute("SELECT id, data FROM block"))
     for first, count, dictionary in chunks:
         its = [blocks[first + k] for k in range(count)]
-        records = [record for block in its for record in records_of(dictionary, block)]
-        assert plain_blocks(batch_of(records)) == [opened(dictionary, block) for block in its]
+        records = [record for block in its for record in made.records_of(dictionary, block)]
+        assert made.plain_blocks(made.batch_of(records)) == [made.opened(dictionary, block) for block in its]
 
 
 @cache
 def blocks() -> list[bytes]:
     """Blocks as they are before compression, of which the last is small."""
-    return plain_blocks(batch_of(random_records(71, 64 + 3)))
+    return made.plain_blocks(made.batch_of(made.random_records(71, 64 + 3)))
 
 
 @given(st.data())
 def test_of_changed_bytes_a_lookup_finds_what_a_scan_finds(data: st.DataObject) -> None:
     plain = bytearray(data.draw(st.sampled_from(blocks())))
-    columns = parts_of(bytes(plain))[1]
+    columns = made.parts_of(bytes(plain))[1]
     for _ in range(data.draw(st.integers(1, 3))):
         first = data.draw(st.sampled_from((0, columns)))
         at = data.draw(st.integers(first, len(plain) - 1))
         plain[at] = data.draw(st.integers(0, 255) | st.just((plain[at] + 1) & 255))
     cut = data.draw(st.sampled_from((0, 0, 0, 1, 40)))
     changed = bytes(plain[: len(plain) - cut]) + bytes(data.draw(st.sampled_from((0, 0, 0, 1))))
-    (block,) = seal(b"", [changed])
+    (block,) = made.seal(b"", [changed])
     try:
-        records = records_of(b"", block)
-    except BlockFault:
+        records = made.records_of(b"", block)
+    except made.BlockFault:
         return
-    assert extracted(b"", block, records) == records
+    assert made.extracted(b"", block, records) == records
 
 
 @pytest.mark.parametrize(
@@ -206,7 +187,7 @@ def test_of_changed_bytes_a_lookup_finds_what_a_scan_finds(data: st.DataObject) 
     [("d", 1001), ("codes", 64), ("codes", 0), ("v", 1.5), ("v", np.nan), ("edge_d", 1022), ("run", 1 << 20)],
 )
 def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value: float) -> None:
-    batch = batch_of(random_records(71, 40))
+    batch = made.batch_of(made.random_records(71, 40))
     array = getattr(batch, column).copy()
     array[len(array) // 2] = value
     setattr(batch, column, array)
@@ -217,15 +198,15 @@ def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value:
 def test_a_chunk_is_the_same_with_its_own_dictionaries_given_and_on_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    batch = RecordBatch.concat([batch_of(random_records(71, 640))] * 4)
+    batch = RecordBatch.concat([made.batch_of(made.random_records(71, 640))] * 4)
     monkeypatch.setattr(block, "thread_count", lambda: 1)
     alone = encode_chunk(batch)
     monkeypatch.setattr(block, "thread_count", lambda: 5)
     assert alone.dictionary
     assert encode_chunk(batch) == encode_chunk(batch, alone.dictionary) == alone
-    assert same(decode_chunk(alone.dictionary, blocks_of(alone)), batch)
-    with pytest.raises(BlockFault):
-        records_of(b"", blocks_of(alone)[0])
+    assert same(made.decode_chunk(alone.dictionary, made.blocks_of(alone)), batch)
+    with pytest.raises(made.BlockFault):
+        made.records_of(b"", made.blocks_of(alone)[0])
     batch.v[777] = 1.5
     with pytest.raises(UnfitRecordError) as found:
         encode_chunk(batch)
@@ -234,7 +215,7 @@ def test_a_chunk_is_the_same_with_its_own_dictionaries_given_and_on_any_number_o
 
 @pytest.mark.parametrize(("word", "bits"), [(5, 1 << 30), (6, 1 << 30), (0, 1), (8, 1 << 33), (8, 127 << 5)])
 def test_an_impossible_position_is_refused(word: int, bits: int) -> None:
-    batch = batch_of(random_records(71, 3))
+    batch = made.batch_of(made.random_records(71, 3))
     batch.words[1, word] |= np.uint64(bits)
     with pytest.raises(CorruptRecordError, match="record 1 of the batch has an impossible position"):
         encode_chunk(batch)
@@ -268,8 +249,8 @@ def agreed(dictionary: bytes, block: bytes) -> bytes:
     """Returns what the kernel unpacks, empty if it refuses; the zstandard package must agree."""
     found = unpacked(UNPACKER, dictionary, block)
     try:
-        expected = opened(dictionary, block)
-    except BlockError:
+        expected = made.opened(dictionary, block)
+    except made.BlockError:
         expected = b""
     assert found == expected
     return found
@@ -277,7 +258,7 @@ def agreed(dictionary: bytes, block: bytes) -> bytes:
 
 def block_of(counts: tuple[int, int, int], codes: bytes, columns: bytes) -> bytes:
     """Returns a block of records, P codes and edges with the given frames, and low parts of zeros."""
-    return stored(header_bytes(*counts) + bytes(LOW * (counts[0] + counts[2])), codes, columns)
+    return made.stored(made.header_bytes(*counts) + bytes(LOW * (counts[0] + counts[2])), codes, columns)
 
 
 def frame_of(content: bytes, level: int = 3) -> bytes:
@@ -304,16 +285,16 @@ def texts() -> list[bytes]:
 @cache
 def chunk() -> tuple[bytes, list[bytes], list[bytes]]:
     """Returns dictionaries, blocks as they are stored and as they were before compression."""
-    encoded = encode_chunk(batch_of(random_records(71, 60) * 20))
+    encoded = encode_chunk(made.batch_of(made.random_records(71, 60) * 20))
     assert encoded.dictionary
-    blocks = blocks_of(encoded)
-    return encoded.dictionary, blocks, [opened(encoded.dictionary, block) for block in blocks]
+    blocks = made.blocks_of(encoded)
+    return encoded.dictionary, blocks, [made.opened(encoded.dictionary, block) for block in blocks]
 
 
 # ------------------------------------------------------------------ dictionaries
 def retrained(blocks: list[bytes]) -> bytes:
     """Returns dictionaries of some blocks before compression."""
-    parts = [(memoryview(block), *parts_of(block)) for block in blocks]
+    parts = [(memoryview(block), *made.parts_of(block)) for block in blocks]
     return trained([view[a:b] for view, a, b in parts], [view[b:] for view, _, b in parts]).stored
 
 
@@ -321,7 +302,7 @@ def test_more_dictionaries_than_slots_are_kept_apart() -> None:
     unpacker = Unpacker()
     dictionary, _, plain = chunk()
     kinds = [*(retrained(plain[k::3] + plain[:k]) for k in range(3)), dictionary]
-    sealed = {its: seal(its, plain) for its in kinds}
+    sealed = {its: made.seal(its, plain) for its in kinds}
     fillers = [dictionary + bytes([k]) for k in range(SLOTS)]  # a byte more of content
     for _ in range(2):
         for its, blocks in sealed.items():
@@ -353,7 +334,7 @@ def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st
     for _ in range(data.draw(st.integers(1, 3))):
         block[data.draw(st.integers(0, len(block) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     whole = bytes(block[: data.draw(st.sampled_from((len(block), len(block), len(block) - 1)))])
-    agreed(dictionary, with_checksum(whole))
+    agreed(dictionary, made.with_checksum(whole))
     assert agreed(dictionary, blocks[0]) == plain[0], "the next one is read as ever"
 
 

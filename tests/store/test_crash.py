@@ -31,24 +31,11 @@ from graphsearch.store.verify import verify
 
 from ..conftest import ROOT
 from ..support.faults import shim
-from ..support.faults.shim import Disk, entries
 from ..support.forks import Fork, Say
-from .records import (
-    IDENTITY,
-    Records,
-    batch_of,
-    by_identity,
-    contents,
-    filled,
-    held,
-    identity,
-    lookup,
-    merge_all,
-    sized,
-)
+from . import records
 
 KILLS = 50 if os.environ.get("GRAPHSEARCH_FULL") else 1  # of each kind of work
-RECORDS = Records(71, 400)
+RECORDS = records.Records(71, 400)
 BATCH = 40  # records
 KEPT, MARK = 3, 2  # visits that pruning asks for; the evaluator that rewriting enters
 
@@ -56,8 +43,8 @@ SMALL = Sizes(fan_out=3, step_blocks=4, scan_blocks=4, vacuum_pages=1)
 
 
 def append(store: Store, k: int) -> None:
-    batch = batch_of(part(k))
-    found, _ = lookup(store, batch.words)
+    batch = records.batch_of(part(k))
+    found, _ = records.lookup(store, batch.words)
     with store.transaction():
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == k + 1
         store.append(batch, fresh=int((~found).sum()))
@@ -71,7 +58,7 @@ def marked(batch: RecordBatch, low: int, pivot: int | None) -> RecordBatch:
 def work_for_ever(work: str, path: Path, say: Say) -> None:
     """Appends batches, says each once it is committed, and does its work in tiny steps."""
     while True:
-        with Store.open(path, create=True, identity=IDENTITY, sizes=SMALL) as store:
+        with Store.open(path, create=True, identity=records.IDENTITY, sizes=SMALL) as store:
             for _ in range(4):
                 k = len(store.roots())
                 append(store, k)
@@ -79,14 +66,14 @@ def work_for_ever(work: str, path: Path, say: Say) -> None:
                 if work == "flush":
                     store.merge_step()
             if work == "merge":
-                merge_all(store)
+                records.merge_all(store)
             if work == "rewrite":
                 assert store.add_evaluator(EvaluatorIdentity("other")) == MARK
                 rewrite(store, marked)
         if work == "compact":
-            sized(SMALL, compact, path)
+            records.sized(SMALL, compact, path)
         if work == "prune":
-            sized(SMALL, compact, path, min_visits=KEPT)
+            records.sized(SMALL, compact, path, min_visits=KEPT)
 
 
 def part(k: int) -> list[NodeRecord]:
@@ -110,14 +97,14 @@ def unmarked(record: NodeRecord) -> NodeRecord:
 def check(path: Path, work: str, last: int) -> int:
     """Checks a file after a kill; returns how many batches it holds."""
     assert verify(path).problems == []
-    with Store.open(path, identity=IDENTITY) as store:
+    with Store.open(path, identity=records.IDENTITY) as store:
         batches = sorted(int(root.key, 16) for root in store.roots())
         assert batches == list(range(len(batches))), "batches are whole and in order"
         assert len(batches) > last, "every commit that was announced is there"
-        expected = {identity(record): record for k in batches for record in part(k)}
-        found = contents(store)
-        merge_all(store)
-        assert contents(store) == found
+        expected = {records.identity(record): record for k in batches for record in part(k)}
+        found = records.contents(store)
+        records.merge_all(store)
+        assert records.contents(store) == found
     for key, record in expected.items():
         if work == "prune" and record.visits < KEPT and key not in found:
             continue
@@ -148,38 +135,38 @@ def copy_slowly(path: Path, copy: Path, say: Say) -> None:
 
 
 def test_a_killed_backup_leaves_the_old_copy(tmp_path: Path) -> None:
-    path = filled(tmp_path / "test.graph", RECORDS, runs=4)
-    copy = filled(tmp_path / "copy.graph", RECORDS[:7])
+    path = records.filled(tmp_path / "test.graph", RECORDS, runs=4)
+    copy = records.filled(tmp_path / "copy.graph", RECORDS[:7])
     with Fork(partial(copy_slowly, path, copy)) as child:
         for _ in range(5):
             child.line()
-    assert len(held(copy)) in (7, 400), "the old one, or the new one if the kill came late"
+    assert len(records.held(copy)) in (7, 400), "the old one, or the new one if the kill came late"
     assert verify(path).problems == []
 
 
 # ------------------------------------------------------------------ full disks
-MANY = Records(71, 900)
+MANY = records.Records(71, 900)
 MERGING = Sizes(step_blocks=4, fan_out=2, waste_from=100)
 
 
 def append_all(path: Path) -> None:
     with Store.open(path, sizes=MERGING) as store:
         for first in range(0, 900, 60):
-            store.append(batch_of(MANY[first : first + 60]), fresh=0)
+            store.append(records.batch_of(MANY[first : first + 60]), fresh=0)
 
 
 def merge_file(path: Path) -> None:
     with Store.open(path, sizes=MERGING) as store:
-        merge_all(store)
+        records.merge_all(store)
 
 
 WORKS: dict[str, Callable[[Path], object]] = {
     "append": append_all,
     "merge": merge_file,
-    "compact": lambda path: sized(MERGING, compact, path),
-    "prune": lambda path: sized(MERGING, compact, path, min_visits=2),
+    "compact": lambda path: records.sized(MERGING, compact, path),
+    "prune": lambda path: records.sized(MERGING, compact, path, min_visits=2),
     "backup": lambda path: backup(path, f"{path}.copy"),
-    "salvage": lambda path: sized(MERGING, salvage, path, f"{path}.copy"),
+    "salvage": lambda path: records.sized(MERGING, salvage, path, f"{path}.copy"),
 }
 
 
@@ -208,8 +195,8 @@ def limited(work: str, path: Path, limit: int, say: Say) -> None:
     ],
 )
 def test_a_full_disk_stops_the_work_with_one_line_and_a_whole_file(path: Path, work: str, room: int) -> None:
-    expected = by_identity(MANY)
-    filled(path, MANY, runs=6)
+    expected = records.by_identity(MANY)
+    records.filled(path, MANY, runs=6)
     with Fork(lambda say: limited(work, path, room, say)) as child:
         (line,) = child.rest()
     assert child.status == 0
@@ -218,12 +205,14 @@ def test_a_full_disk_stops_the_work_with_one_line_and_a_whole_file(path: Path, w
     assert not Path(f"{path}.copy.part").exists()
     assert verify(path).problems == []
     with Store.open(path) as store:
-        found = contents(store)
+        found = records.contents(store)
         if work == "prune":
             assert all(expected[key] == record for key, record in found.items())
         else:
             assert found == expected
-        store.append(batch_of(MANY[:50]), fresh=50 - sum(identity(r) in found for r in MANY[:50]))
+        store.append(
+            records.batch_of(MANY[:50]), fresh=50 - sum(records.identity(r) in found for r in MANY[:50])
+        )
     compact(path)
     compact(path, min_visits=2)
     assert verify(path).problems == []
@@ -289,10 +278,10 @@ def executed(program: str, library: Path, *args: object) -> str:
 
 def check_states(folder: Path, journal: Path, moments: int, seed: int) -> None:
     """Builds states of the disk at random moments and checks the graph file of each."""
-    calls = list(entries(journal))
+    calls = list(shim.entries(journal))
     rng = random.Random(seed)
     for moment in sorted(rng.randrange(len(calls)) for _ in range(moments)):
-        disk = Disk({})
+        disk = shim.Disk({})
         disk.follow(calls[:moment])
         target = folder / f"after{moment}"
         target.mkdir(exist_ok=True)
@@ -347,8 +336,8 @@ def test_the_model_of_a_disk_loses_tears_and_reorders_what_was_not_synced(tmp_pa
     watched = {"SHIM_PATHS": "data", "SHIM_JOURNAL": str(tmp_path / "journal")}
     environment = shim.environment(library) | watched
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
-    disk = Disk({})
-    disk.follow(entries(tmp_path / "journal"))
+    disk = shim.Disk({})
+    disk.follow(shim.entries(tmp_path / "journal"))
     rng = random.Random(1)
     (whole,) = disk.whole().values()
     assert whole == (tmp_path / "data").read_bytes()

@@ -40,29 +40,14 @@ from graphsearch.store.verify import Problems, verify
 
 from ..conftest import sql
 from ..support.rows import add_examples, loosen
-from .records import (
-    IDENTITY,
-    Records,
-    batch_of,
-    by_identity,
-    changed,
-    contents,
-    filled,
-    found_by,
-    held,
-    identity,
-    opened,
-    random_records,
-    seal,
-    words_of,
-)
+from . import records as made
 
-RECORDS = Records(71, 200)
+RECORDS = made.Records(71, 200)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return filled(tmp_path / "test.graph", RECORDS, runs=2)
+    return made.filled(tmp_path / "test.graph", RECORDS, runs=2)
 
 
 def flip(path: Path, table: str, column: str, row: int, byte: int, bit: int = 0) -> None:
@@ -99,18 +84,18 @@ def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: 
     report = verify(path)
     assert [bool(re.search(where, problem)) for problem in report.problems] == [True]
     assert 168 <= report.records < 200
-    known = by_identity(RECORDS)
+    known = made.by_identity(RECORDS)
     with Store.open(path) as store, store.reader() as reader:
         with pytest.raises(CorruptRecordError, match=rf"test\.graph: {where}"):
-            contents(store)
+            made.contents(store)
         seen: list[CorruptRecordError] = []
         left = [batch.record(i) for batch in store.scan(on_corrupt=seen.append) for i in range(len(batch))]
         assert len(seen) == 1
         assert len(left) == report.records
-        assert all(known[identity(record)] == record for record in left)
+        assert all(known[made.identity(record)] == record for record in left)
         alone = [read_or_error(store, record) for record in RECORDS]
         for _ in range(2):
-            together = found_by(reader, RECORDS)
+            together = made.found_by(reader, RECORDS)
             lost = [answer is None for answer in together]
             assert 200 - report.records <= sum(lost) <= 40, "where a filter says yes in error, too"
         for record, one, answer in zip(RECORDS, alone, together, strict=True):
@@ -123,10 +108,10 @@ def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: 
 def test_a_damaged_block_hides_no_other_run_from_other_positions(path: Path) -> None:
     rng = random.Random(1)
     with Store.open(path) as store:
-        store.append(batch_of([changed(record, rng) for record in RECORDS[:20]]), fresh=0)
+        store.append(made.batch_of([made.changed(record, rng) for record in RECORDS[:20]]), fresh=0)
     flip(path, "block", "data", sql(path, "SELECT max(id) FROM block")[0][0], 30)
     with Store.open(path) as store, store.reader() as reader:
-        answers = found_by(reader, RECORDS)
+        answers = made.found_by(reader, RECORDS)
         assert answers[:20] == [None] * 20
         assert sum(answer is None for answer in answers[20:]) <= 20, "a filter may say yes in error"
         assert len(reader.problems) == 1
@@ -139,38 +124,38 @@ def test_a_damaged_block_stops_a_merge_and_a_rewrite_with_its_name(path: Path) -
             store.merge_step()
         with pytest.raises(CorruptRecordError, match="block 3"):
             rewrite(store)
-        store.append(batch_of(random_records(32, 5)), fresh=5)  # the store stays usable
+        store.append(made.batch_of(made.random_records(32, 5)), fresh=5)  # the store stays usable
         assert store.node_count == 205
 
 
 @pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
 def test_a_damaged_index_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str) -> None:
     monkeypatch.setattr("graphsearch.store.block.TRAINED_FROM", 8)
-    records = random_records(71, 400)
-    path = filled(tmp_path / "trained.graph", records[:300])
+    records = made.random_records(71, 400)
+    path = made.filled(tmp_path / "trained.graph", records[:300])
     with Store.open(path) as store:
-        store.append(batch_of(records[300:]), fresh=100)
+        store.append(made.batch_of(records[300:]), fresh=100)
     flip(path, "chunk", column, 1, 5)
     assert any("chunk 1: its index is damaged" in problem for problem in verify(path).problems)
     with Store.open(path) as store, store.reader() as reader:
         with pytest.raises(CorruptRecordError, match="chunk 1"):
-            contents(store)
+            made.contents(store)
         for _ in range(2):
-            assert found_by(reader, records) == [*[None] * 300, *records[300:]]
+            assert made.found_by(reader, records) == [*[None] * 300, *records[300:]]
             reader.filter()
         assert ["chunk 1: its index is damaged" in problem for problem in reader.problems] == [True]
 
 
 def test_a_missing_block_and_one_that_is_no_records_are_named_and_passed_over(path: Path) -> None:
     (data,) = sql(path, "SELECT data FROM block WHERE id = 1")[0]
-    wrong = seal(b"", [opened(b"", data) + bytes(9)])[0]
+    wrong = made.seal(b"", [made.opened(b"", data) + bytes(9)])[0]
     sql(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
     sql(path, "DELETE FROM block WHERE id = 3")
     problems = verify(path).problems
     assert any("block 1: its bytes are not records" in problem for problem in problems)
     assert any("block 3" in problem for problem in problems)
     with Store.open(path) as store, store.reader() as reader:
-        assert sum(answer is None for answer in found_by(reader, RECORDS)) == 64
+        assert sum(answer is None for answer in made.found_by(reader, RECORDS)) == 64
         assert sorted("block 1" in problem for problem in reader.problems) == [False, True]
 
 
@@ -181,7 +166,7 @@ def test_a_wrong_dictionary_is_named(path: Path) -> None:
     sql(path, "UPDATE chunk SET dictionary = ?, checksum = ? WHERE id = 1", b"nonsense", wrong.stored()[0])
     assert any("chunk 1: dictionar" in problem for problem in verify(path).problems)
     with Store.open(path, read_only=True) as store, pytest.raises(CorruptRecordError, match="chunk 1"):
-        contents(store)
+        made.contents(store)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +216,7 @@ def test_overwritten_pages_are_reported(path: Path, offset: int) -> None:
     report = verify(path)
     assert not report.ok
     with suppress(StoreError), Store.open(path, read_only=True) as store:
-        contents(store)  # any other error fails the test
+        made.contents(store)  # any other error fails the test
 
 
 def test_a_problem_is_a_short_line_that_says_what_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,14 +246,14 @@ def test_an_emptied_page_is_reported_by_the_store_not_by_sqlite(path: Path) -> N
         path.write_bytes(sound[:at] + bytes(1024) + sound[at + 1024 :])
         try:
             with Store.open(path, read_only=True) as store, store.snapshot():
-                contents(store)
+                made.contents(store)
         except StoreError:  # any other error fails the test
             failures += 1
     assert failures > 3
 
 
 # ------------------------------------------------------------------ records that cannot be
-SOUND = Records(71, 400)
+SOUND = made.Records(71, 400)
 
 
 @pytest.fixture(autouse=True)
@@ -299,7 +284,7 @@ def broken(record: NodeRecord) -> Iterator[tuple[str, NodeRecord]]:
 
 def unsound_records() -> list[tuple[str, NodeRecord]]:
     """Returns a record of every kind that cannot be, each of a position of its own."""
-    plain = [r for r in random_records(72, 400) if 2 < len(r.edges) < 99 and not r.words[8] >> 1 & 15]
+    plain = [r for r in made.random_records(72, 400) if 2 < len(r.edges) < 99 and not r.words[8] >> 1 & 15]
     kinds = range(len(list(broken(plain[0]))) - 1)  # the other side's turn is often legal
     found = [list(broken(plain[kind]))[kind] for kind in kinds]
     legal = pack(chess.Board("4k3/8/8/8/4R3/8/8/4K3 b - - 0 1"))
@@ -308,13 +293,13 @@ def unsound_records() -> list[tuple[str, NodeRecord]]:
 
 
 def test_what_cannot_be_is_named() -> None:
-    assert unsound(batch_of(SOUND)) == []
+    assert unsound(made.batch_of(SOUND)) == []
     tried = 0
     for record in SOUND[:150]:
         if record.terminal or len(record.edges) < 2:
             continue
         found = list(broken(record))
-        bad = dict(unsound(batch_of([one for _, one in found])))
+        bad = dict(unsound(made.batch_of([one for _, one in found])))
         for i, (what, one) in enumerate(found):
             if what == "illegal":  # another turn, or other rights, may be legal
                 assert (i in bad) == (not _is_legal(one)), one
@@ -341,25 +326,25 @@ def _is_legal(record: NodeRecord) -> bool:
 def test_castling_is_judged_as_by_python_chess() -> None:
     words = [record.words for record in SOUND[:60]]
     chess960 = [record.words for record in SOUND if record.words[8] >> 20][:30]
-    made = [
+    given = [
         replace(SOUND[0], words=(*men, meta ^ 1 << bit, key))
         for *men, meta, key in (*words, *chess960)
         for bit in (1, 2, 3, 4, *range(20, 33))
     ]
-    bad = dict(unsound(batch_of(made)))
-    fits = [castling_fields(unpack(one.words)) == one.words[8] & CASTLING_FIELDS for one in made]
-    boards = [unpack(one.words) for one in made]
-    assert [bad.get(i) == "its position is illegal" for i in range(len(made))] == [
+    bad = dict(unsound(made.batch_of(given)))
+    fits = [castling_fields(unpack(one.words)) == one.words[8] & CASTLING_FIELDS for one in given]
+    boards = [unpack(one.words) for one in given]
+    assert [bad.get(i) == "its position is illegal" for i in range(len(given))] == [
         not fit or board.clean_castling_rights() != board.castling_rights
         for fit, board in zip(fits, boards, strict=True)
     ]
-    assert 0 < sum(fits) < len(made) / 5
+    assert 0 < sum(fits) < len(given) / 5
     assert len(chess960) == 30
 
 
 def test_records_that_cannot_be_are_named_left_out_and_not_salvaged(tmp_path: Path) -> None:
     whats, bad = zip(*unsound_records(), strict=True)
-    path, count = filled(tmp_path / "a.graph", [*SOUND[:50], *bad]), len(bad)
+    path, count = made.filled(tmp_path / "a.graph", [*SOUND[:50], *bad]), len(bad)
 
     def all_named(lines: list[str]) -> bool:
         return all(sum(what in line for line in lines) >= whats.count(what) for what in whats)
@@ -373,7 +358,7 @@ def test_records_that_cannot_be_are_named_left_out_and_not_salvaged(tmp_path: Pa
             if what != "illegal":
                 with pytest.raises(UnsoundRecordError, match=what):
                     store.read(unpack(record.words))
-        words = words_of([*SOUND[:50], *bad])
+        words = made.words_of([*SOUND[:50], *bad])
         with store.reader() as reader:
             found, batch = reader.find(words)
             assert found.tolist() == [True] * 50 + [False] * count
@@ -398,7 +383,7 @@ def test_searches_evaluate_it_again_queries_pass_by(tmp_path: Path, caplog: pyte
     compact(path)
     assert verify(path).problems == []
     with Store.open(path, read_only=True) as store:
-        assert len(contents(store)) == store.node_count
+        assert len(made.contents(store)) == store.node_count
 
 
 def spoil(path: Path, board: chess.Board) -> None:
@@ -407,28 +392,28 @@ def spoil(path: Path, board: chess.Board) -> None:
         record = store.read(board)
         assert record is not None
         store.connection.execute("DELETE FROM top_position")  # which would follow the record
-        store.append(batch_of([replace(record, codes=record.codes + b"\x05")]), fresh=0)
+        store.append(made.batch_of([replace(record, codes=record.codes + b"\x05")]), fresh=0)
 
 
 # ------------------------------------------------------------------ salvage
-OLD = Records(71, 720)
+OLD = made.Records(71, 720)
 PAGE = 16384
 
 
 @cache
 def newer() -> list[NodeRecord]:
     """Other versions of half of the records."""
-    return [changed(record, random.Random(k)) for k, record in enumerate(OLD[:360])]
+    return [made.changed(record, random.Random(k)) for k, record in enumerate(OLD[:360])]
 
 
 @cache
 def oldest() -> dict[tuple[int, ...], NodeRecord]:
-    return {identity(record): record for record in OLD}
+    return {made.identity(record): record for record in OLD}
 
 
 @cache
 def newest() -> dict[tuple[int, ...], NodeRecord]:
-    return oldest() | {identity(record): record for record in newer()}
+    return oldest() | {made.identity(record): record for record in newer()}
 
 
 @pytest.fixture(scope="module")
@@ -436,9 +421,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of three runs of 12 blocks with dictionaries, and two versions of half of its records."""
     with pytest.MonkeyPatch.context() as few:
         few.setattr("graphsearch.store.block.TRAINED_FROM", 8)
-        path = filled(tmp_path_factory.mktemp("sound") / "test.graph", OLD, runs=2)
+        path = made.filled(tmp_path_factory.mktemp("sound") / "test.graph", OLD, runs=2)
         with Store.open(path) as store:
-            store.append(batch_of(newer()), fresh=0)
+            store.append(made.batch_of(newer()), fresh=0)
     with Store.open(path) as store, store.transaction():
         store.update_run(store.begin_run(chess.STARTING_FEN, {"visits": 3}, {}), 3, 2, finished=True)
         for k in range(400):
@@ -463,7 +448,7 @@ def saved(path: Path) -> tuple[SalvageReport, dict[tuple[int, ...], NodeRecord]]
     report = salvage(path, new, force=True)
     assert path.read_bytes() == before
     assert sorted(p.name for p in path.parent.iterdir()) == ["new.graph", "test.graph"]
-    found = held(new)
+    found = made.held(new)
     assert sql(new, "SELECT count(*) FROM segment")[0][0] <= 1
     assert report.records == len(found)
     assert all(record in (oldest()[key], newest()[key]) for key, record in found.items())
@@ -538,7 +523,7 @@ def test_rows_that_are_missing_cost_their_records_only(whole: Path) -> None:
 
 
 def test_blocks_without_dictionaries_need_no_chunk(tmp_path: Path) -> None:
-    path = filled(tmp_path / "test.graph", OLD[:200])
+    path = made.filled(tmp_path / "test.graph", OLD[:200])
     sql(path, "DELETE FROM chunk")
     report = salvage(path, tmp_path / "new.graph")
     assert (report.records, report.blocks_lost) == (200, 0)
@@ -616,7 +601,7 @@ def test_an_overwritten_evaluator_is_asked_for(whole: Path) -> None:
         file.write(bytes(PAGE))
     with pytest.raises(StoreError, match="--evaluator"):
         saved(whole)
-    assert salvage(whole, whole.with_name("new.graph"), identity=IDENTITY).records == 720
+    assert salvage(whole, whole.with_name("new.graph"), identity=made.IDENTITY).records == 720
 
 
 def test_plain_tables_keep_what_makes_sense(whole: Path) -> None:
@@ -635,18 +620,18 @@ OTHER = EvaluatorIdentity("net", "1234", {"t": 1.5}, "wdl")
 
 def of_two() -> dict[tuple[int, ...], NodeRecord]:
     """Returns records of two evaluators, of two runs and of none."""
-    return {identity(r): replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])}
+    return {made.identity(r): replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])}
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Path:
     """A file of two evaluators and runs, bound to the second."""
     path = tmp_path / "test.graph"
-    with Store.open(path, create=True, identity=IDENTITY) as store:
+    with Store.open(path, create=True, identity=made.IDENTITY) as store:
         store.begin_run(chess.STARTING_FEN, {}, {})
         store.bind_evaluator(store.add_evaluator(OTHER))
         store.begin_run(chess.STARTING_FEN, {}, {}, kind="reevaluate")
-        store.append(batch_of(list(of_two().values())), fresh=300)
+        store.append(made.batch_of(list(of_two().values())), fresh=300)
     assert verify(path).problems == []
     return path
 
@@ -659,7 +644,7 @@ def saved_of_two(
     assert verify(path.with_name("new.graph")).problems == []
     with Store.open(path.with_name("new.graph"), read_only=True) as store:
         assert store.identity == OTHER
-        return report, contents(store)
+        return report, made.contents(store)
 
 
 NO_SOURCE = {
@@ -679,7 +664,7 @@ def test_sources_of_records_are_saved_as_far_as_they_are_known(two: Path, spoil:
     with Store.open(two.with_name("new.graph")) as store:
         kinds = [identity.kind for identity in store.evaluators().values()]
         assert kinds == ["lost" if "evaluator" in lost else "uniform", "net"]
-        assert store.add_evaluator(IDENTITY) == (3 if "evaluator" in lost else 1)
+        assert store.add_evaluator(made.IDENTITY) == (3 if "evaluator" in lost else 1)
     for table in ("run", "evaluator", "store_info"):
         query = f"SELECT * FROM {table} ORDER BY 1"
         assert lost or sql(two.with_name("new.graph"), query) == sql(two, query)

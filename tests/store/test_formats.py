@@ -19,13 +19,8 @@ from hypothesis import strategies as st
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.position.board import MAX_MOVES, board_of, key_of, legal_moves, pack, unpack
-from graphsearch.store import entries
-from graphsearch.store.file import FORMAT_VERSION
-from graphsearch.store.index import Sizes, bloom_of
-from graphsearch.store.index_kernel import find_held
+from graphsearch.store import entries, file, index, index_kernel, provenance, ranking
 from graphsearch.store.info import info
-from graphsearch.store.provenance import EvaluatorIdentity
-from graphsearch.store.ranking import node_mean
 from graphsearch.store.record import NodeRecord, keys_of, sort_keys
 from graphsearch.store.record_kernel import CODE
 from graphsearch.store.store import Store
@@ -35,26 +30,15 @@ from graphsearch.store.verify import verify
 from ..conftest import ROOT, sql
 from ..support.positions import after_line
 from . import independent_reader as reader
-from .records import (
-    IDENTITY,
-    batch_of,
-    contents,
-    filled,
-    held,
-    identity,
-    random_records,
-    record_of,
-    stored_each,
-    words_of,
-)
+from . import records as made
 
 SCHEMA = ROOT / "schema"
 FOLDER = ROOT / "tests" / "golden"
-GOLDEN = FOLDER / f"format{FORMAT_VERSION}.graph"
+GOLDEN = FOLDER / f"format{file.FORMAT_VERSION}.graph"
 FACTS: dict[str, Any] = json.loads(GOLDEN.with_suffix(".json").read_text())
 START = "463b96181691fc9c"  # key of the start position
 EVALUATION = "ab" * 32
-OTHER = EvaluatorIdentity("net", "1a2b3c4d", {"PolicyTemperature": 1.5}, "wdl")
+OTHER = provenance.EvaluatorIdentity("net", "1a2b3c4d", {"PolicyTemperature": 1.5}, "wdl")
 
 
 def example(name: str) -> dict[str, bytes]:
@@ -71,7 +55,7 @@ def example(name: str) -> dict[str, bytes]:
 def digest(store: Store) -> str:
     """Returns a hash over all live records, however they are stored."""
     lines = []
-    for record in contents(store).values():
+    for record in made.contents(store).values():
         edges = [(edge.n, edge.r, edge.q.hex(), edge.d) for edge in record.edges]
         numbers = [record.v.hex(), record.d, record.evaluator, record.flags, record.codes.hex(), record.run]
         lines.append(json.dumps([list(record.words), numbers, edges]))
@@ -81,10 +65,10 @@ def digest(store: Store) -> str:
 def test_the_golden_file_is_read_as_ever(tmp_path: Path) -> None:
     path = Path(shutil.copy(GOLDEN, tmp_path / "a.graph"))
     assert verify(path).problems == []
-    assert info(path).format_version == FORMAT_VERSION
+    assert info(path).format_version == file.FORMAT_VERSION
     with Store.open(path, read_only=True) as store:
         assert facts_of(store) == FACTS
-        assert store.evaluators() == {1: IDENTITY, 2: OTHER}
+        assert store.evaluators() == {1: made.IDENTITY, 2: OTHER}
         start = games.counts(store, [START])[START]
         assert [(move.san, move.white, move.games) for move in start] == [("e4", 2, 3), ("d4", 0, 1)]
         assert games.entries_of(store, 2, START) == [(0, 0x31C)]
@@ -100,7 +84,7 @@ def facts_of(store: Store) -> dict[str, Any]:
     """Returns what a file says, as JSON has it."""
     start = store.read(chess.Board())
     assert start is not None
-    found = contents(store).values()
+    found = made.contents(store).values()
     facts = {
         "nodes": store.node_count,
         "runs": [run.position for run in store.runs()],
@@ -147,7 +131,7 @@ def test_the_documented_numbers_are_those_of_the_code() -> None:
 
 
 def test_every_table_view_and_column_is_documented(tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph", random_records(71, 3))
+    path = made.filled(tmp_path / "a.graph", made.random_records(71, 3))
     tables = [name for (name,) in sql(path, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")]
     columns = {table: [row[1] for row in sql(path, f"PRAGMA table_info({table})")] for table in tables}
     pages = (SCHEMA / "store.md").read_text() + (SCHEMA / "segment.md").read_text()
@@ -213,10 +197,10 @@ def make_golden() -> None:
 
     block.TRAINED_FROM = 8  # small enough to keep
     GOLDEN.unlink(missing_ok=True)
-    start_record = record_of(chess.Board(), random.Random(1))
-    records = [r for r in random_records(71, 320) if identity(r) != identity(start_record)]
+    start_record = made.record_of(chess.Board(), random.Random(1))
+    records = [r for r in made.random_records(71, 320) if made.identity(r) != made.identity(start_record)]
     records = [replace(r, run=(k // 3) % 4) for k, r in enumerate([*records, start_record])]
-    filled(GOLDEN, records)
+    made.filled(GOLDEN, records)
     with Store.open(GOLDEN) as store:
         for k in range(3):
             run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
@@ -230,7 +214,7 @@ def make_golden() -> None:
         store.update_run(
             store.begin_run("", {}, {}, kind="reevaluate", evaluator=other), 0, 46, finished=True
         )
-        store.append(batch_of([replace(r, run=4, evaluator=other) for r in records[::7]]), fresh=0)
+        store.append(made.batch_of([replace(r, run=4, evaluator=other) for r in records[::7]]), fresh=0)
         import_into(store)
         enter_into(store)
         facts = facts_of(store)
@@ -241,7 +225,7 @@ def make_golden() -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
     GOLDEN.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
-    assert info(GOLDEN).evaluator == IDENTITY
+    assert info(GOLDEN).evaluator == made.IDENTITY
 
 
 # ------------------------------------------------------------------ a reader written from the schema alone
@@ -253,7 +237,7 @@ def check_equal(own: NodeRecord, read: reader.Record) -> None:
     )  # fmt: skip
     assert own.codes == read.codes
     assert [(e.n, e.r, e.q, e.d) for e in own.edges] == [(e.n, e.r, e.q, e.draws) for e in read.edges]
-    assert (own.bounds, node_mean(own)[0], own.visits) == (read.bounds, read.q, read.n)
+    assert (own.bounds, ranking.node_mean(own)[0], own.visits) == (read.bounds, read.q, read.n)
     assert key_of(unpack(own.words)) == read.key
     moves = legal_moves(unpack(own.words))
     assert [moves[k].uci() for k in own.order[: len(own.edges)]] == [edge.move for edge in read.edges]
@@ -262,12 +246,12 @@ def check_equal(own: NodeRecord, read: reader.Record) -> None:
 
 def check_file(path: Path) -> int:
     """Compares what both readers say of all records of a file; returns how many there are."""
-    own, found = list(held(path).values()), reader.read_records(path)
+    own, found = list(made.held(path).values()), reader.read_records(path)
     by_words = {record.words: record for record in found.values()}
     assert len(own) == len(found)
     for record in own:
         check_equal(record, by_words[record.words])
-    words = words_of(own)
+    words = made.words_of(own)
     assert keys_of(words).tolist() == [by_words[record.words].key for record in own]
     assert sort_keys(words).tolist() == [reader.sort_key(record.words) for record in own]
     return len(own)
@@ -317,11 +301,11 @@ def test_the_reader_imports_nothing_of_this_program() -> None:
 # ------------------------------------------------------------------ order and filters
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=300))
 def test_a_bloom_filter_holds_what_was_added(keys: list[int]) -> None:
-    bloom = bloom_of(np.array(keys, np.uint64))
+    bloom = index.bloom_of(np.array(keys, np.uint64))
     others = np.random.default_rng(len(keys)).integers(0, 1 << 64, 200, np.uint64)
     asked = np.append(np.array(keys, np.uint64), others)
     found = np.zeros(len(asked), bool)
-    find_held(bloom, asked, found)
+    index_kernel.find_held(bloom, asked, found)
     assert found.tolist() == [reader.may_hold(bloom.tobytes(), key) for key in asked.tolist()]
     assert found[: len(keys)].all()
     assert len(keys) < 20 or found[len(keys) :].sum() < 30, "few others pass"
@@ -329,12 +313,12 @@ def test_a_bloom_filter_holds_what_was_added(keys: list[int]) -> None:
 
 @pytest.mark.parametrize("runs", [1, 6])
 def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Path, runs: int) -> None:
-    records = random_records(71, 600)
-    path = filled(tmp_path / "a.graph", records[:400], runs=runs, sizes=Sizes(chunk_blocks=2))
-    words = words_of(records)
+    records = made.random_records(71, 600)
+    path = made.filled(tmp_path / "a.graph", records[:400], runs=runs, sizes=index.Sizes(chunk_blocks=2))
+    words = made.words_of(records)
     with Store.open(path, read_only=True) as store, store.reader() as own:
         arrays = own.filter()
-        found = stored_each(arrays, words).tolist()
+        found = made.stored_each(arrays, words).tolist()
         assert found[:400] == [True] * 400
         assert found == store.may_hold(words, keys_of(words)).tolist()
         assert sum(found[400:]) < 40

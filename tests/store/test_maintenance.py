@@ -19,11 +19,8 @@ import pytest
 
 from graphsearch.base.errors import StoreError, StoreLockedError
 from graphsearch.position.board import fen_of, unpack
-from graphsearch.store import merging
+from graphsearch.store import file, index, merging, ordered_work
 from graphsearch.store.backup import backup
-from graphsearch.store.file import file_bytes
-from graphsearch.store.index import Sizes
-from graphsearch.store.ordered_work import in_order
 from graphsearch.store.record import NodeRecord, RecordBatch, keys_of, take
 from graphsearch.store.rewrite import Advance, Change, Progress, append_versions, compact, rewrite
 from graphsearch.store.store import Store
@@ -66,7 +63,7 @@ def path(made: Path, tmp_path: Path) -> Path:
 
 
 def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) -> None:
-    size = file_bytes(path)
+    size = file.file_bytes(path)
     report = compact(path)
     assert report.as_dict() == {
         "nodes": 600,
@@ -74,7 +71,7 @@ def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) ->
         "superseded": 300,
         "runs": 7,
         "bytes_before": size,
-        "bytes_after": file_bytes(path),
+        "bytes_after": file.file_bytes(path),
     }
     assert report.bytes_after < size
     assert held(path) == newest()
@@ -118,7 +115,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
     expected = {k: r for k, r in newest().items() if r.visits >= 10 or r == root}
     report = compact(path, min_visits=10)
     assert (report.dropped, report.nodes) == (600 - len(expected), len(expected))
-    assert report.bytes_after == file_bytes(path) < report.bytes_before
+    assert report.bytes_after == file.file_bytes(path) < report.bytes_before
     assert held(path) == expected
     positions, edges = (
         {key for (key,) in sql(path, f"SELECT key FROM top_{name}")} for name in ("position", "edge")
@@ -218,7 +215,7 @@ def test_an_empty_graph_is_copied_and_compacted(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ passes that rewrite
-SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
+SMALL = index.Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
 
 
 def expected(change: Callable[[NodeRecord], NodeRecord | None]) -> dict[tuple[int, ...], NodeRecord]:
@@ -347,7 +344,7 @@ def test_few_items_are_held_at_once_and_the_rest_is_never_asked_for() -> None:
             asked.append(x)
             yield x
 
-    results = in_order(items(), lambda x: x, 2)
+    results = ordered_work.in_order(items(), lambda x: x, 2)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     assert len(asked) <= 6
     results.close()  # type: ignore[attr-defined]

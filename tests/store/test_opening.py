@@ -17,14 +17,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.base.errors import (
-    CorruptRecordError,
-    EvaluatorMismatchError,
-    GraphSearchError,
-    SchemaVersionError,
-    StoreError,
-    StoreLockedError,
-)
+from graphsearch.base import errors
 from graphsearch.book.questions import status
 from graphsearch.position.board import fen_of, unpack
 from graphsearch.query.games import games
@@ -32,31 +25,13 @@ from graphsearch.query.sql import sql as asked
 from graphsearch.store import file as connections
 from graphsearch.store import store as store_module
 from graphsearch.store.backup import backup
-from graphsearch.store.file import (
-    FORMAT_VERSION,
-    WriteLock,
-    changing,
-    connect,
-    holder,
-    open_reader,
-    open_writer,
-)
 from graphsearch.store.info import info
 from graphsearch.store.provenance import EvaluatorIdentity, differences
 from graphsearch.store.record_kernel import MAX_EVALUATOR, MAX_RUN
 from graphsearch.store.rewrite import compact
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
-from graphsearch.store.tables.rows import (
-    DEEPEST,
-    MAX_BLOCK_BYTES,
-    MAX_GAME_MOVES,
-    MAX_TEXT_BYTES,
-    TABLES,
-    json_object,
-    rows,
-    tables_sql,
-)
+from graphsearch.store.tables import rows
 from graphsearch.store.tables.top import rows_of
 from graphsearch.store.verify import verify
 
@@ -69,7 +44,7 @@ RECORDS = Records(71, 60)
 DEEP = "[" * 50_000 + "]" * 50_000
 
 
-def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) -> str:
+def refused(path: Path, kind: type[errors.StoreError] = errors.StoreError, **options: object) -> str:
     """Returns the message with which opening fails; one line that names the file, and no new files."""
     before = sorted(path.parent.iterdir()) if path.parent.exists() else []
     with pytest.raises(kind) as caught:
@@ -98,15 +73,18 @@ def test_what_is_no_graph_file_is_left_alone(path: Path, read_only: bool) -> Non
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-@pytest.mark.parametrize("version", [0, FORMAT_VERSION - 1, FORMAT_VERSION + 5])
+@pytest.mark.parametrize("version", [0, connections.FORMAT_VERSION - 1, connections.FORMAT_VERSION + 5])
 def test_another_format_is_refused_in_one_line(path: Path, version: int, read_only: bool) -> None:
     filled(path, RECORDS)
     sql(path, f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    message = refused(path, SchemaVersionError, read_only=read_only)
-    assert f"has format {version}, this version of graphsearch reads format {FORMAT_VERSION};" in message
+    message = refused(path, errors.SchemaVersionError, read_only=read_only)
+    assert (
+        f"has format {version}, this version of graphsearch reads format {connections.FORMAT_VERSION};"
+        in message
+    )
     assert len(message.splitlines()) == 1
-    with pytest.raises(SchemaVersionError, match=f"has format {version}"):
+    with pytest.raises(errors.SchemaVersionError, match=f"has format {version}"):
         salvage(path, path.with_name("new.graph"))
     assert path.read_bytes() == before
 
@@ -116,7 +94,7 @@ def test_a_truncated_file_fails_in_one_line(path: Path, size: int) -> None:
     filled(path, RECORDS)
     os.truncate(path, size)
     for read_only in (True, False):
-        with pytest.raises(StoreError) as caught, Store.open(path, read_only=read_only) as store:
+        with pytest.raises(errors.StoreError) as caught, Store.open(path, read_only=read_only) as store:
             contents(store)
         assert "\n" not in str(caught.value)
         assert str(path) in str(caught.value)
@@ -128,20 +106,20 @@ def test_a_truncated_file_fails_in_one_line(path: Path, size: int) -> None:
 def test_another_evaluator_is_refused_and_both_are_named(path: Path) -> None:
     filled(path, RECORDS)
     other = EvaluatorIdentity("builtin", "1234567890abcdef", {"depth": 3}, "logistic")
-    message = refused(path, EvaluatorMismatchError, identity=other)
+    message = refused(path, errors.EvaluatorMismatchError, identity=other)
     assert "evaluator uniform there, builtin here" in message
     assert (
         "digest none there, 12345678.. here; mapping none there, logistic here; depth not set there, 3 here"
         in message
     )
     assert f"use that one, another file, or `graphsearch reevaluate {path} --evaluator" in message
-    refused(path, EvaluatorMismatchError, identity=other, read_only=True)
+    refused(path, errors.EvaluatorMismatchError, identity=other, read_only=True)
 
 
 def test_a_new_file_needs_an_evaluator(path: Path) -> None:
     path.touch()
     assert verify(path).problems == [f"{path} is empty, not a graph file; remove it or name another"]
-    with pytest.raises(StoreError, match="not bound to an evaluator"):
+    with pytest.raises(errors.StoreError, match="not bound to an evaluator"):
         Store.open(path, create=True)
     # what is left is completed by the next one
     filled(path, RECORDS)
@@ -154,8 +132,8 @@ def test_a_link_leads_to_the_same_lock(path: Path) -> None:
     link.symlink_to(path)
     with Store.open(link) as store:
         assert store.path == path.resolve()
-        refused(path, StoreLockedError)
-        with pytest.raises(StoreLockedError, match=r"test\.graph"):
+        refused(path, errors.StoreLockedError)
+        with pytest.raises(errors.StoreLockedError, match=r"test\.graph"):
             Store.open(link)
 
 
@@ -169,7 +147,7 @@ def test_the_lock_of_a_killed_writer_is_free(path: Path) -> None:
     filled(path, RECORDS)
     with Fork(partial(hold, path)) as holder:
         assert holder.line() == "open"
-        assert f"process {holder.process} since" in refused(path, StoreLockedError)
+        assert f"process {holder.process} since" in refused(path, errors.StoreLockedError)
     with Store.open(path) as store:
         assert len(contents(store)) == len(RECORDS)
 
@@ -177,18 +155,18 @@ def test_the_lock_of_a_killed_writer_is_free(path: Path) -> None:
 @pytest.mark.parametrize("note", ["", "[]", DEEP, '{"pid": "x", "since": 1}', '{"pid": -1, "since": ""}'])
 def test_an_odd_note_of_a_lock_names_nobody(tmp_path: Path, note: str) -> None:
     path = tmp_path / "a.graph"
-    lock = WriteLock(path)
+    lock = connections.WriteLock(path)
     try:
         path.with_name("a.graph.lock").write_text(note)
-        assert holder(path) == {"pid": None, "since": None}
+        assert connections.holder(path) == {"pid": None, "since": None}
     finally:
         lock.release()
 
 
 def test_a_json_object_of_a_cell_has_a_depth() -> None:
-    assert json_object("{" * 0 + '{"a":' * DEEPEST + "1" + "}" * DEEPEST) is not None
-    assert json_object('{"a":' * (DEEPEST + 1) + "1" + "}" * (DEEPEST + 1)) is None
-    assert json_object(DEEP) is None
+    assert rows.json_object("{" * 0 + '{"a":' * rows.DEEPEST + "1" + "}" * rows.DEEPEST) is not None
+    assert rows.json_object('{"a":' * (rows.DEEPEST + 1) + "1" + "}" * (rows.DEEPEST + 1)) is None
+    assert rows.json_object(DEEP) is None
 
 
 def test_a_read_only_file_and_folder_can_be_read_only(path: Path) -> None:
@@ -206,20 +184,18 @@ def test_a_read_only_file_and_folder_can_be_read_only(path: Path) -> None:
 
 
 def test_a_folder_without_room_for_a_log_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.store import file
-
     filled(path, RECORDS)
     # what a read-only file system answers, also to root
     monkeypatch.setattr(os, "access", lambda target, mode: mode == os.R_OK)
     with monkeypatch.context() as patch:
-        plain = file.connect
+        plain = connections.connect
 
         def connect(target: Path, query: str) -> sqlite3.Connection:
             if query == "mode=ro":
                 raise sqlite3.OperationalError("unable to open database file")
             return plain(target, query)
 
-        patch.setattr(file, "connect", connect)
+        patch.setattr(connections, "connect", connect)
         with Store.open(path, read_only=True) as store:
             assert len(contents(store)) == len(RECORDS)
     assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]
@@ -236,7 +212,7 @@ def test_a_damaged_name_in_the_schema_is_one_clear_error(path: Path) -> None:
     assert spoiled != data
     path.write_bytes(spoiled)
     for read_only in (True, False):
-        with pytest.raises(StoreError, match="the names of its tables are damaged"):
+        with pytest.raises(errors.StoreError, match="the names of its tables are damaged"):
             Store.open(path, read_only=read_only)
 
 
@@ -256,7 +232,7 @@ def test_a_file_lists_evaluators_and_is_bound_to_the_one_that_is_chosen(path: Pa
         assert store.run(store.begin_run("", {}, {})).evaluator == 2  # type: ignore[union-attr]
     with Store.open(path, identity=OTHER) as store:
         assert (store.evaluator_number, store.evaluators()) == (2, {1: IDENTITY, 2: OTHER})
-    with pytest.raises(EvaluatorMismatchError, match="evaluator lc0 there, uniform here"):
+    with pytest.raises(errors.EvaluatorMismatchError, match="evaluator lc0 there, uniform here"):
         Store.open(path, identity=IDENTITY)
     assert info(path).evaluator == OTHER
 
@@ -271,7 +247,7 @@ def test_a_binding_that_is_rolled_back_is_none(path: Path) -> None:
                 assert store.identity == OTHER
                 store.bind_evaluator(3)
 
-        with pytest.raises(StoreError, match=r"test.graph: .* no evaluator 3"):
+        with pytest.raises(errors.StoreError, match=r"test.graph: .* no evaluator 3"):
             bind_and_fail()
         assert (store.evaluator_number, store.identity, store.evaluators()) == (1, IDENTITY, {1: IDENTITY})
 
@@ -281,12 +257,12 @@ def test_more_evaluators_and_runs_than_a_record_can_name_are_refused(path: Path)
     with Store.open(path) as store:
         numbers = [store.add_evaluator(EvaluatorIdentity("net", str(i))) for i in range(MAX_EVALUATOR - 1)]
         assert numbers[-1] == MAX_EVALUATOR
-        with pytest.raises(StoreError, match=r"test.graph: .* 15 evaluators already"):
+        with pytest.raises(errors.StoreError, match=r"test.graph: .* 15 evaluators already"):
             store.add_evaluator(OTHER)
         first = store.begin_run(chess.STARTING_FEN, {}, {})
         store.connection.execute("UPDATE run SET id = ? WHERE id = ?", (MAX_RUN - 1, first))
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == MAX_RUN
-        with pytest.raises(StoreError, match=r"test.graph: .* 1,048,575 runs already"):
+        with pytest.raises(errors.StoreError, match=r"test.graph: .* 1,048,575 runs already"):
             store.begin_run(chess.STARTING_FEN, {}, {})
 
 
@@ -358,7 +334,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
         record = next(record for record in RECORDS if record.visits > 1)
         store.write_top([rows_of(fen_of(unpack(record.words)), record)])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        names = [name for name in TABLES if name not in NONSENSE]
+        names = [name for name in rows.TABLES if name not in NONSENSE]
         add_examples(connection, names, id=1, book=1, run=1, bound="exact", alpha=-9, beta=9, value=0)
         connection.execute("DELETE FROM entry_piece")
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -382,10 +358,10 @@ def execute(path: Path, *statements: str) -> None:
 # ------------------------------------------------------------------ the list
 def test_the_list_of_columns_is_the_schema(tmp_path: Path) -> None:
     with closing(sqlite3.connect(":memory:")) as blank:
-        blank.executescript(tables_sql())
+        blank.executescript(rows.tables_sql())
         tables = blank.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
-        assert {name for (name,) in tables} - {"sqlite_sequence"} == set(TABLES)
-        for name, table in TABLES.items():
+        assert {name for (name,) in tables} - {"sqlite_sequence"} == set(rows.TABLES)
+        for name, table in rows.TABLES.items():
             found = blank.execute(f"PRAGMA table_info({name})").fetchall()
             assert [(row[1], row[2]) for row in found] == [(n, c.kind) for n, c in table.columns.items()]
             for _, column, _, not_null, _, place in found:
@@ -404,9 +380,9 @@ def test_a_file_refuses_values_of_another_type_or_out_of_range(tmp_path: Path) -
 
 def test_the_limits_of_the_program_are_those_of_the_tables() -> None:
     for column, limit in (
-        (TABLES["block"].columns["data"], MAX_BLOCK_BYTES),
-        (TABLES["game"].columns["moves"], MAX_GAME_MOVES),
-        (TABLES["game_text"].columns["data"], MAX_TEXT_BYTES),
+        (rows.TABLES["block"].columns["data"], rows.MAX_BLOCK_BYTES),
+        (rows.TABLES["game"].columns["moves"], rows.MAX_GAME_MOVES),
+        (rows.TABLES["game_text"].columns["data"], rows.MAX_TEXT_BYTES),
     ):
         assert holds(column, bytes(limit))
         assert not holds(column, bytes(limit + 1))
@@ -427,7 +403,7 @@ ASKED: tuple[Callable[[Path], object], ...] = (
 
 def cases(count: int, seed: int) -> Iterator[tuple[str, str, str]]:
     rng = random.Random(seed)
-    columns = [(name, column) for name, table in TABLES.items() for column in table.columns]
+    columns = [(name, column) for name, table in rows.TABLES.items() for column in table.columns]
     for _ in range(count):
         yield *rng.choice(columns), rng.choice(HOSTILE)
 
@@ -436,7 +412,7 @@ def is_bad(path: Path, table: str, column: str) -> bool:
     with closing(sqlite3.connect(path)) as connection:
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         found = connection.execute(f"SELECT {column} FROM {table}").fetchall()
-    return not all(holds(TABLES[table].columns[column], value) for (value,) in found)
+    return not all(holds(rows.TABLES[table].columns[column], value) for (value,) in found)
 
 
 @pytest.mark.timeout(300 if CASES < 100 else 6000)
@@ -451,9 +427,9 @@ def test_any_value_in_a_column_is_named_and_nothing_but_our_errors_leaves(full: 
         report = verify(path)
         assert not (bad and report.ok), (table, column, value)
         for ask in rng.sample(ASKED, len(ASKED) if CASES > 99 else 2):
-            with suppress(GraphSearchError):
+            with suppress(errors.GraphSearchError):
                 ask(path)
-        with suppress(GraphSearchError):
+        with suppress(errors.GraphSearchError):
             salvage(path, tmp_path / "new.graph", force=True)
             assert verify(tmp_path / "new.graph").problems == [], (table, column, value)
     assert tried > 2
@@ -471,7 +447,7 @@ def test_a_block_that_is_no_blob_is_named_and_passed_over(full: Path, tmp_path: 
     report = verify(path)
     assert any("block 2" in line or "table block, row id 2: data is" in line for line in report.problems)
     with Store.open(path, read_only=True) as store:
-        seen: list[CorruptRecordError] = []
+        seen: list[errors.CorruptRecordError] = []
         left = sum(len(batch) for batch in store.scan(on_corrupt=seen.append))
         assert 0 < left < len(RECORDS)
         assert all("block 2" in str(error) for error in seen)
@@ -488,7 +464,7 @@ TRAP = "CREATE TRIGGER trap AFTER INSERT ON run BEGIN DELETE FROM block; DELETE 
 def test_a_file_with_a_trigger_is_read_and_not_written(full: Path, tmp_path: Path) -> None:
     path = copied(full, tmp_path)
     execute(path, TRAP)
-    with pytest.raises(StoreError, match=r"it has triggers \(trap\)"):
+    with pytest.raises(errors.StoreError, match=r"it has triggers \(trap\)"):
         Store.open(path)
     assert info(path).nodes == len(RECORDS)
     assert any("triggers (trap)" in line for line in verify(path).problems)
@@ -518,7 +494,7 @@ def test_a_table_that_is_not_ours_is_refused(full: Path, tmp_path: Path, stateme
     path = copied(full, tmp_path)
     execute(path, *statements)
     for read_only in (True, False):
-        with pytest.raises(CorruptRecordError, match=r"that of a graph file|no such table"):
+        with pytest.raises(errors.CorruptRecordError, match=r"that of a graph file|no such table"):
             Store.open(path, read_only=read_only)
     assert not verify(path).ok
 
@@ -533,13 +509,13 @@ def test_what_a_view_says_calls_no_function_and_more_tables_do_no_harm(full: Pat
         "CREATE INDEX by_n ON root (visits)",
     )
     with (
-        pytest.raises(GraphSearchError, match="unsafe use of record"),
+        pytest.raises(errors.GraphSearchError, match="unsafe use of record"),
         asked(path, "SELECT * FROM runs") as result,
     ):
         list(result.rows)
     with Store.open(path, identity=IDENTITY) as store:
         store.record_root("f" * 16, chess.STARTING_FEN, 3)
-        assert len(list(rows(store.connection, "root", ("key", "visits")))) == 2
+        assert len(list(rows.rows(store.connection, "root", ("key", "visits")))) == 2
     assert verify(path).ok
 
 
@@ -548,7 +524,11 @@ def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, t
     made = [file for file in files if "sqlite3.connect(" in file.read_text("utf-8")]
     assert [file.name for file in made] == ["file.py"]
     path = copied(full, tmp_path)
-    for opened in (closing(open_reader(path)), changing(path), closing(open_writer(path, create=False))):
+    for opened in (
+        closing(connections.open_reader(path)),
+        connections.changing(path),
+        closing(connections.open_writer(path, create=False)),
+    ):
         with opened as connection:
             assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
             assert connection.execute("PRAGMA cell_size_check").fetchone() == (1,)
@@ -572,12 +552,12 @@ def put_in_place(path: Path, table: str, statement: str) -> None:
 
 
 def endless_view(table: str) -> str:
-    columns = ", ".join(f"x AS {name}" for name in TABLES[table].columns)
+    columns = ", ".join(f"x AS {name}" for name in rows.TABLES[table].columns)
     return f"CREATE VIEW {table} AS {ENDLESS} SELECT {columns} FROM r"
 
 
 def full_text(table: str) -> str:
-    return f"CREATE VIRTUAL TABLE {table} USING fts4({', '.join(TABLES[table].columns)})"
+    return f"CREATE VIRTUAL TABLE {table} USING fts4({', '.join(rows.TABLES[table].columns)})"
 
 
 @pytest.mark.parametrize(("made", "table"), [(endless_view, "store_info"), (full_text, "game")])
@@ -614,7 +594,7 @@ def test_a_view_in_a_killed_writer_s_log_is_not_read_first(small_graph: Path, tm
 
 def test_a_statement_takes_no_unexplained_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "LEAST_STEPS", 5 * connections.PULSE)
-    file = connect(tmp_path / "a.db")
+    file = connections.connect(tmp_path / "a.db")
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         file.execute(f"{ENDLESS} SELECT count(*) FROM r").fetchone()
     counted = f"{ENDLESS} SELECT count(*) FROM (SELECT x FROM r LIMIT 100000)"

@@ -27,23 +27,8 @@ from graphsearch.jit.types import uint64
 from graphsearch.position.board import CLOCK_SHIFT, MAX_CLOCK, clock_of_words, clocks_of, fens, legal_moves
 from graphsearch.position.values import MATE
 from graphsearch.query import columns, diff, steps
-from graphsearch.query.diff import values_of
 from graphsearch.store import block, entries, record
 from graphsearch.store import transposition_kernel as kernel
-from graphsearch.store.block import unsound
-from graphsearch.store.entries import (
-    ALPHABETA,
-    LEAST_PLACES,
-    MOST_ENTRIES,
-    Entry,
-    EntryTable,
-    RunOutcome,
-    check_of,
-    decode,
-    decoded,
-    encode,
-    encoded,
-)
 from graphsearch.store.info import info
 from graphsearch.store.ranking import best_move, ranking, visits_of
 from graphsearch.store.record import Edge, NodeRecord, RecordBatch, newest_in_order, sort_keys
@@ -52,7 +37,6 @@ from graphsearch.store.rewrite import compact
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.tables.rows import TABLES
-from graphsearch.store.transposition_kernel import PROOF
 from graphsearch.store.union import KEYED, NUMBERED, RecordCounts
 from graphsearch.store.verify import verify
 from tests.store.records import faults_of
@@ -93,7 +77,7 @@ CHANGING_NOTHING: dict[str, Callable[[RecordBatch], Any]] = {
     "encode a chunk": block.encode_chunk,
     "sort": lambda batch: record.newest_in_order(batch.words, record.sort_keys(batch.words)),
     "take": lambda batch: record.take(batch, np.arange(len(batch))[::-1].copy()),
-    "soundness": unsound,
+    "soundness": block.unsound,
     "ranks": lambda batch: columns.ranked(batch, clocks_of(batch.words)),
     "values of a diff": diff.values_of,
 }
@@ -170,7 +154,7 @@ def test_a_proven_draw_comes_before_what_is_worse_only(edges: Edges, drawn: int,
     known[drawn] = replace(known[drawn], d=DRAWN)
     record = replace(record, edges=tuple(known))
     assert best_move(record, board) == chess.Move.from_uci(best)
-    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])].uci() == best
+    assert legal_moves(board)[int(diff.values_of(batch_of([record])).best[0])].uci() == best
 
 
 @pytest.mark.parametrize(
@@ -186,7 +170,7 @@ def test_one_record_many_at_once_and_exports_rank_alike(
     first = legal_moves(board)[record.order[ranking(record, board.halfmove_clock)[0]]]
     assert best in (None, first.uci())
     assert best_move(record, board) == first
-    assert legal_moves(board)[int(values_of(batch_of([record])).best[0])] == first
+    assert legal_moves(board)[int(diff.values_of(batch_of([record])).best[0])] == first
     path = graph_file(tmp_path / "a.graph", {"": edges})
     with Store.open(path, read_only=True) as store:
         ((found, _),) = Walk(begin(store, Selection(), ExportReport("", "")), leaves=True).visits()
@@ -476,24 +460,24 @@ def loaded(path: Path, evaluation: str = OURS) -> dict[int, int]:
 def test_a_piece_is_read_as_it_was_written(pairs: list[tuple[int, int]]) -> None:
     pairs.sort(key=lambda pair: (pair[0], pair[1] >> 48))
     keys, data = (np.array([pair[i] for pair in pairs], np.uint64) for i in (0, 1))
-    got = decode(encode(keys, data), len(keys))
+    got = entries.decode(entries.encode(keys, data), len(keys))
     assert [list(map(int, part)) for part in got] == [keys.tolist(), data.tolist()]
 
 
 def test_the_worked_example_is_what_the_code_reads_and_writes() -> None:
     blob = example("entries.md")["piece"]
-    keys, data = decode(blob, 2)
+    keys, data = entries.decode(blob, 2)
     assert [f"{key:016x}" for key in keys.tolist()] == ["463b96181691fc9c", "823c9b50fd114196"]
     assert [f"{word:016x}" for word in data.tolist()] == ["f47f0e181c32001f", "c5a60e1424d1ffe1"]
-    assert encode(keys, data) == blob
-    assert f"{MOST_ENTRIES:,}" in (SCHEMA / "entries.md").read_text()
+    assert entries.encode(keys, data) == blob
+    assert f"{entries.MOST_ENTRIES:,}" in (SCHEMA / "entries.md").read_text()
 
 
 def test_the_newest_entry_of_a_position_counts_and_a_proof_before_all(path: Path) -> None:
     keys, first = some_words(1, 300)
     keys[1] = keys[0]  # two positions of one key both stay
     first[:2] = first[:2] & ~np.uint64(0xFFFF << 48) | np.array([1 << 48, 2 << 48], np.uint64)
-    proofs = first & ~np.uint64(127 << 34) | np.uint64(PROOF << 34)
+    proofs = first & ~np.uint64(127 << 34) | np.uint64(kernel.PROOF << 34)
     second = first ^ np.uint64(1)
     with new_file(path) as store:
         add(store, keys, first)
@@ -511,7 +495,7 @@ def test_the_newest_entry_of_a_position_counts_and_a_proof_before_all(path: Path
 
 def test_entries_of_another_evaluation_are_not_served_but_proofs_are(path: Path) -> None:
     keys, data = some_words(2, 200)
-    proven, proofs = some_words(3, 20, depth=PROOF)
+    proven, proofs = some_words(3, 20, depth=kernel.PROOF)
     with new_file(path) as store:
         add(store, keys, data, OTHERS)
         add(store, proven, proofs, OTHERS)
@@ -541,7 +525,7 @@ def test_compacting_keeps_every_evaluation_and_no_superseded_entry(path: Path) -
         for k in range(3):
             add(store, keys, data ^ np.uint64(k))
             add(store, keys[:100], data[:100], OTHERS)
-        add(store, *some_words(8, 5, depth=PROOF))
+        add(store, *some_words(8, 5, depth=kernel.PROOF))
     before = path.stat().st_size
     compact(path)
     with Store.open(path, read_only=True) as store:
@@ -611,11 +595,13 @@ def test_a_piece_that_is_listed_and_not_found_is_damaged(path: Path, monkeypatch
 
 
 def test_runs_and_iterations_are_plain_rows(path: Path) -> None:
-    one = RunOutcome(depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
-    two = RunOutcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
+    one = entries.RunOutcome(
+        depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30
+    )
+    two = entries.RunOutcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
     with new_file(path) as store:
         with store.transaction():
-            run = entries.begin(store, ALPHABETA, chess.STARTING_FEN, "0" * 16, {"depth": 2}, OURS)
+            run = entries.begin(store, entries.ALPHABETA, chess.STARTING_FEN, "0" * 16, {"depth": 2}, OURS)
             entries.add_iteration(store, run, one)
             entries.add_iteration(store, run, two)
             entries.update(store, run, two, finished=True)
@@ -629,7 +615,9 @@ def test_runs_and_iterations_are_plain_rows(path: Path) -> None:
     assert verify(path).problems == []
 
 
-STEP = RunOutcome(depth=3, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
+STEP = entries.RunOutcome(
+    depth=3, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30
+)
 FEN, KEY = "8/8/8/8/8/8/8/8 w - - 4 9", "0" * 16
 
 
@@ -650,7 +638,7 @@ def test_a_damaged_row_of_a_run_is_named_not_believed_and_not_salvaged(
     path: Path, tmp_path: Path, statement: str, word: str, is_known: bool
 ) -> None:
     with new_file(path) as store, store.transaction():
-        run = entries.begin(store, ALPHABETA, FEN, KEY, {"depth": 3}, OURS)
+        run = entries.begin(store, entries.ALPHABETA, FEN, KEY, {"depth": 3}, OURS)
         entries.add_iteration(store, run, STEP)
         entries.update(store, run, STEP, finished=True)
     assert verify(path).problems == []
@@ -670,7 +658,7 @@ def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(path
     with new_file(path) as store:
         for i, evaluation in enumerate((OURS, OTHERS, OURS)):
             add(store, *some_words(20, 100), evaluation)
-            add(store, *some_words(30 + i, 3, depth=PROOF), evaluation)
+            add(store, *some_words(30 + i, 3, depth=kernel.PROOF), evaluation)
     change(path, f"{SET} checksum = checksum + 1 WHERE id <= 2")
     for _ in range(2):
         with pytest.raises(CorruptRecordError, match=r"piece 2 of the entries is damaged.* and 1 more"):
@@ -685,16 +673,16 @@ def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(path
 @pytest.mark.parametrize(
     "entry",
     [
-        Entry(31, 5, "exact", chess.Move.from_uci("e2e4"), "pv", 0),
-        Entry(-131_000, 0, "upper", None, "all", 0),
-        Entry(MATE - 3, PROOF, "lower", chess.Move.from_uci("a7a8n"), "cut", 7),
-        Entry(3 - MATE, 126, "", chess.Move.from_uci("e1g1"), "", 1),
+        entries.Entry(31, 5, "exact", chess.Move.from_uci("e2e4"), "pv", 0),
+        entries.Entry(-131_000, 0, "upper", None, "all", 0),
+        entries.Entry(MATE - 3, kernel.PROOF, "lower", chess.Move.from_uci("a7a8n"), "cut", 7),
+        entries.Entry(3 - MATE, 126, "", chess.Move.from_uci("e1g1"), "", 1),
     ],
 )
-def test_an_entry_survives_packing(entry: Entry) -> None:
+def test_an_entry_survives_packing(entry: entries.Entry) -> None:
     board = chess.Board()
-    assert decoded(encoded(entry, board)) == entry
-    table = EntryTable(0)
+    assert entries.decoded(entries.encoded(entry, board)) == entry
+    table = entries.EntryTable(0)
     table.put(board, entry)
     assert table.get(board) == entry
     assert table.get(chess.Board(chess.STARTING_FEN.replace("w", "b"))) is None
@@ -702,11 +690,11 @@ def test_an_entry_survives_packing(entry: Entry) -> None:
 
 
 def test_what_is_not_saved_is_listed_once_and_again_when_saving_fails() -> None:
-    table = EntryTable(0)
+    table = entries.EntryTable(0)
     board = chess.Board()
     for move in list(board.legal_moves):
         board.push(move)
-        table.put(board, Entry(7, 1, "exact", None, "", 0))
+        table.put(board, entries.Entry(7, 1, "exact", None, "", 0))
         board.pop()
     places, keys, data = table.take_dirty()
     assert len(set(keys.tolist())) == 20
@@ -715,43 +703,43 @@ def test_what_is_not_saved_is_listed_once_and_again_when_saving_fails() -> None:
     table.touch_again(places)
     assert table.dirty_count == 20
     assert table.take_dirty()[1].tolist() == keys.tolist()
-    other = EntryTable(0)
+    other = entries.EntryTable(0)
     other.enter(keys, data)
     assert (other.count, other.dirty_count) == (20, 0)
 
 
-def put(table: EntryTable, key: uint64, data: uint64) -> None:
+def put(table: entries.EntryTable, key: uint64, data: uint64) -> None:
     """Writes an entry under any key."""
     at = kernel.place_for(table.arrays, key, kernel.check_in(data))
     kernel.put_entry(table.arrays, at, key, data, True)
 
 
 def test_a_full_table_keeps_this_search_and_the_deepest() -> None:
-    table, board = EntryTable(0), chess.Board()
+    table, board = entries.EntryTable(0), chess.Board()
     rng = np.random.default_rng(1)
 
     def fill(depth: int, count: int) -> NDArray[np.int64]:
         """Writes entries of a depth under random keys; returns the keys."""
-        data = uint64(encoded(Entry(0, depth, "exact", None, "", 0), board))
+        data = uint64(entries.encoded(entries.Entry(0, depth, "exact", None, "", 0), board))
         keys = rng.integers(1, 1 << 62, count)
         for key in keys:
             put(table, uint64(key), data)
         return keys
 
-    fill(9, 8 * LEAST_PLACES)
-    assert LEAST_PLACES * 0.95 < table.count <= LEAST_PLACES
+    fill(9, 8 * entries.LEAST_PLACES)
+    assert entries.LEAST_PLACES * 0.95 < table.count <= entries.LEAST_PLACES
     table.next_search()
-    deep_keys = fill(5, LEAST_PLACES // 8)
-    fill(1, 4 * LEAST_PLACES)
-    check = uint64(check_of(board) & 0xFFFF)
+    deep_keys = fill(5, entries.LEAST_PLACES // 8)
+    fill(1, 4 * entries.LEAST_PLACES)
+    check = uint64(entries.check_of(board) & 0xFFFF)
     kept = sum(kernel.find_entry(table.arrays, uint64(key), check) >= 0 for key in deep_keys)
     assert kept > len(deep_keys) * 0.95
     assert table.count <= len(table.arrays.keys)
 
 
 def test_two_positions_of_one_key_are_told_apart() -> None:
-    table = EntryTable(0)
-    entry = Entry(0, 1, "exact", None, "", 0)
-    put(table, uint64(5), uint64(encoded(entry, chess.Board())))
-    other = uint64((check_of(chess.Board()) ^ 1) & 0xFFFF)
+    table = entries.EntryTable(0)
+    entry = entries.Entry(0, 1, "exact", None, "", 0)
+    put(table, uint64(5), uint64(entries.encoded(entry, chess.Board())))
+    other = uint64((entries.check_of(chess.Board()) ^ 1) & 0xFFFF)
     assert kernel.find_entry(table.arrays, uint64(5), other) < 0

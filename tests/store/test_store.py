@@ -24,10 +24,8 @@ from graphsearch.base.errors import CapacityError, StoreError
 from graphsearch.position.board import pack, unpack
 from graphsearch.store import file as log
 from graphsearch.store import merging
-from graphsearch.store.file import file_bytes, log_bytes, open_reader
 from graphsearch.store.index import Sizes
 from graphsearch.store.info import info
-from graphsearch.store.merging import Rules
 from graphsearch.store.record import NodeRecord, RecordBatch
 from graphsearch.store.rewrite import compact, tidy
 from graphsearch.store.salvage import salvage
@@ -37,71 +35,53 @@ from graphsearch.store.verify import verify
 
 from ..conftest import sql
 from ..support.forks import Fork, Say
-from .records import (
-    IDENTITY,
-    Records,
-    batch_of,
-    by_identity,
-    changed,
-    contents,
-    filled,
-    found_by,
-    held,
-    identity,
-    lookup,
-    merge_all,
-    new_store,
-    random_records,
-    sized,
-    stored_each,
-    words_of,
-)
+from . import records as made
 
-FEW = Records(71, 300)
+FEW = made.Records(71, 300)
 
 
 def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
     board = chess.Board()
-    record = next(r for r in random_records(1, 400) if unpack(r.words).board_fen() == board.board_fen())
+    record = next(r for r in made.random_records(1, 400) if unpack(r.words).board_fen() == board.board_fen())
     clock = record.words[8] >> 12
-    filled(path, [record])
+    made.filled(path, [record])
     with Store.open(path) as store:
         board = unpack(record.words)
         for other in (0, 75, 76, 100):
             board.halfmove_clock = other
             shared = other == clock or (clock <= 75 and other <= 75)
             assert (store.read(board) is not None) == shared
-            assert lookup(store, pack(board).reshape(1, -1))[0].tolist() == [shared]
+            assert made.lookup(store, pack(board).reshape(1, -1))[0].tolist() == [shared]
 
 
 def test_a_key_clash_is_not_served(path: Path) -> None:
     # the same key by decree: the filter lets it pass, the whole position does not
     one, other = FEW[0], FEW[1]
-    filled(path, [one])
+    made.filled(path, [one])
     words = np.array([other.words], np.uint64)
     words[0, 9] = one.words[9]
     with Store.open(path) as store:
-        assert not lookup(store, words)[0][0]
+        assert not made.lookup(store, words)[0][0]
 
 
 def test_a_writer_that_reads_nothing_merges_later(path: Path) -> None:
     unread = merging.Rules(unread=True)
-    with new_store(path, Sizes(fan_out=3, unread_fan_out=6)) as store:
+    with made.new_store(path, Sizes(fan_out=3, unread_fan_out=6)) as store:
         for run in range(6):
             assert not store.merge_step(unread), run
             assert merging.is_due(store.catalog, store.node_count) == (run >= 3)
-            store.append(batch_of(FEW[50 * run : 50 * run + 50]), fresh=50)
+            store.append(made.batch_of(FEW[50 * run : 50 * run + 50]), fresh=50)
         while store.merge_step(unread):
             pass
         assert len(store.catalog.segments) == 1
-        assert contents(store) == by_identity(FEW)
+        assert made.contents(store) == made.by_identity(FEW)
 
 
 def test_a_lazy_merge_waits_when_little_is_superseded(path: Path) -> None:
     lazy = merging.Rules(lazy=True)
-    with new_store(path, Sizes(waste_from=100, step_blocks=1)) as store:
+    with made.new_store(path, Sizes(waste_from=100, step_blocks=1)) as store:
         for fresh in (len(FEW), 0):
-            store.append(batch_of(FEW), fresh=fresh)
+            store.append(made.batch_of(FEW), fresh=fresh)
         steps = 1
         while store.merge_step(lazy):
             steps += 1
@@ -109,57 +89,57 @@ def test_a_lazy_merge_waits_when_little_is_superseded(path: Path) -> None:
         assert steps > 1
         assert len(FEW) < store.catalog.records <= most
         assert merging.under_way(store.catalog)
-        assert contents(store) == by_identity(FEW)
-        store.append(batch_of(FEW), fresh=0)
+        assert made.contents(store) == made.by_identity(FEW)
+        store.append(made.batch_of(FEW), fresh=0)
         while store.merge_step(lazy):
             assert store.catalog.records > most
-    assert held(path) == by_identity(FEW)
+    assert made.held(path) == made.by_identity(FEW)
 
 
 def test_a_flush_is_all_or_nothing(path: Path) -> None:
-    with new_store(path) as store:
-        store.append(batch_of(FEW[:100]), fresh=100)
+    with made.new_store(path) as store:
+        store.append(made.batch_of(FEW[:100]), fresh=100)
         run = store.begin_run(chess.STARTING_FEN, {"visits": 5}, {})
         with suppress(KeyError), store.transaction():
-            store.append(batch_of(FEW[100:]), fresh=200)
+            store.append(made.batch_of(FEW[100:]), fresh=200)
             store.update_run(run, 7, 7)
             store.record_root("0" * 16, chess.STARTING_FEN, 9)
             raise KeyError
         assert store.node_count == 100
-        assert len(contents(store)) == 100
+        assert len(made.contents(store)) == 100
         assert (store.runs()[0].visits, store.roots()) == (0, [])
         with store.transaction():
-            store.append(batch_of(FEW[100:]), fresh=200)
-        assert len(contents(store)) == store.node_count == 300
+            store.append(made.batch_of(FEW[100:]), fresh=200)
+        assert len(made.contents(store)) == store.node_count == 300
 
 
 def test_a_batch_that_is_refused_or_empty_changes_nothing(path: Path) -> None:
-    with new_store(path) as store:
+    with made.new_store(path) as store:
         with pytest.raises(CapacityError, match="1048577 records"):
             store.append(RecordBatch.empty((1 << 20) + 1, 0, 0), fresh=0)
         store.append(RecordBatch.empty(0, 0, 0), fresh=0)
         assert (store.node_count, store.catalog.segments, list(store.scan())) == (0, [], [])
         assert not store.merge_step()
-        store.append(batch_of(FEW[:40]), fresh=40)
+        store.append(made.batch_of(FEW[:40]), fresh=40)
         assert store.node_count == 40
 
 
 def test_flushes_do_not_nest_and_nothing_is_merged_inside(path: Path) -> None:
-    with new_store(path) as store, store.transaction():
+    with made.new_store(path) as store, store.transaction():
         with pytest.raises(StoreError, match="already open"):
             store.transaction().__enter__()
         with pytest.raises(StoreError, match="merging inside a transaction"):
             store.merge_step()
         with pytest.raises(StoreError, match="checkpoint inside a transaction"):
             store.checkpoint()
-        store.append(batch_of(FEW), fresh=len(FEW))
+        store.append(made.batch_of(FEW), fresh=len(FEW))
     assert info(path).nodes == len(FEW)
 
 
 def test_a_reader_cannot_write_and_a_closed_store_says_so(path: Path) -> None:
-    filled(path, FEW[:40])
+    made.filled(path, FEW[:40])
     with Store.open(path, read_only=True) as store:
-        for write in (store.merge_step, store.checkpoint, lambda: store.append(batch_of(FEW), fresh=0)):
+        for write in (store.merge_step, store.checkpoint, lambda: store.append(made.batch_of(FEW), fresh=0)):
             with pytest.raises(StoreError, match="reading only"):
                 write()
         with pytest.raises(sqlite3.OperationalError):
@@ -168,13 +148,13 @@ def test_a_reader_cannot_write_and_a_closed_store_says_so(path: Path) -> None:
             store.read(chess.Board(None))
     store.close()
     with pytest.raises(StoreError, match="closed"):
-        store.append(batch_of(FEW[:1]), fresh=1)
+        store.append(made.batch_of(FEW[:1]), fresh=1)
     with pytest.raises(StoreError, match="closed"):
         store.read(chess.Board())
 
 
 def test_an_unfinished_scan_may_outlive_its_store(path: Path) -> None:
-    filled(path, FEW)
+    made.filled(path, FEW)
     with Store.open(path, read_only=True) as store:
         scan = store.scan()
         next(scan)
@@ -183,7 +163,7 @@ def test_an_unfinished_scan_may_outlive_its_store(path: Path) -> None:
 
 
 def test_runs_and_roots_are_kept(path: Path) -> None:
-    with new_store(path) as store:
+    with made.new_store(path) as store:
         first = store.begin_run(chess.STARTING_FEN, {"visits": 100}, {"cpuct": 1.5})
         store.begin_run("8/8/8/8/8/8/8/K1k5 w - - 0 1", {}, {})
         store.update_run(first, 100, 90, finished=True)
@@ -195,10 +175,10 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
 
 
 def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: Path) -> None:
-    with new_store(path, Sizes(waste_from=100)) as store:
+    with made.new_store(path, Sizes(waste_from=100)) as store:
         for k in range(4):
-            store.append(batch_of(FEW), fresh=0 if k else 300)
-        before = file_bytes(path)
+            store.append(made.batch_of(FEW), fresh=0 if k else 300)
+        before = log.file_bytes(path)
         tidy(store, seconds=0.0)
         assert store.catalog.records == 1200
         tidy(store)
@@ -208,7 +188,7 @@ def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: 
 
 
 # ------------------------------------------------------------------ beside a writer
-RECORDS = Records(71, 400)
+RECORDS = made.Records(71, 400)
 SMALL = Sizes(
     chunk_blocks=2, piece_blocks=5, step_blocks=2, fan_out=3, waste_from=100
 )  # many chunks and steps
@@ -217,34 +197,34 @@ SMALL = Sizes(
 @pytest.mark.parametrize("read_only", [False, True])
 def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: bool) -> None:
     rng = random.Random(0)
-    newer = [changed(record, rng) for record in RECORDS[50:150]]
-    with new_store(path, SMALL) as store:
-        store.append(batch_of(RECORDS[:300]), fresh=300)
-        store.append(batch_of(newer), fresh=0)
-    model = by_identity([*RECORDS[:300], *newer])
+    newer = [made.changed(record, rng) for record in RECORDS[50:150]]
+    with made.new_store(path, SMALL) as store:
+        store.append(made.batch_of(RECORDS[:300]), fresh=300)
+        store.append(made.batch_of(newer), fresh=0)
+    model = made.by_identity([*RECORDS[:300], *newer])
     asked = rng.sample(RECORDS, 400) + RECORDS[:9] + RECORDS[7:8] * 400  # more moves than the block has
     with Store.open(path, read_only=read_only, sizes=SMALL) as store, store.reader() as reader:
-        assert found_by(reader, asked) == [model.get(identity(record)) for record in asked]
-        assert found_by(reader, asked[:1]) == [model.get(identity(asked[0]))]
-        assert found_by(reader, []) == []
+        assert made.found_by(reader, asked) == [model.get(made.identity(record)) for record in asked]
+        assert made.found_by(reader, asked[:1]) == [model.get(made.identity(asked[0]))]
+        assert made.found_by(reader, []) == []
         assert reader.problems == []
 
 
 def test_a_reader_sees_what_is_committed_and_a_scan_sees_one_state(path: Path) -> None:
-    with new_store(path) as store, store.reader() as reader, Store.open(path, read_only=True) as other:
-        assert found_by(reader, RECORDS[:5]) == [None] * 5
-        store.append(batch_of(RECORDS[:100]), fresh=100)
-        assert found_by(reader, RECORDS[:100]) == RECORDS[:100]
+    with made.new_store(path) as store, store.reader() as reader, Store.open(path, read_only=True) as other:
+        assert made.found_by(reader, RECORDS[:5]) == [None] * 5
+        store.append(made.batch_of(RECORDS[:100]), fresh=100)
+        assert made.found_by(reader, RECORDS[:100]) == RECORDS[:100]
         scan = other.scan()
         seen = len(next(scan))
         with suppress(KeyError), store.transaction():
-            store.append(batch_of(RECORDS[100:200]), fresh=100)
-            assert found_by(reader, RECORDS[100:102]) == [None, None]
+            store.append(made.batch_of(RECORDS[100:200]), fresh=100)
+            assert made.found_by(reader, RECORDS[100:102]) == [None, None]
             assert other.read(unpack(RECORDS[100].words)) is None
             raise KeyError
-        assert found_by(reader, RECORDS[100:200]) == [None] * 100
-        store.append(batch_of(RECORDS[200:]), fresh=200)  # may use the ids of what was rolled back
-        assert found_by(reader, RECORDS) == [*RECORDS[:100], *[None] * 100, *RECORDS[200:]]
+        assert made.found_by(reader, RECORDS[100:200]) == [None] * 100
+        store.append(made.batch_of(RECORDS[200:]), fresh=200)  # may use the ids of what was rolled back
+        assert made.found_by(reader, RECORDS) == [*RECORDS[:100], *[None] * 100, *RECORDS[200:]]
         assert seen + sum(len(batch) for batch in scan) == 100
         assert other.node_count == 300
         assert other.read(unpack(RECORDS[200].words)) == RECORDS[200]
@@ -253,13 +233,13 @@ def test_a_reader_sees_what_is_committed_and_a_scan_sees_one_state(path: Path) -
 @pytest.mark.parametrize("question", ["open", "ask again"])
 def test_all_indexes_are_of_one_moment(path: Path, monkeypatch: pytest.MonkeyPatch, question: str) -> None:
     """Between the two lists that a reader reads, a writer commits a segment of its own."""
-    with new_store(path) as writer, Store.open(path, read_only=True) as reader:
-        writer.append(batch_of(RECORDS[:100]), fresh=100)
+    with made.new_store(path) as writer, Store.open(path, read_only=True) as reader:
+        writer.append(made.batch_of(RECORDS[:100]), fresh=100)
 
         def write_between(connection: sqlite3.Connection, table: str, *asked: Any) -> Iterator[Any]:
             if table == "chunk":
                 monkeypatch.setattr("graphsearch.store.index.rows", rows)
-                writer.append(batch_of(RECORDS[100:]), fresh=300)
+                writer.append(made.batch_of(RECORDS[100:]), fresh=300)
             return rows(connection, table, *asked)
 
         monkeypatch.setattr("graphsearch.store.index.rows", write_between)
@@ -284,27 +264,27 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
         try:
             for version in range(VERSIONS):
                 part = rng.sample(RECORDS, 60)
-                versions.append({identity(record) for record in part})
+                versions.append({made.identity(record) for record in part})
                 state["begun"] = version + 1
-                fresh = sum(all(identity(r) not in v for v in versions[:-1]) for r in part)
-                batch = batch_of([replace(r, v=0.0, d=version) for r in part])
+                fresh = sum(all(made.identity(r) not in v for v in versions[:-1]) for r in part)
+                batch = made.batch_of([replace(r, v=0.0, d=version) for r in part])
                 store.append(batch, fresh=fresh)
                 state["committed"] = version + 1
-                merge_all(store)
+                made.merge_all(store)
         except BaseException as error:
             failed.append(error)
 
-    with new_store(path, SMALL) as store, store.reader() as reader:
+    with made.new_store(path, SMALL) as store, store.reader() as reader:
         writer = threading.Thread(target=write, args=(store,))
         writer.start()
         rng = random.Random(9)
         while writer.is_alive():
             asked = rng.sample(RECORDS, 50)
             before = state["committed"]
-            answers = found_by(reader, asked)
+            answers = made.found_by(reader, asked)
             after = state["begun"]
             for record, answer in zip(asked, answers, strict=True):
-                mine = [v for v in range(after) if identity(record) in versions[v]]
+                mine = [v for v in range(after) if made.identity(record) in versions[v]]
                 newest = max((v for v in mine if v < before), default=None)
                 allowed = [v for v in mine if v >= before or v == newest]
                 assert answer is not None or newest is None
@@ -320,32 +300,32 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
 
 def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Path) -> None:
     """Filters are handed to kernels as addresses: whoever has the addresses keeps the filters."""
-    words = words_of(RECORDS[:200])
-    with new_store(path, SMALL) as store, store.reader() as reader:
-        store.append(batch_of(RECORDS[:200]), fresh=200)
+    words = made.words_of(RECORDS[:200])
+    with made.new_store(path, SMALL) as store, store.reader() as reader:
+        store.append(made.batch_of(RECORDS[:200]), fresh=200)
         older = reader.filter()
         for first in range(200, 400, 40):
-            store.append(batch_of(RECORDS[first : first + 40]), fresh=40)
-            merge_all(store)
+            store.append(made.batch_of(RECORDS[first : first + 40]), fresh=40)
+            made.merge_all(store)
             reader.filter()
-        assert stored_each(older, words).all()
+        assert made.stored_each(older, words).all()
 
 
 def test_limits_wrong_use_and_a_file_that_cannot_be_read_are_errors(path: Path) -> None:
-    filled(path, RECORDS)
+    made.filled(path, RECORDS)
     with Store.open(path) as store, store.reader() as reader:
         with pytest.raises(CapacityError, match="100001 positions"):
             reader.find(np.zeros((100_001, 10), np.uint64))
         sql(path, "DROP TABLE chunk")
         with pytest.raises(StoreError, match="chunk"):
-            found_by(reader, RECORDS)
+            made.found_by(reader, RECORDS)
     with pytest.raises(StoreError, match="closed"):
         reader.filter()
 
 
 def test_a_forked_child_uses_neither_store_nor_reader(path: Path) -> None:
-    with new_store(path) as store, store.reader() as reader:
-        for use in (reader.filter, lambda: store.append(batch_of(RECORDS[:1]), fresh=1)):
+    with made.new_store(path) as store, store.reader() as reader:
+        for use in (reader.filter, lambda: store.append(made.batch_of(RECORDS[:1]), fresh=1)):
 
             def use_it(say: Say, use: Callable[[], object] = use) -> None:
                 with pytest.raises(StoreError, match="fork"):
@@ -357,7 +337,7 @@ def test_a_forked_child_uses_neither_store_nor_reader(path: Path) -> None:
 
 
 # ------------------------------------------------------------------ any order of work
-SOME = Records(71, 120)
+SOME = made.Records(71, 120)
 TINY = Sizes(fan_out=3, step_blocks=1, waste_from=150, chunk_blocks=2, scan_blocks=3)
 
 
@@ -368,7 +348,7 @@ class StoreMachine(RuleBasedStateMachine):
     def create(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.path = self.folder / "test.graph"
-        self.store = Store.open(self.path, create=True, identity=IDENTITY, sizes=TINY)
+        self.store = Store.open(self.path, create=True, identity=made.IDENTITY, sizes=TINY)
         self.model: dict[tuple[int, ...], NodeRecord] = {}
 
     def teardown(self) -> None:
@@ -379,12 +359,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _some(self, first: int, count: int, seed: int) -> list[NodeRecord]:
         rng = random.Random(seed)
-        return [changed(SOME[(first + i) % len(SOME)], rng) for i in range(count)]
+        return [made.changed(SOME[(first + i) % len(SOME)], rng) for i in range(count)]
 
     def _append(self, records: list[NodeRecord], model: dict[tuple[int, ...], NodeRecord]) -> None:
-        fresh = len({identity(record) for record in records} - set(model))
-        self.store.append(batch_of(records), fresh=fresh)
-        model |= {identity(record): record for record in records}
+        fresh = len({made.identity(record) for record in records} - set(model))
+        self.store.append(made.batch_of(records), fresh=fresh)
+        model |= {made.identity(record): record for record in records}
 
     @rule(first=st.integers(0, 119), count=st.integers(0, 130), seed=st.integers(0, 99))
     def append(self, first: int, count: int, seed: int) -> None:
@@ -405,7 +385,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(unread=st.booleans())
     def merge_step_of_a_search(self, unread: bool) -> None:
-        self.store.merge_step(Rules(lazy=True, unread=unread))
+        self.store.merge_step(merging.Rules(lazy=True, unread=unread))
 
     @rule()
     def merge_all(self) -> None:
@@ -419,21 +399,21 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store.close()
-        self.store = Store.open(self.path, identity=IDENTITY, sizes=TINY)
+        self.store = Store.open(self.path, identity=made.IDENTITY, sizes=TINY)
 
     @rule(first=st.integers(0, 119))
     def read_some(self, first: int) -> None:
         asked = [SOME[(first + i) % len(SOME)] for i in range(7)]
-        expected = [self.model.get(identity(record)) for record in asked]
+        expected = [self.model.get(made.identity(record)) for record in asked]
         assert [self.store.read(unpack(record.words)) for record in asked] == expected
-        found, batch = lookup(self.store, words_of(asked))
+        found, batch = made.lookup(self.store, made.words_of(asked))
         assert found.tolist() == [record is not None for record in expected]
         assert [batch.record(i) for i in range(len(batch))] == [r for r in expected if r is not None]
 
     @invariant()
     def holds_the_newest_versions(self) -> None:
         if hasattr(self, "store"):
-            assert contents(self.store) == self.model
+            assert made.contents(self.store) == self.model
             assert self.store.node_count == len(self.model)
 
 
@@ -442,7 +422,7 @@ TestStoreMachine.settings = settings(max_examples=5, stateful_step_count=15)
 
 
 # ------------------------------------------------------------------ the write-ahead log
-MANY = Records(71, 1600)
+MANY = made.Records(71, 1600)
 UPKEEP = Sizes(chunk_blocks=8, step_blocks=4, scan_blocks=4, vacuum_pages=2, waste_from=1 << 30, fan_out=100)
 SHORT = 1 << 17  # bytes of a log that is due for a checkpoint
 
@@ -451,15 +431,15 @@ SHORT = 1 << 17  # bytes of a log that is due for a checkpoint
 def many_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of 20 runs, in whose upkeep a log of 128 KiB counts as long."""
     monkeypatch.setattr(log, "LOG_BYTES", SHORT)
-    return filled(path, MANY, runs=20, sizes=UPKEEP)
+    return made.filled(path, MANY, runs=20, sizes=UPKEEP)
 
 
 @pytest.mark.parametrize(
     "work",
     [
-        lambda path, progress: sized(UPKEEP, compact, path, progress),
-        lambda path, progress: sized(UPKEEP, compact, path, progress, min_visits=2),
-        lambda path, progress: sized(
+        lambda path, progress: made.sized(UPKEEP, compact, path, progress),
+        lambda path, progress: made.sized(UPKEEP, compact, path, progress, min_visits=2),
+        lambda path, progress: made.sized(
             UPKEEP, salvage, path, path.with_name("new.graph"), on_progress=progress
         ),
     ],
@@ -468,7 +448,7 @@ def many_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_upkeep_of_many_runs_keeps_the_log_short(many_runs: Path, work: Callable[..., object]) -> None:
     written = [many_runs, many_runs.with_name("new.graph.part")]
     logs: list[int] = []
-    work(many_runs, lambda now: logs.append(max(map(log_bytes, written))))
+    work(many_runs, lambda now: logs.append(max(map(log.log_bytes, written))))
     assert len(logs) > 10
     assert max(logs) < many_runs.stat().st_size / 2
     assert max(logs) < 3 * SHORT
@@ -477,50 +457,50 @@ def test_upkeep_of_many_runs_keeps_the_log_short(many_runs: Path, work: Callable
 
 def test_upkeep_stops_before_a_reader_s_log_grows(many_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "LONGEST_LOG_BYTES", 2 * SHORT)
-    with closing(open_reader(many_runs)) as reader:
+    with closing(log.open_reader(many_runs)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM block").fetchone()
         with pytest.raises(StoreError, match="another program is reading an old state"):
-            sized(UPKEEP, compact, many_runs)
+            made.sized(UPKEEP, compact, many_runs)
         reader.execute("ROLLBACK")
     assert verify(many_runs).problems == []
-    assert sized(UPKEEP, compact, many_runs).nodes == len(MANY)
+    assert made.sized(UPKEEP, compact, many_runs).nodes == len(MANY)
     with Store.open(many_runs, read_only=True) as store:
         assert len(store.catalog.segments) == 1
 
 
 def append(store: Store, first: int, last: int) -> None:
-    store.append(batch_of(MANY[first:last]), fresh=last - first)
+    store.append(made.batch_of(MANY[first:last]), fresh=last - first)
 
 
 def test_commits_leave_the_log_to_checkpoints(path: Path) -> None:
-    with new_store(path) as store:
+    with made.new_store(path) as store:
         store.checkpoint()
         for first in range(0, 300, 10):
             append(store, first, first + 10)
-        grown = log_bytes(path)
+        grown = log.log_bytes(path)
         assert grown > 30 * 16384, "SQLite on its own would have begun anew after 1000 pages of 4096"
         assert store.checkpoint(over=grown) == (grown, False), "not longer than it may be"
         assert store.checkpoint() == (0, False)
         assert store.checkpoint() == (0, False)
         append(store, 0, 1)
-        assert 0 < log_bytes(path) < grown
+        assert 0 < log.log_bytes(path) < grown
 
 
 def test_a_reader_of_an_old_state_holds_the_log_and_loses_nothing(path: Path) -> None:
-    with new_store(path) as store:
+    with made.new_store(path) as store:
         append(store, 0, 100)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN")
         before = other.execute("SELECT count(*) FROM block").fetchone()
         append(store, 100, 200)
         size, held = store.checkpoint()
-        assert (size, held) == (log_bytes(path), True)
+        assert (size, held) == (log.log_bytes(path), True)
         assert size > 0
         append(store, 200, 300)
         assert store.checkpoint()[1]
         assert other.execute("SELECT count(*) FROM block").fetchone() == before, "it still sees its own state"
-        assert contents(store) == by_identity(MANY[:300])
+        assert made.contents(store) == made.by_identity(MANY[:300])
         other.execute("COMMIT")
         assert store.checkpoint() == (0, False)
         other.close()
@@ -528,7 +508,7 @@ def test_a_reader_of_an_old_state_holds_the_log_and_loses_nothing(path: Path) ->
 
 
 def test_a_reader_between_batches_holds_nothing(path: Path) -> None:
-    with new_store(path) as store, store.reader() as reader:
+    with made.new_store(path) as store, store.reader() as reader:
         for first in range(0, 300, 100):
             append(store, first, first + 100)
             reader.filter()
@@ -539,7 +519,7 @@ def test_a_reader_between_batches_holds_nothing(path: Path) -> None:
 def test_checkpoints_and_readers_leave_no_descriptor_open(path: Path) -> None:
     descriptors = Path("/proc/self/fd")
     unopened = len(list(descriptors.iterdir()))
-    with new_store(path) as store:
+    with made.new_store(path) as store:
         append(store, 0, 100)
         store.checkpoint()
         before = sorted(descriptors.iterdir())

@@ -36,7 +36,6 @@ from graphsearch.search.repetition import Draws
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
-from graphsearch.uci.answer import GoAnswer, quick_move
 from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop
 from graphsearch.uci.options import OPTIONS, Settings
 from graphsearch.uci.protocol import parse_go, parse_position, parse_setoption, written_line
@@ -212,17 +211,17 @@ def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
 
 
 def test_a_ponderhit_amid_an_update_does_not_spend_pondering_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    updates: list[GoAnswer] = []
-    real = GoAnswer._ranked
+    updates: list[answer.GoAnswer] = []
+    real = answer.GoAnswer._ranked
 
-    def ranked(self: GoAnswer, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
+    def ranked(self: answer.GoAnswer, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
         if self.is_held and time.monotonic() - self.began > 1.0:
             self.ponderhit()
         elif not self.is_held and not self.done.is_set():
             updates.append(self)
         return real(self, record)
 
-    monkeypatch.setattr(GoAnswer, "_ranked", ranked)
+    monkeypatch.setattr(answer.GoAnswer, "_ranked", ranked)
     monkeypatch.setattr(answer, "may_stop", lambda budget, at: at.elapsed > 0.9)
     with Played() as game:
         game.ready().ask(f"go ponder {AMPLE}", until="bestmove")
@@ -540,8 +539,8 @@ def test_a_move_without_a_search_repeats_only_if_material_is_behind() -> None:
         game = played(fen, ["g1h1", "a8b8", "h1g1", "b8a8"] * 2 + ["g1h1", "a8b8"])
         draws = Draws.of(game).at_once
         assert chess.Move.from_uci("h1g1") in draws
-        assert (quick_move(game, (), draws) in draws) == third
-        assert quick_move(game, draws, draws) in draws
+        assert (answer.quick_move(game, (), draws) in draws) == third
+        assert answer.quick_move(game, draws, draws) in draws
 
 
 def test_a_draw_is_refused_only_for_a_clearly_better_move() -> None:
@@ -643,10 +642,10 @@ def test_options_are_named_in_any_case_and_others_are_refused_with_those_that_ex
     ],
 )
 def test_a_move_without_search_mates_or_takes_or_is_a_listed_one(fen: str, move: str) -> None:
-    assert quick_move(chess.Board(fen)) == chess.Move.from_uci(move)
+    assert answer.quick_move(chess.Board(fen)) == chess.Move.from_uci(move)
     listed = [chess.Move.from_uci("a2a3")]
-    assert quick_move(chess.Board(), listed) == listed[0]
-    assert quick_move(chess.Board("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1")) is None
+    assert answer.quick_move(chess.Board(), listed) == listed[0]
+    assert answer.quick_move(chess.Board("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1")) is None
 
 
 # ------------------------------------------------------------------ words that nobody should send

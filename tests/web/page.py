@@ -102,8 +102,6 @@ def done(client: Client, number: int) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ a page in a browser
-LEFT, UP, RIGHT, DOWN, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue011", "\ue010"
-TAB, ENTER, ESCAPE = "\ue004", "\ue007", "\ue00c"
 LINE = "#line button"
 MEN = "#board .men use"
 VIEWS = {  # and their parts; the others are of the view File

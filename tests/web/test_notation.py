@@ -11,19 +11,11 @@ from typing import Any
 import chess
 import chess.pgn
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 
-from graphsearch.book.study.studies import (
-    MoveRow,
-    change_study,
-    game_of,
-    import_studies,
-    list_studies,
-    load_study,
-    note_on,
-    rows_of,
-)
+from graphsearch.book.study import studies
 from graphsearch.exchange.importing import GivenFile
-from tests.web.page import DOWN, ESCAPE, HOME, LINE, RIGHT, UP, Client, Page, Serve, done, until
+from tests.web.page import LINE, Client, Page, Serve, done, until
 
 EVIL = "<img src=x onerror=alert(1)><script>document.title='owned'</script>"
 GAME = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 e5 (1... c5 2. Nf3 {open}) (1... e6) 2. Nf3 Nc6 *\n'
@@ -36,15 +28,17 @@ def study_of(client: Client, text: str = GAME) -> int:
 
 
 def imported(path: Path, text: str) -> int:
-    return import_studies(path, GivenFile("a.pgn", io.BytesIO(text.encode()))).studies[0].id
+    return studies.import_studies(path, GivenFile("a.pgn", io.BytesIO(text.encode()))).studies[0].id
 
 
-def change(path: Path, number: int, *more: MoveRow, comment: str = "", revision: int | None = None) -> None:
+def change(
+    path: Path, number: int, *more: studies.MoveRow, comment: str = "", revision: int | None = None
+) -> None:
     """Changes a study as another window does."""
-    game = load_study(path, number)[1].tree
-    rows = [*rows_of(game), *more]
-    whole = game_of(game.board(), rows, comment=comment or game.comment, headers=game.headers)
-    change_study(path, number, game=whole, revision=revision)
+    game = studies.load_study(path, number)[1].tree
+    rows = [*studies.rows_of(game), *more]
+    whole = studies.game_of(game.board(), rows, comment=comment or game.comment, headers=game.headers)
+    studies.change_study(path, number, game=whole, revision=revision)
 
 
 def opened(page: Page, number: int, node: int = 0) -> None:
@@ -122,7 +116,7 @@ def test_a_game_is_opened_added_to_searched_exported_and_imported_again(page: Pa
     upload(page, file)
     page.has(LINE, 30)
     page.wait("return !document.querySelector('#studies').open", "the dialog to close")
-    number = list_studies(path)[0].id
+    number = studies.list_studies(path)[0].id
     assert exported(page, number) == long_game()
     game = chess.pgn.read_game(io.StringIO(long_game()))
     assert game is not None
@@ -140,7 +134,7 @@ def test_a_game_is_opened_added_to_searched_exported_and_imported_again(page: Pa
     page.run("document.querySelector('#note').open = true; document.querySelector('#note-text').focus()")
     page.fill("#note-text", f"a note {EVIL}")
     board.push(next(iter(board.legal_moves)))
-    until(lambda: note_on(path, board).note is not None, "the note")
+    until(lambda: studies.note_on(path, board).note is not None, "the note")
     until(lambda: not page.client.server.served.queue.as_dict()["running"], "the search")
     page.has("#line .worth")
     text = exported(page, number)
@@ -153,7 +147,7 @@ def test_a_game_is_opened_added_to_searched_exported_and_imported_again(page: Pa
     upload(page, file)
     page.says("#notation-name", "(2)")
     assert page.line() == shown
-    again = [one.id for one in list_studies(path) if one.id != number]
+    again = [one.id for one in studies.list_studies(path) if one.id != number]
     assert [exported(page, one) for one in again] == [text]
     harmless(page)
 
@@ -222,7 +216,7 @@ def test_variations_are_promoted_demoted_deleted_and_written_on_and_a_study_is_r
     page.click("#study-list [aria-label^=Delete]")
     page.click("dialog.sure .primary")
     page.has("#study-list button.link", 0)
-    assert list_studies(page.client.server.served.path) == []
+    assert studies.list_studies(page.client.server.served.path) == []
     harmless(page)
 
 
@@ -230,12 +224,12 @@ def test_keys_go_through_variations_and_an_address_names_a_study_and_its_move(pa
     number = study_of(page.client)
     opened(page, number, 2)
     page.reaches("e5")
-    for key, san in ((DOWN, "c5"), (DOWN, "e6"), (UP, "c5"), (RIGHT, "Nf3")):
+    for key, san in ((Keys.DOWN, "c5"), (Keys.DOWN, "e6"), (Keys.UP, "c5"), (Keys.RIGHT, "Nf3")):
         page.keys(key)
         page.reaches(san)
     page.keys("?")
     page.wait("return document.querySelector('#keys').open", "the list of keys")
-    page.keys_here(ESCAPE)
+    page.keys_here(Keys.ESCAPE)
     page.wait("return !document.querySelector('#keys').open", "it to close")
     page.keys("w")
     page.wait("return document.activeElement.id === 'comment'", "the comment")
@@ -281,17 +275,19 @@ def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
     page.reaches("Nf3")
     held = "window.realFetch = window.fetch; window.fetch = () => new Promise(() => {});"
     page.run(held)  # the page hears nothing of the other window
-    tree = load_study(path, number)[1].tree
-    rows = list(rows_of(tree))
+    tree = studies.load_study(path, number)[1].tree
+    rows = list(studies.rows_of(tree))
     at = next(row.id for row in rows if row.comment == "open")
     there = [  # of the same parent as here, and another one
-        MoveRow(8, at, "d7d6"),
-        MoveRow(9, 8, "d2d4", comment="theirs"),
+        studies.MoveRow(8, at, "d7d6"),
+        studies.MoveRow(9, 8, "d2d4", comment="theirs"),
     ]
-    game = game_of(
-        chess.Board(), [*rows[:at], *there, *rows[at:]], headers=load_study(path, number)[1].tree.headers
+    game = studies.game_of(
+        chess.Board(),
+        [*rows[:at], *there, *rows[at:]],
+        headers=studies.load_study(path, number)[1].tree.headers,
     )
-    change_study(path, number, game=game)
+    studies.change_study(path, number, game=game)
     page.run("window.fetch = window.realFetch")
     play(page, "Nc6")
     play(page, "Bb5")
@@ -363,7 +359,7 @@ def test_marks_of_a_review_are_in_the_notation_and_a_key_goes_to_the_next_mistak
     page.has("#line .stretch.d1")  # the better line
     assert "127" not in page.text("#notation") + page.text("#panel")  # mates are moves, not pawns
     assert "[%eval" not in page.text("#line")
-    page.keys(HOME)
+    page.keys(Keys.HOME)
     page.reaches("")
     page.keys("m")
     page.wait("return document.querySelector('#line [aria-current] + .nag')", "a mistake")
@@ -457,7 +453,7 @@ def test_a_deleted_study_comes_back_and_is_shown(page: Page) -> None:
     page.has(LINE, 11)
     assert exported(page, number) == before
     page.click("#redo")
-    until(lambda: not list_studies(page.client.server.served.path), "the study to go")
+    until(lambda: not studies.list_studies(page.client.server.served.path), "the study to go")
 
 
 def test_a_draft_a_note_and_a_repertoire_are_turned_back_in_their_order(page: Page) -> None:
@@ -493,7 +489,7 @@ def test_a_draft_a_note_and_a_repertoire_are_turned_back_in_their_order(page: Pa
     page.says("#line", "open")
     turn(page, "y")
     told(page, "repertoire")
-    assert list_studies(path) == []
+    assert studies.list_studies(path) == []
 
 
 def _note(page: Page, fen: str) -> str:

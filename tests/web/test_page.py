@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
+from selenium.webdriver.common.keys import Keys
 
 from graphsearch.book.study.repertoire import add_line, load
 from graphsearch.exchange.importing import GivenFile
@@ -23,25 +24,7 @@ from graphsearch.store.info import StoreInfo, info
 from graphsearch.store.store import Store
 from tests.query.handmade import LINES, graph_file
 from tests.support.positions import after_line
-from tests.web.page import (
-    DOWN,
-    END,
-    ENTER,
-    ESCAPE,
-    HOME,
-    LEFT,
-    LINE,
-    MEN,
-    PATIENCE_S,
-    RIGHT,
-    TAB,
-    UP,
-    Client,
-    Page,
-    Serve,
-    queue,
-    until,
-)
+from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, queue, until
 
 VISITS = '[data-counter="visits"]'
 TABLE = ".moves .figure"
@@ -110,7 +93,7 @@ def test_arrows_of_a_search_stay_off_the_position_that_is_pointed_at(page: Page)
     until(lambda: number(page, VISITS) > first, "more visits")
     assert page.count("#board svg.preview") == 1
     assert page.count("#board .arrows path") == 0
-    page.keys(ESCAPE)
+    page.keys(Keys.ESCAPE)
     page.has("#board .arrows path")
     page.click("#stop")
     page.wait('return document.querySelector("#stop").hidden', "the end")
@@ -525,19 +508,19 @@ def test_pieces_are_moved_by_keys_and_arrows_are_drawn_and_wiped_away(reading_pa
     page.open()
     page.run("document.querySelector('#board svg').focus({ focusVisible: true })")
     until(lambda: page.text("#announce") == "e2, white pawn", "the square")
-    page.keys_here(ENTER, UP, UP, ENTER)
+    page.keys_here(Keys.ENTER, Keys.UP, Keys.UP, Keys.ENTER)
     page.reaches("e4")
     assert page.run("return document.activeElement.getAttribute('role')") == "application"
-    page.keys_here(TAB)  # the other keys are those of the line again
+    page.keys_here(Keys.TAB)  # the other keys are those of the line again
     page.run("document.activeElement.blur()")
-    page.keys(LEFT)
+    page.keys(Keys.LEFT)
     page.has("#first:disabled")
     draw(page, "e2", "e4")
     draw(page, "d4", "d4")
     assert sorted(drawn(page)) == ["circle", "path"]
     draw(page, "d4", "d4")  # once more takes it away
     assert drawn(page) == ["path"]
-    page.keys(ESCAPE)
+    page.keys(Keys.ESCAPE)
     assert drawn(page) == []
     draw(page, "g1", "f3")
     page.keys(" ")  # another position has none
@@ -571,7 +554,7 @@ def test_five_views_have_names_parts_and_addresses(reading_page: Page) -> None:
     page.click("#view-file")
     page.has(".view-find > *")  # the part of it that was open
     page.run("document.querySelector('#view-file').focus({ focusVisible: true })")
-    page.keys_here(LEFT, LEFT)
+    page.keys_here(Keys.LEFT, Keys.LEFT)
     page.has("#view-book[aria-selected=true]")
     page.open("/p/?line=e4,e5&view=values", moves=2)
     page.has(".view-values > *")
@@ -588,7 +571,7 @@ def test_a_move_of_a_line_shows_its_position_and_a_phone_has_score_and_line_belo
     page.has(second)
     page.hover(second)
     page.has("#board svg.preview")
-    page.keys(ESCAPE)
+    page.keys(Keys.ESCAPE)
     page.has("#board svg:not(.preview)")
     page.has("#board .arrows .score")
     chip = page.text(".moves tbody .c-cp .chip")
@@ -639,11 +622,11 @@ def test_lines_are_walked_by_keys(reading_page: Page) -> None:
     row = "#lines li:nth-child(1) .pv .ply"
     page.run("document.querySelector(arguments[0]).focus({ focusVisible: true })", row)
     page.has("#board svg.preview")
-    page.keys_here(RIGHT, RIGHT)
+    page.keys_here(Keys.RIGHT, Keys.RIGHT)
     third = page.text(f"{row}:nth-child(3)")
     assert page.run("return document.activeElement.textContent") == third
     page.has("#board svg.preview")
-    page.keys_here(ENTER)
+    page.keys_here(Keys.ENTER)
     page.reaches(third)
     page.click("#first")
     page.wait("return document.title.startsWith('start')", "the moves of the start")
@@ -728,22 +711,22 @@ def test_the_keyboard_alone_plays_searches_walks_a_line_comments_and_reviews(pag
     page.has("#stop[hidden]")
     page.has("#lines .ply:nth-child(2)")
     page.run("document.querySelector('#lines .ply').focus({ focusVisible: true })")
-    page.keys_here(RIGHT, ENTER)
+    page.keys_here(Keys.RIGHT, Keys.ENTER)
     page.wait("return document.querySelectorAll('#line button, #elsewhere button').length > 1", "its move")
     page.click("#first")
     page.reaches("")
-    page.keys(RIGHT, "w")
+    page.keys(Keys.RIGHT, "w")
     page.wait("return document.activeElement.id === 'comment'", "the comment")
-    page.keys_here(*"best by test", TAB)
+    page.keys_here(*"best by test", Keys.TAB)
     page.says("#line", "best by test")
     page.run("document.activeElement.blur()")
     page.run("document.querySelector('#view-analysis').focus({ focusVisible: true })")
-    page.keys_here(RIGHT, RIGHT, RIGHT)
+    page.keys_here(Keys.RIGHT, Keys.RIGHT, Keys.RIGHT)
     page.has("#view-review[aria-selected=true]")
     page.has("#review-visits")
     page.fill("#review-visits", 30)
     page.run("document.querySelector('#review-line').focus({ focusVisible: true })")
-    page.keys_here(ENTER)
+    page.keys_here(Keys.ENTER)
     page.has(".view-review .curve")
     page.run("document.activeElement.blur()")
     page.keys("m")  # the next mistake, or that there is none
@@ -757,14 +740,14 @@ def test_a_promotion_is_chosen_by_keys_or_left(reading_page: Page) -> None:
     page.has("#board .choice", 4)
     label = "return document.activeElement.getAttribute('aria-label')"
     assert page.run(label) == "promote to queen"
-    page.keys_here(ESCAPE)
+    page.keys_here(Keys.ESCAPE)
     page.has("#board .choice", 0)
     assert page.line() == ""
     page.drag("a7", "a8")
     page.has("#board .choice", 4)
-    page.keys_here(DOWN)
+    page.keys_here(Keys.DOWN)
     assert page.run(label) == "promote to knight"
-    page.keys_here(ENTER)
+    page.keys_here(Keys.ENTER)
     page.reaches("a8=N")
 
 
@@ -859,10 +842,10 @@ def test_late_answers_neither_lead_astray_nor_hold_up_a_hand_that_is_faster(read
     opened(page, SLOW + SCRIPT_ERRORS)
     # steps that overtake their answers end at the last one
     for _ in range(4):
-        page.keys(LEFT)
+        page.keys(Keys.LEFT)
         time.sleep(0.1)
     page.reaches("e5")
-    page.keys(RIGHT, RIGHT, RIGHT)
+    page.keys(Keys.RIGHT, Keys.RIGHT, Keys.RIGHT)
     page.reaches("Bb5")
     time.sleep(0.7)
     assert (page.at(), page.run("return seen")) == ("Bb5", [])
@@ -938,7 +921,7 @@ def test_after_a_click_on_a_tab_the_keys_are_those_of_the_board(reading_page: Pa
     page = reading_page
     opened(page)
     page.driver.find_element("css selector", "#tab-values").click()
-    for key, san in ((LEFT, "Bb5"), (HOME, ""), (RIGHT, "e4"), (END, "a6")):
+    for key, san in ((Keys.LEFT, "Bb5"), (Keys.HOME, ""), (Keys.RIGHT, "e4"), (Keys.END, "a6")):
         page.keys_here(key)
         page.reaches(san)
     page.keys("t")
@@ -951,9 +934,9 @@ def test_after_a_click_on_a_tab_the_keys_are_those_of_the_board(reading_page: Pa
     until(page.at, "the best move by space")
     # the keyboard alone: what it has gone to has the keys
     page.run("document.querySelector('#tab-moves').focus()")
-    page.keys_here(TAB)  # then back with the keyboard
+    page.keys_here(Keys.TAB)  # then back with the keyboard
     page.run("document.querySelector('#tab-values').focus({ focusVisible: true })")
-    page.keys_here(RIGHT)
+    page.keys_here(Keys.RIGHT)
     page.wait(f"{selected} === 'tab-search'", "the next tab")
     assert all("404" in error for error in page.errors())
 

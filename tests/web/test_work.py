@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import chess
 import chess.pgn
 import pytest
+from selenium.webdriver.common.keys import Keys
 from starlette.routing import Route
 
 from graphsearch.base.errors import InvalidParameterError
@@ -44,7 +45,7 @@ from graphsearch.web.serving import Server, application
 from graphsearch.web.task_queue import READ_ONLY, TAKEN, ServedFile, offered
 from graphsearch.web.tasks import Order, Place, SearchTask, Wanted, read_request, spent_before
 from tests.conftest import Cli, sql, start
-from tests.web.page import ENTER, LINE, MEN, PATIENCE_S, Client, Page, Serve, done, queue, until
+from tests.web.page import LINE, MEN, PATIENCE_S, Client, Page, Serve, done, queue, until
 
 EVIL = """[Event "<img src=x onerror=alert(1)>"]
 [White "<script>alert(1)</script>"]
@@ -732,7 +733,7 @@ def test_the_password_is_typed_into_the_form_of_a_browser(
     page = Page(driver, client)
     driver.get(f"http://{client.host}/")
     for password, seen in (("wrong", "That is not the password."), ("correct horse", "graphsearch")):
-        driver.find_element("css selector", "#password").send_keys(password, ENTER)
+        driver.find_element("css selector", "#password").send_keys(password, Keys.ENTER)
         page.says("body", seen)
     page.has(MEN)
 

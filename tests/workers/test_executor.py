@@ -16,7 +16,6 @@ import pytest
 
 from graphsearch.base.errors import EvaluatorError
 from graphsearch.workers import executor, process
-from graphsearch.workers.executor import WorkerLostError, Workers
 from graphsearch.workers.process import Child, LocalWorker, Pipe
 
 from ..conftest import ROOT
@@ -47,7 +46,7 @@ class Puppet:
             raise TimeoutError
         if what == "wait":
             self.killed.wait(60)
-        raise WorkerLostError("bang")
+        raise executor.WorkerLostError("bang")
 
     def stop(self) -> None:
         pass
@@ -92,19 +91,19 @@ def power(k: int) -> Callable[[], int]:
     ],
 )
 def test_workers_that_never_start_fail_all_that_waits(script: list[str], told: str) -> None:
-    with closing(Workers(1, Stage(*script))) as workers:
+    with closing(executor.Workers(1, Stage(*script))) as workers:
         with pytest.raises(EvaluatorError, match=told):
             result(workers.submit(power(3)))
         assert result(workers.submit(power(3))) == 8
 
 
 def test_a_worker_that_starts_late_holds_no_call() -> None:
-    with closing(Workers(2, Stage("ok", "wait"))) as workers:
+    with closing(executor.Workers(2, Stage("ok", "wait"))) as workers:
         assert [result(workers.submit(power(k))) for k in range(3)] == [1, 2, 4]
 
 
 def test_a_call_that_is_cancelled_before_a_worker_is_idle_never_runs() -> None:
-    with closing(Workers(1, Stage("ok wait"))) as workers:
+    with closing(executor.Workers(1, Stage("ok wait"))) as workers:
         busy = workers.submit(power(3))
         until(busy.running)
         cancelled = workers.submit(power(4))
@@ -121,7 +120,7 @@ def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Puppet, "run", run)
     told = pytest.raises(EvaluatorError, match="install the same version")
-    with closing(Workers(1, stage)) as workers, told:
+    with closing(executor.Workers(1, stage)) as workers, told:
         result(workers.submit(power(3)))
     assert stage.all[0].killed.is_set()
 
@@ -131,7 +130,7 @@ def test_a_program_that_ends_ends_its_workers_without_a_thread(
     script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(script)
-    workers = Workers(1, stage)
+    workers = executor.Workers(1, stage)
     call = workers.submit(power(3))
     until(call.done if script == "ok ok" else call.running)
 
@@ -180,7 +179,7 @@ def test_the_end_of_a_process_is_noticed_though_its_pipe_stays_open(monkeypatch:
 
     monkeypatch.setattr(process, "start_process", start)
     worker, ends = LocalWorker(1), list[str]()
-    with pytest.raises(WorkerLostError, match="exit code 0"):
+    with pytest.raises(executor.WorkerLostError, match="exit code 0"):
         worker.run(partial(int, 5), 60)
     Child(echo, print, partial(ends.append, "died"), ends.append).kill()
     until(lambda: len(ends) == 2)

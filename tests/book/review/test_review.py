@@ -15,18 +15,7 @@ import chess.pgn
 import pytest
 
 from graphsearch.base.errors import ExportError
-from graphsearch.book.review import sessions
-from graphsearch.book.review.review import (
-    GameChoice,
-    GameReview,
-    ReviewReport,
-    ReviewSettings,
-    move_accuracy,
-    review,
-    weights,
-    win_percent,
-)
-from graphsearch.book.review.sessions import SetRow, SetSettings, read_lines, search_set
+from graphsearch.book.review import review, sessions
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.exchange.epd_import import read_epd
 from graphsearch.exchange.importing import GivenFile
@@ -75,14 +64,14 @@ class Reviewer:
         self.folder = folder
         self.store = folder / "a.graph"
         self.evaluator: Any = HashEvaluator()
-        self.games: list[GameReview] = []
+        self.games: list[review.GameReview] = []
         self.pgn = io.BytesIO()
 
-    def __call__(self, text: str, *, visits: int = VISITS, **more: Any) -> ReviewReport:
+    def __call__(self, text: str, *, visits: int = VISITS, **more: Any) -> review.ReviewReport:
         self.games, self.pgn = [], io.BytesIO()
         options = {name: more.pop(name) for name in ("stop", "on_progress") if name in more}
-        settings = ReviewSettings(limits=Limits(visits=visits), **{"pgn": self.pgn, **more})
-        return review(
+        settings = review.ReviewSettings(limits=Limits(visits=visits), **{"pgn": self.pgn, **more})
+        return review.review(
             self.store,
             GivenFile("games.pgn", io.BytesIO(text.encode())),
             settings,
@@ -126,7 +115,7 @@ def q_of(path: Path, board: chess.Board) -> float:
     return present(show(path, board)).q
 
 
-def expected_losses(path: Path, game: GameReview) -> list[tuple[float, int]]:
+def expected_losses(path: Path, game: review.GameReview) -> list[tuple[float, int]]:
     """Returns what every move loses, of Q and in centipawns, from the records alone."""
     board, found = chess.Board(game.start), []
     for move in game.moves:
@@ -153,11 +142,13 @@ def test_losses_marks_and_accuracies_are_those_of_the_formulas(reviewer: Reviewe
         mark = "??" if loss >= 0.3 else "?" if loss >= 0.2 else "?!" if loss >= 0.1 else ""
         assert move.glyph == mark or (move.glyph == "!" and not loss)
     assert any(move.glyph == "??" for move in game.moves)
-    shares = weights([win_percent(q) for q in (game.value.q, *(move.value.q for move in game.moves))])
+    shares = review.weights(
+        [review.win_percent(q) for q in (game.value.q, *(move.value.q for move in game.moves))]
+    )
     for white in (True, False):
         figures, first = game.of(white), 0 if white else 1
         own, w = losses[first::2], shares[first::2]
-        a = [move_accuracy(loss) for loss, _ in own]
+        a = [review.move_accuracy(loss) for loss, _ in own]
         mean = sum(map(operator.mul, a, w)) / sum(w)
         harmonic = len(a) / sum(1 / max(1.0, each) for each in a)
         assert figures.accuracy == pytest.approx((mean + harmonic) / 2)
@@ -314,11 +305,11 @@ def test_workers_review_every_position_and_the_same_command_again_evaluates_noth
 # ------------------------------------------------------------------ what is chosen and left out
 def test_games_are_chosen_by_player_colour_date_and_number(reviewer: Reviewer) -> None:
     for choice, numbers in (
-        (GameChoice(player="ANDERS\u00c9N"), [1, 2]),
-        (GameChoice(player="adolf anders\u00e9n", color="black"), [2]),
-        (GameChoice(since="2024"), [1]),
-        (GameChoice(since="2023-12-31"), [1, 2]),  # a day of 2023, which one is unknown
-        (GameChoice(games=frozenset({3})), [3]),
+        (review.GameChoice(player="ANDERS\u00c9N"), [1, 2]),
+        (review.GameChoice(player="adolf anders\u00e9n", color="black"), [2]),
+        (review.GameChoice(since="2024"), [1]),
+        (review.GameChoice(since="2023-12-31"), [1, 2]),  # a day of 2023, which one is unknown
+        (review.GameChoice(games=frozenset({3})), [3]),
     ):
         reviewer("\n".join((NOTED, SHORT, SETUP)), choice=choice, visits=10)
         assert [game.number for game in reviewer.games] == numbers
@@ -362,20 +353,20 @@ class Searcher:
     def __init__(self, folder: Path) -> None:
         self.store, self.output = folder / "a.graph", folder / "out.epd"
         self.evaluator: Any = HashEvaluator()
-        self.rows: list[SetRow] = []
+        self.rows: list[sessions.SetRow] = []
 
     def __call__(self, limits: Limits, *, workers: int | None = None, at: int | None = None) -> int:
         """Searches; `at`: sets the stop after so many rows. Returns the evaluations."""
         self.rows, stop = [], threading.Event()
-        lines, _ = read_lines(io.BytesIO(SET.encode()), "a.epd")
+        lines, _ = sessions.read_lines(io.BytesIO(SET.encode()), "a.epd")
 
-        def keep(row: SetRow) -> None:
+        def keep(row: sessions.SetRow) -> None:
             self.rows.append(row)
             if len(self.rows) == at:
                 stop.set()
 
-        settings = SetSettings(limits=limits, output=self.output, workers=workers)
-        self.report = search_set(
+        settings = sessions.SetSettings(limits=limits, output=self.output, workers=workers)
+        self.report = sessions.search_set(
             self.store, lines, settings, evaluator=self.evaluator, stop=stop, on_row=keep
         )
         return self.report.evaluations

@@ -16,13 +16,7 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.base.errors import (
-    CorruptRecordError,
-    EvaluatorMismatchError,
-    InvalidParameterError,
-    StoreError,
-    UnfinishedError,
-)
+from graphsearch.base import errors
 from graphsearch.evaluators.factory import create
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
@@ -151,12 +145,12 @@ def test_two_evaluators_are_refused_with_a_remedy(files: tuple[Path, Path], tmp_
     a, b = files
     identity = EvaluatorIdentity("other").as_json()
     sql(b, "UPDATE evaluator SET kind = 'other', identity = ?", identity)
-    with pytest.raises(EvaluatorMismatchError, match=r"uniform.*other.*reevaluate"):
+    with pytest.raises(errors.EvaluatorMismatchError, match=r"uniform.*other.*reevaluate"):
         merge([a, b], new=tmp_path / "c.graph")
     assert not (tmp_path / "c.graph").exists()
     with Store.open(a) as store, store.transaction():
         store.mark_unfinished(Unfinished(store.evaluator_number))
-    with pytest.raises(UnfinishedError):
+    with pytest.raises(errors.UnfinishedError):
         merge([a, a], new=tmp_path / "d.graph")
 
 
@@ -172,11 +166,11 @@ def test_a_file_merged_into_itself_stays_as_it_is(files: tuple[Path, Path]) -> N
 def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
     for paths, new, into in (([a], "c", None), ([], None, a), ([a, b], "a", None), ([a, b], None, None)):
-        with pytest.raises(InvalidParameterError):
+        with pytest.raises(errors.InvalidParameterError):
             merge(paths, new=new and tmp_path / f"{new}.graph", into=into)
-    with pytest.raises(StoreError, match="does not exist"):
+    with pytest.raises(errors.StoreError, match="does not exist"):
         merge([a, tmp_path / "no.graph"], new=tmp_path / "c.graph")
-    with pytest.raises(StoreError, match="make this folder first"):
+    with pytest.raises(errors.StoreError, match="make this folder first"):
         merge([a, b], new=tmp_path / "no" / "c.graph")
 
 
@@ -185,7 +179,7 @@ def test_a_disk_that_is_too_small_is_seen_before_anything_is_written(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(StoreError, match="0 MiB free, merging may take"):
+    with pytest.raises(errors.StoreError, match="0 MiB free, merging may take"):
         merge(files, new=tmp_path / "c.graph", ram_bytes=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]
     merge(files, new=tmp_path / "c.graph", ram_bytes=0, force=True)
@@ -351,7 +345,7 @@ def test_of_a_damaged_input_what_can_be_read_is_merged_and_the_rest_is_named(
     assert set(found) >= by_identity(ours()).keys()
     assert 150 < len(found) < 250
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph", "c.graph"]
-    with pytest.raises(CorruptRecordError, match=r"b\.graph"):
+    with pytest.raises(errors.CorruptRecordError, match=r"b\.graph"):
         merge([a], into=b, ram_bytes=0)
 
 

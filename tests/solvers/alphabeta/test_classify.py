@@ -13,29 +13,13 @@ import pytest
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.position.values import MATE
 from graphsearch.solvers import nodetypes
-from graphsearch.solvers.nodetypes import (
-    ALL,
-    CANDIDATE,
-    CUT,
-    FIRST,
-    FURTHER,
-    GARMS,
-    KANNAN,
-    KINDS,
-    PV,
-    Classification,
-    Words,
-    classify,
-    minimal,
-    walk,
-)
 from graphsearch.store.entries import TYPES, Entry, EntryTable, encoded
 from tests.support.positions import after_each_move, after_line
 
 Put = tuple[str, str, str, str, int]  # moves from the start, bound, best move, searched type, which move cut
 
 
-def entries_of(table: EntryTable) -> tuple[Words, Words]:
+def entries_of(table: EntryTable) -> tuple[nodetypes.Words, nodetypes.Words]:
     there = table.arrays.keys != 0
     return table.arrays.keys[there], table.arrays.data[there]
 
@@ -66,12 +50,14 @@ SMALL: list[Put] = [
 ]
 
 
-def matrix(found: Classification, expected_by: str) -> list[list[int]]:
+def matrix(found: nodetypes.Classification, expected_by: str) -> list[list[int]]:
     return [[*row.values()] for row in found.agreement[expected_by].matrix.values()]
 
 
 def test_a_small_tree_put_by_hand() -> None:
-    found = classify(chess.Board(), walk(chess.Board(), *entries_of(table_of(SMALL))), len(SMALL))
+    found = nodetypes.classify(
+        chess.Board(), nodetypes.walk(chess.Board(), *entries_of(table_of(SMALL))), len(SMALL)
+    )
     assert (found.nodes, found.entries) == (12, 12)
     assert found.actual == {"pv": 3, "cut": 5, "all": 3, "unknown": 1}
     assert [ply.nodes for ply in found.plies] == [
@@ -84,7 +70,7 @@ def test_a_small_tree_put_by_hand() -> None:
     # leaves: 1.e4 e5, 1.e4 d5 exd5 Qxd5, 1.d4 d5 c4, 1.a3 e5, 1.h4
     assert found.leaves == {"pv": 1, "cut": 3, "all": 0, "unknown": 1}
     assert found.plies[0].moves == 20
-    assert found.plies[2].minimal == minimal([20.0, 20.0])
+    assert found.plies[2].minimal == nodetypes.minimal([20.0, 20.0])
     garms = matrix(found, "garms")
     # expected PV: the start, e4, e4 e5, and found so. Expected Cut: e4 d5, d4, d4 d5 c4, Qxd5, and found so;
     # a3: found All. 1.a3 e5: the only stored reply is the first child of a Cut node, so All: found Cut
@@ -96,7 +82,7 @@ def test_a_small_tree_put_by_hand() -> None:
 
 def test_a_start_is_expected_to_be_what_its_bound_says() -> None:
     board = after_line("d4")
-    found = classify(board, walk(board, *entries_of(table_of(SMALL))), 12)
+    found = nodetypes.classify(board, nodetypes.walk(board, *entries_of(table_of(SMALL))), 12)
     # d4 is Cut, its first reply All, what follows Cut; below a PV start it would be PV all along
     assert (found.start, found.as_dict()["start"]) == ("cut", "cut")
     assert matrix(found, "garms") == [[0, 0, 0], [0, 2, 0], [0, 0, 1]]
@@ -107,7 +93,7 @@ def test_a_start_is_expected_to_be_what_its_bound_says() -> None:
         (0, found.plies[1].moves, 0),
     ]
     board = after_line("h4")  # without a bound
-    assert classify(board, walk(board, *entries_of(table_of(SMALL))), 12).start == "pv"
+    assert nodetypes.classify(board, nodetypes.walk(board, *entries_of(table_of(SMALL))), 12).start == "pv"
 
 
 # ------------------------------------------------------------------ against a walk position by position
@@ -154,7 +140,10 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
                 way = plain_way(board, move, entries[key].move, place)
                 own = found.setdefault(key_of(after), [ply + 1, 9, 9])
                 if own[0] == ply + 1:
-                    own[1:] = min(own[1], int(GARMS[garms, way])), min(own[2], int(KANNAN[kannan, way]))
+                    own[1:] = (
+                        min(own[1], int(nodetypes.GARMS[garms, way])),
+                        min(own[2], int(nodetypes.KANNAN[kannan, way])),
+                    )
                     below[key_of(after)] = after
         level = list(below.values())
     return facts
@@ -162,8 +151,8 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
 
 def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> int:
     if move == best or (best is None and place == 0):
-        return FIRST
-    return CANDIDATE if board.is_capture(move) or board.gives_check(move) else FURTHER
+        return nodetypes.FIRST
+    return nodetypes.CANDIDATE if board.is_capture(move) or board.gives_check(move) else nodetypes.FURTHER
 
 
 @pytest.mark.parametrize(
@@ -184,7 +173,7 @@ def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str, monkeypatch
     data = np.array([encoded(entries[key_of(board)], board) for board in boards], np.uint64)
     for rows in (nodetypes.STEP_ROWS, 7):  # the moves of a level at once, or in portions
         monkeypatch.setattr(nodetypes, "STEP_ROWS", rows)
-        nodes = walk(start, keys, data)
+        nodes = nodetypes.walk(start, keys, data)
         columns = (nodes.ply, nodes.garms, nodes.kannan, nodes.moves, nodes.stored)
         assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == sorted(plain.values())
     proofs = sum(1 for key in plain if entries[key].mate_plies is not None)
@@ -205,16 +194,16 @@ def counted(branchings: list[int], root: str) -> tuple[int, int, int]:
 @pytest.mark.parametrize("root", ["pv", "cut", "all"])
 def test_the_formula_holds_where_the_number_of_moves_differs_from_ply_to_ply(root: str) -> None:
     for branchings in ([], [7], [20, 30], [2, 3, 5], [2, 3, 5, 7], [1, 9, 1, 9, 2]):
-        leaves = minimal(branchings, root)
+        leaves = nodetypes.minimal(branchings, root)
         assert (leaves.pv, leaves.cut, leaves.all) == counted(branchings, root)
 
 
 def test_what_no_floating_point_number_holds_is_infinite_and_null_in_json() -> None:
-    deep = minimal([30.5] * 600)
+    deep = nodetypes.minimal([30.5] * 600)
     assert (deep.cut, deep.as_dict()["cut"], deep.as_dict()["total"]) == (math.inf, None, None)
 
 
-RULES = {"garms": GARMS, "kannan": KANNAN}
+RULES = {"garms": nodetypes.GARMS, "kannan": nodetypes.KANNAN}
 
 
 class UniformTree:
@@ -239,13 +228,13 @@ class UniformTree:
     def search(self, value: int, ply: int, alpha: float, beta: float, kinds: dict[str, str]) -> float:
         best: float = value if ply == self.depth else -math.inf
         for place in range(self.branching if ply < self.depth else 0):
-            way = FURTHER if place else FIRST
+            way = nodetypes.FURTHER if place else nodetypes.FIRST
             below = {name: TYPES[RULES[name][TYPES.index(kind), way]] for name, kind in kinds.items()}
             window = -beta, -max(alpha, best)
             best = max(best, -self.search(self.child(value, place), ply + 1, *window, below))
             if best >= beta:
                 break
-        kind = CUT if best >= beta else ALL if best <= alpha else PV
+        kind = nodetypes.CUT if best >= beta else nodetypes.ALL if best <= alpha else nodetypes.PV
         self.types[ply, kind] += 1
         for rules, wanted in kinds.items():
             self.as_expected[rules, kind == wanted] += 1
@@ -257,9 +246,9 @@ def test_alpha_beta_in_perfect_order_visits_the_minimal_tree_and_the_expected_ty
     branching: int, depth: int
 ) -> None:
     tree = UniformTree(branching, depth)
-    found = tree.search(7, 0, -math.inf, math.inf, dict.fromkeys(RULES, PV))
+    found = tree.search(7, 0, -math.inf, math.inf, dict.fromkeys(RULES, nodetypes.PV))
     assert found == tree.minimax(7, 0) == 7
     for ply in range(depth + 1):
-        wanted = minimal([branching] * ply)
-        assert [tree.types[ply, kind] for kind in KINDS] == [wanted.pv, wanted.cut, wanted.all]
+        wanted = nodetypes.minimal([branching] * ply)
+        assert [tree.types[ply, kind] for kind in nodetypes.KINDS] == [wanted.pv, wanted.cut, wanted.all]
     assert not any(tree.as_expected[name, False] for name in RULES)

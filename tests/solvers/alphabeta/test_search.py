@@ -44,7 +44,6 @@ from graphsearch.solvers.alphabeta.search import (
 )
 from graphsearch.solvers.alphabeta.search_kernel import Search, quiesce
 from graphsearch.store import entries
-from graphsearch.store.entries import Entry, EntryTable
 from graphsearch.store.info import info
 from graphsearch.store.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.store.store import Store
@@ -146,7 +145,7 @@ def below(board: chess.Board, plies: int) -> Iterator[chess.Board]:
 
 @pytest.fixture
 def engine() -> AlphaBeta:
-    return AlphaBeta(EntryTable(SIZE))
+    return AlphaBeta(entries.EntryTable(SIZE))
 
 
 def test_the_value_is_that_of_plain_negamax_whatever_was_searched_before(engine: AlphaBeta) -> None:
@@ -161,7 +160,7 @@ def test_entries_of_other_depths_never_give_the_value(engine: AlphaBeta) -> None
         for depth in (9, 0):  # 3 to 1 are those needed
             for position in below(board, 2):
                 move = next(iter(position.legal_moves), None)
-                engine.table.put(position, Entry(7777, depth, "exact", move, "pv", 0))
+                engine.table.put(position, entries.Entry(7777, depth, "exact", move, "pv", 0))
             assert engine.search(board, 3).value == negamax(board, 3), board.fen()
 
 
@@ -233,7 +232,7 @@ def plain_quiescence(board: chess.Board, ply: int = 0) -> int:
 
 def test_a_leaf_is_worth_what_quiescence_without_windows_says() -> None:
     rng = random.Random(3)
-    engine = AlphaBeta(EntryTable(1 << 16))
+    engine = AlphaBeta(entries.EntryTable(1 << 16))
     for _ in range(40):
         board = sparse_position(rng, rng.choice((4, 5, 6, 7, 8)))
         board.halfmove_clock = 0
@@ -310,11 +309,11 @@ def test_a_bound_that_the_clock_could_change_is_neither_kept_nor_used(engine: Al
     late, early = chess.Board(fen.format(75)), chess.Board(fen.format(0))  # one key
     move = chess.Move.from_uci("e1d2")
     for depth, used in ((8, True), (9, False)):  # 75 + 9 plies + 16 of quiescence may reach 100
-        engine.table.put(late, Entry(7777, depth, "exact", move, "pv", 0))
+        engine.table.put(late, entries.Entry(7777, depth, "exact", move, "pv", 0))
         assert (engine.search(early, depth).value, engine.search(late, depth).value == 7777) == (7777, used)
     kept = present(engine.table.get(late))
     assert (kept.bound, kept.move is not None) == ("exact", True)  # what was there says more than nothing
-    fresh = AlphaBeta(EntryTable(1 << 20))
+    fresh = AlphaBeta(entries.EntryTable(1 << 20))
     fresh.search(late, 9)
     kept = present(fresh.table.get(late))
     assert (kept.bound, kept.move is not None) == ("", True)
@@ -353,8 +352,8 @@ def test_a_position_that_stood_twice_in_the_game_is_drawn_when_it_comes_again(en
 def test_what_is_known_without_a_game_ends_no_node_that_its_past_may_reach(
     fen: str, before: str, game: str
 ) -> None:
-    fresh = deepened(AlphaBeta(EntryTable(1 << 20)), played(fen, game.split()), 4)
-    used = AlphaBeta(EntryTable(1 << 20))
+    fresh = deepened(AlphaBeta(entries.EntryTable(1 << 20)), played(fen, game.split()), 4)
+    used = AlphaBeta(entries.EntryTable(1 << 20))
     deepened(used, chess.Board(played(fen, before.split()).fen()), 5)
     deepened(used, chess.Board(fen), 5)
     assert deepened(used, played(fen, game.split()), 4).value == fresh.value
@@ -390,7 +389,7 @@ def test_stop_is_asked_between_slices_and_progress_is_told(monkeypatch: pytest.M
         seen.append(counts.nodes)
         return len(seen) == 4
 
-    result = AlphaBeta(EntryTable(1 << 20)).search(chess.Board(), 60, on_slice=look)
+    result = AlphaBeta(entries.EntryTable(1 << 20)).search(chess.Board(), 60, on_slice=look)
     assert not result.complete
     assert (seen[0], len(seen), seen) == (0, 4, sorted(seen))
     assert 60_000 <= result.counts.nodes < 63_000
@@ -400,7 +399,7 @@ def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
     board = chess.Board("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1")  # Qf7 stalemates
     with Graph.open(None) as graph:
         analyze(graph, board, Limits(visits=200), SearchParams())
-        engine = AlphaBeta(EntryTable(1 << 20), graph.arena)
+        engine = AlphaBeta(entries.EntryTable(1 << 20), graph.arena)
         assert engine.search(board, 2).counts.proofs > 0
 
 
@@ -412,7 +411,7 @@ FEW = [
 
 def all_searched() -> list[tuple[int, list[str], dict[str, int]]]:
     """Returns value, PV and counts of each depth of a few positions, with one table."""
-    engine = AlphaBeta(EntryTable(1 << 16))
+    engine = AlphaBeta(entries.EntryTable(1 << 16))
     found = (engine.search(chess.Board(fen), d) for fen, depth in FEW for d in range(1, depth + 1))
     return [(one.value, [move.uci() for move in one.pv], asdict(one.counts)) for one in found]
 

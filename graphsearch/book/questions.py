@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import chess
 
 from ..base.answer import Answer, picked
-from ..base.errors import BookConfigError, GraphSearchError
+from ..base.errors import BookConfigError, GraphSearchError, InvalidParameterError
 from ..position.board import board_of, check, fen_of, key_text, legal_moves
 from ..query.games import reply_share
 from ..store.apart import ApartMoves
@@ -238,8 +238,12 @@ def todo(
       min_games: of gaps: the least number of games of a reply whose P is below `MIN_P`.
 
     Raises:
-      InvalidParameterError: if the file has no such book.
+      InvalidParameterError: for an unknown book or kind, or a number out of range.
     """
+    if kind not in KINDS:
+        raise InvalidParameterError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    if min_games < 1 or top < 0:
+        raise InvalidParameterError("games are 1 or more, rows 0 (all) or more")
     with Store.open(path, read_only=True) as store, store.snapshot():
         book = StoredBook(store, name, whole=False)
         rows = _leaves(book, top) if kind == "leaves" else _Gaps(store, book, min_games).rows(top)

@@ -767,6 +767,12 @@ def test_an_item_brings_no_move_before_its_root_into_the_book(tmp_path: Path) ->
     assert {state for state, _ in states(path).values()} == {"done"}
 
 
+@pytest.mark.parametrize("wrong", [{"kind": "x"}, {"top": -1}, {"min_games": 0}])
+def test_what_to_do_is_asked_with_a_known_kind_and_numbers_in_range(graph: Path, wrong: Any) -> None:
+    with pytest.raises(errors.InvalidParameterError):
+        todo(graph, None, **wrong)
+
+
 def test_leaves_that_no_line_leads_to_any_more_are_not_listed(graph: Path) -> None:
     before = [row.line for row in todo(graph, "white", "leaves").rows]
     with Store.open(graph) as store, store.transaction():

@@ -145,6 +145,7 @@ def test_a_move_has_one_value_in_the_notation_in_values_and_beside_the_board(pag
     page.open("/p/?line=e4,e5", moves=2)
     page.view("values")
     page.has("#line .worth", 2)
+    page.has(".line-table tbody tr", 2)
     scores = labels(page, ".line-table tbody td:nth-child(3)")
     assert labels(page, "#line .worth") == scores
     assert page.text("#gauge") == scores[1]

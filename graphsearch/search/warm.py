@@ -166,6 +166,8 @@ def compile_paging_kernels() -> None:
                     runner.step(THREAD_FROM, THREAD_FROM)
                 graph.flush()
             runner.close()
+    arena = Arena()
+    DirtyCopies.of(arena).failed(arena)  # a save that fails for want of memory has none to compile either
     mark_compiled(PAGING)
 
 

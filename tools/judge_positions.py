@@ -16,7 +16,6 @@ what is missing. One core judges some 40 positions a minute; several seeds write
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import math
 import random
@@ -37,16 +36,11 @@ OPEN = 0.9  # |win - loss| of a position that is not decided
 ALL_MOVES = 500
 
 
-def starts_of(text: str) -> list[int]:
-    """Returns where the games of a PGN file begin.
-
-    >>> starts_of("1. e4 *\\n\\n1. d4 *")
-    [0, 9]
-    """
-    handle, starts = io.StringIO(text), [0]
-    while chess.pgn.skip_game(handle):
-        starts.append(handle.tell())
-    return starts[:-1]
+def read_openings(path: Path) -> list[chess.Board]:
+    """Returns the last positions of the games of a PGN file, with their moves."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        games = iter(lambda: chess.pgn.read_game(file), None)
+        return [game.end().board() for game in games if game]
 
 
 def expected(wdl: chess.engine.Wdl) -> float:
@@ -110,16 +104,17 @@ def judge_game(
 
 
 def rows(
-    engine: chess.engine.SimpleEngine, text: str, rng: random.Random, nodes: int, depth: int
+    engine: chess.engine.SimpleEngine,
+    openings: Sequence[chess.Board],
+    rng: random.Random,
+    nodes: int,
+    depth: int,
 ) -> Iterator[dict[str, Any]]:
     """Yields judged positions of one game after the other."""
-    starts = starts_of(text)
     while True:
-        at = rng.choice(starts)
-        game = chess.pgn.read_game(io.StringIO(text[at:]))
-        assert game is not None
-        for row in judge_game(engine, game.end().board(), rng, nodes, depth):
-            yield row | {"game": at}
+        number = rng.randrange(len(openings))
+        for row in judge_game(engine, openings[number].copy(), rng, nodes, depth):
+            yield row | {"game": number}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -135,12 +130,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--depth", type=int, default=10)
     given = parser.parse_args(arguments)
-    text = given.openings.read_text(encoding="utf-8-sig", errors="replace")
+    openings = read_openings(given.openings)
     with given.out.open("a+") as out, chess.engine.SimpleEngine.popen_uci(given.engine) as engine:
         out.seek(0)
         had = sum(1 for _ in out)
         engine.configure({"Threads": 1, "UCI_ShowWDL": True})
-        found = rows(engine, text, random.Random(f"{given.seed} {had}"), given.nodes, given.depth)
+        found = rows(engine, openings, random.Random(f"{given.seed} {had}"), given.nodes, given.depth)
         for _ in range(given.count - had):
             out.write(json.dumps(next(found)) + "\n")
             out.flush()

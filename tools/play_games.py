@@ -336,15 +336,9 @@ def _as_dict(score: Score, games: list[Game], given: argparse.Namespace) -> dict
         "engine": given.engine,
         "engine_options": given.engine_option,
         "results": [
-            {"result": g.result, "ours_is_white": g.ours_is_white, "ending": g.ending, "clocks": _clocks(g)}
-            for g in games
+            {"result": g.result, "ours_is_white": g.ours_is_white, "ending": g.ending} for g in games
         ],
     }
-
-
-def _clocks(game: Game) -> dict[str, float]:
-    sides = {"ours": game.ours_is_white, "theirs": not game.ours_is_white}
-    return {name: round(game.clocks[side], 3) for name, side in sides.items()}
 
 
 if __name__ == "__main__":

@@ -5,11 +5,9 @@ from __future__ import annotations
 import resource
 import shutil
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import chess
 import numpy as np
@@ -17,11 +15,10 @@ import numpy as np
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import create
 from graphsearch.graph import arena_kernel
-from graphsearch.search.results import Progress
+from graphsearch.search.results import SearchResult
 
-from .harness import Row, benchmark, fresh
+from .harness import Row, benchmark, fresh, timed
 
-SLICES = 10  # parts of a measured search; rates are medians over them
 WARM_UP = 2  # the warm-up is 1/2 of the measured work; while memory is not full, up to 8 times the work
 MOST_WARM_UP = 8
 MB = 1_000_000
@@ -42,9 +39,8 @@ def beyond_memory(
     """A search that outgrows its memory beside the same one in memory.
 
     A graph of --nodes is grown with `uniform`. --visits continue it with all of it in memory and, from its
-    file, within --ram-mb, each in a process of its own. Rates are medians of ten parts of equal work, stall_s
-    is the longest time between two waves. With --builtin-nodes the same with `builtin`, one visit at a time,
-    in a graph of so many, within --builtin-ram-mb.
+    file, within --ram-mb, each in a process of its own. With --builtin-nodes the same with `builtin`, one
+    visit at a time, in a graph of so many, within --builtin-ram-mb.
     """
     with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as name:
         works = [
@@ -76,17 +72,29 @@ def _search(file: Path, nodes: int, budget: int, wave: int, amount: int, evaluat
     if budget:
         shutil.copyfile(file, copy)
     _rehearse(file.with_name("tiny.graph"), evaluator)
-    one = create(evaluator, ONE_THREAD)
+    one, results = create(evaluator, ONE_THREAD), list[SearchResult]()
     with Graph.open(copy if budget else None, evaluator=one, ram_bytes=budget or None) as graph:
-        if budget:
-            watched = _Watched(wave, amount, graph)
-            watched.search(graph, wave)  # fills the memory
-        else:
+
+        def search(visits: int) -> None:
+            params = SearchParams(minibatch_size=wave)
+            results.append(analyze(graph, chess.Board(), Limits(visits=visits), params))
+            if results[-1].stop_reason != "visits":
+                raise SystemExit(f"a search ended by {results[-1].stop_reason}")
+
+        if not budget:
             _grow_graph(graph, nodes, wave)
-        found = _Watched(amount // WARM_UP, amount)
-        found.search(graph, wave)
-        figures = found.figures() | {"resident": graph.arena.node_count}
-    return figures | {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6}
+        search(amount // WARM_UP)
+        while budget and not graph.arena.counters[arena_kernel.EVICTED] and len(results) < MOST_WARM_UP:
+            search(amount)
+        wall, cpu = timed(partial(search, amount))
+        done = results[-1].new_visits
+        return {
+            "per_s": done / wall,
+            "per_cpu_s": done / cpu,
+            "reads_each": results[-1].read_back / done,
+            "resident": graph.arena.node_count,
+            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+        }
 
 
 def _rehearse(file: Path, name: str) -> None:
@@ -97,49 +105,3 @@ def _rehearse(file: Path, name: str) -> None:
         analyze(graph, chess.Board(), Limits(visits=2048), SearchParams(minibatch_size=64))
         graph.arena.evict(0, 0, [np.zeros(0, np.uint64)])
     file.unlink()
-
-
-class _Watched:
-    """A search of the start position that stops after a given number of visits beyond a warm-up."""
-
-    def __init__(self, warm_up: int, amount: int, filled: Graph | None = None) -> None:
-        self._warm_up, self._amount = warm_up, amount
-        self._filled = filled  # the warm-up lasts until this graph's memory is full
-        self._marks: list[tuple[float, float, int, int]] = []  # seconds, CPU-seconds, done, records read
-        self._first = -1
-        self._stop = threading.Event()
-
-    def search(self, graph: Graph, wave: int) -> None:
-        """Searches; raises SystemExit if the search ends by itself."""
-        params = SearchParams(minibatch_size=wave)
-        found = analyze(
-            graph, chess.Board(), None, params, on_progress=self._step, interval=0.0, stop=self._stop
-        )
-        if not self._stop.is_set():
-            raise SystemExit(f"a search ended by {found.stop_reason}")
-
-    def _step(self, now: Progress) -> None:
-        if self._stop.is_set():
-            return
-        done = now.new_visits
-        self._marks.append((time.perf_counter(), time.process_time(), done, now.read_back))
-        if self._first < 0:
-            full = self._filled is None or self._filled.arena.counters[arena_kernel.EVICTED]
-            if done >= self._warm_up and (full or done > MOST_WARM_UP * self._amount):
-                self._first = len(self._marks) - 1
-        elif done - self._marks[self._first][2] >= self._amount:
-            self._stop.set()
-
-    def figures(self) -> Row:
-        """Returns the figures of the measured part; the longest stall is of the whole search."""
-        marks: Any = np.array(self._marks, np.float64)
-        measured = marks[self._first :]
-        bounds = np.linspace(measured[0, 2], measured[-1, 2], SLICES + 1)
-        walls, cpus = (np.diff(np.interp(bounds, measured[:, 2], measured[:, k])) for k in (0, 1))
-        parts = np.diff(bounds)
-        return {
-            "per_s": float(np.median(parts / np.maximum(walls, 1e-9))),
-            "per_cpu_s": float(np.median(parts / np.maximum(cpus, 1e-9))),
-            "reads_each": float((measured[-1, 3] - measured[0, 3]) / (measured[-1, 2] - measured[0, 2])),
-            "stall_s": float(np.diff(marks[:, 0]).max(initial=0.0)),
-        }

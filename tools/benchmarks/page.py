@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +13,7 @@ from typing import Any
 import chess
 
 from graphsearch import Graph, Limits, analyze
+from graphsearch.workers.process import python_command
 
 from .harness import Row, benchmark
 
@@ -45,13 +46,11 @@ def page(*, nodes: int = 1_000_000, repeats_in_page: int = 10) -> Iterator[Row]:
     the men stand, until the moves of the position are there, and until its first line is. start, stop: of a
     search, until its numbers are there, and until it is saved.
     """
-    from tools.draw_pictures import browser  # with the packages of the server
-
     with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as folder:
         path = Path(folder) / "page.graph"
         with Graph.open(path, evaluator="uniform") as graph:
             analyze(graph, chess.Board(), Limits(evaluations=nodes))
-        with _served(path) as address:
+        with served(path, "--evaluator", "uniform") as address:
             for _ in range(3):
                 with browser(address) as driver:
                     yield {"what": "load", "ms": _since_start(driver, ".moves tbody tr")}
@@ -62,24 +61,37 @@ def page(*, nodes: int = 1_000_000, repeats_in_page: int = 10) -> Iterator[Row]:
 
 
 @contextmanager
-def _served(path: Path) -> Iterator[str]:
-    """Yields the address of a server in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "graphsearch",
-        "serve",
-        str(path),
-        "--no-browser",
-        "--evaluator",
-        "uniform",
-    ]
+def served(path: Path, *options: str) -> Iterator[str]:
+    """Yields the address of a server of a graph file, in a process of its own."""
+    command = python_command("graphsearch", "serve", str(path), "--no-browser", *options)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
         try:
             yield process.stdout.readline().strip()
         finally:
             process.terminate()
+
+
+@contextmanager
+def browser(address: str) -> Iterator[Any]:
+    """Yields a browser that has opened an address."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for option in ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--force-prefers-reduced-motion"):
+        options.add_argument(option)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    metrics = {"width": 1400, "height": 860, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+    try:
+        driver.get(address)
+        yield driver
+    finally:
+        driver.quit()
 
 
 def _since_start(driver: Any, selector: str) -> float:

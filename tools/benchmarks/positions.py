@@ -1,4 +1,4 @@
-"""Positions for the benchmarks: from files with an engine's evaluations, from games."""
+"""Positions for the benchmarks, from files with an engine's evaluations."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import chess
-import numpy as np
 
-from graphsearch.evaluators.assess import assess_boards
-from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.uci.evaluator import Score, policy_q
-from graphsearch.position.board import key_of
 
-FIRST_PLY, LAST_PLY = 8, 64  # of the positions that are selected from games
-SHARPNESS = 2.0  # moves are played with P ** SHARPNESS: varied games, few blunders
 DECIDED = 0.9  # |win - loss| from which a position counts as decided
 MOST_CENTIPAWNS = 2000  # of a judged move; a game beyond that is won
 
@@ -105,31 +98,3 @@ def centipawns_of(score: Mapping[str, int]) -> int:
     """
     cp = MOST_CENTIPAWNS * (1 if score["mate"] > 0 else -1) if "mate" in score else score["cp"]
     return max(-MOST_CENTIPAWNS, min(MOST_CENTIPAWNS, cp))
-
-
-def played(count: int) -> list[Case]:
-    """Returns distinct positions of games drawn by the built-in evaluator's priors; deterministic."""
-    rng = np.random.default_rng(5)
-    found: dict[int, Case] = {}
-    while len(found) < count:
-        plies = np.linspace(FIRST_PLY, LAST_PLY, count - len(found)).astype(int).tolist()
-        for board in _play(plies, rng):
-            found.setdefault(key_of(board), Case(chess.Board(board.fen())))
-    return list(found.values())
-
-
-def _play(plies: list[int], rng: np.random.Generator) -> list[chess.Board]:
-    """Returns the final positions of games of the given plies; for finished games, the last with a choice."""
-    boards = [chess.Board() for _ in plies]
-    evaluator = BuiltinEvaluator()
-    for ply in range(max(plies)):
-        going = [board for board, last in zip(boards, plies, strict=True) if ply < last]
-        going = [board for board in going if not board.is_game_over(claim_draw=True)]
-        found = chain.from_iterable(assess_boards(evaluator, going))
-        for board, said in zip(going, found, strict=True):
-            weights = np.array(list(said.priors.values())) ** SHARPNESS
-            board.push_uci(list(said.priors)[int(rng.choice(len(weights), p=weights / weights.sum()))])
-    for board in boards:
-        while board.is_game_over(claim_draw=True) or board.legal_moves.count() < 2:
-            board.pop()
-    return boards

@@ -10,19 +10,11 @@ from pathlib import Path
 import chess
 import chess.engine
 
-from graphsearch.search.params import GATHERERS
 from tools.judge_positions import score_of
 
 from .harness import Row, benchmark
-from .positions import Case, played, read_reference
+from .positions import Case, read_reference
 from .searching import Found, Inside, UciEngine, Variant
-
-PRESETS = {  # variants of one evaluator; the first is the base
-    "batches": [f"MinibatchSize={n}" for n in (1, 32, 256)],
-    "gatherers": ["MinibatchSize=1", *(f"MinibatchSize=256 Gather={name}" for name in GATHERERS)],
-    "catch-up": [f"MinibatchSize=16 CatchUpRatio={ratio}" for ratio in (1, 1.25, 1.5, 2, 3, 5, "inf")],
-    "evaluator": [""],
-}
 
 
 @benchmark(
@@ -33,10 +25,8 @@ PRESETS = {  # variants of one evaluator; the first is the base
 )
 def quality(
     *,
-    variant: tuple[str, ...] = (),
-    preset: str = "batches",
-    evaluator: tuple[str, ...] = ("builtin",),
-    reference: Path | None = None,
+    variant: tuple[str, ...],
+    reference: Path,
     positions: int = 160,
     kind: str = "",
     evaluations: tuple[int, ...] = (400,),
@@ -50,8 +40,7 @@ def quality(
       --variant   TEXT ...: an evaluator, its options and those of the search, such as
                   "builtin MinibatchSize=256", "policy=builtin value=uci:stockfish",
                   "builtin threads=2 wall=1" (a second by the clock), "engine=lc0 WeightsFile=net.pb.gz"
-      --preset    without --variant: batches, gatherers, catch-up or evaluator, with each --evaluator
-      --reference  positions; without it those of games that the built-in evaluator plays
+      --reference  positions that an engine has judged
       --kind      open or decided: positions of the reference below or from |win - loss| = .9 on
       --judge     N: --program searches the chosen moves and the reference's best one again, N nodes for each.
                   Choose N so that the judge is stronger than every variant: short searches miss what makes a
@@ -64,14 +53,13 @@ def quality(
     a_wave      evaluations of a wave. visits, catch_ups: per evaluation
     ms          CPU-milliseconds of an evaluation
     """
-    texts = variant or tuple(f"{name} {how}".strip() for name in evaluator for how in PRESETS[preset])
-    parsed = {text: Variant.parse(text) for text in texts}
+    parsed = {text: Variant.parse(text) for text in variant}
     searchers = {text: UciEngine(it) if it.engine else Inside(it) for text, it in parsed.items()}
     with ExitStack() as opened:
         for searcher in searchers.values():
             opened.callback(searcher.close)
         engine = opened.enter_context(chess.engine.SimpleEngine.popen_uci(program)) if judge else None
-        for case in read_reference(reference, kind)[:positions] if reference else played(positions):
+        for case in read_reference(reference, kind)[:positions]:
             found = {
                 (count, text): searcher.search(case, count)
                 for count in evaluations
@@ -81,7 +69,7 @@ def quality(
                 case = judged_again(case, {one.move for one in found.values()}, engine, judge)
             for (count, text), one in found.items():
                 name: Row = {"evaluations": count, "variant": text}
-                yield name | _figures(case, one, found[count, texts[0]])
+                yield name | _figures(case, one, found[count, variant[0]])
 
 
 def judged_again(case: Case, moves: Iterable[str], engine: chess.engine.SimpleEngine, nodes: int) -> Case:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import chess
-import chess.pgn
 import numpy as np
 
 from graphsearch.evaluators.nnue.evaluation_kernel import scratch_words
@@ -76,15 +75,6 @@ def beginnings(rng: np.random.Generator, openings: Sequence[Line]) -> Iterator[t
             for move in line[: int(rng.integers(len(line) + 1))]:
                 board.push(move)
         yield board, board.ply()
-
-
-def read_openings(path: Path | None) -> list[Line]:
-    """Returns the main lines of a PGN file."""
-    if path is None:
-        return []
-    with path.open() as file:
-        games = iter(lambda: chess.pgn.read_game(file), None)
-        return [list(game.mainline_moves()) for game in games if game]
 
 
 def starts(count: int, seed: int, openings: Sequence[Line]) -> Starts:

@@ -29,6 +29,7 @@ import numpy as np
 
 from graphsearch.evaluators.builtin.layout import FIRST, OUTPUTS
 from graphsearch.evaluators.factory import create
+from tools.judge_positions import read_openings
 from tools.training import learning
 from tools.training.dealing import (
     SEEDS,
@@ -36,7 +37,6 @@ from tools.training.dealing import (
     Dealers,
     Line,
     joined,
-    read_openings,
     sharpened,
     starts,
     with_starts,
@@ -192,7 +192,7 @@ def state_of(options: argparse.Namespace) -> State:
 def run(options: argparse.Namespace) -> int:
     """Learns, and writes both networks; returns the exit code."""
     state, weights = state_of(options), create(options.evaluator).weights
-    openings = read_openings(options.openings)
+    openings = [board.move_stack for board in read_openings(options.openings)] if options.openings else []
     learned, others = openings[: options.lines], openings[options.lines :]
     courses = courses_of(state.networks, held_out(weights, others))
     say("0 s | " + " | ".join(course.progress() for course in courses.values()))

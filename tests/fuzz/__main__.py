@@ -6,11 +6,9 @@ Exit code 1 if anything failed. Failing inputs are kept, each with a note that s
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from . import damage, files, kernels, readers, works
@@ -77,7 +75,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", type=int, help="execute just this input of the target")
     parser.add_argument("--input", type=Path, help="execute just this file")
     parser.add_argument("--keep", type=Path, default=FOLDER, help=f"where failing inputs go ({FOLDER}/)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args(arguments)
 
 
@@ -121,14 +118,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.only is not None or options.input is not None:
         return _repeat(options)
     found = _work(options.target or list(TARGETS), options)
-    if options.json:
-        print(json.dumps({"targets": [asdict(tally) for tally in found]}))
-    else:
-        head = ("executions", "accepted", "refused", "failed", "distinct", "per s")
-        print(f"{'target':14}" + "".join(f"{name:>10}" for name in head), *map(_line, found), sep="\n")
-        for tally in found:
-            for what, how in tally.failures.items():
-                print(f"{tally.target}: {what}\n  {how}")
+    head = ("executions", "accepted", "refused", "failed", "distinct", "per s")
+    print(f"{'target':14}" + "".join(f"{name:>10}" for name in head), *map(_line, found), sep="\n")
+    for tally in found:
+        for what, how in tally.failures.items():
+            print(f"{tally.target}: {what}\n  {how}")
     return int(any(tally.failed for tally in found))
 
 

@@ -312,7 +312,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--work", action="append", metavar="NAME", help="only these commands, by their name in the table"
     )
     parser.add_argument("--seed", type=int, default=0, help="another seed draws other moments")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)  # the shim that this process has
     return parser.parse_args(arguments)
 
@@ -333,21 +332,6 @@ def run(library: Path, chosen: Sequence[Work], kills: int, faults: int, seed: in
     return list(campaign.rows.values())
 
 
-COLUMNS = (
-    "runs", "kills", "faults", "refused", "survived", "late", "lost", "unsound", "not_repeated",
-    "tracebacks", "hangs",
-)  # fmt: skip
-
-
-def _table(rows: Sequence[Row]) -> str:
-    lines = [f"{'command':24}" + "".join(f"{name.replace('_', ' '):>13}" for name in COLUMNS)]
-    for row in rows:
-        lines.append(f"{row.work:24}" + "".join(f"{getattr(row, name):13}" for name in COLUMNS))
-    lines.append(f"{'all':24}" + "".join(f"{sum(getattr(row, name) for row in rows):13}" for name in COLUMNS))
-    lines += [f"{row.work}: {text}" for row in rows for text in row.problems]
-    return "\n".join(lines)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Returns the exit code: 1 if anything was lost or went wrong."""
     options = _options(arguments)
@@ -360,7 +344,7 @@ def main(arguments: Sequence[str]) -> int:
             return subprocess.run(command, env=shims.environment(library), check=False).returncode
     chosen = [work for work in WORKS if not options.work or work.name in options.work]
     rows = run(options.library, chosen, options.kills, options.faults, options.seed)
-    print(json.dumps([asdict(row) for row in rows]) if options.json else _table(rows))
+    print(json.dumps([asdict(row) for row in rows], indent=1))
     return int(any(row.bad for row in rows))
 
 

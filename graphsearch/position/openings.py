@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import islice
+from pathlib import Path
 
 import chess
 import chess.polyglot
@@ -89,7 +89,7 @@ def _sorted_keys() -> NDArray[np.uint64]:
 @cache
 def _table() -> dict[int, Opening]:
     """Returns the openings by Polyglot key; the first call takes some milliseconds."""
-    text = files(__package__).joinpath("openings.txt").read_text("utf-8")
+    text = Path(__file__).with_name("openings.txt").read_text("utf-8")
     found = {}
     for row in text.splitlines():
         if row[0] != "#":

@@ -17,7 +17,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib import resources
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ...base.errors import CorruptRecordError
@@ -27,6 +28,7 @@ MAX_GAME_MOVES = 1 << 16  # half-moves; by the 75-move rule no game has 18,000
 MAX_TEXT_BYTES = 1 << 19  # of the text of games, in one row, as stored and as written
 MAX_INTEGER = (1 << 63) - 1  # SQLite's largest
 
+_WORD = re.compile(r"\w+")
 _TYPEOF = {"INTEGER": "('integer')", "REAL": "('real', 'integer')", "TEXT": "('text')", "BLOB": "('blob')"}
 
 
@@ -51,8 +53,8 @@ class Column:
         if self.kind == "TEXT":
             rules.append(f"instr({value}, char(0)) = 0")
         if self.check:
-            name = re.compile(rf"\b{self.name}\b")
-            rules.append(f"({name.sub(value, self.check)})")
+            check = _WORD.sub(lambda word: value if word[0] == self.name else word[0], self.check)
+            rules.append(f"({check})")
         if self.check.endswith("GLOB '{*}'"):  # in a CHECK, SQLite trusts no JSON function
             rules.append(f"iif(json_valid({value}), json_type({value}) = 'object', 0)")
         valid = f"({' AND '.join(rules)})"
@@ -71,7 +73,8 @@ class Table:
 @cache
 def tables_sql() -> str:
     """Returns the SQL that makes the tables, indexes and views."""
-    return (resources.files("graphsearch.schema") / "tables.sql").read_text("utf-8")
+    # importlib.resources would import zipfile and tempfile at every start
+    return Path(import_module("graphsearch.schema").__path__[0], "tables.sql").read_text("utf-8")
 
 
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \(\n(.*?)\n\)", re.MULTILINE | re.DOTALL)

@@ -89,40 +89,57 @@ def pv(
     with records_of(path) as source:
         record = source.wanted(board)
         first = (steps_of(record, board) or mate_step(record, board))[:lines]
-        found = [_line(source, board, step, plies) for step in first]
-        return Lines(fen_of(board), record.visits, tuple(found))
+        walks = [_Walk(board, step) for step in first]
+        going = walks
+        while going:
+            source.read_all([walk.board for walk in going])  # one batch for each ply of all lines
+            going = [walk for walk in going if walk.goes_on(source, plies)]
+        return Lines(fen_of(board), record.visits, tuple(walk.line() for walk in walks))
 
 
-def _line(source: Records, board: chess.Board, step: Step, most: int) -> Line:
-    walk, seen = board.copy(), repeats_from(board)
-    plies: list[LinePly] = []
-    following: Step | None = step
-    end = ""
-    while following:
-        edge, mate = following.edge, following.mate
+class _Walk:
+    """A line that grows: the position after its moves, and those before, as EPD."""
+
+    def __init__(self, start: chess.Board, step: Step) -> None:
+        self.board = start.copy()
+        self._mover, self._seen = start.turn, repeats_from(start)
+        self._plies: list[LinePly] = []
+        self._end = ""
+        self._play(step)
+
+    def line(self) -> Line:
+        return Line(tuple(self._plies), self._end, fen_of(self.board))
+
+    def goes_on(self, source: Records, most: int) -> bool:
+        """Plays the next move, unless the line ends, or has `most` plies."""
+        step, self._end = self._next(source)
+        if step and len(self._plies) == most:
+            self._end = TOO_LONG
+        if not step or self._end:
+            return False
+        self._seen.add(self.board.epd())
+        self._play(step)
+        return True
+
+    def _play(self, step: Step) -> None:
+        edge, mate = step.edge, step.mate
         q = edge.value if edge.n else edge.q
-        if walk.turn != board.turn:
+        if self.board.turn != self._mover:
             q, mate = negate(q), mate and -mate
-        plies.append(LinePly(following, q, mate))
-        walk.push(following.move)
-        following, end = _next(source, walk, seen)
-        if following and len(plies) == most:
-            following, end = None, TOO_LONG
-        seen.add(walk.epd())
-    return Line(tuple(plies), end, fen_of(walk))
+        self._plies.append(LinePly(step, q, mate))
+        self.board.push(step.move)
 
-
-def _next(source: Records, walk: chess.Board, seen: set[str]) -> tuple[Step | None, str]:
-    """Returns the next step of a line, or None and the reason why there is none."""
-    ended = ended_by_rule(walk)
-    if ended or walk.epd() in seen:
-        return None, ended or REPETITION
-    record = source.read(walk)
-    if record is None:
-        return None, UNKNOWN
-    here = walk.copy(stack=False)
-    steps = steps_of(record, here) or mate_step(record, here)
-    return (steps[0], "") if steps else (None, UNVISITED)
+    def _next(self, source: Records) -> tuple[Step | None, str]:
+        """Returns the next step, or None and the reason why there is none."""
+        ended = ended_by_rule(self.board)
+        if ended or self.board.epd() in self._seen:
+            return None, ended or REPETITION
+        record = source.read(self.board)
+        if record is None:
+            return None, UNKNOWN
+        here = self.board.copy(stack=False)
+        steps = steps_of(record, here) or mate_step(record, here)
+        return (steps[0], "") if steps else (None, UNVISITED)
 
 
 def ended_by_rule(board: chess.Board) -> str:

@@ -155,7 +155,9 @@ class Position:
         return found | picked(self, "games books repertoire note")
 
 
-def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
+def position(
+    path: str | os.PathLike[str] | RecordSource, board: chess.Board, *, lines: int = LINES
+) -> Position:
     """Returns everything that a file knows about a position, which need not be stored."""
     check(board)
     with opened(path) as source:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Timer
 from typing import NamedTuple
 
 import chess
@@ -35,6 +38,7 @@ class Records:
 
     def read(self, board: chess.Board, key: str = "") -> NodeRecord | None:
         """Returns the record of a position, None without one; `key`: its `key_text`, if that is known."""
+        check_time()
         key = key or key_text(board)
         found = self._known.get(key)
         if key not in self._known or (found is not None and not _stands(board, found)):
@@ -67,7 +71,12 @@ class RecordSource(Records):
         """Creates a source over an open file."""
         self._apart = ApartMoves.of(store, self._sound)
         super().__init__(store.path, self._apart.read)
-        self.store = store
+        self.store, self._version = store, store.data_version
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it has the state that the store holds now, and not too many records in memory."""
+        return self._version == self.store.data_version and len(self._known) <= MOST_KEPT
 
     def read_ahead(self, boards: Mapping[str, chess.Board]) -> None:
         """Reads records in one batch, 0.1 ms each, alone 1 ms. With damage, all is left to `read`."""
@@ -104,8 +113,15 @@ def _stands(board: chess.Board, record: NodeRecord) -> bool:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
-    """Yields the records of a graph file in its present state; raises StoreError if it cannot be read."""
+def opened(path: str | os.PathLike[str] | RecordSource) -> Iterator[RecordSource]:
+    """Yields the records of a graph file in its present state, or those given.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    if isinstance(path, RecordSource):
+        yield path
+        return
     with Store.open(path, read_only=True) as store, store.snapshot():
         yield RecordSource(store)
 
@@ -120,6 +136,102 @@ def records_of(source: str | os.PathLike[str] | Records) -> Iterator[Records]:
         yield found
 
 
+# ------------------------------------------------------------------ a file that stays open
+IDLE_SECONDS = 2.0  # after which it is closed: Windows replaces no open file
+MOST_KEPT = 2_000  # records of one state of the file in memory
+
+
+@dataclass(slots=True)
+class _Opened:
+    """An open file: the files that its path led to, its records, and the time of the last question."""
+
+    store: Store
+    place: tuple[object, ...]
+    source: RecordSource | None = None
+    used: float = 0.0
+
+    def present(self) -> RecordSource:
+        """Returns its records in the state that a snapshot holds."""
+        if self.source is None or not self.source.is_present:
+            self.source = RecordSource(self.store)
+        return self.source
+
+
+class KeptFile:
+    """A graph file that stays open between questions, which several threads may ask; `close` must follow.
+
+    Opening it takes longer than most answers. Every question reads the present state: commits of other
+    processes are seen, and a file that was replaced, overwritten or deleted is opened again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Opens nothing before the first question."""
+        self._path, self._lock = path, Lock()
+        self._idle: list[_Opened] = []
+        self._timer: Timer | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[RecordSource]:
+        """Yields the records of the file as the function `opened` does."""
+        one = self._take()
+        try:
+            with one.store.snapshot():
+                yield one.present()
+        finally:
+            one.used = time.monotonic()
+            with self._lock:
+                self._idle.append(one)
+                self._watch()
+
+    def close(self, *, idle: float = 0.0) -> None:
+        """Closes the file where the last question came `idle` seconds ago; the next one opens it again."""
+        with self._lock:
+            last = time.monotonic() - idle
+            closing = [one for one in self._idle if one.used <= last]
+            self._idle = [one for one in self._idle if one.used > last]
+            if self._timer:
+                self._timer.cancel()
+            self._timer = None
+            self._watch()
+        for one in closing:
+            one.store.close()
+
+    def _watch(self) -> None:
+        """Has an idle file closed later, unless that is arranged."""
+        if self._idle and not self._timer:
+            self._timer = Timer(IDLE_SECONDS, self.close, kwargs={"idle": IDLE_SECONDS})
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _take(self) -> _Opened:
+        while one := self._idle_one():
+            if one.place == (mark_of(self._path), *_beside(one.store)):
+                return one
+            one.store.close()
+        now = mark_of(self._path)  # before it is opened, so that a file that replaces it meanwhile is noticed
+        store = Store.open(self._path, read_only=True)
+        return _Opened(store, (now, *_beside(store)))
+
+    def _idle_one(self) -> _Opened | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+
+def mark_of(path: Path) -> tuple[int, ...]:
+    """Returns which file a path leads to, and its size and time; () without one, or if it is empty."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return ()
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns) if facts.st_size else ()
+
+
+def _beside(store: Store) -> list[tuple[int, ...]]:
+    """Returns which files SQLite has beside a graph file: with others it would read an old state."""
+    return [mark_of(store.path.with_name(store.path.name + end))[:2] for end in ("-wal", "-shm")]
+
+
+# ------------------------------------------------------------------ positions and moves
 def roots_of(source: RecordSource) -> list[chess.Board]:
     """Returns the roots of the searches of a file, the last searched first, and then those of its books."""
     searched = [board_of(root.position) for root in source.store.roots()]

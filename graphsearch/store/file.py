@@ -614,7 +614,8 @@ class Place:
     def leave(self) -> None:
         """Closes the connection; the log reaches the file only if it is the same one, wherever it is now.
 
-        Otherwise SQLite would apply the log to a new file at that path.
+        Otherwise SQLite would apply the log to a new file at that path. The log is emptied even while a
+        reader keeps the file open: a file that replaces this one must not meet it.
         """
         try:
             self.given_up = False
@@ -625,6 +626,10 @@ class Place:
                     os.truncate(_beside(self._path, "-wal"), 0)
                 else:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        else:
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA busy_timeout = 0")  # for no reader of an old state
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._connection.close()
         self._file.close()
 

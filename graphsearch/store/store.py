@@ -51,6 +51,7 @@ class Store:
 
     Attributes:
       catalog: the index of its segments, with the sizes of the portions that are written, merged and read.
+      data_version: of the file's state that was read last; it changes when another connection commits.
       evaluator_number: the evaluator that the file is bound to, which new records carry.
       begun: rows of the runs that were begun with this store, by number.
       left_out: keys of the records that do not fit the format, which `append` has left out.
@@ -70,7 +71,7 @@ class Store:
         self._lost: dict[str, str] = {}  # of these, what no error has told yet
         self._top = TopTables(connection)
         with self._one_state():
-            self._data_version = file.data_version(connection)
+            self.data_version = file.data_version(connection)
             self._last_run = _last_run(connection) if lock else 0
             self.catalog = Catalog(connection, path, sizes, kept=KEPT_WRITING if lock else KEPT)
             self._load()
@@ -583,10 +584,10 @@ class Store:
         with self._one_state():
             self._check_open()
             version = file.data_version(self.connection)
-            if version != self._data_version:
+            if version != self.data_version:
                 with file.sql_errors(self.path, "read it"):
                     self._load()
-                    self._data_version = version
+                    self.data_version = version
             yield
 
     @contextmanager

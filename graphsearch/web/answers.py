@@ -211,7 +211,8 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     check(board)
     problem, damaged = "", False
     try:
-        found = position(served.path, board, lines=0)  # lines take several times as long: `_lines`
+        with served.file.opened() as source:
+            found = position(source, board, lines=0)  # lines take longer: `_lines`
     except StoreError as error:
         found, problem, damaged = (
             Position(fen_of(board), key_text(board)),

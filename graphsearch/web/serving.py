@@ -85,6 +85,7 @@ class Server:
             asyncio.run(self._serve(stop))
         finally:
             self._socket.close()
+            self.served.file.close()
             self.served.queue.close()
 
     async def _serve(self, stop: threading.Event) -> None:

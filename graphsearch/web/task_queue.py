@@ -31,6 +31,7 @@ from ..base.errors import GraphSearchError, InvalidParameterError, StoreError, U
 from ..base.faults import error_line
 from ..base.system import end_at_once
 from ..evaluators.factory import EvaluatorSpec
+from ..query.source import KeptFile, mark_of
 from ..store.file import changing, holder, lock_of, opened_to_read, release
 from ..store.provenance import now
 from ..store.tables.rows import json_object
@@ -604,6 +605,7 @@ class ServedFile:
       path: of the file. read_only: whether to refuse searches, builds and imports.
       evaluators: the permitted ones by name: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
+      file: the same, open between questions.
     """
 
     path: Path
@@ -611,9 +613,11 @@ class ServedFile:
     evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered())
     ram_bytes: int | None = None
     queue: TaskQueue = field(init=False)
+    file: KeptFile = field(init=False)
 
     def __post_init__(self) -> None:
         """Makes the queue."""
+        self.file = KeptFile(self.path)
         self.queue = TaskQueue(KeptQueue(self.path, read_only=self.read_only), lambda: self.place)
 
     @property
@@ -628,16 +632,23 @@ class ServedFile:
     def answer(self, ask: tasks.Ask) -> dict[str, Any]:
         """Returns the answer of a running search from its memory, else that of the file."""
         found = self.queue.ask(ask)
-        return tasks.json_of(ask(self.path)) if found is None else found
+        if found is not None:
+            return found
+        with self.file.opened() as source:
+            return tasks.json_of(ask(source))
 
     def may_write(self) -> None:
-        """Raises InvalidParameterError if the file is served for reading only."""
+        """Raises InvalidParameterError if the file is served for reading only, and closes it for the writer.
+
+        The last to close a file empties its log.
+        """
         if self.read_only:
             raise InvalidParameterError("this page is read-only: it was started with --read-only")
+        self.file.close()
 
     def stamp(self) -> str:
         """Returns a text that changes when the file does; a reader's empty WAL does not change it."""
-        return " ".join(_mark(path) for path in (self.path, Path(f"{self.path}-wal")))
+        return str([mark_of(path) for path in (self.path, Path(f"{self.path}-wal"))])
 
     def holder(self) -> dict[str, Any] | None:
         """Returns the file's writer, None if there is none: `pid`, `since`, whether it is `ours`."""
@@ -648,11 +659,3 @@ class ServedFile:
 def offered(names: Sequence[str] = ()) -> dict[str, EvaluatorSpec]:
     """Returns the evaluators for a page: the given ones first, then the built-in ones without files."""
     return {name: EvaluatorSpec(evaluator=name) for name in (*names, "builtin", "uniform")}
-
-
-def _mark(path: Path) -> str:
-    try:
-        facts = path.stat()
-    except OSError:
-        return "-"
-    return f"{facts.st_size}.{facts.st_mtime_ns}" if facts.st_size else "-"

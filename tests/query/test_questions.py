@@ -36,7 +36,7 @@ from graphsearch.query.games import games
 from graphsearch.query.line import pv, tree_values, values
 from graphsearch.query.position import moves
 from graphsearch.query.routes import Unmade, Way, candidates, leads_to, parents, routes
-from graphsearch.query.source import after, opened
+from graphsearch.query.source import KeptFile, after, opened
 from graphsearch.query.sql import plain_tables, sql
 from graphsearch.query.tree import Neighbourhood, neighbourhood, tree
 from graphsearch.store.ranking import best_move, has_best_move, node_mean
@@ -412,6 +412,26 @@ def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
 
 
 # ------------------------------------------------------------------ what all of them share
+def test_a_file_that_stays_open_shows_commits_and_what_replaced_it(tmp_path: Path) -> None:
+    path = graph_file(tmp_path / "kept.graph", LINES)
+    other = graph_file(tmp_path / "other.graph", {"": {"d4": (7, 0.5)}})
+    kept = KeptFile(path)
+
+    def visits() -> int:
+        with kept.opened() as source:
+            return pv(source, chess.Board()).visits
+
+    assert visits() == 111
+    with Store.open(path) as store:
+        store.append(batch_of([node(chess.Board(), {"e4": (300, 0.1)})]), fresh=0)
+    assert visits() == 301
+    other.replace(path)
+    assert visits() == 8
+    path.unlink()
+    with pytest.raises(errors.MissingStoreError):
+        visits()
+
+
 def test_all_of_them_answer_while_a_search_writes(tmp_path: Path) -> None:
     path = tmp_path / "busy.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:

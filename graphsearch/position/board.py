@@ -446,8 +446,8 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
     return found
 
 
-def occurred_twice(board: chess.Board) -> dict[int, chess.Board]:
-    """Returns the positions that occurred twice since the last irreversible move, by Polyglot key."""
+def occurrences(board: chess.Board, times: int) -> dict[int, chess.Board]:
+    """Returns the positions that occurred so often since the last irreversible move, by Polyglot key."""
     game = settled(board).copy()
     counts: Counter[int] = Counter()
     found = {}
@@ -455,14 +455,14 @@ def occurred_twice(board: chess.Board) -> dict[int, chess.Board]:
         game.pop()
         key = chess.polyglot.zobrist_hash(game)
         counts[key] += 1
-        if counts[key] == 2:
+        if counts[key] == times:
             found[key] = game.copy(stack=False)
     return found
 
 
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
-    """Returns the keys of `occurred_twice`."""
-    return np.array(list(occurred_twice(board)), np.uint64)
+    """Returns the keys of the positions that occurred twice in the game."""
+    return np.array(list(occurrences(board, 2)), np.uint64)
 
 
 # ------------------------------------------------------------------ arrays of packed positions

@@ -1,4 +1,6 @@
-"""A position that occurred twice in the game is a draw when it is reached again: which moves, which proofs.
+"""What the game before a position says of its moves: which draw or make no headway, which proofs count.
+
+A position that occurred twice in the game is a draw when it is reached again.
 
 The graph's values of the moves that draw come from other paths. In this game they are worth a draw, which no
 visit has to find out. A record proves its result for a path without a history: in a game, a proof counts only
@@ -17,7 +19,7 @@ import chess
 import chess.polyglot
 
 from ..graph.view import UNPROVEN, MoveView, NodeView, Reader, view
-from ..position.board import occurred_twice
+from ..position.board import occurrences
 from ..position.values import WDL
 from ..store.ranking import best_move
 
@@ -47,7 +49,7 @@ class Draws:
         >>> list(map(str, Draws.of(board).at_once))
         ['f6g8']
         """
-        twice = occurred_twice(board)
+        twice = occurrences(board, 2)
         if not twice:
             return cls()
         own = {past.occupied_co[board.turn] for past in twice.values()}
@@ -119,6 +121,84 @@ def _place(values: Sequence[float | None]) -> int:
 def _drawn(move: MoveView) -> MoveView:
     """Returns the view of a move that draws."""
     return replace(move, q=0.0, wdl=DRAWN, cp=0, mate=None, bounds=UNPROVEN, pv=(move.move,))
+
+
+# ------------------------------------------------------------------ headway
+KEPT = 0.9  # of the best value: less does not hold it
+LEAST_SHARE = 0.1  # of the most visits of a move to a new position, for a value that counts
+CALM = 20  # plies of the clock from which on a move that resets it is preferred
+DAMPING = 160  # plies beyond CALM at which a value would be damped to 0
+
+
+@dataclass(frozen=True, slots=True)
+class Headway:
+    """What the game says of the moves of a side that is ahead.
+
+    Attributes:
+      again: moves to a position that occurred before. resetting: captures and pawn moves.
+      clock: plies since the last of them.
+    """
+
+    again: frozenset[chess.Move] = frozenset()
+    resetting: frozenset[chess.Move] = frozenset()
+    clock: int = 0
+
+    @classmethod
+    def of(cls, board: chess.Board) -> Headway:
+        """Returns what the last position of a game says.
+
+        >>> board = chess.Board()
+        >>> for san in "Nf3 Nf6 Ng1".split():
+        ...     _ = board.push_san(san)
+        >>> list(map(str, Headway.of(board).again))
+        ['f6g8']
+        """
+        past = occurrences(board, 1) if board.halfmove_clock > 2 else {}
+        own = {before.occupied_co[board.turn] for before in past.values()}
+        again, resetting, walk = set(), set(), board.copy(stack=False)
+        for move in board.legal_moves:
+            if board.is_zeroing(move):
+                resetting.add(move)
+                continue
+            walk.push(move)
+            if walk.occupied_co[board.turn] in own and chess.polyglot.zobrist_hash(walk) in past:
+                again.add(move)
+            walk.pop()
+        return cls(frozenset(again), frozenset(resetting), board.halfmove_clock)
+
+    def others(self, node: NodeView | None, moves: Sequence[chess.Move]) -> tuple[chess.Move, ...]:
+        """Returns the moves of a list to search: those to new positions, if the side is clearly better."""
+        ahead = node is not None and node.bounds != (1, 1) and node.q >= REFUSING
+        return tuple(move for move in moves if not ahead or move not in self.again) or tuple(moves)
+
+    def first(self, rows: Sequence[tuple[chess.Move, int, float]]) -> int:
+        """Returns which of the rows (move, visits, value), best first, to play.
+
+        It is the first, unless that side is clearly better and has no proven win. Then it is the best one to
+        a new position that holds the value. A move that resets the clock goes first if its value is not below
+        that of the other, damped by the clock.
+        """
+        if not rows or not rows[0][1] or not REFUSING <= rows[0][2] < 1.0:
+            return 0
+        least = LEAST_SHARE * max((n for move, n, _ in rows if move not in self.again), default=0)
+        holding = [k for k, (_, n, q) in enumerate(rows) if n >= max(1, least) and q >= KEPT * rows[0][2]]
+        fresh = [k for k in holding if rows[k][0] not in self.again] or [0]
+        damped = rows[fresh[0]][2] * (1.0 - max(0, self.clock - CALM) / DAMPING)
+        resetting = [k for k in fresh if rows[k][0] in self.resetting and rows[k][2] >= damped]
+        if self.clock < CALM or not resetting:
+            return fresh[0]
+        return max(resetting, key=lambda k: rows[k][2])
+
+    def ranked(self, rows: Sequence[tuple[chess.Move, int, float]]) -> list[tuple[chess.Move, int, float]]:
+        """Returns rows, best first, with the one to play before the others."""
+        k = self.first(rows)
+        return [*rows[k : k + 1], *rows[:k], *rows[k + 1 :]]
+
+    def shown(self, node: NodeView) -> NodeView:
+        """Returns the view of the position with the move to play before the others."""
+        k = self.first([(move.move, move.n, move.q or 0.0) for move in node.moves])
+        moves = node.moves
+        return replace(node, moves=(*moves[k : k + 1], *moves[:k], *moves[k + 1 :])) if k else node
 
 
 # ------------------------------------------------------------------ proofs

@@ -22,7 +22,7 @@ from ..position.values import WDL, cp_of, rounded_shares, wdl_from_q
 from ..search import puct
 from ..search.job import SearchJob
 from ..search.params import Limits, SearchParams
-from ..search.repetition import Draws
+from ..search.repetition import Draws, Headway
 from ..search.results import Progress
 from ..store.ranking import known_edges, ranking
 from ..store.record import NodeRecord
@@ -196,6 +196,7 @@ class GoAnswer:
         self._board = board.copy()
         self.past = history_keys(board)  # with any, no proof ends a search
         self.draws = Draws.of(board) if len(self.past) else Draws()
+        self._headway = Headway.of(board)
         self._moves = tuple(legal_moves(self._board))
         self.listed = self._asked = frozenset(listed)
         self.settings = settings
@@ -308,9 +309,8 @@ class GoAnswer:
 
     def searched(self, known: NodeView | None) -> frozenset[chess.Move]:
         """Returns the moves to search, none for all; `known`: the position before the search."""
-        if not self.draws:
-            return self.listed
         others = self.draws.others(known, [move for move in self._moves if self._may_play(move)])
+        others = self._headway.others(known, others)
         return frozenset(others) if len(others) < len(self._moves) else self.listed
 
     def job(self, limits: Limits, known: NodeView | None) -> SearchJob:
@@ -397,7 +397,11 @@ class GoAnswer:
             (moves[order[k]], edges[k].n, edges[k].value) if k < len(edges) else (moves[order[k]], 0, -2.0)
             for k in ranking(record)
         ]
-        return self.draws.ranked([row for row in rows if self._may_play(row[0])])
+        return self._headway.ranked(self.draws.ranked([row for row in rows if self._may_play(row[0])]))
+
+    def shown(self, node: NodeView) -> NodeView:
+        """Returns the view of the position in this game, with the move to play before the others."""
+        return self._headway.shown(self.draws.shown(node))
 
     def _may_play(self, move: chess.Move) -> bool:
         """Returns whether a move is listed; so is a draw by repetition, unless the GUI lists others."""

@@ -540,7 +540,7 @@ class Engine:
         is_valued = known is not None and (not listed or any(move.n for move in known.moves[:1]))
         limits = answer.limits(known.visits if known and is_valued else 0)
         if known is not None and is_valued:
-            answer.begin(Report(answer.draws.shown(known), seconds=time.monotonic() - answer.began))
+            answer.begin(Report(answer.shown(known), seconds=time.monotonic() - answer.began))
         if answer.go.mate is not None and not listed and not answer.done.is_set():
             self._prove_mate(graph, answer, answer.go.mate)
         if limits is not None and not answer.stop.is_set():
@@ -598,7 +598,7 @@ class Engine:
             self._opened.full_at = key_of(answer.board)
             self._writer.info(MEMORY_FULL)
         if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
-            node = answer.draws.shown(result.node)
+            node = answer.shown(result.node)
             answer.end(replace(_report(graph, answer, last[0]), node=node))
 
 
@@ -606,7 +606,7 @@ def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
     """Returns the report of a search's progress."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
-        node=answer.draws.shown(progress.node(answer.settings.number("MultiPV"))),
+        node=answer.shown(progress.node(answer.settings.number("MultiPV"))),
         depth=progress.depth,
         seldepth=progress.seldepth,
         seconds=time.monotonic() - answer.began,

@@ -32,7 +32,7 @@ from graphsearch.position.board import board_of, key_of
 from graphsearch.position.notation import board_from_fen
 from graphsearch.position.values import cp_of
 from graphsearch.search import gather_kernel, visit_kernel
-from graphsearch.search.repetition import Draws
+from graphsearch.search.repetition import Draws, Headway
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
@@ -549,6 +549,27 @@ def test_a_draw_is_refused_only_for_a_clearly_better_move() -> None:
     for value, place in ((0.5, 1), (0.1, 0), (-0.3, 0)):
         rows = draws.ranked([(repeat, 90, 0.4), (other, 50, value), (worse, 10, -0.6)])
         assert [row[0] for row in rows].index(repeat) == place, value
+
+
+@pytest.mark.parametrize(("result", "repeats"), [(0.6, False), (-0.6, True)])
+def test_only_the_side_that_is_not_ahead_returns_to_a_position_of_the_game(
+    result: float, repeats: bool
+) -> None:
+    with Played(make=lambda settings: Habits(result, "e4f3")) as engine:
+        lines = (f"position fen {BEFORE} moves f6d5 f3e4 d5f6", "go nodes 300")
+        answer = engine.ready().ask(*lines, until="bestmove")
+    assert (best_of(answer) == "e4f3") == repeats
+    assert [line for line in answer if " pv " in line][-1].split(" pv ")[1].startswith(best_of(answer))
+
+
+def test_a_side_that_is_ahead_resets_the_clock_if_that_costs_less_than_the_clock() -> None:
+    again, quiet, push = (chess.Move.from_uci(text) for text in ("f6g8", "a8b8", "h7h5"))
+    for clock, value, best in ((70, 0.55, push), (30, 0.55, quiet), (10, 0.6, quiet), (70, 0.2, quiet)):
+        headway = Headway(frozenset({again}), frozenset({push}), clock)
+        assert headway.ranked([(again, 90, 0.61), (quiet, 50, 0.6), (push, 40, value)])[0][0] == best
+        for best_value in (0.2, 1.0):  # level, and a proven win
+            assert headway.first([(again, 90, best_value), (push, 40, best_value)]) == 0
+        assert headway.first([(again, 90, 0.6), (quiet, 3, 0.6), (push, 40, 0.5)]) == 0
 
 
 # ------------------------------------------------------------------ commands as values

@@ -55,7 +55,7 @@ from ...position.board import (
     NOT_TERMINAL,
     fen_of,
     key_text,
-    occurred_twice,
+    occurrences,
     terminal_kind,
 )
 from ...position.notation import numbered, sans_of
@@ -642,7 +642,7 @@ def _place(read: Reader, board: chess.Board, phase: str) -> GamePosition:
         value = Value(-1.0, 0) if kind == CHECKMATE else DRAW
         any_move = next(iter(bare.legal_moves), None)  # players may continue in dead positions
         return GamePosition(bare, came, phase, None, value, (any_move, DRAW) if any_move else None)
-    twice = occurred_twice(board)
+    twice = occurrences(board, 2)
     node = view_in_game(read, board, twice, lines=0)
     if node is None:
         raise UnknownPositionError(f"the file does not hold this position of the game: {fen_of(board)}")

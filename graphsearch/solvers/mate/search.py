@@ -30,7 +30,7 @@ from ...position.board import (
     is_over_by_clock,
     key_of,
     may_claim,
-    occurred_twice,
+    occurrences,
     pack_root,
     terminal_kind,
 )
@@ -692,7 +692,7 @@ class _Checker:
     def __init__(self, board: chess.Board, attack: Attack) -> None:
         self.root, self.board, self.attack = board.copy(), board.copy(), attack
         self.known: dict[Hashable, _Mated] = {}
-        self.drawn = occurred_twice(board)
+        self.drawn = occurrences(board, 2)
 
     def mated(self, left: int, *, attacks: bool) -> int:
         """Returns the plies to mate of the position; refutes the claim if they exceed `left`."""

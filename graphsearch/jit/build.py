@@ -1,26 +1,20 @@
 """Compiles kernels to machine code with Numba; importing this module imports Numba.
 
     types      of arguments, and of bundles (`types.py`)
-    functions  inside kernels: typed and lowered once, kept in files as LLVM's bitcode
+    functions  inside kernels: typed and lowered once in a process
     pipeline   how Numba types and lowers a function: options, and the passes that kernels need
     kernels    link the functions that they reach, and are optimised as a whole
 
 Numba on its own finishes every function it compiles: it optimises the function together with its callees and
 generates machine code, again at each level of the call graph. A function inside a kernel needs none of it,
-since the kernel's own module links its code in. To type and lower a function takes 20 ms, so its code is kept
-for the kernels that other processes compile:
+since the kernel's own module links its code in.
 
-    MODULE.NAME-DIGEST.inner   a pickled tuple: symbol, type of the result, files of callees, LLVM's bitcode
-
-The digest covers the types of arguments, the sources, and what the function captured when it was made.
 Importing this module fails with a release of Numba that has moved the internals it uses.
 """
 
 from __future__ import annotations
 
-import hashlib
 import operator
-import pickle
 from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -28,31 +22,28 @@ from typing import Any, ClassVar
 import numba
 import numpy as np
 from llvmlite import binding, ir
-from llvmlite.binding import Linkage, Target, get_process_triple, parse_bitcode
+from llvmlite.binding import Linkage, Target, get_process_triple
 from numba import types
 from numba.core import config, typing
 from numba.core.base import BaseContext
-from numba.core.caching import NullCache
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder, compile_result
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.datamodel.models import PrimitiveModel
 from numba.core.datamodel.registry import register_default
 from numba.core.dispatcher import Dispatcher
-from numba.core.funcdesc import ExternalFunctionDescriptor
 from numba.core.imputils import lower_getattr_generic
 from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import Type
-from numba.core.types.containers import BaseNamedTuple
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.cpython.builtins import do_minmax
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype, from_dtype
 
-from .cache import ENTRY, FORMATS, MOST_RESULTS, CodeFolder, MachineCode, label, sources_digest
+from .cache import ENTRY, FORMATS, MOST_RESULTS, MachineCode
 from .types import Bundle
 
 WORD, STATUS = ir.IntType(64), ir.IntType(32)
@@ -110,20 +101,12 @@ def _type_of(value: Any) -> Any:
 
 
 # ------------------------------------------------------------------ functions inside kernels
-SUFFIX = ".inner"
-
 for _name in ("_optimize_functions", "_raise_if_finalized", "_get_module_for_linking"):
     getattr(JITCodeLibrary, _name)  # a release without them fails here
 
 
 class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is linked into a kernel's, not run itself.
-
-    Attributes:
-      file: the name of its file.
-    """
-
-    file: str
+    """Code that is linked into a kernel's, not run itself."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         """Leaves the code as it was lowered."""
@@ -147,86 +130,6 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
                 if isinstance(library, InnerLibrary):
                     waiting += library._linking_libraries
         return [library._get_module_for_linking() for library in found.values()]
-
-
-class KeptFunction(NullCache):  # type: ignore[misc]
-    """The files of one function, each for its kind of arguments."""
-
-    def __init__(self, function: Callable[..., Any], place: CodeFolder) -> None:
-        self._function, self._place = function, place
-
-    def load_overload(self, arguments: tuple[Type, ...], context: Any) -> CompileResult | None:
-        """Returns the function for arguments of these types, None if a file is missing or invalid."""
-        found = _load(self._place, self._file(arguments), context.codegen())
-        if found is None:
-            return None
-        library, symbol, returned = found
-        return compile_result(
-            signature=typing.signature(returned, *arguments),
-            fndesc=ExternalFunctionDescriptor(symbol, returned, arguments),
-            library=library,
-            entry_point=[].append,
-            objectmode=False,
-        )
-
-    def save_overload(self, arguments: tuple[Type, ...], result: CompileResult) -> None:
-        """Writes the function for arguments of these types."""
-        library = result.library
-        library.file = self._file(arguments)
-        module, calls = library._final_module.clone(), []
-        for callee in dict.fromkeys(library._linking_libraries):
-            if isinstance(callee, InnerLibrary):
-                calls.append(callee.file)
-            else:  # Numba's own code, such as that of `max`
-                module.link_in(callee._get_module_for_linking(), preserve=True)
-        content = result.fndesc.mangled_name, result.signature.return_type, calls, module.as_bitcode()
-        self._place.write(library.file, pickle.dumps(content))
-
-    def _file(self, arguments: tuple[Type, ...]) -> str:
-        return f"{label(self._function)}-{digest(self._function, arguments)}{SUFFIX}"
-
-
-_LOADED: dict[str, tuple[InnerLibrary, str, Type]] = {}  # by file: code, symbol, type of the result
-
-
-def _load(place: CodeFolder, file: str, codegen: Any) -> tuple[InnerLibrary, str, Type] | None:
-    """Returns the content of a file; None if it, or the file of a callee, is missing or invalid."""
-    if file not in _LOADED:
-        data = place.read(file)
-        if data is None:
-            return None
-        symbol, returned, calls, code = pickle.loads(data)  # noqa: S301 - signed, as machine code is
-        callees = [_load(place, call, codegen) for call in calls]
-        if None in callees:
-            return None
-        library = InnerLibrary(codegen, symbol)
-        library._final_module = parse_bitcode(code)
-        library._linking_libraries += [callee[0] for callee in callees if callee]
-        library._finalized, library.file = True, file
-        _LOADED[file] = library, symbol, returned
-    return _LOADED[file]
-
-
-def digest(function: Callable[..., Any], arguments: tuple[Type, ...]) -> str:
-    """Returns a hash of all that decides the code of a function for arguments of these types."""
-    what = _captured(function), list(map(_spelled, arguments))
-    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
-
-
-def _captured(function: Callable[..., Any]) -> list[Any]:
-    """Returns a function's label, the digest of its sources, and the same for functions that it captured."""
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    captured = [_captured(item.__wrapped__) if hasattr(item, "__wrapped__") else item for item in cells]
-    return [label(function), sources_digest(function.__module__), *captured]
-
-
-def _spelled(kind: Type) -> str:
-    """Returns the name of a type with the names and types of its fields."""
-    if isinstance(kind, BundleType):
-        return f"{kind} {[(name, _spelled(of)) for name, of in kind.fields.items()]}"
-    if isinstance(kind, BaseNamedTuple):
-        return f"{kind} {kind.fields} {list(map(_spelled, kind))}"
-    return str(kind)
 
 
 # ------------------------------------------------------------------ the pipeline
@@ -256,7 +159,6 @@ class InnerLowering(NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Lowers the function of a state; returns True, because this changes the state."""
         state.flags.no_compile = True
-        state.func_id.unique_id = digest(state.func_id.func, state.args)  # in its symbol
         state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)
         # any builtin method will do: callers find the code by its identity, nothing calls it
@@ -364,12 +266,8 @@ class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     targetdescr = InnerTarget("cpu")
 
-    def __init__(self, function: Callable[..., Any], place: CodeFolder | None) -> None:
-        """Compiles nothing yet.
-
-        Args:
-          place: for the function's files; without one each process compiles it.
-        """
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Compiles nothing yet."""
         options = {
             "nopython": True,
             "nogil": True,
@@ -379,8 +277,6 @@ class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
             "_nrt": False,
         }
         super().__init__(function, targetoptions=options, pipeline_class=InnerCompiler)
-        if place is not None:
-            self._cache = KeptFunction(function, place)
 
 
 # LLVM's names of platforms whose code can be made on another one, with the same kind of processor

@@ -426,11 +426,6 @@ class LevelFolders:
         cache = code_cache(f"kernels-{self._digest}")
         return [cache] if cache else []
 
-    @property
-    def inside(self) -> CodeFolder | None:
-        """The user's folder, for functions inside kernels; None without one, and when building a wheel."""
-        return None if BUILDING in os.environ else next(iter(self.writing), None)
-
     @cached_property
     def reading(self) -> list[CodeFolder]:
         """Folders to read code from, in this order."""

@@ -80,13 +80,9 @@ def _compiler(name: str) -> Any:
 class Inner:
     """A function that kernels call; Python runs its source, if that uses no pointers."""
 
-    def __init__(self, function: Callable[..., Any], places: LevelFolders) -> None:
-        """Keeps the function until it is needed.
-
-        Args:
-          places: folders of compiled code.
-        """
-        self._function, self._places = function, places
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Keeps the function until it is needed."""
+        self._function = function
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__wrapped__ = function.__module__, function
 
@@ -97,7 +93,7 @@ class Inner:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's object for the function."""
-        return _compiler("build").InnerDispatcher(self._function, self._places.inside)
+        return _compiler("build").InnerDispatcher(self._function)
 
     @property
     def _numba_type_(self) -> Any:
@@ -167,9 +163,13 @@ class Kernel(Inner):
     """A function called from Python or by another kernel."""
 
     def __init__(self, function: Callable[..., Any], places: LevelFolders) -> None:
-        """Keeps the function until it is called."""
-        super().__init__(function, places)
-        self._label = label(function)
+        """Keeps the function until it is called.
+
+        Args:
+          places: folders of compiled code.
+        """
+        super().__init__(function)
+        self._label, self._places = label(function), places
         self._codes: dict[tuple[object, ...], _Code] = {}
 
     def __call__(self, *arguments: object) -> Any:
@@ -269,7 +269,7 @@ def inner(function: _F) -> _F:
     It is typed and lowered alone but optimised, once, inside the kernels that reach it; Numba on its own
     would optimise it and generate code again at every level of the call graph (34 s cold instead of 15).
     """
-    return function if JIT_OFF else cast(_F, Inner(function, PLACES))
+    return function if JIT_OFF else cast(_F, Inner(function))
 
 
 def count_compiled() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import hmac
 import logging
 import os
@@ -33,7 +32,7 @@ from graphsearch.graph.arena import Arena
 from graphsearch.jit import cache, compiler
 from graphsearch.jit.cache import FORMATS, LevelFolders
 from graphsearch.jit.compiler import JIT_OFF, Inner, Kernel, kernel
-from graphsearch.jit.libraries import MODULES, Libzstd, libzstd, load, load_by_cffi
+from graphsearch.jit.libraries import Libzstd, libzstd
 from graphsearch.jit.pointers import zeros
 from graphsearch.jit.types import Bundle, Items, Pointer, float64, int64, uint16, uint64
 from graphsearch.position.board import POSITION_WORDS
@@ -177,15 +176,6 @@ def library() -> Libzstd:
     return libzstd()
 
 
-def test_a_library_without_the_symbols_is_passed_over() -> None:
-    other = np._core._multiarray_umath.__file__  # type: ignore[attr-defined]
-    assert load([]) is None
-    assert load(["/no/such/library.so"]) is None
-    assert load([other]) is None
-    names = [f"{zstandard.__path__[0]}/{name}" for name in MODULES]
-    assert load([*names, other]) is None
-
-
 def test_only_a_dictionary_in_zstds_format_is_loaded(library: Libzstd) -> None:
     stored = encode_chunk(batch_of(random_records(71, 60) * 20)).dictionary
     codes = stored[2 : 2 + int.from_bytes(stored[:2], "little")]
@@ -194,14 +184,11 @@ def test_only_a_dictionary_in_zstds_format_is_loaded(library: Libzstd) -> None:
         assert library.load_dictionary(wrong) is None
 
 
-def test_without_symbols_cffi_finds_the_functions_of_one_library() -> None:
-    pytest.importorskip("_cffi_backend", reason="cffi is not installed")
-    found = load_by_cffi()
-    assert found is not None
+def test_a_frame_is_unpacked_by_the_addresses_of_its_functions(library: Libzstd) -> None:
     frame = zstandard.compress(b"abc" * 100)
     kind = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
-    assert kind(found.frame_size)(frame + b"more", len(frame) + 4) == len(frame)
-    context, out = found.new_context(), ctypes.create_string_buffer(300)
+    assert kind(library.frame_size)(frame + b"more", len(frame) + 4) == len(frame)
+    context, out = library.new_context(), ctypes.create_string_buffer(300)
     unpack = ctypes.CFUNCTYPE(
         ctypes.c_size_t,
         ctypes.c_void_p,
@@ -211,7 +198,7 @@ def test_without_symbols_cffi_finds_the_functions_of_one_library() -> None:
         ctypes.c_size_t,
         ctypes.c_void_p,
     )
-    assert unpack(found.decompress)(context.address, out, 300, frame, len(frame), None) == 300
+    assert unpack(library.decompress)(context.address, out, 300, frame, len(frame), None) == 300
     assert out.raw == b"abc" * 100
 
 
@@ -313,13 +300,9 @@ def agrees(hint: Any, found: Any) -> bool:
     )
 
 
-def test_signatures_say_which_types_the_compiler_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.jit.build import KeptFunction, _type_of
+def test_signatures_say_which_types_the_compiler_finds() -> None:
+    from graphsearch.jit.build import _type_of
 
-    monkeypatch.setattr(KeptFunction, "load_overload", lambda *_: None)  # every function is typed here
-    for found in gc.get_objects():
-        if isinstance(found, Inner):
-            vars(found).pop("dispatcher", None)
     tables, arena = load_tables(), Arena()
     kernel: Any = complete if FULL else is_root_decided
     arguments = (
@@ -459,77 +442,6 @@ def test_a_mark_that_nobody_signed_counts_as_none(folder: cache.CodeFolder) -> N
     assert place.read(name) is not None
     (folder.path / name).write_bytes(b"")
     assert place.read(name) is None
-
-
-# ------------------------------------------------------------------ functions inside kernels
-def double(x: float) -> float:
-    return x + x
-
-
-def plus(captured: Any) -> Any:
-    def added(x: float) -> float:
-        return float(captured(x)) + 1.0
-
-    return added
-
-
-def quadruple(x: float) -> float:
-    return float(DOUBLE(DOUBLE(x)))
-
-
-def both(x: float) -> float:
-    return float(DOUBLE_PLUS(x)) * 100.0 + float(QUADRUPLE_PLUS(x))
-
-
-DOUBLE: Any = None
-DOUBLE_PLUS: Any = None
-QUADRUPLE_PLUS: Any = None
-
-
-@pytest.fixture
-def begin_process(folder: cache.CodeFolder, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Begins as a process does; returns the names of the functions that it types and lowers."""
-    from graphsearch.jit import build
-
-    run = build.Passes.run
-
-    def begin() -> list[str]:
-        own, lowered = LevelFolders("test"), []
-
-        def noted(self: Any, state: Any) -> None:
-            lowered.append(state.func_id.func_name)
-            run(self, state)
-
-        monkeypatch.setattr(build, "_LOADED", {})
-        monkeypatch.setattr(build.Passes, "run", noted)
-        module = sys.modules[__name__]
-        monkeypatch.setattr(module, "DOUBLE", Inner(double, own))
-        monkeypatch.setattr(module, "DOUBLE_PLUS", Inner(plus(DOUBLE), own))
-        monkeypatch.setattr(module, "QUADRUPLE_PLUS", Inner(plus(Inner(quadruple, own)), own))
-        return lowered
-
-    return begin
-
-
-@needs_compiler
-def test_a_function_inside_kernels_is_lowered_once_for_all_processes(
-    folder: cache.CodeFolder, begin_process: Callable[[], list[str]]
-) -> None:
-    first = begin_process()
-    assert Kernel(quadruple, LevelFolders("test"))(2.0) == 8.0
-    assert sorted(first) == ["double", "quadruple"]
-    second = begin_process()
-    assert Kernel(both, LevelFolders("test"))(2.0) == 509.0  # functions of one name, each with its own code
-    assert sorted(second) == ["added", "added", "both"]
-    for path in folder.path.glob("*double*.inner"):
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
-    third = begin_process()
-    assert Kernel(both, LevelFolders("test"))(2.0) == 509.0
-    assert not third  # the machine code is whole
-    for path in folder.path.glob("*.code"):
-        path.unlink()
-    assert Kernel(both, LevelFolders("test"))(2.0) == 509.0
-    assert sorted(third) == ["added", "both", "double"]  # then the file of `double` is whole again
 
 
 # ------------------------------------------------------------------ the folder

@@ -16,7 +16,14 @@ from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
 
 from graphsearch.jit.compiler import mark_compiled
-from graphsearch.search.warm import PAGING, PARTS, compile_alone, compile_paging_kernels, go_to_background
+from graphsearch.search.warm import (
+    PAGING,
+    PARTS,
+    compile_all_here,
+    compile_alone,
+    compile_paging_kernels,
+    go_to_background,
+)
 
 from . import main
 from .settings import ignore_settings
@@ -60,6 +67,7 @@ def compile_part(part: str) -> None:
     from graphsearch.evaluators.uniform import OutsideUniform
 
     ignore_settings(Path.cwd())
+    compile_all_here()
     if part == "rest":  # an evaluator outside the kernels: waves of many visits, with overlap, and of one
         for batch in (32, 1):
             with Graph.open(None, evaluator=OutsideUniform()) as graph:

@@ -401,8 +401,10 @@ def _read_key(path: Path) -> bytes:
 
 # ------------------------------------------------------------------ all folders
 READY = Path(__file__).with_name("ready")
-# when building a wheel: levels to compile for, into the package, and another platform than this one
+# when building a wheel: levels to compile for, into the package, and another platform than this one; the other
+# platform's code can go to a folder of its own, beside that of the user's cache
 BUILDING, BUILDING_FOR = "GRAPHSEARCH_BUILD_LEVELS", "GRAPHSEARCH_BUILD_PLATFORM"
+FOLDER = "GRAPHSEARCH_BUILD_FOLDER"
 
 
 class LevelFolders:
@@ -420,11 +422,14 @@ class LevelFolders:
                 raise OSError(f"this processor runs no code for {os.environ[BUILDING] or 'no level'}")
             platforms = dict.fromkeys(["", os.environ.get(BUILDING_FOR, "")])
             made = [self._ready(level, platform) for platform in platforms for level in levels]
-            for place in made:
-                place.path.mkdir(parents=True, exist_ok=True)
-            return made
-        cache = code_cache(f"kernels-{self._digest}")
-        return [cache] if cache else []
+        else:
+            cache = code_cache(f"kernels-{self._digest}")
+            best = next(filter(runs_here, LEVELS), "") if FOLDER in os.environ else ""
+            made = [cache] if cache else []
+            made += [self._ready(best, os.environ[BUILDING_FOR])] if cache and best else []
+        for place in made:
+            place.path.mkdir(parents=True, exist_ok=True)
+        return made
 
     @cached_property
     def reading(self) -> list[CodeFolder]:
@@ -432,10 +437,12 @@ class LevelFolders:
         if BUILDING in os.environ:
             return self.writing
         came = [self._ready(level, "") for level in LEVELS if runs_here(level)] if READY.is_dir() else []
-        return [place for place in came if place.path.is_dir()] + self.writing
+        own = [place for place in self.writing if not place.platform]
+        return [place for place in came if place.path.is_dir()] + own
 
     def _ready(self, level: str, platform: str) -> CodeFolder:
-        where = READY / ready_name(self._digest, platform or sysconfig.get_platform())
+        root = Path(os.environ.get(FOLDER, READY)) if platform else READY
+        where = root / ready_name(self._digest, platform or sysconfig.get_platform())
         return CodeFolder(where / level, b"", level, platform)
 
 

@@ -49,6 +49,7 @@ MOST_SECONDS = 1200.0  # of a process that still compiles after the search
 COMPILES_IN_BACKGROUND = "kernels of other commands are compiled in the background, once, for a minute or two"
 
 _LEFT: list[subprocess.Popen[bytes]] = []  # processes that still compile
+_IS_ALONE = False
 
 
 @contextmanager
@@ -92,15 +93,22 @@ def other_kernels_compiling() -> Iterator[None]:
     """Compiles eviction, paging and the kernels of other commands in a process of its own, if necessary.
 
     It may outlast the body, ends within `MOST_SECONDS`, and has the lowest priority and no signals of this
-    terminal. A process of low priority starts none, nor one without a cache of kernels.
+    terminal. A process of low priority starts none, nor one without a cache of kernels, nor one that compiles
+    all of them itself (`compile_all_here`).
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
     is_done = all(map(is_compiled, (PAGING, *PARTS))) or not PLACES.writing
-    if not (is_done or _LEFT or has_low_priority()):
+    if not (is_done or _LEFT or _IS_ALONE or has_low_priority()):
         _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
     yield
     if any(process.poll() is None for process in _LEFT):
         logging.getLogger("graphsearch").warning(COMPILES_IN_BACKGROUND)
+
+
+def compile_all_here() -> None:
+    """Lets searches of this process start no other one for kernels that it compiles soon itself."""
+    global _IS_ALONE
+    _IS_ALONE = True
 
 
 def _process(module: str, *parts: str, is_silent: bool, **options: Any) -> subprocess.Popen[bytes]:

@@ -640,6 +640,12 @@ def test_the_code_for_windows_is_made_beside_that_which_runs_here(
     (ours,), (theirs,) = (list(place.glob("x86-64-v2/*.code")) for place in (here, there))
     assert ours.name == theirs.name
     assert ours.read_bytes() != theirs.read_bytes()
+    monkeypatch.delenv(cache.BUILDING)  # beside the user's own code
+    monkeypatch.setenv(cache.FOLDER, str(tmp_path / "apart"))
+    shutil.rmtree(tmp_path / "ready")
+    assert Kernel(dot, LevelFolders("test"))(np.ones(3), 2.0) == 6.0
+    assert len(list(folder.path.glob("*.code"))) == len(list((tmp_path / "apart").rglob("*.code"))) == 1
+    assert not (tmp_path / "ready").exists()
 
 
 def test_code_for_windows_has_the_results_that_windows_reads() -> None:

@@ -286,6 +286,12 @@ def test_other_kernels_compile_on_after_the_search_in_one_process(
     with warm.other_kernels_compiling():
         ended.clear()
     assert started == [True, True]
+    monkeypatch.setattr(warm, "_LEFT", [])
+    monkeypatch.setattr(warm, "_IS_ALONE", False)
+    warm.compile_all_here()
+    with warm.other_kernels_compiling():
+        pass
+    assert started == [True, True]
 
 
 def test_a_part_that_another_process_has_compiled_is_not_compiled_again(

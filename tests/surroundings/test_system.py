@@ -6,7 +6,6 @@ import importlib
 import mmap
 import os
 import random
-import resource
 import select
 import shutil
 import signal
@@ -301,9 +300,11 @@ def test_a_program_starts_without_a_guard_where_the_kernel_has_none(elsewhere: N
 
 
 # ------------------------------------------------------------------ too little of what a system gives
-def limited(what: int, most: int) -> Callable[[], None]:
+def limited(what: str, most: int) -> Callable[[], None]:
     """Returns what limits a process that is being started."""
-    return lambda: resource.setrlimit(what, (most, most))
+    import resource
+
+    return lambda: resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (most, most))
 
 
 def check_line(outcome: Outcome) -> None:
@@ -319,7 +320,7 @@ def check_line(outcome: Outcome) -> None:
 def test_too_few_files_may_be_open(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     command = ("analyze", "startpos", "--visits", 200, "--store", path)
-    check_line(finish(start(*command, preexec_fn=limited(resource.RLIMIT_NOFILE, 7))))
+    check_line(finish(start(*command, preexec_fn=limited("NOFILE", 7))))
     if path.exists():
         assert cli("store", "verify", path).code == 0
 
@@ -329,7 +330,7 @@ def test_too_few_files_may_be_open(cli: Cli, tmp_path: Path) -> None:
 def test_too_little_memory_to_start_with(small_graph: Path, megabytes: int) -> None:
     """Libraries may end the process themselves, with a word of theirs; the file is whole in any case."""
     command = ("analyze", "startpos", "--visits", 200, "--store", small_graph)
-    outcome = finish(start(*command, preexec_fn=limited(resource.RLIMIT_AS, megabytes << 20)))
+    outcome = finish(start(*command, preexec_fn=limited("AS", megabytes << 20)))
     assert "Traceback" not in outcome.err
     if outcome.code >= 0:
         check_line(outcome)
@@ -339,7 +340,7 @@ def test_too_little_memory_to_start_with(small_graph: Path, megabytes: int) -> N
 def starve() -> None:
     """Leaves this process 40 MiB of addresses."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limited(resource.RLIMIT_AS, pages * resource.getpagesize() + (40 << 20))()
+    limited("AS", pages * mmap.PAGESIZE + (40 << 20))()
 
 
 def test_memory_that_runs_out_in_a_search_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
@@ -417,7 +418,7 @@ def close_all() -> None:
     """Closes the streams of a process that is being started, which may open few files."""
     for number in range(3):
         os.close(number)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+    limited("NOFILE", 20)()
 
 
 def searched(cli: Cli, path: Path) -> int:

@@ -401,8 +401,8 @@ def _read_key(path: Path) -> bytes:
 
 # ------------------------------------------------------------------ all folders
 READY = Path(__file__).with_name("ready")
-# when building a wheel: levels to compile for, into the package, and another platform than this one; the other
-# platform's code can go to a folder of its own, beside that of the user's cache
+# when building a wheel: levels to compile for, into the package, and another platform than this one, whose
+# code FOLDER gets alone, while the user's cache gets that of this one
 BUILDING, BUILDING_FOR = "GRAPHSEARCH_BUILD_LEVELS", "GRAPHSEARCH_BUILD_PLATFORM"
 FOLDER = "GRAPHSEARCH_BUILD_FOLDER"
 

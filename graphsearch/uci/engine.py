@@ -145,6 +145,10 @@ class EngineGraph:
         try:
             evaluator = self._make(settings)
         except FAILURES as error:
+            if settings.text("SyzygyPath"):  # chess programs send a folder that may not be there
+                self._writer.info(f"ERROR: {_text(error)}. It is tried without tablebases")
+                (plain := settings.copy()).set("SyzygyPath", "")
+                return self._evaluator(plain)
             self._complain(
                 f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
             )

@@ -466,6 +466,20 @@ def test_a_result_of_tables_is_the_score(clock: int) -> None:
                 assert f" wdl {expected} " in line, line
 
 
+def test_a_folder_without_tables_costs_neither_the_evaluator_nor_the_file(tmp_path: Path) -> None:
+    """XBoard sends /EGT/Syzygy, which is hardly anywhere."""
+    missing = {"GraphFile": str(tmp_path / "a.graph"), "SyzygyPath": str(tmp_path / "Syzygy")}
+    with Played(missing | {"Evaluator": "uniform"}) as game:
+        lines = game.ask("isready", until="readyok")
+        for _ in range(2):
+            lines += game.ask("ucinewgame", "go nodes 20", until="bestmove")
+        assert sum("ERROR" in line for line in lines) == 1
+        opened = game.engine._opened
+        assert (opened.is_substitute, opened.trouble) == (False, "")
+        assert opened.graph is not None
+        assert opened.graph.store is not None
+
+
 # ------------------------------------------------------------------ a third occurrence in the game
 BEFORE = "3r2k1/5pp1/3p1n1p/8/1P1P3P/3N1KP1/2R2P2/8 b - - 0 1"
 TWICE = "f6d5 f3e4 d5f6 e4f3 f6d5 f3e4 d5f6"  # Kf3 would be the third time

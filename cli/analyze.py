@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time as clocks
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -24,7 +24,9 @@ from graphsearch.graph.view import NodeView, view
 from graphsearch.position.board import MAX_MOVES, board_of
 from graphsearch.position.notation import begins_with_fen, holds_positions, read_moves, sans_of
 from graphsearch.position.values import cp_of
+from graphsearch.query.brief import Brief, brief
 from graphsearch.query.routes import routes
+from graphsearch.query.source import Records
 from graphsearch.search.detached import ROUND_SECONDS, Turns, open_searches, search_in_turns
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import search
@@ -90,20 +92,22 @@ def analyze(request: Request) -> int:
     request = replace(request, search=replace(request.search, evaluator=chosen))
     with StopSignals() as signals:
         try:
-            result = _search(request, signals)
+            result, said = _search(request, signals)
         except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
-                out.print_answer(error.result, _result_parts(request, error.result))
+                out.print_answer(error.result, _result_parts(request, error.result, ()))
             raise
-        out.print_answer(result, _result_parts(request, result))
+        out.print_answer(
+            result.as_dict() | {"brief": said.as_dict()}, _result_parts(request, result, said.lines)
+        )
         sys.stdout.flush()
         for line in _epilogue(request, result):
             out.say(line)
         return signals.exit_code
 
 
-def _search(request: Request, signals: StopSignals) -> SearchResult:
-    """Searches, saves everything and closes the file; returns the result."""
+def _search(request: Request, signals: StopSignals) -> tuple[SearchResult, Brief]:
+    """Searches, saves everything and closes the file; returns the result, and what it means."""
     asked = request.search
     evaluator, others = asked.evaluator.create(asked.param or (), request.store)
     starts_file = request.store is not None and not request.store.exists()
@@ -140,15 +144,17 @@ def _search(request: Request, signals: StopSignals) -> SearchResult:
             ):
                 result = search(graph, job, Control(on_progress=draw, stop=signals.stop))
             kept = view(graph.read, board, lines=0) if listed else None
-            if kept is None:
-                return result
-            # the visits of listed moves only are not kept at the root: its numbers are those of `show`
-            node = replace(result.node, visits=kept.visits, q=kept.q, wdl=kept.wdl)
-            return replace(result, node=node)
+            if kept is not None:
+                # the visits of listed moves only are not kept at the root: its numbers are those of `show`
+                node = replace(result.node, visits=kept.visits, q=kept.q, wdl=kept.wdl)
+                result = replace(result, node=node)
+            source = Records(request.store or Path(), graph.read, graph.store)
+            return result, brief(source, board, node=result.node)
 
 
-def _result_parts(request: Request, result: SearchResult) -> Iterator[tables.Part]:
+def _result_parts(request: Request, result: SearchResult, said: Iterable[str]) -> Iterator[tables.Part]:
     yield from opening_line(result.opening)
+    yield from (*said, "") if said else ()
     if result.tablebase is not None:
         yield tablebase_text(board_of(result.position), result.tablebase)
     yield from node_parts(result.node, request.lines)

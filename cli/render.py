@@ -13,7 +13,6 @@ from graphsearch.position.board import board_of
 from graphsearch.position.notation import sans_of
 from graphsearch.position.openings import Opening, opening_after
 from graphsearch.position.values import WDL, cp_of, rounded_shares
-from graphsearch.store.ranking import LED_BY_VALUE_FROM, cautious_value
 
 from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
 
@@ -207,17 +206,6 @@ def node_parts(node: NodeView, multipv: int) -> Iterator[Part]:
         board = board_of(node.position)
         rows = [_cells(board, move) for move in node.moves[: multipv or None]]
         yield Table(rows)
-        yield from filter(None, [lead_line(node)])
-
-
-def lead_line(node: NodeView) -> str:
-    """Returns that the first move leads by its value, if another one has more visits; else an empty text."""
-    first, most = node.moves[0], max(node.moves, key=lambda move: move.n)
-    if node.visits < LED_BY_VALUE_FROM or first is most or first.q is None or most.q is None:
-        return ""
-    is_open = first.bounds[0] < first.bounds[1]
-    leads = is_open and cautious_value(first.q, first.n) > cautious_value(most.q, most.n)
-    return f"{first.san} leads by value, {most.san} by visits" if leads else ""
 
 
 def board_text(position: str) -> str:

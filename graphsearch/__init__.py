@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .graph.graph import Graph
     from .graph.view import MoveView, NodeView, show
     from .position.values import WDL
+    from .query.brief import Brief, brief
     from .query.sql import frame
     from .search.loop import analyze
     from .search.params import Limits, SearchParams
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WDL",
+    "Brief",
     "Evaluator",
     "Graph",
     "GraphSearchError",
@@ -41,11 +43,13 @@ __all__ = [
     "SearchResult",
     "__version__",
     "analyze",
+    "brief",
     "frame",
     "show",
 ]
 
 _HOMES = {
+    "Brief": "query.brief",
     "Evaluator": "evaluators.protocol",
     "Graph": "graph.graph",
     "GraphSearchError": "base.errors",
@@ -57,6 +61,7 @@ _HOMES = {
     "SearchResult": "search.results",
     "WDL": "position.values",
     "analyze": "search.loop",
+    "brief": "query.brief",
     "frame": "query.sql",
     "show": "graph.view",
 }

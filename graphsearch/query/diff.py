@@ -430,7 +430,7 @@ def since(
     """
     check_least(1, min_visits=min_visits)
     with Store.open(path, read_only=True) as store, store.snapshot():
-        first = _first_run(store.runs(), moment)
+        first = first_run(store.runs(), moment)
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
         found.roots = sorted(_roots(store, first), key=_rank)
@@ -452,7 +452,8 @@ def since(
     return found
 
 
-def _first_run(runs: list[RunInfo], moment: str) -> int:
+def first_run(runs: list[RunInfo], moment: str) -> int:
+    """Returns the number of the first run that counts, as `since` has it."""
     if moment == LAST:
         late = runs[-1:]
     elif moment.isascii() and moment.isdecimal() and len(moment) < 10:

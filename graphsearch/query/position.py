@@ -19,6 +19,7 @@ from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.books import REPERTOIRES, chosen_moves
 from ..store.tables.studies import find_note
+from .brief import Brief, brief
 from .games import Results, counts_at
 from .source import Records, RecordSource, after, opened, records_of
 
@@ -131,7 +132,8 @@ class Position:
 
     Attributes:
       position: FEN. key: as `key_text` has it. moves: None if the file does not hold the position.
-      origin: source of its V and P; None likewise. games: results of imported games, by move in UCI.
+      origin: source of its V and P. brief: what to play, and why. Both are None likewise.
+      games: results of imported games, by move in UCI.
       repertoire: moves of White's and Black's repertoire, by side, in UCI. note: its text; empty without one.
     """
 
@@ -139,6 +141,7 @@ class Position:
     key: str
     moves: Moves | None = None
     origin: Origin | None = None
+    brief: Brief | None = None
     games: dict[str, Results] = field(default_factory=dict)
     books: tuple[InBook, ...] = ()
     repertoire: dict[str, list[str]] = field(default_factory=dict)
@@ -152,13 +155,17 @@ class Position:
             node = self.moves.as_dict()
             node["moves"] = [move | {"pv": pvs[move["move"]]} for move in node["moves"]]
             found["node"] = node | {"mate": self.moves.node.mate} | self.origin.as_dict()
-        return found | picked(self, "games books repertoire note")
+        return found | picked(self, "brief games books repertoire note")
 
 
 def position(
-    path: str | os.PathLike[str] | RecordSource, board: chess.Board, *, lines: int = LINES
+    path: str | os.PathLike[str] | RecordSource,
+    board: chess.Board,
+    *,
+    lines: int = LINES,
+    since: str | None = None,
 ) -> Position:
-    """Returns everything that a file knows about a position, which need not be stored."""
+    """Returns everything that a file knows about a position, stored or not; `since`: as that of `brief`."""
     check(board)
     with opened(path) as source:
         found = moves(source, board, lines=lines) if source.read(board) else None
@@ -175,6 +182,7 @@ def position(
             key=key_text(board),
             moves=found,
             origin=origin,
+            brief=brief(source, board, node=found.node, since=since) if found else None,
             games=counts_at(source, board),
             books=tuple(_books(source.store, board)),
             repertoire=repertoire,

@@ -31,9 +31,13 @@ from .steps import keys_after
 class Records:
     """Records for one query, each read once: of a graph in memory, or of a file (`RecordSource`)."""
 
-    def __init__(self, path: Path, stored: Read) -> None:
-        """Creates a source over the graph of a path; `stored` returns the record of a position, or None."""
-        self.path, self._stored = path, stored
+    def __init__(self, path: Path, stored: Read, file: Store | None = None) -> None:
+        """Creates a source over the graph of a path.
+
+        Args:
+          path: of the graph. stored: returns the record of a position, or None. file: whose tables are read.
+        """
+        self.path, self._stored, self.file = path, stored, file
         self._known: dict[str, NodeRecord | None] = {}
 
     def read(self, board: chess.Board, key: str = "") -> NodeRecord | None:
@@ -70,7 +74,7 @@ class RecordSource(Records):
     def __init__(self, store: Store) -> None:
         """Creates a source over an open file."""
         self._apart = ApartMoves.of(store, self._sound)
-        super().__init__(store.path, self._apart.read)
+        super().__init__(store.path, self._apart.read, store)
         self.store, self._version = store, store.data_version
 
     @property

@@ -1,0 +1,446 @@
+"""What to play, how sure that is, why, what would change it, and what changed: in five lines. Reads only.
+
+No line says what the records do not show. Moves whose values are closer than what the search still moves are
+as good as each other (`still_moves`). A choice is as sure as the chance that it stands after ten times the
+visits (`chances`). Both were fitted to searches of real positions: docs/contributing/algorithm.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import chess
+
+from ..base.answer import Answer
+from ..base.system import join_command
+from ..graph.view import MoveView, NodeView, lines_of, view
+from ..position.board import fen_of, is_over_by_clock
+from ..position.notation import legal_part, numbered, sans_of
+from ..position.values import cp_of, loss_of
+from ..store.tables import history
+from ..store.tables.books import chosen_moves
+from ..store.tables.games import games_by_move
+from .source import Records, after, records_of, steps_of
+
+# The chance of a move is its share of exp(score). The score adds these for the leading move, and per unit of
+# ln(n), of ln(P) and of Q ln(n).
+LEADS, PER_LN_N, PER_LN_P, PER_Q = 0.24, 0.87, 0.68, 2.47
+MOVED, MOVED_POWER = 0.25, 0.25  # Q that a move of n visits still moves: MOVED / n ** MOVED_POWER
+LEAST_P = 0.001  # of a move in its score
+LEAST_CHANCE = 0.03  # of a move that may be as good as the leading one
+WORDS = ((0.95, "Settled"), (0.8, "Likely"), (0.6, "Leaning"), (0.0, "Open"))  # least chance of each
+OVER, UNVISITED, PROVEN, FORCED, OPEN = "over", "unvisited", "proven", "forced", "open"  # states of a brief
+LOST = (-1, -1)  # bounds of a move or a position
+LINE_PLIES = 4  # of a refuted move's line, with the move
+NAMED = 3  # moves of a group in a sentence, and refuted moves
+# Of such a move: least visits, least loss in centipawns, and as a multiple of what its value still moves.
+REFUTED_VISITS, REFUTED_CP, REFUTED_ERRORS = 50, 20, 1.5
+LEAST_VISITS = 5000  # of a command
+NEXT_VISITS = 30  # least of the move that is compared with the choice
+NATURAL_P, NATURAL_GAMES, COMMON = 0.05, 5, 0.1  # least P; games of a position, and share of them with a move
+CLEAR = 0.6  # share of the visits of a reply that a search is sent past
+LONGEST_TEXT = 60  # characters of a line in a command, else it names the position
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Answer):
+    """A move, and the chance that ten times the visits choose it; values are seen by the side to move."""
+
+    move: chess.Move
+    san: str
+    n: int
+    q: float
+    cp: int
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted(Answer):
+    """A natural move that loses: `why` it is natural, its loss in centipawns, and the line in SAN.
+
+    `why`: `repertoire`, `games` or `prior`. `mate`: moves to the mate that it allows, else None.
+    """
+
+    move: chess.Move
+    why: str
+    loss_cp: int
+    mate: int | None
+    line: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled(Answer):
+    """The line that is likeliest to change the choice, the chance of that, and a command that searches it."""
+
+    line: tuple[str, ...]
+    chance: float
+    visits: int
+    command: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Before(Answer):
+    """The values of the position when an earlier session saved it."""
+
+    run: int
+    saved: str
+    n: int
+    q: float
+    cp: int
+    best_move: str | None
+    best_san: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief(Answer):
+    """What a file says about a position; values are seen by the side to move.
+
+    Attributes:
+      lines: at most five lines of English. state: `open`, `proven`, `forced` (one move does not lose),
+        `unvisited` or `over`.
+      certainty, word: the chance of the first move, in [0, 1], and its word; None unless `open`.
+      moves: the choice, and the moves that the search cannot tell from it. error_cp: what values still move.
+      next, next_cp: the best move beside them, in UCI, and what it loses.
+      before: the last session, or the one before a moment, if it differs.
+    """
+
+    position: str
+    visits: int
+    state: str
+    certainty: float | None = None
+    word: str | None = None
+    error_cp: int | None = None
+    moves: tuple[Candidate, ...] = ()
+    next: chess.Move | None = None
+    next_cp: int | None = None
+    refuted: tuple[Refuted, ...] = ()
+    unsettled: Unsettled | None = None
+    before: Before | None = None
+    lines: tuple[str, ...] = ()
+
+
+def still_moves(n: int) -> float:
+    """Returns by how much a value of `n` visits still moves: nine of ten values move less.
+
+    >>> round(still_moves(100), 3), round(still_moves(10_000), 3)
+    (0.079, 0.025)
+    """
+    return MOVED / math.pow(max(n, 1), MOVED_POWER)
+
+
+def chances(moves: Sequence[MoveView]) -> list[float]:
+    """Returns the chance of each visited move, the leading one first, that ten times the visits choose it."""
+    first = moves[0]
+    weights = []
+    for move in moves:
+        score = LEADS * (move is first) + PER_LN_N * math.log(move.n / first.n)
+        score += PER_LN_P * math.log(max(move.p, LEAST_P))
+        score += PER_Q * ((move.q or 0.0) - (first.q or 0.0)) * math.log(move.n)
+        weights.append(math.exp(score))
+    return [weight / sum(weights) for weight in weights]
+
+
+def word_of(chance: float) -> str:
+    """Returns the word for a chance.
+
+    >>> [word_of(chance) for chance in (0.96, 0.8, 0.3)]
+    ['Settled', 'Likely', 'Open']
+    """
+    return next(word for least, word in WORDS if chance >= least)
+
+
+def is_as_good(move: Candidate, best: Candidate) -> bool:
+    """Returns whether the search cannot tell a move from the leading one."""
+    return move.chance >= LEAST_CHANCE and move.q >= best.q - still_moves(move.n)
+
+
+def rounded(visits: int) -> str:
+    """Returns a number of visits as a command takes it: `20k`.
+
+    >>> rounded(20_000), rounded(3_000_000)
+    ('20k', '3M')
+    """
+    return f"{visits // 1_000_000}M" if visits >= 1_000_000 else f"{visits // 1000}k"
+
+
+def percent(chance: float) -> str:
+    """Returns a chance in per cent; nothing is certain that is not proven.
+
+    >>> percent(0.824), percent(0.9999)
+    ('82 %', '99 %')
+    """
+    return f"{min(99, max(1, round(100 * chance)))} %"
+
+
+def standing(cp: int) -> str:
+    """Returns how a side stands, in pawns.
+
+    >>> standing(31), standing(-130), standing(0)
+    ('0.31 ahead', '1.30 behind', 'level')
+    """
+    return f"{abs(cp) / 100:.2f} {'ahead' if cp > 0 else 'behind'}" if cp else "level"
+
+
+# ------------------------------------------------------------------ from the records
+def brief(
+    path: str | os.PathLike[str] | Records,
+    board: chess.Board,
+    *,
+    node: NodeView | None = None,
+    since: str | None = None,
+) -> Brief:
+    """Returns what to play in a position, how sure that is, why, what would change it and what changed.
+
+    Args:
+      path: the graph file, which is only read, or records in memory.
+      node: the view of the position, if it is known, with or without lines.
+      since: the moment to compare with, as that of `diff.since`; None: the last session of the position.
+
+    Raises:
+      UnknownPositionError: if the file does not hold the position.
+      InvalidParameterError: if `since` is no moment.
+    """
+    with records_of(path) as source:
+        source.wanted(board)
+        found = node or view(source.read, board, lines=0, read_all=source.read_all)
+        assert found is not None
+        return _Writer(source, board, found).brief(since)
+
+
+class _Writer:
+    """The sentences about one position, and what they are made of."""
+
+    def __init__(self, source: Records, board: chess.Board, node: NodeView) -> None:
+        self._source, self._board, self._node = source, board, node
+        self._us, self._them = ("White", "Black") if board.turn else ("Black", "White")
+        self._file = source.file
+
+    def brief(self, since: str | None) -> Brief:
+        """Returns the brief; `since`: as that of the function."""
+        node, saves = self._node, history.of_root(self._file, self._node.key) if self._file else []
+        found = Brief(position=node.position, visits=node.visits, state=OVER)
+        if over := self._over():
+            return replace(found, lines=(over,))
+        old = self._before(saves, since)
+        if not node.moves[0].n and node.bounds[0] < node.bounds[1]:
+            worth = standing(cp_of(node.q))
+            said = f"No search has visited a move here; for the evaluator, {self._us} is {worth}."
+            return replace(found, state=UNVISITED, lines=(said,))
+        open_moves = [move for move in node.moves if move.n and move.bounds != LOST]
+        shares = chances(open_moves) if open_moves else []
+        found = replace(found, before=old, moves=(self._candidate(node.moves[0], 1.0),))
+        changed = self._changed(old)
+        if node.bounds[0] == node.bounds[1]:
+            return replace(found, state=PROVEN, lines=(*self._proven(), *changed))
+        if all(move.bounds == LOST for move in node.moves[1:]):
+            return replace(found, state=FORCED, lines=(*self._forced(), *changed))
+        return self._choice(found, [self._candidate(*pair) for pair in zip(open_moves, shares, strict=True)])
+
+    def _choice(self, found: Brief, rivals: list[Candidate]) -> Brief:
+        """Returns the brief on a choice that nothing proves."""
+        best = rivals[0]
+        group = [best, *(move for move in rivals[1:] if is_as_good(move, best))]
+        rest = [move for move in rivals if move not in group and move.n >= NEXT_VISITS]
+        after_them = max(rest, key=lambda move: move.q, default=None)
+        moved = still_moves(best.n)
+        found = replace(
+            found,
+            state=OPEN,
+            certainty=best.chance,
+            word=word_of(best.chance),
+            error_cp=round((cp_of(best.q + moved) - cp_of(best.q - moved)) / 2),
+            moves=tuple(group),
+            next=after_them.move if after_them else None,
+            next_cp=loss_of(best.cp, after_them.cp) if after_them else None,
+            refuted=tuple(self._refuted(best, group)),
+            unsettled=self._unsettled(rivals),
+        )
+        return replace(found, lines=tuple(filter(None, (*self._said(found), *self._changed(found.before)))))
+
+    # -------------------------------------------------------------- what, and how sure
+    def _name(self, *sans: str) -> str:
+        return numbered(sans, self._board.ply())
+
+    def _names(self, sans: Sequence[str]) -> str:
+        """Returns alternatives in words: `1. d4, 1. c4 and 2 more`."""
+        named = [self._name(san) for san in sans[:NAMED]]
+        named += [f"{len(sans) - NAMED} more"] * (len(sans) > NAMED)
+        return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+
+    def _over(self) -> str:
+        """Returns why there is nothing to play; an empty text if there is."""
+        if is_over_by_clock(self._board):
+            return "The game is over: it is drawn by the 75-move rule."
+        if self._node.moves:
+            return ""
+        if self._board.is_insufficient_material():
+            return "Draw: no side can mate."
+        if self._board.is_check():
+            return f"Checkmate: {self._them} has won."
+        return f"Stalemate: the game is drawn; {self._us} has no legal move."
+
+    def _proven(self) -> Iterator[str]:
+        node, first = self._node, self._node.moves[0]
+        name, mate = self._name(first.san), node.mate
+        moves = f"{abs(mate or 0)} {'move' if mate in (1, -1) else 'moves'}"
+        if node.bounds == LOST:
+            yield f"{self._us} is lost whatever is played" + (
+                f": mate in {moves} at the latest, with {name}." if mate else f"; {name} is listed first."
+            )
+        elif node.bounds[0] == 1:
+            yield f"{self._us} plays {name} and " + (f"mates in {moves}." if mate else "wins.")
+        else:
+            yield f"{self._us} plays {name} and draws; no move wins."
+        yield "Proven: no search can change this result."
+
+    def _forced(self) -> Iterator[str]:
+        first, others = self._node.moves[0], self._node.moves[1:]
+        worth = f"{self._us} is {standing(first.cp or 0)}" if first.n else "it has no visits"
+        yield f"{self._us} has to play {self._name(first.san)}; {worth}."
+        yield (
+            "Forced: every other move loses, which is proven."
+            if others
+            else "Forced: no other move is legal."
+        )
+
+    def _said(self, found: Brief) -> Iterator[str]:
+        best, others = found.moves[0], found.moves[1:]
+        name = self._name(best.san)
+        equal = f"; {self._names([move.san for move in others])} may be as good" if others else ""
+        yield f"{self._us} plays {name} and is {standing(best.cp)}{equal}."
+        group = (
+            f", {percent(sum(move.chance for move in found.moves))} that they choose one of these"
+            if others
+            else ""
+        )
+        yield f"{found.word}: {percent(best.chance)} that ten times the visits choose {name} again{group}."
+        yield " ".join(self._why(found))
+        if found.unsettled and found.unsettled.chance >= 0.01:
+            line, command = self._name(*found.unsettled.line), found.unsettled.command
+            search = f" Search it: {command}" if command else ""
+            yield f"Most likely to change that: {line} ({percent(found.unsettled.chance)}).{search}"
+
+    def _candidate(self, move: MoveView, chance: float) -> Candidate:
+        return Candidate(move.move, move.san, move.n, move.q or 0.0, move.cp or 0, chance)
+
+    # -------------------------------------------------------------- why
+    def _why(self, found: Brief) -> Iterator[str]:
+        named = {move.move for move in found.refuted}
+        if found.next and found.next_cp and found.next not in named:
+            yield f"Next is {self._name(self._board.san(found.next))}, {found.next_cp / 100:.2f} worse."
+        for one in found.refuted[:NAMED]:
+            reply = numbered(one.line[1:], self._board.ply() + 1)
+            loss = f"loses {one.loss_cp / 100:.2f}" if one.mate is None else f"allows mate in {one.mate}"
+            yield f"{self._name(one.line[0])} {loss} to {reply}."
+
+    def _refuted(self, best: Candidate, group: Sequence[Candidate]) -> Iterator[Refuted]:
+        """Yields the natural moves that lose to a reply which the records support."""
+        as_good = {move.move for move in group}
+        for move, why in self._natural().items():
+            known = next(one for one in self._node.moves if one.move == move)
+            mate = -known.mate if known.mate and known.mate < 0 else None
+            loss = loss_of(best.cp, known.cp or 0)
+            is_known = known.q is not None and known.n >= REFUTED_VISITS and loss >= REFUTED_CP
+            is_far = best.q - (known.q or 0.0) >= REFUTED_ERRORS * still_moves(known.n)
+            if move in as_good or not (mate or (is_known and is_far)):
+                continue
+            line = known.pv
+            if len(line) < LINE_PLIES:
+                (line,) = lines_of(self._source.read_all, self._board, [move], plies=LINE_PLIES)
+            sans = sans_of(self._board, line[:LINE_PLIES])
+            if len(sans) > 1:
+                yield Refuted(move, why, loss, mate, sans)
+
+    def _natural(self) -> dict[chess.Move, str]:
+        """Returns the moves that a person would think of, and why: own moves, those of games, by P."""
+        found: dict[str, str] = {}
+        if self._file:
+            own = chosen_moves(self._file, self._node.key).get(self._us.lower(), [])
+            games = games_by_move(self._file, [self._node.key]).get(self._node.key, {})
+            least = max(NATURAL_GAMES, COMMON * sum(games.values()))
+            popular = sorted((uci for uci in games if games[uci] >= least), key=lambda uci: -games[uci])
+            found |= dict.fromkeys(popular, "games") | dict.fromkeys(own, "repertoire")
+        by_p = sorted(self._node.moves, key=lambda move: -move.p)[: 2 * NAMED]
+        likely = {move.move: "prior" for move in by_p if move.p >= NATURAL_P}
+        known = {move.move.uci(): move.move for move in self._node.moves}
+        return {known[uci]: why for uci, why in found.items() if uci in known} | {
+            move: why for move, why in likely.items() if move.uci() not in found
+        }
+
+    # -------------------------------------------------------------- what would change it
+    def _unsettled(self, rivals: Sequence[Candidate]) -> Unsettled | None:
+        """Returns the line to the move that is likeliest to be chosen instead, past its clear replies."""
+        rival = max(rivals[1:], key=lambda move: move.chance, default=None)
+        if rival is None:
+            return None
+        moves, walk = [rival.move], after(self._board, rival.move)
+        while len(moves) < LINE_PLIES:
+            record = self._source.read(walk)
+            steps = steps_of(record, walk)
+            if not record or not steps or steps[0].edge.n < CLEAR * record.visits:
+                break
+            moves.append(steps[0].move)
+            walk = steps[0].after()
+        while len(moves) > 1 and walk.is_game_over():
+            moves.pop()
+            walk = self._walked(moves)
+        record = self._source.read(walk)
+        visits = record.visits if record else 0
+        return Unsettled(sans_of(self._board, moves), rival.chance, visits, self._command(moves, visits))
+
+    def _walked(self, moves: Sequence[chess.Move]) -> chess.Board:
+        walk = self._board.copy(stack=False)
+        for move in moves:
+            walk.push(move)
+        return walk
+
+    def _command(self, moves: Sequence[chess.Move], visits: int) -> str | None:
+        """Returns the command that gives a line ten times its visits; None without a file."""
+        if self._file is None:
+            return None
+        wanted = 9 * max(visits, LEAST_VISITS // 9)
+        scale = 10 ** (len(str(wanted)) - 1)
+        given = -(-wanted // scale) * scale
+        line = [*self._board.move_stack, *moves]
+        text = numbered(sans_of(self._board.root(), line), self._board.root().ply())
+        words = [text]
+        if self._board.root().fen() != chess.STARTING_FEN or len(text) > LONGEST_TEXT:
+            words = [fen_of(self._board), "--moves", " ".join(sans_of(self._board, moves))]
+        return join_command(
+            ["graphsearch", "analyze", str(self._source.path), *words, "--visits", rounded(given)]
+        )
+
+    # -------------------------------------------------------------- what changed
+    def _before(self, saves: Sequence[history.RootValues], since: str | None) -> Before | None:
+        """Returns the last save before this session, or before a moment."""
+        if not self._file or not saves:
+            return None
+        runs, last = self._file.runs(), saves[-1]
+        this = last.run if last.n == self._node.visits else runs[-1].id
+        if since is not None:
+            from .diff import first_run
+
+            this = first_run(runs, since)
+        old = next((save for save in reversed(saves) if save.run < this), None)
+        if old is None:
+            return None
+        sans = sans_of(self._board, legal_part(self._board, [old.best_move] if old.best_move else []))
+        best_san = sans[0] if sans else None
+        return Before(old.run, old.saved, old.n, old.q, cp_of(old.q), old.best_move, best_san)
+
+    def _changed(self, old: Before | None) -> Iterator[str]:
+        """Yields what differs from an earlier session, if anything does."""
+        if old is None:
+            return
+        first, node, parts = self._node.moves[0], self._node, []
+        if old.best_san and old.best_san != first.san:
+            parts.append(f"{self._name(first.san)} took over from {self._name(old.best_san)}")
+        if node.bounds[0] == node.bounds[1] and abs(old.q) < 1:
+            parts.append("the result was proven")
+        elif abs(node.q - old.q) > still_moves(old.n):
+            parts.append(f"{self._us} went from {standing(old.cp)} to {standing(cp_of(node.q))}")
+        if parts:
+            yield f"Since {old.saved[:10]} ({old.n:,} visits): {'; '.join(parts)}."

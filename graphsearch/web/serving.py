@@ -158,7 +158,7 @@ SILENCE_SECONDS = 15.0  # then a line is sent anyway, to detect a lost connectio
 FOR_GOOD = {"Cache-Control": "private, max-age=31536000, immutable"}
 TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "html": "text/html"}
 DIGEST_DIGITS = 16
-PACKED = [Middleware(GZipMiddleware, minimum_size=0)]  # compresses what the browser accepts so
+PACKED = [Middleware(GZipMiddleware, minimum_size=0, compresslevel=3)]  # for browsers that accept it
 PIECES = "<!-- pieces -->"
 
 

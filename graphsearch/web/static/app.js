@@ -521,7 +521,7 @@ async function loadFile() {
 
 const desk = notation();
 strip($("strip"));
-state.fileKnown = loadFile();
+state.fileKnown = Promise.resolve().then(loadFile); // behind the position
 views();
 followAddress();
 

@@ -151,7 +151,7 @@ async function travel(place, { push = true, problem = "", isMove = false } = {})
   }
 }
 
-function arrive(place, look, push, problem) {
+async function arrive(place, look, push, problem) {
   [asked, news] = [null, null];
   if (look.key !== state.look?.key) state.lines = new Map();
   // addresses may have moves in SAN; from here on all are UCI
@@ -160,7 +160,9 @@ function arrive(place, look, push, problem) {
   if (push && addressOf() !== location.pathname + location.search) history.pushState(null, "", addressOf());
   if (problem) history.replaceState(null, "", addressOf());
   liveNode();
-  addLines(look); // asked for before all else is drawn
+  addLines(look); // asked for before all else is drawn: the browser sends a request when the script pauses
+  await new Promise((resolve) => setTimeout(resolve));
+  if (asked || state.look !== look) return;
   tell("position", look);
   const act = wish;
   wish = null;

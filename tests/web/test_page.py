@@ -62,6 +62,9 @@ def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) ->
     first = until(lambda: number(page, VISITS), "the counters")
     until(lambda: number(page, VISITS) > first, "more visits")
     assert page.run(tops) == before
+    edge = "return document.querySelector(arguments[0]).getBoundingClientRect().right"
+    figure, strip = page.run(edge, VISITS), page.run(edge, "#strip")
+    assert figure < strip  # a long title gives way to it
     until(lambda: number(page, TABLE) > 300, "the moves to follow")
     for _ in range(5):  # its aim may move before it comes; a view that swallows clicks does each
         page.press(".move", seconds=0.6)  # longer than a view takes to be drawn anew

@@ -593,6 +593,9 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
     grown = until(lambda: more_than(before, page.client), "more visits of moves")
     assert chess.Board().parse_san(first).uci() not in grown
     page.has("#stop:not([hidden])")
+    visits = "document.querySelector('#{}').textContent.match(/([\\d,]+) visits/)[1]"
+    same = f"return {visits.format('answer')} === {visits.format('position-note')}"
+    page.wait(same, "one number of visits")
     page.click(".limit button")  # the search goes on with all moves
     until(lambda: "follow" in running(page.client)["title"] and root_visits(page.client), "all moves")
     page.has(".left-out", 0)

@@ -3,7 +3,7 @@
 import { ask, follow, Refused, send, whenDamaged } from "./api.js";
 import { Board } from "./board.js";
 import { after, menOf, NAMES, said, turnOf } from "./chess.js";
-import { bytes, chip, count, forWhite, h, link, percent, put, score, short, steady } from "./dom.js";
+import { bytes, chip, count, forWhite, h, link, percent, put, score, short, steady, visitsOf } from "./dom.js";
 import { movesView } from "./moves.js";
 import { notation, openDraft, savePgn } from "./notation.js";
 import { strip, toggleFollow } from "./search.js";
@@ -82,7 +82,7 @@ function showGauge() {
 function showNote() {
   const { evaluator, run } = state.look?.node || {};
   const source = evaluator ? ` V and P: ${evaluator.description}${run ? `, run ${run.number}` : ""}.` : "";
-  $("position-note").textContent = node() ? `${count(node().visits)} visits; scores in pawns, White's view.${source}` : "";
+  $("position-note").textContent = node() ? `${count(visitsOf(node()))} visits; scores in pawns, White's view.${source}` : "";
 }
 
 function showProblem() {
@@ -345,7 +345,7 @@ function sentence() {
   if (!best) return look.problem ? "" : h("span", { class: "muted", text: "No search has been here." });
   const worth = (move) => score(forWhite(move, look.position));
   const all = found.moves.reduce((sum, move) => sum + move.n, 0);
-  return [h("b", { text: said(look.position, [best.san]) }), `: ${worth(best)}, ${percent(all ? best.n / all : 1, 0)} of ${count(all)} visits`, next ? `; then ${next.san}: ${worth(next)}.` : ".",
+  return [h("b", { text: said(look.position, [best.san]) }), `: ${worth(best)}, ${percent(all ? best.n / all : 1, 0)} of ${count(visitsOf(found))} visits`, next ? `; then ${next.san}: ${worth(next)}.` : ".",
     found.apart ? " Searched apart." : ""];
 }
 

@@ -153,6 +153,9 @@ export function score({ cp, mate }) {
   return cp === 0 ? "0.00" : (cp > 0 ? "+" : "−") + (Math.abs(cp) / 100).toFixed(2);
 }
 
+// visits of a position; its node does not count those of moves that were searched apart
+export const visitsOf = ({ visits, moves }) => Math.max(visits, 1 + moves.reduce((sum, { n }) => sum + n, 0));
+
 // values of the side to move of a position, as White sees them
 export const forWhite = ({ q, cp, mate }, fen) => ({ q: whites(q, fen), cp: whites(cp, fen), mate: whites(mate, fen) });
 

@@ -21,7 +21,7 @@ export function strip(host) {
     stop.hidden = !job;
     stop.disabled = Boolean(job?.stopping);
     const { length } = state.queue.waiting;
-    put(text, job ? [h("b", { text: job.title }), length > 0 && h("span", { class: "muted", text: ` +${length} in the queue` }), ...countersOf(job)] : lastWord(held));
+    put(text, job ? [h("b", { text: job.title, title: job.title }), length > 0 && h("span", { class: "muted", text: ` +${length} in the queue` }), ...countersOf(job)] : lastWord(held));
   };
   for (const name of ["queue", "outside", "facts"]) on(name, draw);
   draw();
@@ -33,7 +33,7 @@ function lastWord(held) {
   if (waits && state.queue.held) return h("span", { class: "muted", text: `${waits} in the queue, which is held.` });
   const job = state.queue.ended.find((each) => each.kind !== "export");
   if (!job) return h("span", { class: "muted", text: state.file?.read_only ? "Read-only." : "Nothing is running." });
-  return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job) });
+  return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job), title: endOf(job) });
 }
 
 const REASONS = { visits: "", evaluations: "", time: "", stop: "stopped", memory: "memory is full", proven: "the result is proven", exhausted: "nearly every position is known", tablebase: "the tablebases know the result", finished: "the game is over", reader: "another program keeps the file's log" };

@@ -1,7 +1,7 @@
 """Common parts of all evaluators' batch kernels (`inside.BatchKernel`): probabilities, priors, bare kings.
 
-Against a bare king, scores lead to the mate. Networks score such an ending by its men and hardly by where
-they stand. A search that follows them does not mate with a rook in fifty moves.
+Against a bare king, or with a queen against a rook, scores lead to the mate. Networks score such an ending by
+its men and hardly by where they stand. A search that follows them does not mate with a rook in fifty moves.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from ..position.values import LEAST_MATE, LEAST_WON
 
 # --------------------------------------------------------------- endings against a bare king
 # The share of such an ending that counts as drawn: at most so much with two minor pieces, a factor less for
-# each minor piece more (a rook counts as three, a queen as five). With .15 a search of 1,000 evaluations
-# does not mate with two bishops. It falls with the way that is left: up to DRIVEN for the bare
-# king's way to the corner, up to 7 for the way between the kings.
-MOST_DRAWN, MORE_MEN = 0.4, 0.65
+# each minor piece more (a rook counts as three, a queen as five). It falls with the way that is left: up to
+# DRIVEN for the bare king's way to the corner, up to 7 for the way between the kings. With .15 a search of
+# 1,000 evaluations does not mate with two bishops, with .4 one of 5,000 visits not with bishop and knight.
+MOST_DRAWN, MORE_MEN = 0.85, 0.65
+AGAINST_ROOK = 0.3  # least share of a queen against a rook, which must be won first
 DRIVEN = 12
 MOST_WAY = DRIVEN + 7
 WON_RANGE = LEAST_MATE - LEAST_WON - 1
@@ -52,15 +53,17 @@ def distance(a: int64, b: int64) -> int64:
 
 @inner
 def bare_king_score(s: Position) -> int64:
-    """Returns the score of a position without pawns where one side has a king alone and the other can mate.
+    """Returns the score of a position without pawns where one side can mate a king alone, or with a rook.
 
     It is 0 for other positions, else LEAST_WON to LEAST_MATE - 1 or the negative. Its size rises as the bare
     king nears a corner, against bishop and knight one of the bishop's colour, and as the kings come near.
     """
     stm = side_to_move(s)
     own, other = s[WHITE + stm], s[WHITE + 1 - stm]
-    loses = popc(own) == 1
-    if s[PAWNS] or not (loses or popc(other) == 1) or is_dead(s):
+    alike = popc(own) == 2 and popc(other) == 2
+    is_queen_against_rook = alike and popc(s[QUEENS]) == 1 and popc(s[ROOKS]) == 1
+    loses = popc(own) == 1 or (is_queen_against_rook and popc(s[ROOKS] & own) == 1)
+    if s[PAWNS] or not (is_queen_against_rook or loses or popc(other) == 1) or is_dead(s):
         return int64(0)
     minors = popc(s[BISHOPS] | s[KNIGHTS])
     if not (s[QUEENS] | s[ROOKS] | s[BISHOPS]) and minors == 2:
@@ -74,6 +77,8 @@ def bare_king_score(s: Position) -> int64:
         driven = DRIVEN * to_edges(king) // 6
     way = DRIVEN - driven + distance(king, ctz(s[KINGS] & strong))
     share = way / MOST_WAY * math.exp((men - 2) * math.log(MORE_MEN))
+    if is_queen_against_rook:
+        share = AGAINST_ROOK + (1.0 - AGAINST_ROOK) * way / MOST_WAY
     score = LEAST_MATE - 1 - int64(share * WON_RANGE)
     return -score if loses else score
 

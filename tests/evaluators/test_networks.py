@@ -375,11 +375,17 @@ def test_scores_stay_in_their_range() -> None:
                 assert LEAST_WON <= -score_of(pack(board)) < LEAST_MATE
 
 
+def test_a_queen_drives_a_king_with_a_rook_to_the_edge() -> None:
+    driven, central = "k7/1r6/2K5/8/8/7Q/8/8", "8/8/2K5/8/3k4/7Q/1r6/8"
+    assert LEAST_MATE > score(driven + " w - - 0 1") > score(central + " w - - 0 1") >= LEAST_WON
+    assert score_of(pack(chess.Board("8/8/2K5/8/3k4/7R/1r6/8 w - - 0 1"))) == 0
+
+
 def test_bishop_and_knight_need_the_bishops_corner_and_other_positions_have_no_score() -> None:
     dark, light = "k7/8/1K6/8/8/8/8/N1B5", "k7/8/1K6/8/8/8/8/NB6"
     assert score(light + " w - - 0 1") > score(dark + " w - - 0 1")
     assert score_of(pack(chess.Board())) == 0
-    for men in ("8/8/8/K5NN", "8/8/8/K6B", "8/8/P7/K6R", "4r3/8/8/K6Q", "8/8/8/K7"):
+    for men in ("8/8/8/K5NN", "8/8/8/K6B", "8/8/P7/K6R", "4rr2/8/8/K6Q", "8/8/8/K7"):
         assert score_of(pack(chess.Board(f"8/8/8/4k3/{men} w - - 0 1"))) == 0, men
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..base.dates import pgn_date
 from ..base.errors import ImportFileError
 from ..base.limits import GAME_MOVES
-from ..position.board import KEY, KINGS, POSITION_WORDS, castling_of, encode_move, fens, key_texts, pack
+from ..position.board import KEY, KINGS, POSITION_WORDS, encode_move, fens, key_texts, pack
 from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
 from ..position.openings import DEEPEST, opening_names, opening_places
 from ..position.pgn import (
@@ -36,7 +36,7 @@ from ..position.pgn import (
     variant_of,
 )
 from ..query.game_list import key_parts
-from ..query.steps import CASTLING_STEP, Ints, Mask, Words, names_of, positions_after, uci_names
+from ..query.steps import CASTLING_STEP, Ints, Mask, Words, castling_of, names_of, positions_after, uci_names
 from ..store.record import board_tables, keys_of
 from ..store.store import Store
 from ..store.tables import games as tables

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
-from ..position.board import BLACK_TO_MOVE, CHECKMATE, META, castling_of, clocks_of, key_texts
+from ..position.board import BLACK_TO_MOVE, CHECKMATE, META, clocks_of, key_texts
 from ..position.board_kernel import MATE
 from ..query.columns import draws_of, places_by_prior
-from ..query.steps import SAN_BYTES, Ints, Mask, names_of, uci_names
+from ..query.steps import SAN_BYTES, Ints, Mask, castling_of, names_of, uci_names
 from ..store.record import TERMINAL_MASK, keys_of
 from ..store.record_kernel import MAX_EVALUATOR
 from ..store.store import Store

@@ -497,13 +497,10 @@ def _fields(meta: int, rights: str | None = None) -> str:
 
 def key_texts(words: NDArray[np.uint64]) -> list[str]:
     """Returns the keys of packed positions, `[R, 10]`, as `key_text_of_words` does."""
-    rows = words[:, META:].tolist()
-    return [text_of_key(key ^ clock_term(meta >> CLOCK_SHIFT & CLOCK_BITS), meta) for meta, key in rows]
-
-
-def castling_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns what `key_texts` appends to keys of packed positions, `[R, 10]`; 0 for standard castling."""
-    return words[:, META] >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)
+    text = words[:, KEY].astype(">u8").tobytes().hex()
+    longer = (words[:, META] & np.uint64(CHESS960) > 0) | (clocks_of(words) > FREE_CLOCK)
+    rows = enumerate(longer.tolist())
+    return [key_text_of_words(words[i]) if more else text[16 * i : 16 * i + 16] for i, more in rows]
 
 
 def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ..position.board import (
     BLACK_TO_MOVE,
+    CHESS960_BITS,
+    CHESS960_SHIFT,
     KINGS,
     MAX_MOVES,
     META,
@@ -68,6 +70,11 @@ def positions_after(
     where, moves = np.array(of, np.int64), np.array(codes, np.uint16)
     _make_steps(board_tables(), flat, where, moves, children.reshape(-1), keys)
     return children, keys
+
+
+def castling_of(words: Words) -> Words:
+    """Returns what `key_texts` appends to keys of packed positions, `[R, 10]`; 0 for standard castling."""
+    return words[:, META] >> np.uint64(CHESS960_SHIFT) & np.uint64(CHESS960_BITS)
 
 
 def keys_after(board: chess.Board, moves: Sequence[chess.Move]) -> list[str]:

@@ -93,7 +93,8 @@ class Met:
         self.rows["words"][self._count - len(new) :] = words[new]
         self._insert(np.arange(self._count - len(new), self._count) + 1, free[new])
         if len(new):
-            ids[fresh] = self._find(words[fresh])[0]
+            unknown = np.flatnonzero(ids == 0)
+            ids[unknown] = self._find(words[unknown])[0]
         return ids, new
 
     def _find(self, words: Words) -> tuple[Ints, Ints]:

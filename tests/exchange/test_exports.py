@@ -1099,3 +1099,18 @@ def test_a_missing_part_is_said(driver: Any, file: Path, tmp_path: Path) -> None
     driver.get((tmp_path / "site" / "index.html").as_uri())
     shows(driver, "#facts", ["data/0.js is missing"])
     driver.get_log("browser")
+
+
+def test_positions_met_are_numbered_in_the_order_of_their_first_meeting() -> None:
+    rng, met, ids = np.random.default_rng(1), walk.Met(), dict[bytes, int]()
+    pool = rng.integers(0, 4, (3 * walk.LEAST_ROOM, 10), np.uint64)  # more than there is room for
+    for size in (1, 0, 300, 5000, 5000, 5000):
+        words, follow = pool[rng.integers(0, len(pool), size)], rng.random(size) < 0.9
+        marks, before = [row[:9].tobytes() for row in words], len(ids)
+        for mark in (mark for mark, is_followed in zip(marks, follow, strict=True) if is_followed):
+            ids.setdefault(mark, len(ids) + 1)
+        found, new = met.meet(words, follow)
+        assert found.tolist() == [ids.get(mark, 0) for mark in marks]
+        assert found[new].tolist() == list(range(before + 1, len(ids) + 1))
+        assert (met.rows["words"][found[new] - 1] == words[new]).all()
+    assert len(met) == len(ids) > walk.LEAST_ROOM

@@ -162,8 +162,8 @@ async function arrive(place, look, push, problem) {
   liveNode();
   addLines(look); // asked for before all else is drawn: the browser sends a request when the script pauses
   await new Promise((resolve) => setTimeout(resolve));
-  if (asked || state.look !== look) return;
-  tell("position", look);
+  if (asked) return;
+  tell("position", state.look);
   const act = wish;
   wish = null;
   act?.();

@@ -456,7 +456,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     from graphsearch.book.review.review import GameChoice, ReviewSettings
     from graphsearch.book.review.review import review as review_games
 
-    from .exports import opened_target
+    from .exports import target_of
     from .games import file_title, given_file
 
     output = request.output or (None if every else default_output(request.file))
@@ -480,7 +480,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
         settings = ReviewSettings(
             limits=request.search.limits_each,
             choice=choice,
-            pgn=files.enter_context(opened_target(output)) if output else None,
+            pgn=target_of(output) if output else None,
             params=params,
             workers=request.search.workers,
             pool=request.search.evaluator.pool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def export(request: Request) -> int:
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
     mixed = request.output == STDOUT and sys.stdout.isatty()  # a bar would mix in
     progress = nullcontext() if mixed else progress_bar("Positions")
-    with StopSignals(), progress as show, opened_target(request.output) as target:
+    with StopSignals(), progress as show:
         fewest = SITE_VISITS if form == "site" and request.book is None else 0
         selection = Selection(
             roots=roots,
@@ -120,7 +120,7 @@ def export(request: Request) -> int:
         report = export_as(
             form,
             request.store,
-            target,
+            target_of(request.output),
             selection,
             comments=request.comments,
             weights=request.weights,
@@ -172,22 +172,16 @@ def _headers(request: Request) -> dict[str, str]:
     [name] = names if len(names := request.positions or []) == 1 else [""]
     if not Path(name).is_file():
         return {}
-    number = request.line.game or 1
     try:
-        found = next(read_games(Path(name), only={number}), None)
+        found = next(read_games(Path(name), only={request.line.game or 1}), None)
     except InvalidPositionError:
         return {}
     return found.headers if found else {}
 
 
-@contextmanager
-def opened_target(output: str) -> Iterator[Any]:
-    """Yields the target of an export: a path, or stdout as a stream."""
-    if output != STDOUT:
-        yield Path(output)
-        return
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
+def target_of(output: str) -> Any:
+    """Returns the target of an export: a path, or stdout as a stream."""
+    return sys.stdout.buffer if output == STDOUT else Path(output)
 
 
 def write_text(text: str, output: str, store: Path) -> None:

@@ -122,8 +122,7 @@ def _print_found(store: Path, found: Iterable[Found], *, whole: bool) -> int:
     if whole:
         rows: list[Found] = []
         try:
-            for row in found:
-                rows.append(row)
+            rows.extend(found)  # keeps those before an error
         except GraphSearchError as error:  # such as damage: what was found is printed first
             fault = error
         found = rows
@@ -225,11 +224,10 @@ def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[st
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    parts = [
+    return "  ".join(
         cell.rjust(width) if number else cell.ljust(width)
         for cell, width, number in zip(cells, widths, numeric, strict=True)
-    ]
-    return "  ".join(parts).rstrip()
+    ).rstrip()
 
 
 def _cell(value: Any) -> str:

@@ -147,15 +147,6 @@ class MissingPackageError(EvaluatorError, ExportError):
     """A package of an optional extra that is not installed; the text has the command that installs it."""
 
 
-def check_argument(name: str, is_right: bool, value: object, expected: str) -> None:
-    """Raises InvalidParameterError, such as "limits must be Limits(...), not 5", unless `is_right`."""
-    if not is_right:
-        shown = " ".join(repr(value).split())
-        raise InvalidParameterError(
-            f"{name} must be {expected}, not {shown if len(shown) <= 60 else type(value).__name__}"
-        )
-
-
 def check_least(least: int, **numbers: float | None) -> None:
     """Raises InvalidParameterError unless all numbers but None are at least `least`."""
     for name, number in numbers.items():

@@ -397,21 +397,17 @@ def wait_for_process(process: int) -> None:
         psutil.Process(process).wait()
 
 
-def set_lowest_priority() -> None:
-    """Lets all other processes of this machine go before this one."""
-    import psutil
+def give_way(steps: int) -> None:
+    """Lets other programs go before this thread and those that it starts: those that a person sees, or all.
 
-    psutil.Process().nice(LOWEST if IS_POSIX else IDLE)
-
-
-def give_way() -> None:
-    """Lets the programs that a person sees go before this thread, and those that it starts from now on."""
+    `steps`: GIVEN_WAY, or LOWEST for all.
+    """
     if hasattr(os, "nice"):
-        os.nice(GIVEN_WAY)
+        os.nice(steps)
     else:
         import psutil
 
-        psutil.Process().nice(BELOW_NORMAL)
+        psutil.Process().nice(IDLE if steps == LOWEST else BELOW_NORMAL)
 
 
 def has_low_priority() -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -27,7 +27,7 @@ from numba import types
 from numba.core import config, typing
 from numba.core.base import BaseContext
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
+from numba.core.compiler import CompilerBase, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.datamodel.models import PrimitiveModel
@@ -35,10 +35,17 @@ from numba.core.datamodel.registry import register_default
 from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import lower_getattr_generic
 from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import (
+    IRLegalization,
+    NativeLowering,
+    NoPythonBackend,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
 from numba.core.types import Type
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.core.untyped_passes import FixupArgs, GenericRewrites, ReconstructSSA, TranslateByteCode
 from numba.cpython.builtins import do_minmax
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype, from_dtype
@@ -133,26 +140,6 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 # ------------------------------------------------------------------ the pipeline
-NEEDLESS = {  # passes for closures, `with`, literals, array expressions, and branches that LLVM prunes too
-    "IRProcessing",
-    "LiteralPropagationSubPipelinePass",
-    "AnnotateTypes",
-    "DeadBranchPrune",
-    "DumpParforDiagnostics",
-    "FindLiterallyCalls",
-    "InlineClosureLikes",
-    "InlineInlinables",
-    "InlineOverloads",
-    "LiteralUnroll",
-    "MakeFunctionToJitFunction",
-    "NoPythonSupportedFeatureValidation",
-    "NopythonRewrites",
-    "RewriteDynamicRaises",
-    "RewriteSemanticConstants",
-    "WithLifting",
-}
-
-
 class InnerLowering(NativeLowering):  # type: ignore[misc]
     """Lowers a function and registers it for callers, without making it executable."""
 
@@ -169,39 +156,40 @@ class InnerLowering(NativeLowering):  # type: ignore[misc]
 
 
 class Passes:
-    """Numba's nopython pipeline without the passes in NEEDLESS, and with `InnerLowering`.
+    """The passes of Numba's nopython pipeline that kernels need, in its order.
 
-    Numba's own manager analyses the lifetime of variables after each pass; those left here do so at need.
+    The others are for closures, `with`, literals, array expressions, and branches that LLVM prunes too.
+    Numba's own manager analyses the lifetime of variables after each pass; those here do so at need.
     """
 
     pipeline_name = "graphsearch"
+    steps = (
+        TranslateByteCode(),
+        FixupArgs(),
+        GenericRewrites(),
+        ReconstructSSA(),
+        NopythonTypeInference(),
+        PreLowerStripPhis(),
+        IRLegalization(),
+        InnerLowering(),
+        NoPythonBackend(),
+    )
 
-    def __init__(self, state: Any) -> None:
-        """Creates the passes once, for all functions."""
-        steps = (step for step, _ in DefaultPassBuilder.define_nopython_pipeline(state).passes)
-        self._steps = [
-            (InnerLowering if step is NativeLowering else step)()
-            for step in steps
-            if step.__name__ not in NEEDLESS
-        ]
+    def __init__(self) -> None:
         self.exec_times: dict[str, object] = {}
 
     def run(self, state: Any) -> None:
         """Compiles the function of a state."""
-        for step in self._steps:
+        for step in self.steps:
             step.run_pass(state)
 
 
 class InnerCompiler(CompilerBase):  # type: ignore[misc]
     """A compiler that runs `Passes`."""
 
-    _passes: ClassVar[list[Passes]] = []  # the same for all functions
-
     def define_pipelines(self) -> list[Passes]:
         """Returns the one pipeline."""
-        if not self._passes:
-            self._passes.append(Passes(self.state))
-        return self._passes
+        return [Passes()]
 
 
 def _comparison(function: Any) -> Any:
@@ -337,9 +325,9 @@ def _built(compiled: CompileResult, kinds: tuple[Type, ...], machine: binding.Ta
     module = library._final_module
     for part in compiled.library.parts():
         module.link_in(part, preserve=True)
-    for function in module.functions:
-        if not function.is_declaration and function.name != ENTRY:
-            function.linkage = "internal"  # nothing outside calls it, so LLVM optimises it better
+    for symbol in (*module.functions, *module.global_variables):
+        if not symbol.is_declaration and symbol.name != ENTRY:
+            symbol.linkage = "internal"  # nothing outside uses it, so LLVM optimises it better or drops it
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     _optimise(module, machine)
     return MachineCode(

@@ -26,13 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import chess
 
-from ..base.errors import (
-    GraphSearchError,
-    InvalidParameterError,
-    StatementLimitError,
-    check_argument,
-    check_least,
-)
+from ..base.errors import GraphSearchError, InvalidParameterError, StatementLimitError, check_least
+from ..base.limits import shortened
 from ..graph.view import view
 from ..position.board import fen_of, key_text
 from ..position.notation import named_board, play_moves, read_moves
@@ -333,6 +328,8 @@ def frame(answer: object) -> DataFrame:
     found = getattr(answer, "node", answer)
     found = getattr(found, "moves", found)
     rows = list(found) if isinstance(found, Iterable) else None
-    is_right = rows is not None and all(callable(getattr(row, "as_dict", None)) for row in rows)
-    check_argument("the answer", is_right, answer, "of sql, or items that have as_dict")
-    return pd.DataFrame([row.as_dict() for row in rows or ()])
+    if rows is None or not all(callable(getattr(row, "as_dict", None)) for row in rows):
+        raise InvalidParameterError(
+            f"the answer must be of sql, or items that have as_dict, not {shortened(ascii(answer))}"
+        )
+    return pd.DataFrame([row.as_dict() for row in rows])

@@ -23,7 +23,7 @@ from typing import Any
 import chess
 import numpy as np
 
-from ..base.system import end_at_once, has_low_priority, own_group, set_lowest_priority
+from ..base.system import LOWEST, end_at_once, give_way, has_low_priority, own_group
 from ..evaluators.inside import OUTSIDE, purpose_of
 from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.uniform import UniformEvaluator
@@ -201,7 +201,7 @@ def go_to_background() -> None:
     limit = threading.Timer(MOST_SECONDS, end_at_once)
     limit.daemon = True
     limit.start()
-    set_lowest_priority()
+    give_way(LOWEST)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ..base.answer import Answer, picked
 from ..base.errors import GraphSearchError, InvalidParameterError, StoreLockedError
 from ..base.limits import byte_count, open_file, shortened, whole_number
-from ..base.system import give_way
+from ..base.system import GIVEN_WAY, give_way
 from ..book.config import BookConfig, parse_config
 from ..book.questions import admitted_moves
 from ..book.review.review import LEAST_VISITS, GameChoice
@@ -468,7 +468,7 @@ class PositionTask(GivenPosition, Settings, Task):
             Graph.open(work.place.path, evaluator=evaluator, ram_bytes=work.place.ram(self.ram)) as graph,
             other_kernels_compiling(),
         ):
-            give_way()  # to the server and the browser, which show what it finds
+            give_way(GIVEN_WAY)  # to the server and the browser, which show what it finds
             yield graph, Control(on_progress=show, interval=UPDATE_SECONDS, stop=stop, on_slice=on_slice)
 
 

@@ -285,9 +285,7 @@ def test_a_signal_ends_a_wait_for_data(both: str) -> None:
 
 
 def test_the_lowest_priority_is_a_low_one() -> None:
-    code = (
-        "from graphsearch.base import system; system.set_lowest_priority(); print(system.has_low_priority())"
-    )
+    code = "from graphsearch.base import system as s; s.give_way(s.LOWEST); print(s.has_low_priority())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
 

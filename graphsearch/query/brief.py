@@ -36,13 +36,14 @@ OVER, UNVISITED, PROVEN, FORCED, OPEN = "over", "unvisited", "proven", "forced",
 LOST = (-1, -1)  # bounds of a move or a position
 LINE_PLIES = 4  # of a refuted move's line, with the move
 NAMED = 3  # moves of a group in a sentence, and refuted moves
+FAR_CP = 500  # from here on, moves that are as good are only counted
 # Of such a move: least visits, least loss in centipawns, and as a multiple of what its value still moves.
 REFUTED_VISITS, REFUTED_CP, REFUTED_ERRORS = 50, 20, 1.5
 LEAST_VISITS = 5000  # of a command
 NEXT_VISITS = 30  # least of the move that is compared with the choice
 NATURAL_P, NATURAL_GAMES, COMMON = 0.05, 5, 0.1  # least P; games of a position, and share of them with a move
 CLEAR = 0.6  # share of the visits of a reply that a search is sent past
-LONGEST_TEXT = 60  # characters of a line in a command, else it names the position
+LONGEST_TEXT = 60  # characters of a line in a command, else it names the position; of a command in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,27 +301,22 @@ class _Writer:
         first, others = self._node.moves[0], self._node.moves[1:]
         worth = f"{self._us} is {standing(first.cp or 0)}" if first.n else "it has no visits"
         yield f"{self._us} has to play {self._name(first.san)}; {worth}."
-        yield (
-            "Forced: every other move loses, which is proven."
-            if others
-            else "Forced: no other move is legal."
-        )
+        yield f"Forced: {'every other move loses, which is proven' if others else 'no other move is legal'}."
 
     def _said(self, found: Brief) -> Iterator[str]:
         best, others = found.moves[0], found.moves[1:]
         name = self._name(best.san)
         equal = f"; {self._names([move.san for move in others])} may be as good" if others else ""
+        if len(others) > 1 and abs(best.cp) >= FAR_CP:
+            equal = f", as with {len(others)} other moves"
         yield f"{self._us} plays {name} and is {standing(best.cp)}{equal}."
-        group = (
-            f", {percent(sum(move.chance for move in found.moves))} that they choose one of these"
-            if others
-            else ""
-        )
+        kept = percent(sum(move.chance for move in found.moves))
+        group = f", {kept} that they choose one of these" if others else ""
         yield f"{found.word}: {percent(best.chance)} that ten times the visits choose {name} again{group}."
         yield " ".join(self._why(found))
         if found.unsettled and found.unsettled.chance >= 0.01:
             line, command = self._name(*found.unsettled.line), found.unsettled.command
-            search = f" Search it: {command}" if command else ""
+            search = f" Search it: {command}" if command and len(command) <= LONGEST_TEXT else ""
             yield f"Most likely to change that: {line} ({percent(found.unsettled.chance)}).{search}"
 
     def _candidate(self, move: MoveView, chance: float) -> Candidate:
@@ -331,10 +327,16 @@ class _Writer:
         named = {move.move for move in found.refuted}
         if found.next and found.next_cp and found.next not in named:
             yield f"Next is {self._name(self._board.san(found.next))}, {found.next_cp / 100:.2f} worse."
-        for one in found.refuted[:NAMED]:
+        alike: dict[object, list[Refuted]] = {}
+        for one in found.refuted:
+            alike.setdefault(one.mate or one.move, []).append(one)
+        for one, *more in list(alike.values())[:NAMED]:
             reply = numbered(one.line[1:], self._board.ply() + 1)
             loss = f"loses {one.loss_cp / 100:.2f}" if one.mate is None else f"allows mate in {one.mate}"
-            yield f"{self._name(one.line[0])} {loss} to {reply}."
+            if more:
+                yield f"{self._names([each.line[0] for each in (one, *more)])} allow mate in {one.mate}."
+            else:
+                yield f"{self._name(one.line[0])} {loss} to {reply}."
 
     def _refuted(self, best: Candidate, group: Sequence[Candidate]) -> Iterator[Refuted]:
         """Yields the natural moves that lose to a reply which the records support."""
@@ -382,20 +384,13 @@ class _Writer:
             steps = steps_of(record, walk)
             if not record or not steps or steps[0].edge.n < CLEAR * record.visits:
                 break
+            if (further := steps[0].after()).is_game_over():
+                break
             moves.append(steps[0].move)
-            walk = steps[0].after()
-        while len(moves) > 1 and walk.is_game_over():
-            moves.pop()
-            walk = self._walked(moves)
+            walk = further
         record = self._source.read(walk)
         visits = record.visits if record else 0
         return Unsettled(sans_of(self._board, moves), rival.chance, visits, self._command(moves, visits))
-
-    def _walked(self, moves: Sequence[chess.Move]) -> chess.Board:
-        walk = self._board.copy(stack=False)
-        for move in moves:
-            walk.push(move)
-        return walk
 
     def _command(self, moves: Sequence[chess.Move], visits: int) -> str | None:
         """Returns the command that gives a line ten times its visits; None without a file."""

@@ -341,8 +341,8 @@ class _Writer:
     def _refuted(self, best: Candidate, group: Sequence[Candidate]) -> Iterator[Refuted]:
         """Yields the natural moves that lose to a reply which the records support."""
         as_good = {move.move for move in group}
-        for move, why in self._natural().items():
-            known = next(one for one in self._node.moves if one.move == move)
+        for known, why in self._natural():
+            move = known.move
             mate = -known.mate if known.mate and known.mate < 0 else None
             loss = loss_of(best.cp, known.cp or 0)
             is_known = known.q is not None and known.n >= REFUTED_VISITS and loss >= REFUTED_CP
@@ -356,7 +356,7 @@ class _Writer:
             if len(sans) > 1:
                 yield Refuted(move, why, loss, mate, sans)
 
-    def _natural(self) -> dict[chess.Move, str]:
+    def _natural(self) -> list[tuple[MoveView, str]]:
         """Returns the moves that a person would think of, and why: own moves, those of games, by P."""
         found: dict[str, str] = {}
         if self._file:
@@ -366,11 +366,10 @@ class _Writer:
             popular = sorted((uci for uci in games if games[uci] >= least), key=lambda uci: -games[uci])
             found |= dict.fromkeys(popular, "games") | dict.fromkeys(own, "repertoire")
         by_p = sorted(self._node.moves, key=lambda move: -move.p)[: 2 * NAMED]
-        likely = {move.move: "prior" for move in by_p if move.p >= NATURAL_P}
-        known = {move.move.uci(): move.move for move in self._node.moves}
-        return {known[uci]: why for uci, why in found.items() if uci in known} | {
-            move: why for move, why in likely.items() if move.uci() not in found
-        }
+        likely = {move.move.uci(): "prior" for move in by_p if move.p >= NATURAL_P}
+        found |= likely | found
+        known = {move.move.uci(): move for move in self._node.moves}
+        return [(known[uci], why) for uci, why in found.items() if uci in known]
 
     # -------------------------------------------------------------- what would change it
     def _unsettled(self, rivals: Sequence[Candidate]) -> Unsettled | None:
@@ -379,16 +378,14 @@ class _Writer:
         if rival is None:
             return None
         moves, walk = [rival.move], after(self._board, rival.move)
-        while len(moves) < LINE_PLIES:
-            record = self._source.read(walk)
+        while (record := self._source.read(walk)) and len(moves) < LINE_PLIES:
             steps = steps_of(record, walk)
-            if not record or not steps or steps[0].edge.n < CLEAR * record.visits:
+            if not steps or steps[0].edge.n < CLEAR * record.visits:
                 break
             if (further := steps[0].after()).is_game_over():
                 break
             moves.append(steps[0].move)
             walk = further
-        record = self._source.read(walk)
         visits = record.visits if record else 0
         return Unsettled(sans_of(self._board, moves), rival.chance, visits, self._command(moves, visits))
 

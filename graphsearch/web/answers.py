@@ -267,10 +267,8 @@ def _over(board: chess.Board) -> str | None:
 
 def _way(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:
     """Returns the root and the moves of a line to a position; no moves if none is found."""
-    way = routes(served.path, [fen_of(wanted.board())])
-    return {
-        "lines": [{"root": found.start or chess.STARTING_FEN, "line": found.line} for found in way.values()]
-    }
+    ways = routes(served.path, [fen_of(wanted.board())]).values()
+    return {"lines": [{"root": way.start or chess.STARTING_FEN, "line": way.line} for way in ways]}
 
 
 def _tree(served: ServedFile, wanted: TreeWanted) -> dict[str, Any]:
@@ -596,9 +594,8 @@ def _download(served: ServedFile, wanted: TaskWanted) -> Response:
 
 def _review(served: ServedFile, wanted: TaskWanted) -> Response:
     """Returns the games of a review for the page."""
-    return FileResponse(
-        _written(served, wanted.number, tasks.ReviewTask, ".json")[1], media_type="application/json"
-    )
+    _, path = _written(served, wanted.number, tasks.ReviewTask, ".json")
+    return FileResponse(path, media_type="application/json")
 
 
 def _review_game(served: ServedFile, wanted: ReviewedGame) -> dict[str, Any]:

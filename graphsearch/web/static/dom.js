@@ -172,9 +172,7 @@ export const pawns = (cp) => (cp === null || cp === undefined ? "" : (cp / 100).
 export function proven([lower, upper], fen) {
   const [us, them] = fen.split(" ")[1] === "w" ? ["White", "Black"] : ["Black", "White"];
   if (lower === upper) return [`${them} wins`, "draw", `${us} wins`][lower + 1];
-  if (lower === 0) return `${us} holds`;
-  if (upper === 0) return `${them} holds`;
-  return "";
+  return lower === 0 ? `${us} holds` : upper === 0 ? `${them} holds` : "";
 }
 
 // blue for what is good for the side that counts, orange for what is bad, grey between: told apart by everyone

@@ -19,7 +19,7 @@ from ..base.system import join_command
 from ..graph.view import MoveView, NodeView, lines_of, view
 from ..position.board import fen_of, is_over_by_clock
 from ..position.notation import legal_part, numbered, sans_of
-from ..position.values import cp_of, loss_of
+from ..position.values import CP_FACTOR, CP_SLOPE, cp_of, loss_of
 from ..store.tables import history
 from ..store.tables.books import chosen_moves
 from ..store.tables.games import games_by_move
@@ -60,7 +60,8 @@ class Candidate(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Refuted(Answer):
-    """A natural move that loses: `why` it is natural, its loss in centipawns, and the line in SAN.
+    """A natural move that loses: `why` it is natural, its loss of Q in centipawns at a level position, and
+    the line in SAN.
 
     `why`: `repertoire`, `games` or `prior`. `mate`: moves to the mate that it allows, else None.
     """
@@ -344,7 +345,7 @@ class _Writer:
         for known, why in self._natural():
             move = known.move
             mate = -known.mate if known.mate and known.mate < 0 else None
-            loss = loss_of(best.cp, known.cp or 0)
+            loss = round(CP_FACTOR * CP_SLOPE * (best.q - (known.q or 0.0)))  # as if the position were level
             is_known = known.q is not None and known.n >= REFUTED_VISITS and loss >= REFUTED_CP
             is_far = best.q - (known.q or 0.0) >= REFUTED_ERRORS * still_moves(known.n)
             if move in as_good or not (mate or (is_known and is_far)):

@@ -44,7 +44,7 @@ def test_equal_moves_are_one_choice_and_a_natural_move_is_refuted(choice: Path) 
     assert [(one.line, one.why) for one in found.refuted] == [(("f4", "d5", "Nf3"), "prior")]
     assert found.next == chess.Move.from_uci("a2a4")
     assert found.lines[0] == "White plays 1. e4 and is 0.14 ahead; 1. d4 may be as good."
-    assert "1. f4 loses 0.60 to 1... d5 2. Nf3." in found.lines[2]
+    assert "1. f4 loses 0.56 to 1... d5 2. Nf3." in found.lines[2]
     assert len(found.lines) <= 5
 
 

@@ -564,19 +564,15 @@ def _player_cells(player: Player) -> dict[str, str]:
         "Player": player.name,
         "Games": f"{player.games:,}",
         "Moves": f"{found.moves:,}",
-        "Accuracy": _decimal(found.accuracy),
-        "Loss %": _decimal(found.mean_loss),
+        "Accuracy": tables.decimal(found.accuracy),
+        "Loss %": tables.decimal(found.mean_loss),
         "Loss": "" if found.mean_loss_cp is None else f"{found.mean_loss_cp / 100:.2f}",
         "??": str(found.blunders),
         "?": str(found.mistakes),
         "?!": str(found.inaccuracies),
         "!": str(found.good),
-        **{phase.capitalize(): _decimal(of.accuracy) or "-" for phase, of in player.phases.items()},
+        **{phase.capitalize(): tables.decimal(of.accuracy) or "-" for phase, of in player.phases.items()},
     }
-
-
-def _decimal(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
 
 
 def _moment_cells(move: MoveReview) -> dict[str, str]:

@@ -31,7 +31,7 @@ from .find import range_of
 from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say
 from .progress import StopSignals, progress_bar, titled_bar
 from .render import line_cells, opening_at, opening_line
-from .tables import FILL, LEFT, VIEW, Part, Table, count, is_json, is_white, score, seen, signed
+from .tables import FILL, LEFT, VIEW, Part, Table, count, decimal, is_json, is_white, score, seen, signed
 
 if TYPE_CHECKING:
     from graphsearch.exchange.importing import FileReport
@@ -341,23 +341,19 @@ def _result(mean: float, *, white: bool) -> float:
     return (1.0 + seen(2.0 * mean - 1.0, white=white)) / 2.0
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1f}"
-
-
 def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, str]:
     mean = None if move.score is None else 100 * _result(move.score, white=white)
     return {
         "Move": move.san,
         "Games": f"{move.results.games:,}" if move.results.games else "",
         "Decided": f"{move.results.decided:,}" if decided and move.results.games else "",
-        "White": _percent(move.white_percent),
-        "Draw": _percent(move.draw_percent),
-        "Black": _percent(move.black_percent),
-        "Result": _percent(mean),
+        "White": decimal(move.white_percent),
+        "Draw": decimal(move.draw_percent),
+        "Black": decimal(move.black_percent),
+        "Result": decimal(mean),
         "Score": score(move.cp, None, white=white),
         "Visits": "" if move.n is None else f"{move.n:,}",
-        "Share": _percent(None if move.n_share is None else 100 * move.n_share),
+        "Share": decimal(None if move.n_share is None else 100 * move.n_share),
         "Q": signed(move.q, white=white),
         "Diff": signed(move.difference, white=white),
     }

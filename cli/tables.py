@@ -251,6 +251,11 @@ def size(number: float) -> str:
     return f"{number / 1e3:.1f} kB"
 
 
+def decimal(value: float | None) -> str:
+    """Returns a number with one decimal; empty for None."""
+    return "" if value is None else f"{value:.1f}"
+
+
 def clock(seconds: float) -> str:
     """Returns a time in clock format.
 

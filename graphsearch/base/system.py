@@ -403,7 +403,10 @@ def give_way(steps: int) -> None:
     `steps`: GIVEN_WAY, or LOWEST for all.
     """
     if hasattr(os, "nice"):
-        os.nice(steps)
+        lowered = os.nice(steps)
+        if os.getsid(0) == os.getpid():  # Linux weighs sessions first, then the processes within one
+            with contextlib.suppress(OSError):
+                Path("/proc/self/autogroup").write_text(str(lowered), encoding="ascii")
     else:
         import psutil
 

@@ -442,7 +442,8 @@ class Store:
                 "started": provenance.now(),
                 "position": position_fen,
                 "limits": json.dumps(dict(limits)),
-                "params": json.dumps(dict(params)),
+                # JSON has no infinity, but a number that no double holds
+                "params": json.dumps(dict(params)).replace("Infinity", "1e999"),
                 "evaluator": evaluator or provenance.evaluator_number(connection),
                 "kind": kind,
                 "program": __version__,

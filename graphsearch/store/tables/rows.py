@@ -56,7 +56,8 @@ class Column:
             check = _WORD.sub(lambda word: value if word[0] == self.name else word[0], self.check)
             rules.append(f"({check})")
         if self.check.endswith("GLOB '{*}'"):  # in a CHECK, SQLite trusts no JSON function
-            rules.append(f"iif(json_valid({value}), json_type({value}) = 'object', 0)")
+            text = f"replace({value}, ': Infinity', ': 1e999')"  # earlier versions wrote what is not JSON
+            rules.append(f"iif(json_valid({text}), json_type({text}) = 'object', 0)")
         valid = f"({' AND '.join(rules)})"
         return f"({value} IS NULL OR {valid})" if self.nullable else valid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time as clocks
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -40,7 +40,7 @@ from graphsearch.store.store import Store
 from . import options, tables
 from . import output as out
 from .progress import StopSignals, compile_search, compiled, progress_display, titled_bar
-from .render import game_text, move_number, node_parts, numbered, opening_line, way_text
+from .render import brief_parts, game_text, move_number, node_parts, numbered, opening_line, way_text
 
 if TYPE_CHECKING:
     from graphsearch.book.review.review import GameReview, MoveReview, Player, ReviewReport, Value
@@ -152,9 +152,9 @@ def _search(request: Request, signals: StopSignals) -> tuple[SearchResult, Brief
             return result, brief(source, board, node=result.node)
 
 
-def _result_parts(request: Request, result: SearchResult, said: Iterable[str]) -> Iterator[tables.Part]:
+def _result_parts(request: Request, result: SearchResult, said: Sequence[str]) -> Iterator[tables.Part]:
     yield from opening_line(result.opening)
-    yield from (*said, "") if said else ()
+    yield from brief_parts(said)
     if result.tablebase is not None:
         yield tablebase_text(board_of(result.position), result.tablebase)
     yield from node_parts(result.node, request.lines)

@@ -208,6 +208,13 @@ def node_parts(node: NodeView, multipv: int) -> Iterator[Part]:
         yield Table(rows)
 
 
+def brief_parts(lines: Sequence[str]) -> Iterator[Part]:
+    """Yields the lines of a brief, which a terminal folds between words, and an empty one."""
+    from rich.text import Text
+
+    yield from (*map(Text, lines), "") if lines else ()
+
+
 def board_text(position: str) -> str:
     """Returns a small diagram with White at the bottom: letters, dots and coordinates."""
     rows = str(chess.Board(position)).splitlines()

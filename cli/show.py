@@ -70,7 +70,7 @@ def _position(found: Position, opening: Opening | None, lines: int) -> Iterator[
     yield from render.opening_line(opening)
     if found.moves and found.origin:
         yield f"{render.origin_line(found.origin)}\n" if is_detailed() else ""
-        yield from (*(found.brief.lines if found.brief else ()), "")
+        yield from render.brief_parts(found.brief.lines if found.brief else ())
         yield from render.node_parts(found.moves.node, lines)
     if not found.moves:
         yield "not searched"

@@ -28,7 +28,7 @@ from tests.support.pools import until
 KEYS = [
     "position", "key", "store", "opening", "visits", "new_visits", "evaluations", "catch_ups", "collisions",
     "depth", "seldepth", "seconds", "bestmove", "q", "cp", "wdl", "evaluator", "parameters", "tablebase",
-    "moves",
+    "moves", "brief",
 ]  # fmt: skip
 
 

@@ -149,7 +149,7 @@ def _search(request: Request, signals: StopSignals) -> tuple[SearchResult, Brief
                 node = replace(result.node, visits=kept.visits, q=kept.q, wdl=kept.wdl)
                 result = replace(result, node=node)
             source = Records(request.store or Path(), graph.read, graph.store)
-            return result, brief(source, board, node=result.node)
+            return result, brief(source, board, node=kept or result.node)
 
 
 def _result_parts(request: Request, result: SearchResult, said: Sequence[str]) -> Iterator[tables.Part]:

@@ -159,13 +159,9 @@ class Position:
 
 
 def position(
-    path: str | os.PathLike[str] | RecordSource,
-    board: chess.Board,
-    *,
-    lines: int = LINES,
-    since: str | None = None,
+    path: str | os.PathLike[str] | RecordSource, board: chess.Board, *, lines: int = LINES
 ) -> Position:
-    """Returns everything that a file knows about a position, stored or not; `since`: as that of `brief`."""
+    """Returns everything that a file knows about a position, which need not be stored."""
     check(board)
     with opened(path) as source:
         found = moves(source, board, lines=lines) if source.read(board) else None
@@ -182,7 +178,7 @@ def position(
             key=key_text(board),
             moves=found,
             origin=origin,
-            brief=brief(source, board, node=found.node, since=since) if found else None,
+            brief=brief(source, board, node=found.node) if found else None,
             games=counts_at(source, board),
             books=tuple(_books(source.store, board)),
             repertoire=repertoire,

@@ -12,7 +12,7 @@ if none of its lines reaches a position that occurred twice.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import chess
@@ -52,17 +52,14 @@ class Draws:
         twice = occurrences(board, 2)
         if not twice:
             return cls()
-        own = {past.occupied_co[board.turn] for past in twice.values()}
-        at_once, offered, walk = set(), set(), board.copy(stack=False)
+        at_once = _moves_to(board, twice)
+        offered, walk = set(), board.copy(stack=False)
         for move in board.legal_moves:
             walk.push(move)
-            if walk.halfmove_clock:
-                if chess.polyglot.zobrist_hash(walk) in twice:
-                    at_once.add(move)
-                elif walk.occupied_co[board.turn] in own and _reaches(walk, twice):  # replies move no own man
-                    offered.add(move)
+            if walk.halfmove_clock and move not in at_once and _moves_to(walk, twice):
+                offered.add(move)
             walk.pop()
-        return cls(frozenset(at_once), frozenset(offered))
+        return cls(at_once, frozenset(offered))
 
     def among(self, listed: Collection[chess.Move]) -> Draws:
         """Returns the draws of a search of listed moves only; none listed: all."""
@@ -102,15 +99,19 @@ class Draws:
         return found or tuple(moves)
 
 
-def _reaches(board: chess.Board, keys: Container[int]) -> bool:
-    """Returns whether a move leads to one of some positions."""
+def _moves_to(board: chess.Board, past: Mapping[int, chess.Board]) -> frozenset[chess.Move]:
+    """Returns the moves that lead to positions of the game, given by Polyglot key."""
+    mover, found, walk = board.turn, set(), board.copy(stack=False)
+    own = {before.occupied_co[mover] for before in past.values()}  # to compare men is quicker than a key
+    if all(before.occupied_co[not mover] != board.occupied_co[not mover] for before in past.values()):
+        return frozenset()
     for move in board.legal_moves:
-        board.push(move)
-        reached = board.halfmove_clock > 0 and chess.polyglot.zobrist_hash(board) in keys
-        board.pop()
-        if reached:
-            return True
-    return False
+        walk.push(move)
+        is_near = walk.halfmove_clock and walk.occupied_co[mover] in own
+        if is_near and chess.polyglot.zobrist_hash(walk) in past:
+            found.add(move)
+        walk.pop()
+    return frozenset(found)
 
 
 def _place(values: Sequence[float | None]) -> int:
@@ -154,17 +155,8 @@ class Headway:
         ['f6g8']
         """
         past = occurrences(board, 1) if board.halfmove_clock > 2 else {}
-        own = {before.occupied_co[board.turn] for before in past.values()}
-        again, resetting, walk = set(), set(), board.copy(stack=False)
-        for move in board.legal_moves:
-            if board.is_zeroing(move):
-                resetting.add(move)
-                continue
-            walk.push(move)
-            if walk.occupied_co[board.turn] in own and chess.polyglot.zobrist_hash(walk) in past:
-                again.add(move)
-            walk.pop()
-        return cls(frozenset(again), frozenset(resetting), board.halfmove_clock)
+        resetting = frozenset(filter(board.is_zeroing, board.legal_moves))
+        return cls(_moves_to(board, past), resetting, board.halfmove_clock)
 
     def others(self, node: NodeView | None, moves: Sequence[chess.Move]) -> tuple[chess.Move, ...]:
         """Returns the moves of a list to search: those to new positions, if the side is clearly better."""

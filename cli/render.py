@@ -212,7 +212,9 @@ def brief_parts(lines: Sequence[str]) -> Iterator[Part]:
     """Yields the lines of a brief, which a terminal folds between words, and an empty one."""
     from rich.text import Text
 
-    yield from (*map(Text, lines), "") if lines else ()
+    yield from map(Text, lines)
+    if lines:
+        yield ""
 
 
 def board_text(position: str) -> str:

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import chess
 
@@ -402,9 +403,9 @@ class _Writer:
         words = [text]
         if self._board.root().fen() != chess.STARTING_FEN or len(text) > LONGEST_TEXT:
             words = [fen_of(self._board), "--moves", " ".join(sans_of(self._board, moves))]
-        return join_command(
-            ["graphsearch", "analyze", str(self._source.path), *words, "--visits", rounded(given)]
-        )
+        file, here = self._source.path, Path.cwd()
+        name = file.relative_to(here) if file.is_relative_to(here) else file
+        return join_command(["graphsearch", "analyze", str(name), *words, "--visits", rounded(given)])
 
     # -------------------------------------------------------------- what changed
     def _before(self, saves: Sequence[history.RootValues], since: str | None) -> Before | None:

@@ -72,7 +72,8 @@ def pairs_of(found: list[NodeView]) -> Iterator[tuple[np.ndarray, int | None]]:
 def shares(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Returns the chance of each move."""
     score = np.exp(rows @ weights)
-    return score / score.sum()
+    chances: np.ndarray = score / score.sum()
+    return chances
 
 
 def fitted(pairs: list[tuple[np.ndarray, int | None]]) -> np.ndarray:

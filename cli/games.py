@@ -16,7 +16,7 @@ from graphsearch.exchange.kept_games import export_games
 from graphsearch.exchange.output import check_target
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import named_board
-from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, Order, list_games
+from graphsearch.query.game_list import GameFilters, ListedGame, ListedGames, list_games
 from graphsearch.query.games import Games, PlayedMove, games
 from graphsearch.query.novelties import NotableMove, Novelties, Rules
 from graphsearch.query.novelties import novelties as novelties_in
@@ -309,7 +309,7 @@ def games_of(store: options.StoreOption, position: options.AnyPositionOptions, w
     if wanted.listed:
         check_target(wanted.output, store=real_path(store))
         filters = wanted.filters(position.board())
-        listed = list_games(store, filters, Order(most=wanted.lines or options.ALL_LINES))
+        listed = list_games(store, filters, most=wanted.lines or options.ALL_LINES)
         if wanted.output:
             bare = export_games(store, listed, wanted.output)
             say(f"wrote {wanted.output}: {count(len(listed.games), 'game')}")
@@ -451,7 +451,7 @@ def _departure_cells(move: Departure) -> dict[str, str]:
         "Games": f"{move.games:,}",
         "Of": f"{move.games_here:,}",
         "Result": "" if move.score is None else f"{100 * move.score:.0f}%",
-        "Last": f"{move.last or ''} {move.source}:{move.number}".strip(),
+        "Last": f"{move.game.date or ''} {move.game.source}:{move.game.number}".strip(),
     }
 
 

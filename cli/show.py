@@ -121,7 +121,7 @@ def _ply_cells(ply: LinePly) -> dict[str, str]:
 
 def _line_cells(position: str, line: Line) -> dict[str, str]:
     first, white = line.plies[0], is_white(position)
-    cells = render.line_cells(position, [ply.san for ply in line.plies])
+    cells = render.line_cells(position, [ply.step.san for ply in line.plies])
     moves = cells.pop("Line")
     return {
         "Score": score(first.cp, first.mate, white=white),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..position.board import CHECKMATE, clocks_of, key_texts
 from ..position.values import MATE_CE
-from ..query.columns import cps_of, edges_by_move, ranked
+from ..query.columns import chances_of, cps_of, edges_by_move, ranked
 from ..query.steps import SAN_BYTES, Ints, Legal, Words, legal_codes, names_of, positions_after
 from ..store.reading import Reader
 from ..store.record import TERMINAL_MASK
@@ -36,9 +36,7 @@ def write_epd(export: Export, out: BinaryIO) -> None:
 def _rows(found: Positions, *, lines: Lines) -> list[str]:
     worth, mate, value = found.worth, found.proofs.mates, found.value
     valued, q = ~np.isnan(value), worth.q
-    share = np.minimum(np.maximum(worth.draw, 0.0), 1.0 - np.abs(q))
-    chances = ((1.0 - share + q) / 2, share, (1.0 - share - q) / 2)
-    wdl = (np.rint(100 * np.maximum(chance, 0.0)).astype(np.int64).tolist() for chance in chances)
+    wdl = (np.rint(100 * chance).astype(np.int64).tolist() for chance in chances_of(worth))
     mated = found.batch.flags & TERMINAL_MASK == CHECKMATE
     ce = np.where(
         mate > 0,

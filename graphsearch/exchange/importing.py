@@ -169,6 +169,8 @@ def opened(
     """
     with ExitStack() as files:
         with _readable(given.name):
+            if given.stream is None:
+                check_file(given.name)
             found = _open(given, folder, on_bytes or _nothing, on_read or _nothing, files)
         yield found
 
@@ -190,8 +192,6 @@ def _nothing(*_: object) -> None:
 
 
 def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, files: ExitStack) -> Input:
-    if given.stream is None and Path(given.name).is_dir():
-        raise ImportFileError(f"{given.name} is a folder; name the files in it")
     stream: BinaryIO = given.stream or files.enter_context(
         limits.open_file(given.name, piped=True, on_wait=on_read)
     )

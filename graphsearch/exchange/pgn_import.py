@@ -274,16 +274,10 @@ def _count_moves(
 
     A game counts once for a move that it repeats. The arguments are those of every move of every game.
     """
-    steps = of << 16 | codes.astype(np.int64)
-    order = np.lexsort((games, steps))
-    steps, games, results = steps[order], games[order], results[order]
-    new = np.concatenate(([True], steps[1:] != steps[:-1]))[: len(steps)]
-    once = new | np.concatenate(([True], games[1:] != games[:-1]))[: len(steps)]
-    group = np.cumsum(new) - 1
-    size = int(new.sum())
-    counts = np.bincount(group[once] * COLUMNS + results[once], minlength=size * COLUMNS)
-    found = steps[new]
-    return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(size, COLUMNS)
+    found, move = np.unique(of << 16 | codes, return_inverse=True)
+    once = np.unique(games * max(1, len(found)) + move, return_index=True)[1]
+    counts = np.bincount(move[once] * COLUMNS + results[once], minlength=len(found) * COLUMNS)
+    return found >> 16, (found & 0xFFFF).astype(np.uint16), counts.reshape(-1, COLUMNS)
 
 
 # ------------------------------------------------------------------ imports

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
 from ..position.board import BLACK_TO_MOVE, CHECKMATE, META, clocks_of, key_texts
 from ..position.board_kernel import MATE
-from ..query.columns import draws_of, places_by_prior
+from ..query.columns import chances_of, draws_of, places_by_prior
 from ..query.steps import SAN_BYTES, Ints, Mask, castling_of, names_of, uci_names
 from ..store.record import TERMINAL_MASK, keys_of
 from ..store.record_kernel import MAX_EVALUATOR
@@ -71,9 +71,7 @@ def _indexed(texts: NDArray[np.bytes_]) -> Column:
 def nodes_of(found: Positions) -> Columns:
     """Returns the columns of positions that all formats of rows have."""
     batch, known, worth = found.batch, found.known, found.worth
-    q = worth.q
-    draw = np.minimum(np.maximum(worth.draw, 0.0), 1.0 - np.abs(q))
-    win, loss = (np.maximum((1.0 - draw + sign * q) / 2, 0.0) + 0.0 for sign in (1.0, -1.0))
+    win, draw, loss = chances_of(worth)
     terminal = batch.flags & TERMINAL_MASK
     nothing = Column(np.zeros(len(found), np.int32), np.zeros(len(found), bool), "int32")
     return {
@@ -82,7 +80,7 @@ def nodes_of(found: Positions) -> Columns:
         "ply": nothing if found.ply is None else Column(found.ply, None, "int32"),
         "depth": nothing if found.depth is None else Column(found.depth, None, "int32"),
         "n": Column(found.n, known, "int64"),
-        "q": Column(q, known, "float32"),
+        "q": Column(worth.q, known, "float32"),
         "win": Column(win, known, "float32"),
         "draw": Column(draw, known, "float32"),
         "loss": Column(loss, known, "float32"),
@@ -258,13 +256,13 @@ def write_parquet(export: Export, folder: Path) -> None:
     evaluators = [names.get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
     chosen, walk = export.selection, Walk(export, leaves=True)
     is_whole = chosen == Selection(min_visits=chosen.min_visits, all_moves=chosen.all_moves)
-    with ExitStack() as files:
-        nodes = files.enter_context(Table(folder / NODES, NODES_PER_GROUP))
-        edges = files.enter_context(Table(folder / EDGES, EDGES_PER_GROUP))
+    with Table(folder / NODES, NODES_PER_GROUP) as nodes, Table(folder / EDGES, EDGES_PER_GROUP) as edges:
         for found in walk.scan() if is_whole else (found for found, _ in walk.visits()):
             if _count(export, found):
                 nodes.add(_nodes_of_table(found, evaluators), found.own)
                 edges.add(_moves_of_table(found), found.own[found.moves.of])
+        nodes.flush()
+        edges.flush()
     _check_some(export)
 
 
@@ -329,24 +327,16 @@ def _moves_of_table(found: Positions) -> Columns:
     return {name: column.some(order) for name, column in table.items()}
 
 
-class Table:
+class Table(ExitStack):
     """One Parquet file; buffers rows until they fill a row group. The first rows set its columns."""
 
     def __init__(self, path: Path, group: int) -> None:
+        super().__init__()
         self._arrow = importlib.import_module("pyarrow")
         self._path, self._group = path, group
         self._waiting: list[Any] = []  # tables
         self._rows = 0
-        self._open = ExitStack()
         self._writer: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            self._flush()
-        self._open.__exit__(kind, error, trace)
 
     def add(self, columns: Columns, rows: Mask) -> None:
         """Adds the rows of a mask; writes a row group when enough are buffered."""
@@ -356,15 +346,16 @@ class Table:
         self._waiting.append(arrow.table(arrays).replace_schema_metadata({"graphsearch": about}))
         self._rows += int(rows.sum())
         if self._rows >= self._group:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes the rows that are still buffered."""
         if self._rows:
             table = self._arrow.concat_tables(self._waiting).unify_dictionaries().combine_chunks()
             if self._writer is None:
-                file = self._open.enter_context(synced(self._path))
+                file = self.enter_context(synced(self._path))
                 parquet = self._arrow.parquet.ParquetWriter(file, table.schema, compression="zstd")
-                self._writer = self._open.enter_context(parquet)
+                self._writer = self.enter_context(parquet)
             self._writer.write_table(table, row_group_size=self._rows)
         self._waiting, self._rows = [], 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from ..base.answer import Answer
 from ..base.system import join_command
 from ..graph.view import MoveView, NodeView, lines_of, view
 from ..position.board import fen_of, is_over_by_clock
-from ..position.notation import legal_part, numbered, sans_of
+from ..position.notation import numbered, sans_of
 from ..position.values import CP_FACTOR, CP_SLOPE, cp_of, loss_of
-from ..store.tables import history
 from ..store.tables.books import chosen_moves
 from ..store.tables.games import games_by_move
+from ..store.tables.history import of_root
+from .saves import Saved, first_run, saved_at
 from .source import Records, after, records_of, steps_of
 
 # The chance of a move is its share of exp(score). The score adds these for the leading move, and per unit of
@@ -84,19 +85,6 @@ class Unsettled(Answer):
     command: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Before(Answer):
-    """The values of the position when an earlier session saved it."""
-
-    run: int
-    saved: str
-    n: int
-    q: float
-    cp: int
-    best_move: str | None
-    best_san: str | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief(Answer):
     """What a file says about a position; values are seen by the side to move.
@@ -121,7 +109,7 @@ class Brief(Answer):
     next_cp: int | None = None
     refuted: tuple[Refuted, ...] = ()
     unsettled: Unsettled | None = None
-    before: Before | None = None
+    before: Saved | None = None
     lines: tuple[str, ...] = ()
 
 
@@ -144,20 +132,6 @@ def chances(moves: Sequence[MoveView]) -> list[float]:
         score += PER_Q * ((move.q or 0.0) - (first.q or 0.0)) * math.log(move.n)
         weights.append(math.exp(score))
     return [weight / sum(weights) for weight in weights]
-
-
-def word_of(chance: float) -> str:
-    """Returns the word for a chance.
-
-    >>> [word_of(chance) for chance in (0.96, 0.8, 0.3)]
-    ['Settled', 'Likely', 'Open']
-    """
-    return next(word for least, word in WORDS if chance >= least)
-
-
-def is_as_good(move: Candidate, best: Candidate) -> bool:
-    """Returns whether the search cannot tell a move from the leading one."""
-    return move.chance >= LEAST_CHANCE and move.q >= best.q - still_moves(move.n)
 
 
 def rounded(visits: int) -> str:
@@ -223,45 +197,47 @@ class _Writer:
 
     def brief(self, since: str | None) -> Brief:
         """Returns the brief; `since`: as that of the function."""
-        node, saves = self._node, history.of_root(self._file, self._node.key) if self._file else []
-        found = Brief(position=node.position, visits=node.visits, state=OVER)
-        if over := self._over():
-            return replace(found, lines=(over,))
-        old = self._before(saves, since)
-        if not node.moves[0].n and node.bounds[0] < node.bounds[1]:
+        node, over = self._node, self._over()
+        found = Brief(position=node.position, visits=node.visits, state=OVER, lines=(over,))
+        if over:
+            return found
+        old, is_exact = self._before(since), node.bounds[0] == node.bounds[1]
+        first, others = node.moves[0], node.moves[1:]
+        if not first.n and not is_exact:
             worth = standing(cp_of(node.q))
             said = f"No search has visited a move here; for the evaluator, {self._us} is {worth}."
             return replace(found, state=UNVISITED, lines=(said,))
-        open_moves = [move for move in node.moves if move.n and move.bounds != LOST]
-        shares = chances(open_moves) if open_moves else []
-        found = replace(found, before=old, moves=(self._candidate(node.moves[0], 1.0),))
-        changed = self._changed(old)
-        if node.bounds[0] == node.bounds[1]:
-            return replace(found, state=PROVEN, lines=(*self._proven(), *changed))
-        if all(move.bounds == LOST for move in node.moves[1:]):
-            return replace(found, state=FORCED, lines=(*self._forced(), *changed))
-        return self._choice(found, [self._candidate(*pair) for pair in zip(open_moves, shares, strict=True)])
+        found = replace(found, before=old, moves=(_candidate(first, 1.0),))
+        if is_exact:
+            found, lines = replace(found, state=PROVEN), self._proven()
+        elif all(move.bounds == LOST for move in others):
+            found, lines = replace(found, state=FORCED), self._forced()
+        else:
+            found = self._choice(found)
+            lines = self._said(found)
+        return replace(found, lines=tuple(filter(None, (*lines, *self._changed(old)))))
 
-    def _choice(self, found: Brief, rivals: list[Candidate]) -> Brief:
+    def _choice(self, found: Brief) -> Brief:
         """Returns the brief on a choice that nothing proves."""
-        best = rivals[0]
-        group = [best, *(move for move in rivals[1:] if is_as_good(move, best))]
-        rest = [move for move in rivals if move not in group and move.n >= NEXT_VISITS]
-        after_them = max(rest, key=lambda move: move.q, default=None)
-        moved = still_moves(best.n)
-        found = replace(
+        moves = [move for move in self._node.moves if move.n and move.bounds != LOST]
+        best, *rivals = map(_candidate, moves, chances(moves))
+        as_good = [
+            move for move in rivals if move.chance >= LEAST_CHANCE and move.q >= best.q - still_moves(move.n)
+        ]
+        rest = [move for move in rivals if move not in as_good and move.n >= NEXT_VISITS]
+        after_them, moved = max(rest, key=lambda move: move.q, default=None), still_moves(best.n)
+        return replace(
             found,
             state=OPEN,
             certainty=best.chance,
-            word=word_of(best.chance),
+            word=next(word for least, word in WORDS if best.chance >= least),
             error_cp=round((cp_of(best.q + moved) - cp_of(best.q - moved)) / 2),
-            moves=tuple(group),
+            moves=(best, *as_good),
             next=after_them.move if after_them else None,
             next_cp=loss_of(best.cp, after_them.cp) if after_them else None,
-            refuted=tuple(self._refuted(best, group)),
-            unsettled=self._unsettled(rivals),
+            refuted=tuple(self._refuted(best, {move.move for move in (best, *as_good)})),
+            unsettled=self._unsettled(max(rivals, key=lambda move: move.chance)) if rivals else None,
         )
-        return replace(found, lines=tuple(filter(None, (*self._said(found), *self._changed(found.before)))))
 
     # -------------------------------------------------------------- what, and how sure
     def _name(self, *sans: str) -> str:
@@ -286,34 +262,32 @@ class _Writer:
         return f"Stalemate: the game is drawn; {self._us} has no legal move."
 
     def _proven(self) -> Iterator[str]:
-        node, first = self._node, self._node.moves[0]
-        name, mate = self._name(first.san), node.mate
+        us, name, mate = self._us, self._name(self._node.moves[0].san), self._node.mate
         moves = f"{abs(mate or 0)} {'move' if mate in (1, -1) else 'moves'}"
-        if node.bounds == LOST:
-            yield f"{self._us} is lost whatever is played" + (
-                f": mate in {moves} at the latest, with {name}." if mate else f"; {name} is listed first."
-            )
-        elif node.bounds[0] == 1:
-            yield f"{self._us} plays {name} and " + (f"mates in {moves}." if mate else "wins.")
+        if self._node.bounds == LOST:
+            end = f": mate in {moves} at the latest, with {name}." if mate else f"; {name} is listed first."
+            yield f"{us} is lost whatever is played{end}"
+        elif self._node.bounds[0] == 1:
+            yield f"{us} plays {name} and " + (f"mates in {moves}." if mate else "wins.")
         else:
-            yield f"{self._us} plays {name} and draws; no move wins."
+            yield f"{us} plays {name} and draws; no move wins."
         yield "Proven: no search can change this result."
 
     def _forced(self) -> Iterator[str]:
-        first, others = self._node.moves[0], self._node.moves[1:]
+        first, *others = self._node.moves
         worth = f"{self._us} is {standing(first.cp or 0)}" if first.n else "it has no visits"
         yield f"{self._us} has to play {self._name(first.san)}; {worth}."
         yield f"Forced: {'every other move loses, which is proven' if others else 'no other move is legal'}."
 
     def _said(self, found: Brief) -> Iterator[str]:
-        best, others = found.moves[0], found.moves[1:]
+        (best, *others), equal, group = found.moves, "", ""
         name = self._name(best.san)
-        equal = f"; {self._names([move.san for move in others])} may be as good" if others else ""
+        if others:
+            equal = f"; {self._names([move.san for move in others])} may be as good"
+            group = f", {percent(sum(move.chance for move in found.moves))} that they choose one of these"
         if len(others) > 1 and abs(best.cp) >= FAR_CP:
             equal = f", as with {len(others)} other moves"
         yield f"{self._us} plays {name} and is {standing(best.cp)}{equal}."
-        kept = percent(sum(move.chance for move in found.moves))
-        group = f", {kept} that they choose one of these" if others else ""
         yield f"{found.word}: {percent(best.chance)} that ten times the visits choose {name} again{group}."
         yield " ".join(self._why(found))
         if found.unsettled and found.unsettled.chance >= 0.01:
@@ -321,13 +295,9 @@ class _Writer:
             search = f" Search it: {command}" if command and len(command) <= LONGEST_TEXT else ""
             yield f"Most likely to change that: {line} ({percent(found.unsettled.chance)}).{search}"
 
-    def _candidate(self, move: MoveView, chance: float) -> Candidate:
-        return Candidate(move.move, move.san, move.n, move.q or 0.0, move.cp or 0, chance)
-
     # -------------------------------------------------------------- why
     def _why(self, found: Brief) -> Iterator[str]:
-        named = {move.move for move in found.refuted}
-        if found.next and found.next_cp and found.next not in named:
+        if found.next and found.next_cp and found.next not in {one.move for one in found.refuted}:
             yield f"Next is {self._name(self._board.san(found.next))}, {found.next_cp / 100:.2f} worse."
         alike: dict[object, list[Refuted]] = {}
         for one in found.refuted:
@@ -340,54 +310,45 @@ class _Writer:
             else:
                 yield f"{self._name(one.line[0])} {loss} to {reply}."
 
-    def _refuted(self, best: Candidate, group: Sequence[Candidate]) -> Iterator[Refuted]:
+    def _refuted(self, best: Candidate, as_good: Set[chess.Move]) -> Iterator[Refuted]:
         """Yields the natural moves that lose to a reply which the records support."""
-        as_good = {move.move for move in group}
         for known, why in self._natural():
-            move = known.move
+            lost = best.q - (known.q or 0.0)
+            loss = round(CP_FACTOR * CP_SLOPE * lost)  # as if the position were level
             mate = -known.mate if known.mate and known.mate < 0 else None
-            loss = round(CP_FACTOR * CP_SLOPE * (best.q - (known.q or 0.0)))  # as if the position were level
-            is_known = known.q is not None and known.n >= REFUTED_VISITS and loss >= REFUTED_CP
-            is_far = best.q - (known.q or 0.0) >= REFUTED_ERRORS * still_moves(known.n)
-            if move in as_good or not (mate or (is_known and is_far)):
+            is_clear = loss >= REFUTED_CP and lost >= REFUTED_ERRORS * still_moves(known.n)
+            if known.move in as_good or not (mate or (is_clear and known.n >= REFUTED_VISITS)):
                 continue
             line = known.pv
             if len(line) < LINE_PLIES:
-                (line,) = lines_of(self._source.read_all, self._board, [move], plies=LINE_PLIES)
+                (line,) = lines_of(self._source.read_all, self._board, [known.move], plies=LINE_PLIES)
             sans = sans_of(self._board, line[:LINE_PLIES])
             if len(sans) > 1:
-                yield Refuted(move, why, loss, mate, sans)
+                yield Refuted(known.move, why, loss, mate, sans)
 
     def _natural(self) -> list[tuple[MoveView, str]]:
-        """Returns the moves that a person would think of, and why: own moves, those of games, by P."""
+        """Returns the moves that a person would think of, and why: those of games, own moves, by P."""
         found: dict[str, str] = {}
         if self._file:
             own = chosen_moves(self._file, self._node.key).get(self._us.lower(), [])
             games = games_by_move(self._file, [self._node.key]).get(self._node.key, {})
             least = max(NATURAL_GAMES, COMMON * sum(games.values()))
             popular = sorted((uci for uci in games if games[uci] >= least), key=lambda uci: -games[uci])
-            found |= dict.fromkeys(popular, "games") | dict.fromkeys(own, "repertoire")
+            found = dict.fromkeys(popular, "games") | dict.fromkeys(own, "repertoire")
         by_p = sorted(self._node.moves, key=lambda move: -move.p)[: 2 * NAMED]
-        likely = {move.move.uci(): "prior" for move in by_p if move.p >= NATURAL_P}
-        found |= likely | found
+        found = found | {move.move.uci(): "prior" for move in by_p if move.p >= NATURAL_P} | found
         known = {move.move.uci(): move for move in self._node.moves}
         return [(known[uci], why) for uci, why in found.items() if uci in known]
 
     # -------------------------------------------------------------- what would change it
-    def _unsettled(self, rivals: Sequence[Candidate]) -> Unsettled | None:
+    def _unsettled(self, rival: Candidate) -> Unsettled:
         """Returns the line to the move that is likeliest to be chosen instead, past its clear replies."""
-        rival = max(rivals[1:], key=lambda move: move.chance, default=None)
-        if rival is None:
-            return None
         moves, walk = [rival.move], after(self._board, rival.move)
         while (record := self._source.read(walk)) and len(moves) < LINE_PLIES:
-            steps = steps_of(record, walk)
-            if not steps or steps[0].edge.n < CLEAR * record.visits:
+            step = next(iter(steps_of(record, walk)), None)
+            if not step or step.edge.n < CLEAR * record.visits or (walk := step.after()).is_game_over():
                 break
-            if (further := steps[0].after()).is_game_over():
-                break
-            moves.append(steps[0].move)
-            walk = further
+            moves.append(step.move)
         visits = record.visits if record else 0
         return Unsettled(sans_of(self._board, moves), rival.chance, visits, self._command(moves, visits))
 
@@ -397,35 +358,30 @@ class _Writer:
             return None
         wanted = 9 * max(visits, LEAST_VISITS // 9)
         scale = 10 ** (len(str(wanted)) - 1)
-        given = -(-wanted // scale) * scale
-        line = [*self._board.move_stack, *moves]
-        text = numbered(sans_of(self._board.root(), line), self._board.root().ply())
+        root = self._board.root()
+        text = numbered(sans_of(root, [*self._board.move_stack, *moves]), root.ply())
         words = [text]
-        if self._board.root().fen() != chess.STARTING_FEN or len(text) > LONGEST_TEXT:
+        if root.fen() != chess.STARTING_FEN or len(text) > LONGEST_TEXT:
             words = [fen_of(self._board), "--moves", " ".join(sans_of(self._board, moves))]
         file, here = self._source.path, Path.cwd()
         name = file.relative_to(here) if file.is_relative_to(here) else file
-        return join_command(["graphsearch", "analyze", str(name), *words, "--visits", rounded(given)])
+        given = rounded(-(-wanted // scale) * scale)
+        return join_command(["graphsearch", "analyze", str(name), *words, "--visits", given])
 
     # -------------------------------------------------------------- what changed
-    def _before(self, saves: Sequence[history.RootValues], since: str | None) -> Before | None:
+    def _before(self, since: str | None) -> Saved | None:
         """Returns the last save before this session, or before a moment."""
+        saves = of_root(self._file, self._node.key) if self._file else []
         if not self._file or not saves:
             return None
         runs, last = self._file.runs(), saves[-1]
         this = last.run if last.n == self._node.visits else runs[-1].id
         if since is not None:
-            from .diff import first_run
-
             this = first_run(runs, since)
-        old = next((save for save in reversed(saves) if save.run < this), None)
-        if old is None:
-            return None
-        sans = sans_of(self._board, legal_part(self._board, [old.best_move] if old.best_move else []))
-        best_san = sans[0] if sans else None
-        return Before(old.run, old.saved, old.n, old.q, cp_of(old.q), old.best_move, best_san)
+        old = [save for save in saves if save.run < this]
+        return saved_at(self._board, old[-1]) if old else None
 
-    def _changed(self, old: Before | None) -> Iterator[str]:
+    def _changed(self, old: Saved | None) -> Iterator[str]:
         """Yields what differs from an earlier session, if anything does."""
         if old is None:
             return
@@ -438,3 +394,7 @@ class _Writer:
             parts.append(f"{self._us} went from {standing(old.cp)} to {standing(cp_of(node.q))}")
         if parts:
             yield f"Since {old.saved[:10]} ({old.n:,} visits): {'; '.join(parts)}."
+
+
+def _candidate(move: MoveView, chance: float) -> Candidate:
+    return Candidate(move.move, move.san, move.n, move.q or 0.0, move.cp or 0, chance)

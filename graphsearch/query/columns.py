@@ -182,6 +182,13 @@ def draws_of(batch: RecordBatch) -> Floats:
     return found
 
 
+def chances_of(worth: Worth) -> tuple[Floats, Floats, Floats]:
+    """Returns win, draw and loss of values, as `wdl_from_q`."""
+    draw = np.minimum(np.maximum(worth.draw, 0.0), 1.0 - np.abs(worth.q))
+    win, loss = (np.maximum((1.0 - draw + sign * worth.q) / 2, 0.0) + 0.0 for sign in (1.0, -1.0))
+    return win, draw, loss
+
+
 # ------------------------------------------------------------------ ranks
 @dataclass(frozen=True, slots=True)
 class Ranked:

@@ -7,10 +7,8 @@ has the values of roots at every save, and the run that evaluated each record; n
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from heapq import heappush, heappushpop
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,18 +16,18 @@ import chess
 import numpy as np
 
 from ..base.answer import Answer, picked
-from ..base.errors import InvalidParameterError, check_least
+from ..base.errors import check_least
 from ..position.board import board_of, clocks_of, fens, key_texts, unpack
-from ..position.notation import legal_part, sans_of
-from ..position.values import cp_of
+from ..position.values import draw_beside
 from ..store.apart import ApartMoves
-from ..store.provenance import RunInfo
 from ..store.ranking import best_move, has_best_move, node_mean, visits_of
 from ..store.record import TERMINAL_MASK, NodeRecord, RecordBatch, marks_of, sort_keys, take
 from ..store.store import Store
-from ..store.tables import history
+from ..store.tables.history import of_root
 from .columns import Worth as Columns
 from .columns import cps_of, ranked, record_of_edges, worth_of
+from .saves import Saved, first_run, saved_at
+from .source import Valued
 from .steps import Floats, Ints, Mask
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
@@ -46,7 +44,7 @@ OTHER_MOVE = 0.05  # change of Q that another best move counts as
 
 
 @dataclass(frozen=True, slots=True)
-class Worth(Answer):
+class Worth(Valued):
     """One file's values of a position, seen by the side to move; `bounds`: proven lower and upper result.
 
     `mate`: moves to a proven mate, negative if the side to move is mated. `best_move`: None without visits.
@@ -62,11 +60,6 @@ class Worth(Answer):
     best_move: str | None
     best_san: str | None
 
-    @property
-    def cp(self) -> int:
-        """`q` in centipawns."""
-        return cp_of(self.q)
-
     @classmethod
     def of(cls, record: NodeRecord, board: chess.Board) -> Worth:
         """Returns the values of a record."""
@@ -75,7 +68,7 @@ class Worth(Answer):
         return cls(
             n=record.visits,
             q=q,
-            draw=min(max(draw, 0.0), 1.0 - abs(q)),
+            draw=draw_beside(q, draw),
             bounds=record.bounds,
             mate=proof.moves if proof else None,
             best_move=best.uci() if best else None,
@@ -360,21 +353,7 @@ def _equal(old: RecordBatch, new: RecordBatch, places: Ints) -> Mask:
 
 
 # ------------------------------------------------------------------ one file since one of its runs
-LAST, YESTERDAY = "last", "yesterday"  # names of the last run, and of the begin of the day before (UTC)
 PROVEN_VISITS = 10  # least visits of a position whose proof is listed
-PERIOD = re.compile(r"(\d{1,5})([dh])")  # so many days or hours before now
-
-
-@dataclass(frozen=True, slots=True)
-class RootThen:
-    """A root's values at a save; `mate`: moves to a mate that is proven now, None in a save before."""
-
-    run: int
-    n: int
-    q: float
-    cp: int
-    best_san: str | None
-    mate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,8 +361,8 @@ class RootChange:
     """A root saved since: FEN, the last save before (None: it was no root) and the latest one."""
 
     position: str
-    old: RootThen | None
-    new: RootThen
+    old: Saved | None
+    new: Saved
 
 
 @dataclass(slots=True, kw_only=True)
@@ -452,56 +431,16 @@ def since(
     return found
 
 
-def first_run(runs: list[RunInfo], moment: str) -> int:
-    """Returns the number of the first run that counts, as `since` has it."""
-    if moment == LAST:
-        late = runs[-1:]
-    elif moment.isascii() and moment.isdecimal() and len(moment) < 10:
-        late = [run for run in runs if run.id >= int(moment)]
-    else:
-        time = _time_of(moment)
-        if time is None:
-            raise InvalidParameterError(
-                f"{moment!r} is neither a run's number, nor `last`, `yesterday`, a period such as 7d, "
-                "nor a time such as 2026-01-31T12:00"
-            )
-        late = [run for run in runs if (start := _time_of(run.started)) is not None and start >= time]
-    if not late:
-        raise InvalidParameterError(
-            f"the file has no run at or after {moment}; `graphsearch store info` lists its runs"
-        )
-    return late[0].id
-
-
-def _time_of(text: str) -> datetime | None:
-    """Returns the time of a moment; UTC unless it names another zone; None if the text is not a time."""
-    now = datetime.now(UTC)
-    if text == YESTERDAY:
-        return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
-    if period := PERIOD.fullmatch(text):
-        return now - timedelta(**{{"d": "days", "h": "hours"}[period[2]]: int(period[1])})
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
 def _roots(store: Store, first: int) -> Iterator[RootChange]:
     for root in store.roots():
-        saves = history.of_root(store, root.key)
+        saves = of_root(store, root.key)
         new = [save for save in saves if save.run >= first]
         if new:
             board, old = board_of(root.position), [save for save in saves if save.run < first]
             record = store.read(board)
             proof = record and record.proof_at(board.halfmove_clock)
-            now = replace(_then(board, new[-1]), mate=proof.moves if proof else None)
-            yield RootChange(root.position, _then(board, old[-1]) if old else None, now)
-
-
-def _then(board: chess.Board, save: history.RootValues) -> RootThen:
-    sans = sans_of(board, legal_part(board, [save.best_move] if save.best_move else []))
-    return RootThen(save.run, save.n, save.q, cp_of(save.q), sans[0] if sans else None)
+            now = replace(saved_at(board, new[-1]), mate=proof.moves if proof else None)
+            yield RootChange(root.position, saved_at(board, old[-1]) if old else None, now)
 
 
 def _rank(change: RootChange) -> tuple[bool, int]:

@@ -237,16 +237,6 @@ class GameFilters:
             yield tables.among(tables.PACKED, tables.packed(met))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """The order of a list, by one of `SORTS`; how many games to skip, and most to list, -1 for all."""
-
-    by: str = "date"
-    down: bool = True
-    first: int = 0
-    most: int = 100
-
-
 @dataclass(frozen=True, slots=True)
 class ListedGame(Answer):
     """A game of the list, the PGN file it was imported from, and the ply of the requested position."""
@@ -286,16 +276,25 @@ class ListedGames(Answer):
 
 
 def list_games(
-    path: str | os.PathLike[str], filters: GameFilters | None = None, order: Order | None = None
+    path: str | os.PathLike[str],
+    filters: GameFilters | None = None,
+    *,
+    by: str = "date",
+    down: bool = True,
+    first: int = 0,
+    most: int = 100,
 ) -> ListedGames:
     """Returns the imported games that satisfy the conditions, in an order; the latest hundred by default.
+
+    Args:
+      by: one of `SORTS`. first: how many games to skip. most: most to list, -1 for all.
 
     Raises:
       InvalidParameterError: for an invalid condition or order, or if the file keeps no games.
     """
-    filters, order = filters or GameFilters(), order or Order()
-    if order.by not in SORTS:
-        raise InvalidParameterError(f"games are sorted by one of {', '.join(SORTS)}, not {order.by!r}")
+    filters = filters or GameFilters()
+    if by not in SORTS:
+        raise InvalidParameterError(f"games are sorted by one of {', '.join(SORTS)}, not {by!r}")
     with opened(path) as source:
         store, everything = source.store, kept(source.store)
         if not everything:
@@ -306,13 +305,13 @@ def list_games(
         files = {one.id: one.name for one in sources(store) if one.players}
         met = None if filters.position is None else reaching(store, filters.position)
         found = GameList(store, filters.terms(store, files, met))
-        rows = found.page(by=order.by, down=order.down, first=order.first, most=order.most)
+        rows = found.page(by=by, down=down, first=first, most=most)
         plies = met or {}
         games = tuple(
             ListedGame(row, Path(files.get(row.source, "")).name, plies.get((row.source, row.number)))
             for row in rows
         )
-        return ListedGames(everything, len(found), order.first, games, files)
+        return ListedGames(everything, len(found), first, games, files)
 
 
 # ------------------------------------------------------------------ games that reach a position

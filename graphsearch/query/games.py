@@ -11,11 +11,10 @@ import chess
 from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text, legal_moves
-from ..position.values import cp_of
-from ..store.ranking import edge_of, node_mean
+from ..store.ranking import node_mean
 from ..store.record import NodeRecord
 from ..store.tables import games as tables
-from .source import RecordSource, opened
+from .source import RecordSource, Step, opened, steps_of
 
 TRUSTED_GAMES = 20  # with so many games at a position, their shares count instead of P
 
@@ -116,10 +115,9 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
                 f"{source.path} has neither games nor a search of this position: {fen_of(board)}"
             )
     total = sum(counts.values(), Results())
-    moves = legal_moves(board)
-    visited = {moves[record.order[k]] for k, edge in enumerate(record.edges) if edge.n} if record else set()
-    met = [move for move in moves if move.uci() in counts or move in visited]
-    rows = [_row(board, move, counts, total, record) for move in met]
+    steps = {step.move: step for step in steps_of(record, board)}
+    met = [move for move in legal_moves(board) if move.uci() in counts or move in steps]
+    rows = [_row(board, move, counts, total, record, steps.get(move)) for move in met]
     rows.sort(key=lambda row: (-row.results.games, -(row.n or 0), -row.results.variations, row.move))
     n, q = (record.visits, node_mean(record)[0]) if record else (None, None)
     return Games(
@@ -140,14 +138,12 @@ def _row(
     counts: dict[str, Results],
     total: Results,
     record: NodeRecord | None,
+    step: Step | None,
 ) -> PlayedMove:
     results = counts.get(move.uci(), Results())
-    known = results.decided
-    score = results.score(board.turn)
-    edge = None
-    if record and record.codes:
-        edge = edge_of(record, record.order.index(legal_moves(board).index(move)))
-    q = edge.value if edge and edge.n else None
+    known, score = results.decided, results.score(board.turn)
+    n = step.edge.n if step else 0 if record and record.codes else None
+    q = step.q if step else None
     spent = record.visits - 1 if record else 0
     percents = [100 * x / known if known else None for x in (results.white, results.draws, results.black)]
     return PlayedMove(
@@ -159,10 +155,10 @@ def _row(
         black_percent=percents[2],
         share=results.games / total.games if total.games else None,
         score=score,
-        n=edge.n if edge else None,
-        n_share=edge.n / spent if edge and spent else None,
+        n=n,
+        n_share=n / spent if n is not None and spent else None,
         q=q,
-        cp=None if edge is None or q is None else cp_of(q),
+        cp=step.cp if step else None,
         difference=None if score is None or q is None else 2 * score - 1 - q,
     )
 

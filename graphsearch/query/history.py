@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import chess
@@ -13,43 +13,42 @@ from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text
 from ..position.notation import legal_part, sans_of
-from ..position.values import WDL, cp_of, wdl_from_q
+from ..position.values import WDL, wdl_from_q
 from ..store.store import Store
 from ..store.tables import history as table
 from ..store.tables.books import books
 from ..store.tables.history import BookValues, RootValues
+from .saves import Saved, saved_at
 from .source import RecordSource, opened, roots_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryPoint(Answer):
-    """One save of a root; values are seen by the side to move.
+class HistoryPoint(Saved):
+    """One save of a root, with all that is known of it.
 
     Attributes:
       kind: `search` or another reason to ask an evaluator. None, as is `evaluator`, if the file no longer
-        lists the run. saved: when, ISO 8601 in UTC.
+        lists the run.
       book: name of the book with these values, and `positions` in it; None: values of the search.
-      n, q: of the node; in a book, the value there. win, draw, loss: None in a book, which has no draws.
+      win, draw, loss: None in a book, which has no draws.
       depth: mean plies of the visits of the search so far; None if it is not known.
       changed: whether the best move differs from the previous point of the search, or of the same book.
       pv, line: the first moves of the best line, in UCI and in SAN; empty if it is not known.
     """
 
-    run: int
+    json_keys = (
+        "run kind evaluator book saved n q win draw loss cp depth positions"
+        " best_move best_san changed pv line"
+    )
+
     kind: str | None
     evaluator: int | None
     book: str | None = None
-    saved: str
-    n: int
-    q: float
     win: float | None = None
     draw: float | None = None
     loss: float | None = None
-    cp: int
     depth: int | None = None
     positions: int | None = None
-    best_move: str | None
-    best_san: str | None
     changed: bool = False
     pv: tuple[str, ...]
     line: tuple[str, ...]
@@ -120,24 +119,18 @@ def _points(store: Store, root: chess.Board) -> list[HistoryPoint]:
     for save in saves:
         run, of_save = runs.get(save.run), dict[str, Any]()
         if isinstance(save, RootValues):
-            q, book, wdl = save.q, None, wdl_from_q(save.q, save.draw)
+            book, wdl = None, wdl_from_q(save.q, save.draw)
             of_save = {"win": wdl.win, "draw": save.draw, "loss": wdl.loss, "depth": save.depth}
         else:
-            q, book = save.value, names.get(save.book, f"book {save.book}")
+            book = names.get(save.book, f"book {save.book}")
             of_save = {"positions": save.positions}
         pv, best = (save.pv or "").split(), save.best_move
-        line, first = _sans(root, pv), _sans(root, [best] if best else [])
+        line = sans_of(root, legal_part(root, pv))
         point = HistoryPoint(
-            run=save.run,
+            **asdict(saved_at(root, save)),
             kind=run.kind if run else None,
             evaluator=run.evaluator if run else None,
             book=book,
-            saved=save.saved,
-            n=save.n,
-            q=q,
-            cp=cp_of(q),
-            best_move=best,
-            best_san=first[0] if first else None,
             changed=last.get(book) != best,
             pv=tuple(pv[: len(line)]),
             line=line,
@@ -146,8 +139,3 @@ def _points(store: Store, root: chess.Board) -> list[HistoryPoint]:
         last[book] = best
         points.append(point)
     return points
-
-
-def _sans(root: chess.Board, moves: Sequence[str]) -> tuple[str, ...]:
-    """Returns moves in SAN, up to the first illegal one."""
-    return sans_of(root, legal_part(root, moves))

@@ -16,7 +16,7 @@ from ..position.board import CLOCK_DRAW, check, fen_of
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, loss_of, negate
 from ..store.ranking import node_mean
-from .source import Records, Step, after, mate_of, mate_step, records_of, repeats_from, steps_of
+from .source import Records, Step, Valued, after, mate_of, mate_step, records_of, repeats_from, steps_of
 
 MAX_PLIES = 200
 
@@ -26,24 +26,16 @@ CHECKMATE, STALEMATE, DEAD = "checkmate", "stalemate", "dead"
 
 
 @dataclass(frozen=True, slots=True)
-class LinePly(Answer):
+class LinePly(Valued):
     """One move of a line; values are those of its edge, seen by the side to move where the line begins."""
 
-    json_keys = "move=step.move san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
+    json_keys = (
+        "move=step.move san=step.san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
+    )
 
     step: Step
     q: float
     mate: int | None
-
-    @property
-    def san(self) -> str:
-        """The move as people write it."""
-        return self.step.san
-
-    @property
-    def cp(self) -> int:
-        """`q` in centipawns."""
-        return cp_of(self.q)
 
 
 @dataclass(frozen=True, slots=True)

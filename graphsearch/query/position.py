@@ -71,9 +71,8 @@ def moves(path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: 
     """
     with records_of(path) as source:
         source.wanted(board)
-        games: dict[str, int] = {}
-        if isinstance(source, RecordSource):
-            games = tables.games_by_move(source.store, [key_text(board)]).get(key_text(board), {})
+        key = key_text(board)
+        games = tables.games_by_move(source.file, [key]).get(key, {}) if source.file else {}
         node = view(source.read, board, lines=lines, read_all=source.read_all)
         assert node is not None
         children = [after(board, move.move) for move in node.moves]

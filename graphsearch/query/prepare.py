@@ -40,13 +40,13 @@ class Departure(Answer):
         from there, in SAN.
       games, wins, draws, losses, unknown: games with this move, results for the player.
       games_here: games that continued from this position.
-      last: date of the latest game with the move, None if unknown. source, number: that game.
+      game: the latest one with the move.
       answer: the best reply, in SAN; None if the position after the move has no visits.
     """
 
     json_keys = (
-        "position start line move san games wins draws losses unknown games_here last source number score"
-        " *worth answer"
+        "position start line move san games wins draws losses unknown games_here last=game.date"
+        " source=game.source number=game.number score *worth answer"
     )
 
     position: str
@@ -60,9 +60,7 @@ class Departure(Answer):
     losses: int
     unknown: int
     games_here: int
-    last: str | None
-    source: int
-    number: int
+    game: GameRow
     worth: Judged
     answer: str | None
 
@@ -262,7 +260,7 @@ class _Walk:
         self, source: RecordSource, board: chess.Board, move: chess.Move, here: int, met: _Met
     ) -> Departure:
         start, child = board.root(), after(board, move)
-        last = self._games[max(met.games, key=lambda game: (self._games[game].date or "", game))]
+        last = max(met.games, key=lambda game: (self._games[game].date or "", game))
         behind = source.read(child)
         answers = steps_of(behind, child) if behind else []
         results = [self._results[game] for game in met.games]
@@ -279,9 +277,7 @@ class _Walk:
             losses=losses,
             unknown=unknown,
             games_here=here,
-            last=last.date,
-            source=last.source,
-            number=last.number,
+            game=self._games[last],
             worth=judge(source, board, move),
             answer=child.san(answers[0].move) if answers else None,
         )

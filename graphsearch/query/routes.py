@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, product
 
@@ -20,7 +20,6 @@ import numpy as np
 from chess.polyglot import zobrist_hash
 
 from ..base.answer import Answer
-from ..base.errors import InvalidPositionError
 from ..position.board import (
     FREE_CLOCK,
     KEY,
@@ -48,17 +47,17 @@ _WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # targets of king 
 Unmade = tuple[chess.Board, chess.Move]  # a position, and a move that may lead from it to the requested one
 
 
-def leads_to(candidate: Unmade, board: chess.Board) -> bool:
-    """Returns whether a candidate's position and move are legal and lead to the position."""
+def leads_to(candidate: Unmade, board: chess.Board) -> chess.Move | None:
+    """Returns the legal move of a candidate that leads to the position; None if there is none."""
     before, move = candidate
     try:
         check_rules(before)  # seven queens with seven pawns, for example, are illegal
-    except InvalidPositionError:
-        return False
-    if not before.is_legal(move):
-        return False
-    child = after(before, move)
-    return child.board_fen() == board.board_fen() and zobrist_hash(child) == zobrist_hash(board)
+        found = before.find_move(move.from_square, move.to_square, move.promotion)
+    except ValueError:
+        return None
+    child = after(before, found)
+    same = child.board_fen() == board.board_fen() and zobrist_hash(child) == zobrist_hash(board)
+    return found if same else None
 
 
 def candidates(board: chess.Board) -> Iterator[Unmade]:
@@ -82,16 +81,7 @@ def candidates(board: chess.Board) -> Iterator[Unmade]:
                 found.halfmove_clock = clock if quiet else 0
                 if found.has_chess960_castling_rights():
                     found = as_chess960(found)
-                yield found, _as_written(found, move)
-
-
-def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
-    """Returns castling in a position's own notation; the generator has the king take his rook."""
-    ours = before.occupied_co[before.turn]
-    if before.chess960 or not before.rooks & ours & chess.BB_SQUARES[move.to_square]:
-        return move
-    file = 6 if move.to_square > move.from_square else 2
-    return chess.Move(move.from_square, chess.square(file, chess.square_rank(move.to_square)))
+                yield found, move
 
 
 _Unmove = tuple[chess.Board, chess.Move, bool]
@@ -108,33 +98,35 @@ def _without_state(board: chess.Board) -> Iterator[_Unmove]:
         else:
             for origin in chess.scan_forward(board.attacks_mask(square) & ~board.occupied):
                 move = chess.Move(origin, square)
-                yield _taken_back(board, move, piece), move, True
+                yield _unmoved(board, move, piece), move, True
                 yield from _with_captures(board, move, piece)
             if piece in _PROMOTED and chess.square_rank(square) == (7 if mover else 0):
                 yield from _pawn_unmoves(board, square, piece)
     yield from _uncastlings(board, mover)
 
 
-def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
-    """Returns the men before a move: `piece` back on its square, the captured man back on the board."""
+def _taken_back(board: chess.Board, men: Mapping[int, chess.Piece | None]) -> chess.Board:
+    """Returns the men before a move, with its side to move; `men`: by square, what the move changed."""
     before = chess.Board(None)
     for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied"):
         setattr(before, name, getattr(board, name))
-    before.occupied_co = board.occupied_co.copy()
-    mover = not board.turn
-    before.remove_piece_at(move.to_square)
-    before.set_piece_at(move.from_square, chess.Piece(piece, mover))
-    if captured:
-        before.set_piece_at(move.to_square, chess.Piece(captured, not mover))
-    before.turn = mover
+    before.occupied_co, before.turn = board.occupied_co.copy(), not board.turn
+    for square, piece in men.items():
+        before.set_piece_at(square, piece)
     return before
+
+
+def _unmoved(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
+    """Returns the men before a move: `piece` back on its square, the captured man back on the board."""
+    taken = chess.Piece(captured, board.turn) if captured else None
+    return _taken_back(board, {move.to_square: taken, move.from_square: chess.Piece(piece, not board.turn)})
 
 
 def _with_captures(board: chess.Board, move: chess.Move, piece: int) -> Iterator[_Unmove]:
     """Yields a move taken back for every man that it may have captured."""
     for captured in _CAPTURED:
         if captured != chess.PAWN or 0 < chess.square_rank(move.to_square) < 7:
-            yield _taken_back(board, move, piece, captured), move, False
+            yield _unmoved(board, move, piece, captured), move, False
 
 
 def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None) -> Iterator[_Unmove]:
@@ -148,7 +140,7 @@ def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None)
         if board.occupied & chess.BB_SQUARES[square + step]:
             break
         move = chess.Move(square + step, square, promotion)
-        yield _taken_back(board, move, chess.PAWN), move, False
+        yield _unmoved(board, move, chess.PAWN), move, False
     for origin in chess.scan_forward(chess.BB_PAWN_ATTACKS[not mover][square] & ~board.occupied):
         move = chess.Move(origin, square, promotion)
         yield from _with_captures(board, move, chess.PAWN)
@@ -156,37 +148,25 @@ def _pawn_unmoves(board: chess.Board, square: int, promotion: int | None = None)
         if rank == (5 if mover else 2) and not board.occupied & (
             chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]
         ):
-            before = _taken_back(board, move, chess.PAWN)
+            before = _unmoved(board, move, chess.PAWN)
             before.set_piece_at(taken, chess.Piece(chess.PAWN, not mover))
             before.ep_square = square
             yield before, move, False
 
 
 def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[_Unmove]:
+    """Yields castling taken back, the king taking his rook."""
     home, ours = 0 if mover else chess.A8, board.occupied_co[mover]
+    king, rook = chess.Piece(chess.KING, mover), chess.Piece(chess.ROOK, mover)
     for king_to, rook_to, side in _WINGS:
-        king, rook = chess.BB_SQUARES[king_to + home], chess.BB_SQUARES[rook_to + home]
-        if not (board.kings & ours & king and board.rooks & ours & rook):
+        targets = chess.SquareSet([king_to + home, rook_to + home])
+        if not (board.kings & ours & chess.BB_SQUARES[king_to + home] and board.rooks & ours & int(targets)):
             continue
-        others = board.occupied & ~(king | rook)
-        free = [square for square in range(home, home + 8) if not others >> square & 1]
+        free = [square for square in range(home, home + 8) if square in targets or not board.piece_at(square)]
         for king_from, rook_from in product(free, repeat=2):
             if (rook_from - king_from) * side > 0:
-                yield _uncastled(board, mover, (king_from, rook_from), (king_to + home, rook_to + home))
-
-
-def _uncastled(
-    board: chess.Board, mover: chess.Color, origins: tuple[int, int], targets: tuple[int, int]
-) -> _Unmove:
-    """Returns castling taken back, the king taking his rook; `origins`, `targets`: of king and rook."""
-    before = board.copy(stack=False)
-    for square in targets:
-        before.remove_piece_at(square)
-    for square, piece in zip(origins, (chess.KING, chess.ROOK), strict=True):
-        before.set_piece_at(square, chess.Piece(piece, mover))
-    before.turn, before.ep_square, before.chess960 = mover, None, False
-    before.halfmove_clock, before.fullmove_number = 0, 1
-    return before, chess.Move(*origins), True
+                men = {**dict.fromkeys(targets), king_from: king, rook_from: rook}
+                yield _taken_back(board, men), chess.Move(king_from, rook_from), True
 
 
 def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, side: int) -> list[int]:
@@ -212,18 +192,12 @@ def _en_passant_before(before: chess.Board) -> Iterator[int | None]:
         yield before.ep_square
         return
     yield None
-    rank, enemy = (5, chess.BLACK) if before.turn else (2, chess.WHITE)
-    step = -8 if before.turn else 8  # from the square that was skipped to the pawn
-    pawns = before.pawns & before.occupied_co[enemy]
-    for file in range(8):
-        square = chess.square(file, rank)
-        pawn, origin = square + step, square - step
-        if not pawns & chess.BB_SQUARES[pawn]:
-            continue
-        if before.occupied & (chess.BB_SQUARES[square] | chess.BB_SQUARES[origin]):
-            continue
-        if chess.BB_PAWN_ATTACKS[enemy][square] & before.pawns & before.occupied_co[before.turn]:
-            yield square
+    rank, step = (chess.BB_RANK_5, 8) if before.turn else (chess.BB_RANK_4, -8)
+    for pawn in chess.scan_forward(before.pawns & before.occupied_co[not before.turn] & rank):
+        tried = before.copy(stack=False)
+        tried.ep_square = pawn + step
+        if tried.has_pseudo_legal_en_passant() and not tried.status() & chess.STATUS_INVALID_EP_SQUARE:
+            yield tried.ep_square
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +238,13 @@ def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
     terms = np.array([clock_term(before.halfmove_clock) for before, _ in tried], np.uint64)
     found = []
     for hit in np.flatnonzero(source.store.may_hold(words, words[:, KEY] ^ terms)).tolist():
-        before, move = tried[hit]
-        record = source.read(before) if leads_to(tried[hit], board) else None
-        if record is not None and record.codes:  # one from a tablebase, or damaged, has no moves
-            index = legal_moves(before).index(move)
+        before, _ = tried[hit]
+        written = leads_to(tried[hit], board)
+        record = source.read(before) if written else None
+        if written and record and record.codes:  # one from a tablebase, or damaged, has no moves
+            index = legal_moves(before).index(written)
             edge = edge_of(record, record.order.index(index))
-            found.append(Parent(Step(before, move, edge, record.priors[index]), record.visits))
+            found.append(Parent(Step(before, written, edge, record.priors[index]), record.visits))
     return found
 
 

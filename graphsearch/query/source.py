@@ -15,6 +15,7 @@ import chess
 import chess.polyglot
 import numpy as np
 
+from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
 from ..position.board import board_of, check, fen_of, key_text, legal_moves, pack_checked
@@ -108,12 +109,8 @@ class RecordSource(Records):
 
 def _stands(board: chess.Board, record: NodeRecord) -> bool:
     """Returns whether a record has the men of a board; equal keys alone do not prove that."""
-    w = record.words
-    return (
-        w[6] == board.occupied_co[chess.WHITE]
-        and w[7] == board.occupied_co[chess.BLACK]
-        and w[:6] == (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
-    )
+    kinds = board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings
+    return record.words[:8] == (*kinds, *reversed(board.occupied_co))
 
 
 @contextmanager
@@ -240,6 +237,18 @@ def roots_of(source: RecordSource) -> list[chess.Board]:
     """Returns the roots of the searches of a file, the last searched first, and then those of its books."""
     searched = [board_of(root.position) for root in source.store.roots()]
     return searched + [board_of(fen) for fen in book_roots(source.store)]
+
+
+class Valued(Answer):
+    """An answer with a value `q` in [-1, 1]."""
+
+    __slots__ = ()
+    q: float
+
+    @property
+    def cp(self) -> int:
+        """`q` in centipawns."""
+        return cp_of(self.q)
 
 
 class Step(NamedTuple):

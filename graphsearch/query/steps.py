@@ -21,6 +21,7 @@ from ..position.board import (
     PAWNS,
     POSITION_WORDS,
     WHITE,
+    decode_move,
     encode_move,
     key_texts,
     pack_checked,
@@ -87,16 +88,6 @@ def keys_after(board: chess.Board, moves: Sequence[chess.Move]) -> list[str]:
     return key_texts(positions_after(words, [0] * len(moves), [encode_move(move) for move in moves])[0])
 
 
-def uci_of(code: int) -> str:
-    """Returns a move code as UCI.
-
-    >>> uci_of(20016)
-    'a7a8q'
-    """
-    squares = chess.SQUARE_NAMES
-    return f"{squares[code & 63]}{squares[code >> 6 & 63]}{' nbrq'[code >> 12].strip()}"
-
-
 @cache
 def code_of(uci: str) -> int:
     """Returns the code of a move in UCI; 0, no move, for `0000`.
@@ -125,8 +116,8 @@ def names_of(
         rows, of = np.unique(of, return_inverse=True)
         words = words[rows]
         legal = legal_codes(words)
-    counts, most = legal[0], int(legal[0].max())
-    moves, marks = legal[1][:, :most], legal[2][:, :most]
+    most = int(legal[0].max())
+    _, moves, marks = legal = legal[0], legal[1][:, :most], legal[2][:, :most]
     mark = marks[of, (moves[of] == codes[:, None]).argmax(1)]
     kinds = _kinds(words)
     origin, target, promotion = codes & 63, codes >> 6 & 63, codes >> 12
@@ -136,7 +127,7 @@ def names_of(
     files = np.abs((origin & 7).astype(np.int64) - (target & 7))
     castles = (kind == KINGS) & ((files == CASTLING_STEP) | on_own)
     takes = np.where(kind == PAWNS, files > 0, kinds[of, target] != NO_MAN)
-    file, rank = _distinctions(kinds, counts, moves, of, kind, codes)
+    file, rank = _distinctions(kinds, legal, of, kind, codes)
     file |= (kind == PAWNS) & takes
     text = np.zeros((len(of), _SLOTS), np.uint8)
     text[:, 0] = _LETTERS[kind]
@@ -164,20 +155,15 @@ def _kinds(words: Words) -> NDArray[np.uint8]:
 
 
 def _distinctions(
-    kinds: NDArray[np.uint8],
-    counts: NDArray[np.int16],
-    legal: NDArray[np.uint16],
-    of: Ints,
-    kind: NDArray[np.uint8],
-    codes: NDArray[np.uint16],
+    kinds: NDArray[np.uint8], legal: Legal, of: Ints, kind: NDArray[np.uint8], codes: NDArray[np.uint16]
 ) -> tuple[Mask, Mask]:
     """Returns which moves need the file, and which the rank, of their origin in SAN."""
     some, file, rank = np.zeros((3, len(of)), bool)
     pieces = np.flatnonzero((kind != PAWNS) & (kind != KINGS))
     where = of[pieces, None]
-    rivals = legal[of[pieces]]
+    rivals = legal[1][of[pieces]]
     apart = rivals ^ codes[pieces, None]
-    alike = (apart & TARGET == 0) & (apart & 63 != 0) & (np.arange(legal.shape[1]) < counts[where])
+    alike = (apart & TARGET == 0) & (apart & 63 != 0) & (np.arange(rivals.shape[1]) < legal[0][where])
     alike &= kinds[where, rivals & 63] == kind[pieces, None]
     some[pieces] = alike.any(1)
     file[pieces] = (alike & (apart & 7 == 0)).any(1)
@@ -188,4 +174,4 @@ def _distinctions(
 @cache
 def uci_names() -> list[str]:
     """Returns all moves in UCI, by code."""
-    return [uci_of(code) for code in range(MOVE_CODES)]
+    return [decode_move(code).uci() for code in range(MOVE_CODES)]

@@ -14,10 +14,9 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import encode_move, fen_of, fens, key_text, key_texts, pack, unpack
-from ..position.values import cp_of
 from ..store.ranking import node_mean
 from ..store.record import NodeRecord
-from .source import Records, Step, mate_of, records_of, steps_of, ways_of
+from .source import Records, Step, Valued, mate_of, records_of, steps_of, ways_of
 from .steps import Words, names_of, positions_after
 
 DEPTH = 3  # default
@@ -25,7 +24,7 @@ SHARE = 50  # a move is followed if it has the position's N divided by this; def
 
 
 @dataclass(slots=True, kw_only=True)
-class Branch(Answer):
+class Branch(Valued):
     """A position in the tree, with the move that leads to it; the root has none.
 
     Attributes:
@@ -54,11 +53,6 @@ class Branch(Answer):
     words: Words = field(repr=False)
     key: str
     line: tuple[str, ...] = ()
-
-    @property
-    def cp(self) -> int:
-        """`q` in centipawns."""
-        return cp_of(self.q)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +194,7 @@ def _grown(followed: Sequence[tuple[Branch, Sequence[Step]]], ply: int) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnNode(Answer):
+class DrawnNode(Valued):
     """A position of the picture, drawn once: key as `key_text` has it, FEN, node N and Q, proven mate."""
 
     json_keys = "key position n q cp mate white_q"
@@ -210,11 +204,6 @@ class DrawnNode(Answer):
     n: int
     q: float
     mate: int | None
-
-    @property
-    def cp(self) -> int:
-        """`q` in centipawns."""
-        return cp_of(self.q)
 
     @property
     def white_q(self) -> float:

@@ -56,7 +56,7 @@ from ..position.openings import opening_of
 from ..position.pgn import cut_games, position_in
 from ..position.values import cp_of
 from ..query.find import Filters, find, read_pieces
-from ..query.game_list import GameFilters, ListedGames, Order, list_games, players
+from ..query.game_list import GameFilters, ListedGames, list_games, players
 from ..query.history import history
 from ..query.line import pv, tree_values, values
 from ..query.novelties import Novelties, Rules, novelties
@@ -515,8 +515,8 @@ def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
     names = {*GameFilters.__dataclass_fields__} - {"position"}
     position = wanted.board() if wanted.here else None
     filters = GameFilters(position=position, **wanted.model_dump(include=names))
-    order = Order(**wanted.model_dump(include={"by", "down", "first", "most"}))
-    return list_games(served.path, filters, order)
+    order = wanted.model_dump(include={"by", "down", "first", "most"})
+    return list_games(served.path, filters, **order)
 
 
 def _kept_game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:

@@ -883,7 +883,7 @@ def test_a_killed_export_leaves_the_tables_of_before(tmp_path: Path, monkeypatch
     path = searched(tmp_path / "some.graph", visits=60)
     export("parquet", path, tmp_path / "tables", Selection(min_visits=9))
     before = tables_in(tmp_path / "tables")
-    monkeypatch.setattr(Table, "_flush", lambda table: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(Table, "flush", lambda table: os.kill(os.getpid(), signal.SIGKILL))
     with Fork(lambda _: export("parquet", path, tmp_path / "tables")) as fork:
         fork.rest()
     assert fork.status == -signal.SIGKILL

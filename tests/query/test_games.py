@@ -30,7 +30,7 @@ from graphsearch.exchange.kept_games import game_text, plain_text
 from graphsearch.position.board import legal_moves
 from graphsearch.position.openings import opening_of
 from graphsearch.position.values import cp_of
-from graphsearch.query.game_list import GameFilters, ListedGames, Order, list_games, named, players
+from graphsearch.query.game_list import GameFilters, ListedGames, list_games, named, players
 from graphsearch.query.novelties import NotableMove, Rules, novelties
 from graphsearch.query.prepare import Departure, prepare
 from graphsearch.query.prepare import _sides as sides_of
@@ -125,7 +125,7 @@ def passed(number: int) -> set[str]:
 
 
 def everything(store: Path, **filters: object) -> ListedGames:
-    return list_games(store, GameFilters(**filters), Order(most=-1))  # type: ignore[arg-type]
+    return list_games(store, GameFilters(**filters), most=-1)  # type: ignore[arg-type]
 
 
 def sides(game: chess.pgn.Game) -> tuple[str, str]:
@@ -201,9 +201,7 @@ def test_bits_that_agree_by_chance_are_told_from_the_position(store: Path, tmp_p
 @pytest.mark.parametrize("by", sorted(tables.SORTS))
 @pytest.mark.parametrize("down", [True, False])
 def test_pages_in_every_order_have_each_game_once(store: Path, by: str, *, down: bool) -> None:
-    pages = [
-        list_games(store, None, Order(by=by, down=down, first=k, most=30)) for k in range(0, len(games()), 30)
-    ]
+    pages = [list_games(store, None, by=by, down=down, first=k, most=30) for k in range(0, len(games()), 30)]
     listed = [game for page in pages for game in page.games]
     assert len({(game.row.source, game.row.number) for game in listed}) == len(games())
     if by in ("number", "plies"):

@@ -164,7 +164,7 @@ def is_among(before: chess.Board, move: chess.Move, found: list[tuple[chess.Boar
 
 
 def predecessors(board: chess.Board) -> list[Unmade]:
-    return [one for one in candidates(board) if leads_to(one, board)]
+    return [(one[0], move) for one in candidates(board) if (move := leads_to(one, board))]
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_moves_say_what_the_position_behind_them_says(file: Path) -> None:
 # ------------------------------------------------------------------ pv
 def test_a_line_follows_the_most_visits_and_says_why_it_ends(file: Path) -> None:
     found = pv(file, START, lines=3)
-    assert [[ply.san for ply in line.plies] for line in found.lines] == [
+    assert [[ply.step.san for ply in line.plies] for line in found.lines] == [
         ["e4", "e5", "Nf3", "Nc6"],
         ["d4", "d5"],
         ["Nf3", "e5", "e4", "Nc6"],
@@ -338,7 +338,7 @@ def test_a_line_ends_at_a_repetition_also_of_the_game_before(tmp_path: Path) -> 
     file = graph_file(tmp_path / "cycle.graph", lines)
     assert [(len(line.plies), line.end) for line in pv(file, START).lines] == [(4, "repetition")]
     found = pv(file, after_line("Nf3 Nf6")).lines[0]
-    assert ([ply.san for ply in found.plies], found.end) == (["Ng1", "Ng8"], "repetition")
+    assert ([ply.step.san for ply in found.plies], found.end) == (["Ng1", "Ng8"], "repetition")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ...base.errors import ExportError
 from ...base.version import __version__
 from ...position.board import fens, key_texts
-from ...query.steps import code_of, uci_of
+from ...query.steps import code_of, uci_names
 from ..pieces import sprite
 from ..selection import Export
 from ..walk import NOTES, UNKNOWN, BookEntry, Columns, Positions, Tree, Walk, book_entries
@@ -134,9 +134,9 @@ class Pages:
         child = self.moves["child"][some]
         children = np.where(child > 0, self._numbers[child - 1], -1)
         lists = [column.tolist() for column in (code, children, n, p, q, cp, value)]
-        rules = {code_of(move.move): move.rule for move in entry.moves} if entry else {}
+        rules, uci = {code_of(move.move): move.rule for move in entry.moves} if entry else {}, uci_names()
         return [
-            [uci_of(code), san.decode(), child, n, _known(p), _known(q), _known(cp)]
+            [uci[code], san.decode(), child, n, _known(p), _known(q), _known(cp)]
             + ([] if self._book is None else [_known(value), rules.get(code, "")])
             for san, code, child, n, p, q, cp, value in zip(san.tolist(), *lists, strict=True)
         ]

@@ -294,12 +294,8 @@ def _parse_move(board: chess.Board, text: str, number: int) -> chess.Move:
     bare = text.rstrip("!?")
     try:
         move = read_uci(board, bare) if _UCI_MOVE.fullmatch(bare) else board.parse_san(bare)
-    except chess.AmbiguousMoveError:
-        raise _bad_move(board, text, number, f"is ambiguous ({_candidates(board, bare)})") from None
-    except chess.IllegalMoveError:
-        raise _bad_move(board, text, number, "is illegal") from None
-    except ValueError:
-        raise _bad_move(board, text, number, "is neither a SAN nor a UCI move") from None
+    except ValueError as error:
+        raise _bad_move(board, text, number, problem_of(board, bare, error)) from None
     if not move:
         raise _bad_move(board, text, number, "is a null move, which no game contains")
     return move
@@ -347,6 +343,13 @@ def _castling_to(board: chess.Board, steps: chess.Move) -> chess.Move | None:
 
 def _bad_move(board: chess.Board, text: str, number: int, problem: str) -> InvalidPositionError:
     return InvalidPositionError(f"move {number} of the list, {text!r}, {problem} in {board.fen()}")
+
+
+def problem_of(board: chess.Board, text: str, error: ValueError) -> str:
+    """Returns what python-chess's error says of the text of a move, as `is illegal`."""
+    if isinstance(error, chess.AmbiguousMoveError):
+        return f"is ambiguous ({_candidates(board, text)})"
+    return "is illegal" if isinstance(error, chess.IllegalMoveError) else "is neither a SAN nor a UCI move"
 
 
 def _candidates(board: chess.Board, san: str) -> str:

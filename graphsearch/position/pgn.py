@@ -24,6 +24,7 @@ from ..base import limits
 from ..base.errors import InputFileError, InvalidPositionError, UnusableFileError
 from ..base.limits import GAME, GAME_MOVES, HEADERS, shortened, size_text
 from .board import board_of, check
+from .notation import numbered, problem_of
 
 DEEPEST = 1000  # variations within each other
 HIGHEST_GLYPH = 255
@@ -643,7 +644,8 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
         try:
             move = board.parse_san(san)
         except ValueError as error:
-            self._end_line(repr(san), str(error), str(error))
+            problem = f"{numbered([san], board.ply())} {problem_of(board, san, error)}"
+            self._end_line(repr(san), problem, problem)
             return
         if self._moves >= GAME_MOVES.most:
             reason = f"more than {GAME_MOVES.most:,} moves{GAME_MOVES.hint}"

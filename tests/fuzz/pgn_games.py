@@ -135,7 +135,7 @@ def _moves(game: chess.pgn.Game) -> list[chess.Move]:
 def sure_fault(text: GameText, game: ReadGame) -> str:
     """Returns how the import, which believes a game to be sure, reads it otherwise than `read_game`."""
     sure = sure_game(text)
-    if not sure or "illegal san" in game.error or "ambiguous san" in game.error:
+    if not sure or "is illegal" in game.error or "is ambiguous" in game.error:
         return ""
     if game.error or game.variant or game.null_line or game.remarks or game.strays:
         return f"! sure, but python-chess finds faults: {text.moves!r}"

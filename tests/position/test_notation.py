@@ -159,7 +159,7 @@ def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn:
     [
         (TWO, {"game": 3}, "holds fewer"),
         (TWO, {"ply": 5}, "has 1 ply; there is no ply 5"),
-        (BROKEN, {}, "breaks off after 2 plies: illegal san: 'Ke3'"),
+        (BROKEN, {}, "breaks off after 2 plies: 2. Ke3 is illegal"),
         (BROKEN, {"ply": 3}, "breaks off after 2 plies"),
         ("1. e4 e5 2. Nf9 *\n", {}, "'Nf9', which is not a move"),
         ("1. e4 e5 2. -- Nc6 *\n", {}, "null move"),
@@ -277,8 +277,8 @@ def test_games_are_taken_apart(text: str, lines: list[str]) -> None:
         ("[1. e4 e5] 2. Nf3 *", "moves in a line of tags", 1),
         ('[Event "x" 1. e4 e5 *', "moves in a line of tags", 1),
         ('[Event "x"] 1. e4 e5 *', "moves in a line of tags", 1),
-        ("1. e4 e5 2. Ke3 *", "illegal san", 1),
-        ("1.\u00a0e4\u200b e5\u2003 1\u20260-0", "illegal san", 1),
+        ("1. e4 e5 2. Ke3 *", "Ke3 is illegal", 1),
+        ("1.\u00a0e4\u200b e5\u2003 1\u20260-0", "0-0 is illegal", 1),
     ],
 )  # fmt: skip
 def test_what_could_be_a_move_costs_its_game_with_its_line(text: str, error: str, line: int) -> None:

@@ -209,24 +209,21 @@ def _position(served: ServedFile, wanted: PositionWanted) -> dict[str, Any]:
     """Returns the file's facts about a position, and the board; also for a damaged record."""
     board = wanted.board()
     check(board)
-    problem, damaged = "", False
+    answer: dict[str, Any] = {"problem": "", "damaged": False}
     try:
         with served.file.opened() as source:
-            found = position(source, board, lines=0)  # lines take longer: `_lines`
+            answer |= position(source, board, lines=0).as_dict()  # lines take longer: `_lines`
+            with source.store.reading() as connection:
+                answer["note"] = studies.find_note(connection, board).as_dict()
     except StoreError as error:
-        found, problem, damaged = (
-            Position(fen_of(board), key_text(board)),
-            str(error),
-            isinstance(error, CorruptRecordError),
-        )
-    whole = board.copy()
+        answer |= Position(fen_of(board), key_text(board)).as_dict()
+        answer |= {"problem": str(error), "damaged": isinstance(error, CorruptRecordError)}
+    whole, opening = board.copy(), opening_of(board)
     play_moves(whole, wanted.rest)
     rest = list(_line(whole))[len(board.move_stack) :]
-    answer = found.as_dict() | state_of(board) | {"problem": problem, "damaged": damaged, "rest": rest}
-    opening = opening_of(board)
-    answer["opening"] = str(opening) if opening else None
-    newer = served.queue.ask(partial(tasks.node, board=board))
-    if newer:
+    answer |= state_of(board) | {"rest": rest, "opening": str(opening) if opening else None}
+    if newer := served.queue.ask(partial(tasks.node, board=board)):
+        answer["brief"] = newer.pop("brief")
         answer["node"] = (answer["node"] or {}) | newer
     if answer["node"]:
         answer["node"]["cp"] = cp_of(answer["node"]["q"])
@@ -522,13 +519,18 @@ def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
 def _kept_game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:
     """Returns a game for the notation pane, and the ply at which it reaches the position, 0 if never."""
     text, is_whole = game_text(served.path, wanted.source, wanted.number)
-    name = f"game {wanted.source}:{wanted.number}"
-    game = next(read_games(StringIO(text, None), name), None)
-    if game is None:
-        raise InvalidParameterError(f"{name} has no text")
+    game = _game_at(0, read_games(StringIO(text, None), f"game {wanted.source}:{wanted.number}"))
     if not is_whole:
         game.left_out.append(BARE)
     return game.as_dict() | {"ply": _ply_of(game, wanted.board())}
+
+
+def _game_at(place: int, games: Iterator[StudyGame]) -> StudyGame:
+    """Returns a game by its place from 0; raises InvalidParameterError if there are fewer."""
+    game = next(islice(games, place, None), None)
+    if game is None:
+        raise InvalidParameterError(f"there is no game {place + 1}")
+    return game
 
 
 def _ply_of(game: StudyGame, board: chess.Board) -> int:
@@ -602,10 +604,7 @@ def _review_game(served: ServedFile, wanted: ReviewedGame) -> dict[str, Any]:
     """Returns a reviewed game for the notation, with its marks, better lines and comments."""
     _, path = _written(served, wanted.number, tasks.ReviewTask, ".pgn")
     with open_file(path) as file:
-        game = next(islice(read_games(text_lines(file, path.name), path.name), wanted.game, None), None)
-    if game is None:
-        raise InvalidParameterError("the review has no such game")
-    return game.as_dict()
+        return _game_at(wanted.game, read_games(text_lines(file, path.name), "the review")).as_dict()
 
 
 def _review_pgn(served: ServedFile, wanted: TaskWanted) -> Response:
@@ -799,11 +798,7 @@ def _study_pgn(served: ServedFile, wanted: StudyWanted) -> Response:
 
 def _read_tree(served: ServedFile, wanted: TreeText) -> dict[str, object]:
     """Returns one game of a text for the pane, with all comments and variations, without saving it."""
-    games = read_games(StringIO(wanted.text, None), "the text")
-    game = next(islice(games, wanted.number - 1, None), None)
-    if game is None:
-        raise InvalidPositionError(f"there is no game {wanted.number} in the text")
-    return game.as_dict()
+    return _game_at(wanted.number - 1, read_games(StringIO(wanted.text, None), "the text")).as_dict()
 
 
 def _values(served: ServedFile, wanted: ValuesWanted) -> dict[str, object]:
@@ -880,7 +875,6 @@ ROUTES = [
     get("/api/studies", Nothing, _studies),
     get("/api/study", StudyWanted, _study),
     get("/api/study-pgn", StudyWanted, _study_pgn),
-    get("/api/note", GivenPosition, lambda served, it: studies.note_on(served.path, it.board())),
     post("/api/study-new", NewStudy, _new),
     post("/api/study-change", StudyEdit, _edit),
     post("/api/study-delete", StudyGone, _delete),

@@ -38,6 +38,7 @@ from ..exchange.importing import FileProgress, GivenFile
 from ..exchange.selection import Selection
 from ..position.notation import START_WORD, named_board, play_moves, read_moves
 from ..position.values import cp_of
+from ..query.brief import brief
 from ..query.position import moves
 from ..query.source import Records
 from ..search.job import Control, SearchJob, limits_after
@@ -295,9 +296,10 @@ def json_of(found: Answer | dict[str, Any]) -> dict[str, Any]:
 
 
 def node(records: Records, board: chess.Board) -> dict[str, Any]:
-    """Returns the node of a position for the page, without its games and lines."""
+    """Returns the node of a position for the page, without its games and lines, and the `brief` on it."""
     found = moves(records, board)
-    return found.as_dict() | {"mate": found.node.mate}
+    said = brief(records, board, node=found.node)
+    return found.as_dict() | {"mate": found.node.mate, "brief": said.as_dict()}
 
 
 # ---------------------------------------------------------------- in the process

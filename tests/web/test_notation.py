@@ -20,6 +20,14 @@ from tests.web.page import LINE, Client, Page, Serve, done, until
 EVIL = "<img src=x onerror=alert(1)><script>document.title='owned'</script>"
 GAME = '[White "Ann"]\n[Black "Bob"]\n\n1. e4 e5 (1... c5 2. Nf3 {open}) (1... e6) 2. Nf3 Nc6 *\n'
 STATE = "document.querySelector('#notation-state').textContent"
+HELD = """  // the first answer about a study comes when `go` is called
+const real = window.fetch;
+window.fetch = async (path, ...more) => {
+  const found = await real(path, ...more);
+  if (!window.go && String(path).includes('/study?')) await new Promise((go) => { window.go = go; });
+  return found;
+};
+"""
 
 
 def study_of(client: Client, text: str = GAME) -> int:
@@ -273,8 +281,7 @@ def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
     number, path = study_of(page.client), page.client.server.served.path
     opened(page, number, 6)
     page.reaches("Nf3")
-    held = "window.realFetch = window.fetch; window.fetch = () => new Promise(() => {});"
-    page.run(held)  # the page hears nothing of the other window
+    page.run(HELD)  # the page does not see yet what the other window writes
     tree = studies.load_study(path, number)[1].tree
     rows = list(studies.rows_of(tree))
     at = next(row.id for row in rows if row.comment == "open")
@@ -288,10 +295,11 @@ def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
         headers=studies.load_study(path, number)[1].tree.headers,
     )
     studies.change_study(path, number, game=game)
-    page.run("window.fetch = window.realFetch")
+    page.wait("return Boolean(window.go)", "the study as the other window has left it")
     play(page, "Nc6")
     play(page, "Bb5")
     saved(page)
+    page.run("go()")  # too late: the page has written meanwhile
     written(page, number, "2. Nf3 { open } 2... d6 ( 2... Nc6 3. Bb5 ) 3. d4 { theirs }")
     assert page.at() == "Bb5"
     page.click("#first")
@@ -493,4 +501,4 @@ def test_a_draft_a_note_and_a_repertoire_are_turned_back_in_their_order(page: Pa
 
 
 def _note(page: Page, fen: str) -> str:
-    return str(page.client.get("note", root=fen).json["text"])
+    return str(page.client.get("position", root=fen).json["note"]["text"])

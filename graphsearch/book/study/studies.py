@@ -457,11 +457,16 @@ def list_notes(path: AnyPath) -> list[Note]:
 
 def note_on(path: AnyPath, board: chess.Board) -> PositionNote:
     """Returns the note on a legal position, and the studies that reach it."""
+    with opened_to_read(path) as connection:
+        return find_note(connection, board)
+
+
+def find_note(connection: sqlite3.Connection, board: chess.Board) -> PositionNote:
+    """Returns the same from an open file."""
     check(board)
     key = key_text(board)
-    with opened_to_read(path) as connection:
-        studies = tuple(rows.studies_through(connection, key))
-        return PositionNote(key, fen_of(board), rows.find_note(connection, key), studies)
+    studies = tuple(rows.studies_through(connection, key))
+    return PositionNote(key, fen_of(board), rows.find_note(connection, key), studies)
 
 
 def write_note(path: AnyPath, board: chess.Board, text: str, revision: int | None = None) -> Note | None:

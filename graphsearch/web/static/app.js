@@ -2,7 +2,7 @@
 
 import { ask, follow, Refused, send, whenDamaged } from "./api.js";
 import { Board } from "./board.js";
-import { after, menOf, NAMES, said, turnOf } from "./chess.js";
+import { after, menOf, NAMES, turnOf } from "./chess.js";
 import { bytes, chip, count, forWhite, h, link, percent, put, score, short, steady, visitsOf } from "./dom.js";
 import { movesView } from "./moves.js";
 import { notation, openDraft, savePgn } from "./notation.js";
@@ -138,9 +138,8 @@ window.addEventListener("pageshow", () => { leaving = false; });
 // for screen readers: once for each position, not with every number of a search
 function announce() {
   const step = state.look.line.at(-1);
-  const best = node()?.moves[0];
   const played = step ? `${step.turn === "w" ? "White" : "Black"} played ${step.san}. ` : "";
-  $("announce").textContent = `${played}${state.look.check ? "Check. " : ""}${state.look.over ? `The game is over: ${state.look.over}.` : ""}${best ? `Best move ${best.san}, ${score(forWhite(best, state.look.position))}.` : ""}`;
+  $("announce").textContent = `${played}${state.look.check ? "Check. " : ""}${briefOf(state.look)[0]}`;
 }
 
 // ------------------------------------------------------------ the board by keys
@@ -315,7 +314,7 @@ function showToast(text) {
 }
 
 // ------------------------------------------------------------ the best lines
-// the answer in a sentence, and lines whose moves can be played, and show their positions
+// the brief, and lines whose moves can be played, and show their positions
 const MOST_LINES = 20;
 const leave = () => tell("preview", null);
 const inRange = (wanted) => Math.max(1, Math.min(MOST_LINES, wanted));
@@ -323,7 +322,9 @@ state.shown = inRange(Number(recall("lines")) || state.shown);
 
 function drawLines() {
   if (!state.look) return;
-  put($("answer"), sentence());
+  const [first, ...rest] = briefOf(state.look);
+  $("brief").textContent = first;
+  put($("brief-more"), rest.map((text) => h("p", { text })));
   const rows = node()?.moves.slice(0, state.shown) || [];
   put($("lines"), Array.from({ length: state.shown }, (_, k) => h("li", {}, rows[k] && rowOf(rows[k]))));
 }
@@ -337,17 +338,8 @@ function setShown(wanted) {
   askLines();
 }
 
-function sentence() {
-  const { look } = state;
-  if (look.over) return `The game is over: ${look.over}.`;
-  const found = node();
-  const [best, next] = found?.moves.filter((move) => move.n || move.mate) || [];
-  if (!best) return look.problem ? "" : h("span", { class: "muted", text: "No search has been here." });
-  const worth = (move) => score(forWhite(move, look.position));
-  const all = found.moves.reduce((sum, move) => sum + move.n, 0);
-  return [h("b", { text: said(look.position, [best.san]) }), `: ${worth(best)}, ${percent(all ? best.n / all : 1, 0)} of ${count(visitsOf(found))} visits`, next ? `; then ${next.san}: ${worth(next)}.` : ".",
-    found.apart ? " Searched apart." : ""];
-}
+// what to play, how sure that is and why, in sentences
+const briefOf = ({ brief, over, problem }) => brief?.lines || [over ? `The game is over: ${over}.` : problem ? "" : "No search has been here."];
 
 function rowOf(move) {
   const fen = state.look.position;

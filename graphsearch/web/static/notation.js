@@ -287,7 +287,7 @@ function save(made) {
   noteChange(pane.study ? {} : { draft: pane, was: pane.now });
   if (!pane.study) { settled(pane); return; }
   const mine = pane;
-  (mine.unsaved ||= []).push({ ...made, game: gameOf(mine) });
+  mine.unsaved.push({ ...made, game: gameOf(mine) });
   waits += 1;
   saving = saving.then(() => write(mine)).finally(() => { waits -= 1; showState(); });
 }
@@ -297,12 +297,13 @@ const MOST_TRIES = 5; // while others write the same study
 async function write(mine) {
   if (mine.stale) { toast("This change is not saved: open the study again."); return; }
   try {
-    for (let tries = 1; mine.unsaved.length; tries += 1) {
+    for (let tries = 1; mine.unsaved.length;) {
       const sent = await send("study-change", { id: mine.study, revision: mine.revision, game: mine.unsaved[0].game })
         .catch((error) => { if (error.status === 409 && tries < MOST_TRIES) return null; throw error; });
-      if (!sent) { await repeat(mine); continue; }
+      if (!sent) { tries += 1; await repeat(mine); continue; }
       Object.assign(mine, { revision: sent.revision, name: sent.name });
       mine.unsaved.shift();
+      tries = 1;
     }
   } catch (error) {
     mine.stale = true; // what follows was made on top of what is not saved
@@ -311,10 +312,10 @@ async function write(mine) {
   }
 }
 
-// what is not saved yet, made once more on top of what another window has written
+// what another window has written, with what is not saved yet made once more on top of it; the board stays where it is
 async function repeat(mine) {
   const study = await ask("study", { id: mine.study });
-  const path = current === null ? null : mine.tree.path(current).map((node) => node.move);
+  if (study.revision <= mine.revision) return; // written meanwhile
   const { revision, name, headers, comment } = study;
   Object.assign(mine, { tree: new Tree(study.moves), revision, name, headers, comment });
   for (const made of mine.unsaved) {
@@ -323,11 +324,11 @@ async function repeat(mine) {
     made.game = gameOf(mine);
   }
   if (pane !== mine) return;
-  const found = path && mine.tree.find(path);
-  current = found?.plies === path?.length ? found?.id ?? null : null;
+  values = new Map(); // their numbers are of the tree before
   locate();
   draw();
-  toast(`The study ${study.name} was changed elsewhere; it is shown as it is now, with your changes.`);
+  history.replaceState(null, "", addressOf());
+  toast(`The study ${study.name} was changed elsewhere; it is shown as it is now${mine.unsaved.length ? ", with your changes" : ""}.`);
 }
 
 // ------------------------------------------------------------ undo and redo
@@ -380,7 +381,7 @@ const gameOf = ({ tree, root, comment, headers }) => ({ root, moves: tree.rows, 
 
 // node: the number of the move to go to; null: the one on the board
 function show(study, node) {
-  pane = { tree: new Tree(study.moves), root: study.fen, comment: study.comment, headers: study.headers, study: study.id, revision: study.revision, name: study.name, game: null, lost: study.left_out.length };
+  pane = { tree: new Tree(study.moves), root: study.fen, comment: study.comment, headers: study.headers, study: study.id, revision: study.revision, name: study.name, game: null, unsaved: [], lost: study.left_out.length };
   values = new Map();
   current = null;
   goTo(pane.tree.node(node) ? node : placeHere());
@@ -423,13 +424,16 @@ export function openDraft({ fen, moves, comment, headers, left_out: lost = [] },
 
 // a study that another window, or the command line, has changed
 async function look() {
-  if (!pane.study || waits) return;
+  const mine = pane;
+  if (!mine.study || waits) return;
   const { studies } = await ask("studies");
-  const mine = studies.find((each) => each.id === pane.study);
-  if (waits || mine?.revision === pane.revision) return;
-  if (!mine) { toast(`The study ${pane.name} was deleted; what is shown is a draft now.`); settled(Object.assign(pane, { study: 0, revision: 0 })); locate(); draw(); return; }
-  await openStudy(pane.study, { node: null });
-  toast(`The study ${mine.name} was changed elsewhere; it is shown as it is now.`);
+  const found = studies.find((each) => each.id === mine.study);
+  if (pane !== mine || waits || found?.revision === mine.revision) return;
+  if (found) { await repeat(mine); return; }
+  toast(`The study ${mine.name} was deleted; what is shown is a draft now.`);
+  settled(Object.assign(mine, { study: 0, revision: 0 }));
+  locate();
+  draw();
 }
 
 // ------------------------------------------------------------ drawing
@@ -661,15 +665,12 @@ function showEdit() {
 }
 
 // ------------------------------------------------------------ the note on the position, whatever line reached it
-const WAIT_MS = 120; // a held arrow key asks once
 const NO_NOTE = { text: "", revision: 0, studies: [] };
 
 function noteOn(host) {
-  const last = latest();
   let known = NO_NOTE;
   let place = null; // the position whose note the field holds
   let typed = false; // whether the field holds more than was saved
-  let timer = 0;
   const area = h("textarea", { id: "note-text", rows: 3, "aria-label": "Note on this position", placeholder: "A note on this position, seen from every line that reaches it", oninput: () => { typed = true; }, onchange: save });
   const title = h("span", {});
   const more = h("p", { class: "note" });
@@ -698,23 +699,16 @@ function noteOn(host) {
       if (mine === place) { typed = area.value !== text; take(found); }
     } catch (error) {
       toast(error.message);
-      if (mine === place) load();
+      refresh();
     }
-  }
-
-  function load() {
-    const mine = place;
-    last(ask("note", mine), (found) => { if (mine === place) take(found); }, (error) => toast(error.message));
   }
 
   on("position", () => {
     if (document.activeElement === area) area.blur(); // what was typed is saved where it belongs
-    [place, known, typed] = [here(), NO_NOTE, false];
+    [place, known, typed] = [here(), state.look.note || NO_NOTE, false];
     draw();
-    clearTimeout(timer);
-    timer = setTimeout(load, WAIT_MS);
   });
-  on("file", () => { if (!typed && place) load(); });
+  on("news", () => take(state.look.note || NO_NOTE));
   return draw;
 }
 

@@ -145,24 +145,25 @@ async function travel(place, { push = true, problem = "", isMove = false } = {})
   try {
     const { root, line, at } = place;
     const look = await ask("position", { root, line: line.slice(0, at).join(" "), rest: line.slice(at).join(" ") }, mine.question.signal);
-    if (asked === mine) arrive(place, look, push, problem);
+    if (asked === mine) arrive(mine, place, look, push, problem);
   } catch (error) {
     if (asked === mine) stay(error);
   }
 }
 
-async function arrive(place, look, push, problem) {
-  [asked, news] = [null, null];
+async function arrive(mine, place, look, push, problem) {
+  news = null;
   if (look.key !== state.look?.key) state.lines = new Map();
   // addresses may have moves in SAN; from here on all are UCI
   Object.assign(state, { adds: false }, place, { look, problem, line: [...look.line, ...look.rest].map((each) => each.move) });
   tell("arrived", look);
-  if (push && addressOf() !== location.pathname + location.search) history.pushState(null, "", addressOf());
-  if (problem) history.replaceState(null, "", addressOf());
   liveNode();
   addLines(look); // asked for before all else is drawn: the browser sends a request when the script pauses
-  await new Promise((resolve) => setTimeout(resolve));
-  if (asked) return;
+  await new Promise((resolve) => setTimeout(resolve)); // what a hand does meanwhile waits: the page shows what was before
+  if (asked !== mine) return;
+  asked = null;
+  if (push && addressOf() !== location.pathname + location.search) history.pushState(null, "", addressOf());
+  if (problem) history.replaceState(null, "", addressOf());
   tell("position", state.look);
   const act = wish;
   wish = null;
@@ -210,7 +211,7 @@ async function setLines(look, question, linesOf) {
     for (const plies of linesOf(found.lines)) state.lines.set(plies[0]?.move, { pv: plies.map((ply) => ply.move), pv_san: plies.map((ply) => ply.san) });
     tell("lines");
   } catch (error) {
-    if (state.look === look) tell("error", error);
+    if (state.look === look && error.status !== 404) tell("error", error); // nothing has searched here, or a search is too busy to say
   }
 }
 
@@ -242,11 +243,11 @@ export function showQueue(queue) {
 const BEAT_MS = 700;
 let beaten = 0;
 
-// while a search runs: what its news do not bring comes from its memory too, more than once a second
+// while a search runs: what its news do not bring, the brief and the lines, comes from its memory too, more than once a second
 function beat() {
   if (asked || !state.look || Date.now() - beaten < BEAT_MS) return;
   beaten = Date.now();
-  if (state.live && state.look.node) addLines(state.look); else refresh();
+  refresh();
   tell("beat");
 }
 

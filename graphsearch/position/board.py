@@ -15,6 +15,7 @@ A kind of man has the number of its word, also in promotions.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
@@ -463,6 +464,20 @@ def occurrences(board: chess.Board, times: int) -> dict[int, chess.Board]:
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
     """Returns the keys of the positions that occurred twice in the game."""
     return np.array(list(occurrences(board, 2)), np.uint64)
+
+
+def problem_of(board: chess.Board, text: str, error: ValueError) -> str:
+    """Returns what python-chess's error says of the text of a move, as `is illegal`."""
+    if isinstance(error, chess.AmbiguousMoveError):
+        return f"is ambiguous ({_candidates(board, text)})"
+    return "is illegal" if isinstance(error, chess.IllegalMoveError) else "is neither a SAN nor a UCI move"
+
+
+def _candidates(board: chess.Board, san: str) -> str:
+    """Returns the legal moves that an ambiguous SAN may mean, as `Nbd2 or Nfd2`."""
+    target = re.sub(r"[+#=].*$", "", san)[-2:]
+    legal = (board.san(move) for move in board.legal_moves)
+    return " or ".join(s for s in sorted(legal) if s[0] == san[0] and s.rstrip("+#").endswith(target))
 
 
 # ------------------------------------------------------------------ arrays of packed positions

@@ -16,7 +16,7 @@ import chess
 
 from ..base.errors import InvalidPositionError, UnusableFileError
 from ..base.limits import FEN, shortened, size_text
-from .board import CHESS960_STARTS, board_of, check, chess960_start
+from .board import CHESS960_STARTS, board_of, check, chess960_start, problem_of
 
 START_WORD = "startpos"
 MOVES_WORD = " moves "  # between a position and moves, as in UCI
@@ -343,20 +343,6 @@ def _castling_to(board: chess.Board, steps: chess.Move) -> chess.Move | None:
 
 def _bad_move(board: chess.Board, text: str, number: int, problem: str) -> InvalidPositionError:
     return InvalidPositionError(f"move {number} of the list, {text!r}, {problem} in {board.fen()}")
-
-
-def problem_of(board: chess.Board, text: str, error: ValueError) -> str:
-    """Returns what python-chess's error says of the text of a move, as `is illegal`."""
-    if isinstance(error, chess.AmbiguousMoveError):
-        return f"is ambiguous ({_candidates(board, text)})"
-    return "is illegal" if isinstance(error, chess.IllegalMoveError) else "is neither a SAN nor a UCI move"
-
-
-def _candidates(board: chess.Board, san: str) -> str:
-    """Returns the legal moves that an ambiguous SAN may mean, as `Nbd2 or Nfd2`."""
-    target = re.sub(r"[+#=].*$", "", san)[-2:]
-    legal = (board.san(move) for move in board.legal_moves)
-    return " or ".join(s for s in sorted(legal) if s[0] == san[0] and s.rstrip("+#").endswith(target))
 
 
 def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:

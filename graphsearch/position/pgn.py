@@ -23,8 +23,7 @@ import chess.pgn
 from ..base import limits
 from ..base.errors import InputFileError, InvalidPositionError, UnusableFileError
 from ..base.limits import GAME, GAME_MOVES, HEADERS, shortened, size_text
-from .board import board_of, check
-from .notation import numbered, problem_of
+from .board import board_of, check, problem_of
 
 DEEPEST = 1000  # variations within each other
 HIGHEST_GLYPH = 255
@@ -644,7 +643,7 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
         try:
             move = board.parse_san(san)
         except ValueError as error:
-            problem = f"{numbered([san], board.ply())} {problem_of(board, san, error)}"
+            problem = f"{san} {problem_of(board, san, error)}"
             self._end_line(repr(san), problem, problem)
             return
         if self._moves >= GAME_MOVES.most:

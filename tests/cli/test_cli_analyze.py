@@ -236,7 +236,7 @@ def games(tmp_path: Path) -> Path:
 
 def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_it(cli: Cli, games: Path) -> None:
     done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 30).ends(0)
-    assert f"{games}, line 8: game 2: 1... Ke5 is illegal" in done.err
+    assert f"{games}, line 8: game 2: Ke5 is illegal" in done.err
     head, _, *rows = done.out.splitlines()
     assert head.split()[:4] == ["Player", "Games", "Moves", "Accuracy"]
     assert sorted(row.split()[0] for row in rows[:2]) == ["A", "B"]

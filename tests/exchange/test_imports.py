@@ -142,7 +142,7 @@ def test_a_result_that_contradicts_the_ending_is_none(
 
 
 BROKEN = [
-    ("1. e4 e5\n2. Ke3 *", 2, "2. Ke3 is illegal"),
+    ("1. e4 e5\n2. Ke3 *", 2, "Ke3 is illegal"),
     ("1. Nf3 d5 2. d3 e5 3. Nd2 *", 1, "Nd2 is ambiguous (Nbd2 or Nfd2)"),
     ("1. e4 Nf9 *", 1, "which is not a move"),
     ('[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]\n\n1. e4 *', 1, "illegal position"),

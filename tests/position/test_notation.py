@@ -159,7 +159,7 @@ def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn:
     [
         (TWO, {"game": 3}, "holds fewer"),
         (TWO, {"ply": 5}, "has 1 ply; there is no ply 5"),
-        (BROKEN, {}, "breaks off after 2 plies: 2. Ke3 is illegal"),
+        (BROKEN, {}, "breaks off after 2 plies: Ke3 is illegal"),
         (BROKEN, {"ply": 3}, "breaks off after 2 plies"),
         ("1. e4 e5 2. Nf9 *\n", {}, "'Nf9', which is not a move"),
         ("1. e4 e5 2. -- Nc6 *\n", {}, "null move"),

@@ -273,7 +273,7 @@ def test_a_game_comes_out_as_python_chess_writes_it() -> None:
         ("1. e4 Nx9 2. e5 d4 *", "1. e4 *", ("not a move", "ends before 'Nx9'", "2 more with it")),
         ("1. e4 -- 2. d4 *", "1. e4 *", ("a null move; 1 more with it",)),
         ("1. e4 (1. d4 -- 2. c4) 1... e5 *", "1. e4 ( 1. d4 ) 1... e5 *", ("a null move; 1 more",)),
-        ("1. e4 (1. Ke8 e5) 1... e5 *", "1. e4 e5 *", ("1. Ke8 is illegal",)),
+        ("1. e4 (1. Ke8 e5) 1... e5 *", "1. e4 e5 *", ("Ke8 is illegal",)),
         ("1. e4 $256 e5 $12345 $3 *", "1. e4 e5 $3 *", ("$256 is no glyph", "$12345 is no glyph")),
         ("(1. d4) 1. e4 *", "1. d4 *", ("a ( that begins no variation", "ends before 'e4'")),
         ("1. e4 e5 ; a } b\n*", "1. e4 e5 { a ) b } *", ("a } , which is kept as )".replace("} ,", "},"),)),

@@ -19,7 +19,7 @@ from graphsearch.search.params import OPTION_NAMES
 from tools import command_reference, python_reference, site_hooks
 from tools.benchmarks.__main__ import parser_of
 from tools.benchmarks.harness import REGISTRY, find
-from tools.update_samples import PAGES, Block, in_a_process, masked, prepare, regenerated
+from tools.update_samples import PAGES, Block, in_processes, masked, prepare, regenerated
 from tools.update_samples import blocks as blocks_of
 
 from .conftest import ROOT
@@ -63,7 +63,7 @@ def test_a_page_runs_from_top_to_bottom_and_its_samples_are_what_the_program_pri
     folder = tmp_path / "folder"
     shutil.copytree(begin, folder)
     text = path.read_text(encoding="utf-8")
-    assert masked(regenerated(text, folder, in_a_process(folder))) == masked(text), (
+    assert masked(regenerated(text, folder, in_processes(folder))) == masked(text), (
         f"run: python -m tools.update_samples {name_of(path)}"
     )
 

@@ -4,7 +4,8 @@
 
 Times, dates and paths are left out; exported files are listed with a digest.
 
-SAMPLES: docs/samples. KILLS: of a process that writes, 20 if it is not given.
+SAMPLES: docs/samples. KILLS: of a process that writes, 20 if it is not given; with fewer, only the first
+commands have a process of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ reply_p = 0.15
 [leaf]
 evaluations = 50
 """
+FULL, ALONE = 20, 5  # kills of a full run; commands with a process of their own in a shorter one
 UNEQUAL = "~ "  # before commands whose output depends on the speed
 COMMANDS = """
 analyze startpos --visits 2000 --store a.graph
@@ -92,9 +96,44 @@ VOLATILE = re.compile(
 )
 
 
-def run(*words: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command line in a folder."""
-    return subprocess.run([*PROGRAM, *words], cwd=folder, capture_output=True, check=False, **options)
+def run(*words: str, folder: Path) -> tuple[int, bytes, bytes]:
+    """Runs a command line in a folder and returns its exit code, stdout and stderr."""
+    done = subprocess.run(
+        [*PROGRAM, *words], cwd=folder, capture_output=True, check=False, stdin=subprocess.DEVNULL
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+HOUSE = """
+import json, os, sys
+from graphsearch.cli import main
+asked, ended = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w")
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+for stream in (sys.stdout, sys.stderr):
+    stream.reconfigure(encoding="utf-8")
+for line in asked:
+    words, *files = json.loads(line)
+    for number, file in enumerate(files, 1):
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0))
+        os.dup2(opened, number)
+        os.close(opened)
+    print(main(words), file=ended, flush=True)
+"""
+
+
+def run_all(commands: Iterable[list[str]], folder: Path) -> Iterator[tuple[int, bytes, bytes]]:
+    """Runs command lines in one process, since Wine takes seconds to start one; yields as `run` returns."""
+    files = [folder.parent / name for name in ("stdout", "stderr")]
+    with subprocess.Popen(
+        [sys.executable, "-c", HOUSE], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as house:
+        assert house.stdin is not None
+        assert house.stdout is not None
+        for words in commands:
+            house.stdin.write(json.dumps([words, *map(str, files)]).encode() + b"\n")
+            house.stdin.flush()
+            code = int(house.stdout.readline())
+            yield code, files[0].read_bytes(), files[1].read_bytes()
 
 
 def plain(data: bytes, folder: Path) -> str:
@@ -103,7 +142,7 @@ def plain(data: bytes, folder: Path) -> str:
     for form in (str(folder), json.dumps(str(folder), ensure_ascii=False)[1:-1]):
         text = text.replace(form + os.sep * 2, "FOLDER/").replace(form + os.sep, "FOLDER/")
         text = text.replace(form, "FOLDER")
-    return VOLATILE.sub("#", text)
+    return VOLATILE.sub("#", text).replace('\\"', "'").replace('"', "'")  # shells quote differently
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -206,22 +245,27 @@ def main(samples: Path, kills: int) -> None:
         (folder / "white.toml").write_text(BOOK, encoding="utf-8", newline="\n")
         for sample in samples.iterdir():
             (folder / sample.name).write_bytes(sample.read_bytes())
-        for line in COMMANDS.strip().splitlines():
-            command = line.removeprefix(UNEQUAL)
-            words = [word.replace("ENGINE", f"{engine} uci") for word in shlex.split(command)]
-            began = time.monotonic()
-            done = run(*words, folder=folder, stdin=subprocess.DEVNULL)
-            problem = plain(done.stderr, folder).splitlines() if done.returncode else []
-            output = [] if line != command else plain(done.stdout, folder).splitlines()
-            found[command] = [done.returncode, *problem, *output]
+        lines = COMMANDS.strip().splitlines()
+        commands = [
+            [word.replace("ENGINE", f"{engine} uci") for word in shlex.split(line.removeprefix(UNEQUAL))]
+            for line in lines
+        ]
+        alone = ALONE if kills < FULL else len(lines)
+        answers = chain(
+            (run(*words, folder=folder) for words in commands[:alone]), run_all(commands[alone:], folder)
+        )
+        began = time.monotonic()
+        for line, (code, output, problem) in zip(lines, answers, strict=True):
+            shown = problem * bool(code) + output * (not line.startswith(UNEQUAL))
+            found[line] = [code, *plain(shown, folder).splitlines()]
             print(f"{time.monotonic() - began:5.1f} s  {line}", file=sys.stderr, flush=True)
+            began = time.monotonic()
         deep = folder / DEEP
         os.makedirs(f"\\\\?\\{deep}" if os.name == "nt" else deep)  # noqa: PTH103
-        done = run("analyze", "startpos", "--visits", "100", "--store", str(deep / "a.graph"), folder=folder)
-        found["long path"] = [
-            done.returncode,
-            *(done.stderr.decode().splitlines() if done.returncode else []),
-        ]
+        code, _, problem = run(
+            "analyze", "startpos", "--visits", "100", "--store", str(deep / "a.graph"), folder=folder
+        )
+        found["long path"] = [code, *(problem.decode().splitlines() if code else [])]
         found["files"] = digests(folder)
         found["uci"] = talk(folder)
         found["serve"] = browse(folder)
@@ -231,4 +275,4 @@ def main(samples: Path, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else 20)
+    main(Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else FULL)

@@ -10,14 +10,16 @@ for lines that are left out: as many lines stay before and after it as there wer
 
 from __future__ import annotations
 
+import importlib
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,7 @@ BEGIN = ("graphsearch analyze startpos --visits 20000 --store first.graph",)
 FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 TERMINAL = {"TERM": "dumb", "COLUMNS": "118", "LINES": "50"}  # on which commands print
 ELSEWHERE = re.compile(r"pip install |graphsearch serve |python -m tools\.")
+SHELL = re.compile(r"[|<>&;$*~`]")  # a command with one of these needs a shell
 STYLES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")  # colours and the like, of a terminal
 VARIES = (  # what differs from run to run
     (re.compile(r"\d{4}\.\d\d\.\d\d"), "DATE"),
@@ -132,27 +135,57 @@ def prepare(folder: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphsearch "$@"\n')
     program.chmod(0o755)
     for command in BEGIN:
-        in_a_process(folder)("console", command)
+        in_processes(folder)("console", command)
 
 
-def in_a_process(folder: Path) -> Run:
-    """Returns what runs a script, or a command on a terminal, in a folder and returns its output."""
+def in_processes(folder: Path) -> Run:
+    """Returns what runs a script, or a command on a terminal, in a folder and returns its output.
+
+    A command of graphsearch that needs no shell runs in a fork of this process, which imports nothing anew.
+    """
     environment = os.environ | TERMINAL | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
     def run(kind: str, text: str) -> str:
-        words = [sys.executable, "-c", text] if kind == "python" else ["bash", "-c", text]
         reading, writing = os.pipe() if kind == "python" else pty.openpty()
-        with subprocess.Popen(
-            words, cwd=folder, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True
-        ) as process:
+        with tempfile.TemporaryFile() as errors:
+            if text.startswith("graphsearch ") and not SHELL.search(text):
+                wait = _forked(shlex.split(text)[1:], folder, environment, writing, errors.fileno())
+            else:
+                words = [sys.executable if kind == "python" else "bash", "-c", text]
+                wait = subprocess.Popen(
+                    words, cwd=folder, env=environment, stdout=writing, stderr=errors
+                ).wait
             os.close(writing)
             output = read_all(reading)
-            errors = process.stderr.read() if process.stderr else ""
-        if process.returncode:
-            raise RuntimeError(f"{text}\n{output}{errors}")
+            if wait():
+                errors.seek(0)
+                raise RuntimeError(f"{text}\n{output}{errors.read().decode()}")
         return output
 
     return run
+
+
+def _forked(
+    words: list[str], folder: Path, environment: Mapping[str, str], stdout: int, stderr: int
+) -> Callable[[], int]:
+    """Runs a command line in a fork of this process; returns what waits for its end, 0 if all went well."""
+    for command in (ROOT / "cli").glob("[a-z]*.py"):  # which import what they share
+        importlib.import_module(f"graphsearch.cli.{command.stem}")
+    main = importlib.import_module("graphsearch.cli").main
+    if child := os.fork():
+        return lambda: os.waitpid(child, 0)[1]
+    try:
+        os.chdir(folder)
+        os.environ.update(environment)
+        for number, opened in ((1, stdout), (2, stderr)):
+            os.dup2(opened, number)
+        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
+        code = main(words)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    finally:
+        os._exit(1)
 
 
 def read_all(descriptor: int) -> str:
@@ -177,7 +210,7 @@ def main() -> int:
             shutil.copytree(begin, folder)
             text = page.read_text(encoding="utf-8")
             try:
-                new = regenerated(text, folder, in_a_process(folder))
+                new = regenerated(text, folder, in_processes(folder))
             except RuntimeError as error:
                 print(f"{page.relative_to(ROOT)}: {error}")
                 failed = 1

@@ -50,25 +50,23 @@ def _rows(found: Positions, *, lines: Lines) -> list[str]:
         *((valued | mated | (mate != 0)).tolist(), ce.tolist(), mate.tolist(), key_texts(found.words)),
     )
     rows = []
-    for fen, line, known, n, q_, chances_, note, has_ce, ce_, mate_, key in zip(*columns, strict=True):
+    for fen, line, known, n, q_, chances, note, has_ce, ce_, mate_, key in zip(*columns, strict=True):
         *fields, clock, number = fen.split(" ")
-        operations = [f"acd {len(line)}"]
-        if known:
-            operations.append(f"acn {n}")
-        if line:
-            operations.append(f"bm {line[0]}")
-        if known:
-            operations.append(f'c0 "Q {q_:+.3f}, WDL % {"/".join(map(str, chances_))}"')
-        if note:
-            operations.append(f'c1 "{NOTES[note]}"')
-        if has_ce:
-            operations.append(f"ce {ce_}")
-        if mate_ > 0:
-            operations.append(f"dm {(mate_ + 1) // 2}")
-        operations += [f"fmvn {number}", f"hmvc {clock}", f'id "{key}"']
-        if line:
-            operations.append(f"pv {' '.join(line)}")
-        rows.append(f"{' '.join(fields)} {'; '.join(operations)};\n")
+        operations = {
+            "acd": len(line),
+            "acn": n if known else None,
+            "bm": line[0] if line else None,
+            "c0": f'"Q {q_:+.3f}, WDL % {"/".join(map(str, chances))}"' if known else None,
+            "c1": f'"{NOTES[note]}"' if note else None,
+            "ce": ce_ if has_ce else None,
+            "dm": (mate_ + 1) // 2 if mate_ > 0 else None,
+            "fmvn": number,
+            "hmvc": clock,
+            "id": f'"{key}"',
+            "pv": " ".join(line) or None,
+        }
+        texts = (f"{name} {value};" for name, value in operations.items() if value is not None)
+        rows.append(f"{' '.join(fields)} {' '.join(texts)}\n")
     return rows
 
 

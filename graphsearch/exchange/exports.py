@@ -14,7 +14,7 @@ from .output import ExportReport, Target, new_folder, new_output, target_name
 from .pgn_export import write_pgn
 from .polyglot import write_polyglot
 from .rows_export import is_tables, write_csv, write_jsonl, write_parquet
-from .selection import OnProgress, Selection, begin
+from .selection import Export, OnProgress, Selection
 from .site.export import is_site, write_site
 
 SITE_VISITS = 10  # least visits of a site, unless a selection says otherwise
@@ -62,6 +62,6 @@ def export(
     if form in FOLDERS:
         output = partial(new_folder, str(target), is_own=FOLDERS[form])
     with Store.open(path, read_only=True) as store, output(store=store.path) as out:
-        WRITERS[form](begin(store, chosen, report, on_progress), out, **options.get(form, {}))
+        WRITERS[form](Export(store, chosen, report, on_progress), out, **options.get(form, {}))
     report.seconds = time.monotonic() - started
     return report

@@ -134,7 +134,13 @@ class Input:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
         with _readable(self.name):
-            self._refuse_other_files(self._plain.peek(4096)[:4096])
+            head = self._plain.peek(4096)[:4096]
+            if head.startswith(SQLITE):
+                raise ImportFileError(
+                    f"{self.name} is a database, not a text file; give a graph file with --store"
+                )
+            if b"\0" in head:
+                raise ImportFileError(f"{self.name} is not a text file (convert UTF-16 to UTF-8)")
             for line in limits.byte_lines(self._plain, self.name):
                 self._handed_out += len(line)
                 yield line
@@ -144,18 +150,10 @@ class Input:
         for number, line in enumerate(self.byte_lines()):
             yield limits.decoded(line if number else line.removeprefix(b"\xef\xbb\xbf"))
 
-    def _refuse_other_files(self, head: bytes) -> None:
-        if head.startswith(SQLITE):
-            raise ImportFileError(
-                f"{self.name} is a database, not a text file; give a graph file with --store"
-            )
-        if b"\0" in head:
-            raise ImportFileError(f"{self.name} is not a text file (convert UTF-16 to UTF-8)")
-
 
 @contextmanager
 def opened(
-    given: GivenFile, folder: Path, on_bytes: OnBytes | None = None, on_read: OnRead | None = None
+    given: GivenFile, folder: Path, on_bytes: OnBytes = lambda *_: None, on_read: OnRead = lambda: None
 ) -> Iterator[Input]:
     """Yields an open file with its digest, which shows whether the same bytes were imported before.
 
@@ -171,7 +169,7 @@ def opened(
         with _readable(given.name):
             if given.stream is None:
                 check_file(given.name)
-            found = _open(given, folder, on_bytes or _nothing, on_read or _nothing, files)
+            found = _open(given, folder, on_bytes, on_read, files)
         yield found
 
 
@@ -185,10 +183,6 @@ def check_file(name: str) -> None:
         raise InputFileError(f"there is no file {name}") from None
     except OSError:
         return  # the import reports these too
-
-
-def _nothing(*_: object) -> None:
-    """Does nothing; the default callback."""
 
 
 def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, files: ExitStack) -> Input:

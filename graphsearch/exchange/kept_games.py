@@ -19,6 +19,8 @@ from ..store.tables import games
 from ..store.tables.games import GameRow, TextRow
 from .output import COLUMNS, Target, header, new_output, target_name
 
+TEXTS = ("Event", "Site", "Round", "White", "Black", "ECO")  # headers, in a `GameRow` with small letters
+
 
 def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[str, bool]:
     """Returns the text of a game, as `text_of_game`; `source`, `number`: as in the view `played_games`.
@@ -44,24 +46,21 @@ def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:
 
 def plain_text(row: GameRow) -> str:
     """Returns a game as PGN with the stored headers and moves, up to the first invalid move."""
-    date = ".".join([*(row.date or "????").split("-"), "??", "??"][:3])
-    names = {"Event": row.event, "Site": row.site, "Date": date, "Round": row.round}
-    names |= {"White": row.white, "Black": row.black, "Result": row.result}
-    more = {"WhiteElo": row.white_elo, "BlackElo": row.black_elo, "ECO": row.eco}
-    headers = {name: str(value or "?") for name, value in names.items()}
-    headers |= {name: str(value) for name, value in more.items() if value}
     walk = start_of(row.fen)
-    headers |= {"Variant": "Chess960"} if walk.chess960 else {}
-    headers |= {"SetUp": "1", "FEN": row.fen} if row.fen else {}
     for place in row.moves:
         legal = legal_moves(walk)
         if place >= len(legal):
             break
         walk.push(legal[place])
-    game, lines = chess.pgn.Game.from_board(walk), b"".join(header(*pair) for pair in headers.items())
-    game.headers["Result"] = headers["Result"]
+    game = chess.pgn.Game.from_board(walk)
+    game.headers["Date"] = ".".join([*(row.date or "????").split("-"), "??", "??"][:3])
+    kept = {name: getattr(row, name.lower()) for name in (*TEXTS, "Result")}
+    for name, value in (kept | {"WhiteElo": row.white_elo, "BlackElo": row.black_elo}).items():
+        if value:
+            game.headers[name] = " ".join(str(value).split())
+    lines = b"".join(header(*pair) for pair in game.headers.items()).decode()
     moves = game.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
-    return f"{lines.decode()}\n{moves}".rstrip()
+    return f"{lines}\n{moves}".rstrip()
 
 
 # ------------------------------------------------------------------ texts in compressed pieces

@@ -45,7 +45,7 @@ def write_pgn(export: Export, out: BinaryIO, *, comments: bool = False) -> None:
     """
     chosen = export.selection
     if chosen.book is None and chosen.max_moves is None and chosen.side in ("white", "black"):
-        export = replace(export, selection=replace(chosen, max_moves=1))
+        export.selection = replace(chosen, max_moves=1)
     with export.store.reading() as connection:
         notes = {note.key: " ".join(note.text.split()) for note in all_notes(connection)}
     columns = partial(_columns, notes=notes, of_book=export.book is not None)

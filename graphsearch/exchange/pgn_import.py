@@ -43,7 +43,7 @@ from ..store.tables import games as tables
 from ..store.tables.games import GameRow, MoveRow, PositionRow
 from ..store.tables.rows import MAX_GAME_MOVES
 from .importing import Importing, Input, Problem
-from .kept_games import TextKeeper
+from .kept_games import TEXTS, TextKeeper
 
 # ------------------------------------------------------------------ games to play
 MAX_STARTS = 1000  # cached first positions
@@ -472,23 +472,20 @@ def game_rows(block: PlayedBlock, numbers: Sequence[int], columns: Sequence[int]
     for i, game in enumerate(block.games):
         headers, first, end = game.headers, ends[i] - int(block.sizes[i]), ends[i]
         named = np.flatnonzero(places[first : min(end, first + DEEPEST + 1)] >= 0)
-        event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
+        texts = {name.lower(): text_of(headers.get(name, "")) for name in TEXTS}
+        if texts["event"] or texts["site"]:
+            texts |= {"event": texts["event"] or "", "site": texts["site"] or ""}
         fen = fens(game.start.reshape(1, -1), [game.ply])[0] if headers.get("FEN") else None
         yield GameRow(
             source=0,
             number=numbers[i],
             place=game.place,
             size=game.size,
-            white=text_of(headers.get("White", "")),
-            black=text_of(headers.get("Black", "")),
+            **texts,
             white_elo=_elo_of(headers.get("WhiteElo", "")),
             black_elo=_elo_of(headers.get("BlackElo", "")),
             date=pgn_date(headers.get("Date", "")) or pgn_date(headers.get("UTCDate", "")),
-            event=event if event or site else None,
-            site=site if event or site else None,
-            round=text_of(headers.get("Round", "")),
             result=RESULT_TEXTS[columns[i]],
-            eco=text_of(headers.get("ECO", "")),
             fen=None if fen == chess.STARTING_FEN else fen,
             moves=block.numbers[first : end - 1].tobytes()[:MAX_GAME_MOVES],
             opening=opening_names()[places[first + named[-1]]] if len(named) else None,

@@ -146,6 +146,10 @@ NODE = (
     *("key", "fen", "ply", "depth", "n", "q", "draw", "v", "v_draw", "lower", "upper", "terminal"),
     *("evaluator", "run"),
 )
+JSON = (
+    *("key", "fen", "ply", "depth", "n", "q", "wdl", "v", "v_draw", "bounds", "terminal", "evaluator", "run"),
+    *("moves", "games", "book"),
+)
 MOVE = ("move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
 COLUMNS = (*(f"node_{name}" if name in MOVE else name for name in NODE), *MOVE)
 
@@ -184,22 +188,18 @@ def _json_lines(found: Positions, *, store: Store, has_games: bool) -> list[str]
     nodes = {name: column.rows() for name, column in nodes_of(found).items()}
     columns = (column.rows() for column in _moves_of_text(found).values())
     moves = [dict(zip(MOVE, row, strict=True)) for row in zip(*columns, strict=True)]
-    played, lines = games.counts(store, nodes["key"]) if has_games else {}, []
-    rows = zip(zip(*nodes.values(), strict=True), _by_position(found, moves), strict=True)
-    for i, (row, own) in enumerate(rows):
-        node = dict(zip(nodes, row, strict=True))
-        is_known = node["n"] is not None
-        line = {name: node[name] for name in ("key", "fen", "ply", "depth", "n", "q")}
-        line["wdl"] = (node["win"], node["draw"], node["loss"]) if is_known else None
-        line |= {name: node[name] for name in ("v", "v_draw")}
-        line["bounds"] = (node["lower"], node["upper"]) if is_known else None
-        line |= {name: node[name] for name in ("terminal", "evaluator", "run")} | {"moves": own}
-        if has_games:
-            line["games"] = [asdict(game) for game in played.get(node["key"], [])]
-        if found.entries:
-            line["book"] = _book(found.entries[i])
-        lines.append(f"{_to_json(line)}\n")
-    return lines
+    for name, parts in (("wdl", ("win", "draw", "loss")), ("bounds", ("lower", "upper"))):
+        some = zip(*(nodes[part] for part in parts), strict=True)
+        nodes[name] = [None if row[0] is None else row for row in some]
+    nodes["moves"] = list(_by_position(found, moves))
+    if has_games:
+        played = games.counts(store, nodes["key"])
+        nodes["games"] = [[asdict(game) for game in played.get(key, [])] for key in nodes["key"]]
+    if found.entries:
+        nodes["book"] = list(map(_book, found.entries))
+    names = [name for name in JSON if name in nodes]
+    rows = zip(*(nodes[name] for name in names), strict=True)
+    return [f"{_to_json(dict(zip(names, row, strict=True)))}\n" for row in rows]
 
 
 def _book(entry: BookEntry) -> dict[str, Any]:

@@ -64,7 +64,6 @@ class Selection:
 OnProgress = Callable[[int, int], None]  # positions visited, positions met or expected
 
 
-@dataclass(frozen=True, slots=True)
 class Export:
     """An export from one file.
 
@@ -76,56 +75,38 @@ class Export:
       games: the game that leads to a root, where known, by the root's FEN without clocks.
     """
 
-    store: Store
-    selection: Selection
-    report: ExportReport
-    on_progress: OnProgress | None
-    roots: tuple[chess.Board, ...]
-    soft: bool
-    side: Side
-    book: int | None
-    games: Mapping[str, chess.Board]
-    admitted: Callable[[chess.Board], frozenset[str] | None] | None
+    def __init__(
+        self, store: Store, selection: Selection, report: ExportReport, on_progress: OnProgress | None = None
+    ) -> None:
+        """Selects the roots.
+
+        Raises:
+          InvalidParameterError: if the file has no book of that name.
+          ExportError: if the book has no roots.
+        """
+        self.store, self.selection, self.report, self.on_progress = store, selection, report, on_progress
+        book = book_named(store, selection.book) if selection.book is not None else None
+        self.admitted = selection.admits(store, book.name) if book and selection.admits else None
+        self.soft = not selection.roots and book is None
+        self.side: Side = selection.side or (book.side if book else "both")
+        self.book = book.id if book else None
+        self.games: Mapping[str, chess.Board] = {}
+        if selection.roots:
+            roots, self.games = selection.roots, _games(selection.roots)
+        elif book:
+            roots = tuple(board_of(fen) for fen in book_roots(store, book.id))
+            self.games = games_of_roots(book.config)
+            if not roots:
+                raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
+        else:
+            searched = sorted(store.roots(), key=lambda root: (-root.visits, root.key))
+            roots = tuple(board_of(root.position) for root in searched) or (chess.Board(),)
+        distinct = {key_text(board): board.copy(stack=False) for board in reversed(roots)}
+        self.roots = tuple(distinct.values())[::-1]
 
     def leave_out(self, reason: str, count: int) -> None:
         """Counts what is left out for a reason, a name of `LEFT_OUT`."""
         self.report.left_out[reason] += int(count)
-
-
-def begin(
-    store: Store, selection: Selection, report: ExportReport, on_progress: OnProgress | None = None
-) -> Export:
-    """Returns the export of a selection from a file.
-
-    Raises:
-      InvalidParameterError: if the file has no book of that name.
-      ExportError: if the book has no roots.
-    """
-    book = book_named(store, selection.book) if selection.book is not None else None
-    admitted = selection.admits(store, book.name) if book and selection.admits else None
-    if selection.roots:
-        roots, games = selection.roots, _games(selection.roots)
-    elif book:
-        roots = tuple(board_of(fen) for fen in book_roots(store, book.id))
-        games = games_of_roots(book.config)
-        if not roots:
-            raise ExportError(f"{store.path}: the book {book.name!r} has no roots; name a POSITION")
-    else:
-        searched = sorted(store.roots(), key=lambda root: (-root.visits, root.key))
-        roots, games = tuple(board_of(root.position) for root in searched) or (chess.Board(),), {}
-    distinct = {key_text(board): board.copy(stack=False) for board in reversed(roots)}
-    return Export(
-        store=store,
-        selection=selection,
-        report=report,
-        on_progress=on_progress,
-        roots=tuple(distinct.values())[::-1],
-        soft=not selection.roots and book is None,
-        side=selection.side or (book.side if book else "both"),
-        book=book.id if book else None,
-        games=games,
-        admitted=admitted,
-    )
 
 
 def check_start(export: Export) -> None:
@@ -158,11 +139,7 @@ def _lines(config: str) -> Iterator[chess.Board]:
     except (ValueError, RecursionError):  # of another version
         return
     for table in tables if isinstance(tables, list) else ():
-        fen, moves = (
-            (table.get(key, "") for key in ("fen", "moves")) if isinstance(table, dict) else ("", None)
-        )
-        if isinstance(fen, str) and isinstance(moves, str):
-            with suppress(InvalidPositionError):
-                board = named_board(fen) if fen else chess.Board()
-                play_moves(board, moves)
-                yield board
+        with suppress(InvalidPositionError, AttributeError, TypeError):
+            board = named_board(table["fen"]) if table.get("fen") else chess.Board()
+            play_moves(board, table.get("moves", ""))
+            yield board

@@ -35,6 +35,7 @@ from ..store.ranking import visits_of
 from ..store.reading import MAX_ASKED, Reader
 from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, marks_of, take
 from ..store.store import Store
+from ..store.tables.rows import rows
 from .selection import Export, check_start
 
 BATCH = 8192  # positions visited together
@@ -378,20 +379,17 @@ _BOOK_MOVE = ("key", "move", "p", "value", "value?", "rule", "loss")
 def book_entries(store: Store, number: int, keys: Iterable[str]) -> dict[str, BookEntry]:
     """Returns the book entries of positions, by key; leaves out positions that are not in the book."""
     wanted = number, json.dumps(sorted(set(keys)))
-    names = [f"book_position.{name}" for name in ("key", *_POSITION)]
-    statement = (
-        f"SELECT key, {', '.join(_POSITION)} FROM book_position"  # noqa: S608
-        " WHERE book = ? AND key IN (SELECT value FROM json_each(?))"
-    )
-    rows = store.query(statement, wanted, *names)
-    found = {key: BookEntry(dict(zip(_POSITION, row, strict=True)), []) for key, *row in rows}
+    where, names = "WHERE book = ? AND key IN (SELECT value FROM json_each(?))", ("key", *_POSITION)
+    with store.reading() as connection:
+        there = rows(connection, "book_position", names, where, wanted)
+        found = {key: BookEntry(dict(zip(_POSITION, row, strict=True)), []) for key, *row in there}
     statement = (
         "SELECT m.key, m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m"
         " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child"
         " WHERE m.book = ? AND m.key IN (SELECT value FROM json_each(?)) ORDER BY m.key, m.move"
     )
-    names = [f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE]
-    for key, *row in store.query(statement, wanted, *names):
+    of_moves = [f"book_{'position' if '?' in name else 'move'}.{name}" for name in _BOOK_MOVE]
+    for key, *row in store.query(statement, wanted, *of_moves):
         if key in found:
             found[key].moves.append(BookMove(*row))
     return found

@@ -17,7 +17,8 @@ from ..store.ranking import node_mean
 from ..store.record import NodeRecord
 from ..store.store import Store
 from ..store.tables import games as tables
-from ..store.tables.books import REPERTOIRES, chosen_moves
+from ..store.tables.books import books, chosen_moves
+from ..store.tables.rows import read_rows, rows
 from ..store.tables.studies import find_note
 from .brief import Brief, brief
 from .games import Results, counts_at
@@ -186,14 +187,10 @@ def position(
 
 
 def _books(store: Store, board: chess.Board) -> Iterator[InBook]:
-    key = key_text(board)
-    columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
-    statement = (
-        "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
-        " WHERE p.key = ? AND b.name NOT IN (?, ?) ORDER BY b.name"
-    )
-    names = [f"book_move.{name}" for name in ("move", "rule", "value?", "loss?")]
-    of_moves = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
-    for book, name, state, ply, value in store.query(statement, (key, *REPERTOIRES.values()), *columns):
-        moves = store.query(of_moves, (book, key), *names)
-        yield InBook(name, state, ply, value, tuple(BookMove(*row) for row in moves))
+    where, facts = "WHERE book = ? AND key = ?", ("state", "ply", "value")
+    for book in books(store):
+        here = book.id, key_text(board)
+        with store.reading() as connection:
+            for state, ply, value in rows(connection, "book_position", facts, where, here):
+                moves = read_rows(connection, "book_move", BookMove, f"{where} ORDER BY place", here)
+                yield InBook(book.name, state, ply, value, tuple(moves))

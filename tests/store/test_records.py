@@ -21,7 +21,7 @@ from graphsearch.base.errors import CorruptRecordError
 from graphsearch.evaluators.lc0.network import INPUTS
 from graphsearch.evaluators.lc0.planes import planes_and_transforms
 from graphsearch.exchange.output import ExportReport
-from graphsearch.exchange.selection import Selection, begin
+from graphsearch.exchange.selection import Export, Selection
 from graphsearch.exchange.walk import Walk
 from graphsearch.jit.types import uint64
 from graphsearch.position.board import CLOCK_SHIFT, MAX_CLOCK, clock_of_words, clocks_of, fens, legal_moves
@@ -173,7 +173,7 @@ def test_one_record_many_at_once_and_exports_rank_alike(
     assert legal_moves(board)[int(diff.values_of(batch_of([record])).best[0])] == first
     path = graph_file(tmp_path / "a.graph", {"": edges})
     with Store.open(path, read_only=True) as store:
-        ((found, _),) = Walk(begin(store, Selection(), ExportReport("", "")), leaves=True).visits()
+        ((found, _),) = Walk(Export(store, Selection(), ExportReport("", "")), leaves=True).visits()
         visited = [k for k in ranking(found.batch.record(0)) if k < len(edges)]
         assert found.moves.edge.tolist() == visited
 

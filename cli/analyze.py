@@ -97,9 +97,8 @@ def analyze(request: Request) -> int:
             if error.result is not None:
                 out.print_answer(error.result, _result_parts(request, error.result, ()))
             raise
-        out.print_answer(
-            result.as_dict() | {"brief": said.as_dict()}, _result_parts(request, result, said.lines)
-        )
+        facts = result.as_dict() | {"brief": said.as_dict()}
+        out.print_answer(facts, _result_parts(request, result, said.lines))
         sys.stdout.flush()
         for line in _epilogue(request, result):
             out.say(line)
@@ -334,13 +333,7 @@ def _analyze_set(request: Request) -> int:
     keep = (lambda row: out.print_json(row.as_dict())) if tables.is_json() else rows.append
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(request.search, request.store, stack)
-        settings = SetSettings(
-            limits=request.search.limits_each,
-            params=params,
-            workers=request.search.workers,
-            pool=request.search.evaluator.pool,
-            output=output,
-        )
+        settings = SetSettings(output=output, **request.search.settings(params))
         signals.arm()
         title = lambda now: f"{now.name}, {now.count:,} solved, {tables.rate(now.rate)} evaluations/s"  # noqa: E731
         show = stack.enter_context(titled_bar("Reading", title))
@@ -355,9 +348,8 @@ def _analyze_set(request: Request) -> int:
             on_row=keep,
         )
     if not tables.is_json():
-        out.print_parts(
-            [tables.VIEW, tables.Table(map(_set_cells, rows), {"Line": tables.LEFT}, spare=SET_SPARE)]
-        )
+        table = tables.Table(map(_set_cells, rows), {"Line": tables.LEFT}, spare=SET_SPARE)
+        out.print_parts([tables.VIEW, table])
     for line in _report_lines(request, report, skipped=len(problems), output=output):
         out.say(line)
     return signals.exit_code or (out.FAILED if problems else 0)
@@ -477,14 +469,8 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     given = given_file(request.file)
     with ExitStack() as files:
         evaluator, params = compiled(request.search, request.store, files)
-        settings = ReviewSettings(
-            limits=request.search.limits_each,
-            choice=choice,
-            pgn=target_of(output) if output else None,
-            params=params,
-            workers=request.search.workers,
-            pool=request.search.evaluator.pool,
-        )
+        pgn = target_of(output) if output else None
+        settings = ReviewSettings(choice=choice, pgn=pgn, **request.search.settings(params))
         signals = files.enter_context(StopSignals())
         show = files.enter_context(titled_bar("Reading", file_title))
         if given.stream is None:  # Ctrl-C has to end a read from a pipe at once
@@ -576,14 +562,9 @@ def _player_cells(player: Player) -> dict[str, str]:
 
 
 def _moment_cells(move: MoveReview) -> dict[str, str]:
-    better = move.better if move.loss else ""
-    return {
-        "Move": f"{move_number(move.number, white=move.white)} {move.san}{move.glyph}",
-        "Score": value_text(move.value),
-        "Loss %": f"{50 * move.loss:.1f}" if move.loss else "",
-        "Better": better,
-        "Its score": value_text(move.best_value) if better else "",
-    }
+    cells, better = _move_cells(move), move.better if move.loss else ""
+    kept = {name: cells[name] for name in ("Move", "Score", "Loss %")}
+    return kept | {"Better": better, "Its score": cells["Its score"] if better else ""}
 
 
 def value_text(value: Value) -> str:
@@ -655,10 +636,8 @@ def watch(request: WatchRequest) -> int:
     with ExitStack() as stack, StopSignals() as signals:
         evaluator, params = compiled(work, request.store, stack)
         signals.arm()
-        turns = Turns(
-            [replace(job, params=params) for job in jobs],
-            round_seconds=min(ROUND_SECONDS, work.time or ROUND_SECONDS),
-        )
+        seconds = min(ROUND_SECONDS, work.time or ROUND_SECONDS)
+        turns = Turns([replace(job, params=params) for job in jobs], round_seconds=seconds)
         display = progress_display(
             signals,
             lambda now: now.line,
@@ -697,23 +676,19 @@ def watch(request: WatchRequest) -> int:
 
 def _jobs(request: WatchRequest) -> list[SearchJob]:
     """Returns the searches of a request, each with the line to its position as title."""
-    boards = [options.LineOptions().board_after(text) for text in request.positions or ()] or _stored(
-        request.store
-    )
+    boards = [options.LineOptions().board_after(text) for text in request.positions or ()]
+    boards = boards or _stored(request.store)
     shares = request.share or []
     if len(shares) > len(boards):
-        raise typer.BadParameter(
-            f"--share is given {len(shares)} times for {tables.count(len(boards), 'position')}"
-        )
+        named = tables.count(len(boards), "position")
+        raise typer.BadParameter(f"--share is given {len(shares)} times for {named}")
     if any(not 0 < share <= 1000 for share in shares):
         raise typer.BadParameter("--share must be above 0, at most 1,000")
     shares = shares + [1.0] * (len(boards) - len(shares))
     bare = [board.fen() for board in boards if not board.move_stack]
     ways = routes(request.store, bare) if request.store.exists() else {}
-    names = [  # as given, else a line of the file
-        game_text(board) if board.move_stack else way_text(ways.get(board.fen()), game_text(board))
-        for board in boards
-    ]
+    # lines of the file, else as given
+    names = [way_text(ways.get(board.fen()), game_text(board)) for board in boards]
     return [
         SearchJob(board=board, title=name, share=share, mates=MateFinder)
         for board, name, share in zip(boards, names, shares, strict=True)

@@ -26,7 +26,7 @@ from graphsearch.search.results import SearchResult
 from .options import STDIN, EvaluatorOptions, LineOptions, Natural, Param, Position, open_input, option
 from .output import FAILED, fail, print_answer, say
 from .progress import progress_bar
-from .render import TERMINAL_NAMES, game_text, named, wdl
+from .render import TERMINALS, game_text, named, wdl
 from .tables import VIEW, is_detailed, is_json, is_white, rate, score, signed
 
 TOP = 5  # priors that the text shows
@@ -91,8 +91,8 @@ def _answer(
 def _text(a: Assessment, line: str) -> str:
     white = is_white(a.position)
     worth = f"{score(a.cp, None, white=white)}   W D L {wdl(a.wdl, white=white)}   {VIEW}"
-    value = TERMINAL_NAMES.get(a.terminal) or worth
-    more = f"Q {signed(a.q, white=white)}" if is_detailed() and a.terminal not in TERMINAL_NAMES else ""
+    value = TERMINALS.get(a.terminal) or worth
+    more = f"Q {signed(a.q, white=white)}" if is_detailed() and a.terminal not in TERMINALS else ""
     priors = "  ".join(f"{move} {100 * p:.1f}%" for move, p in islice(a.priors.items(), TOP))
     heads = named(line or a.position, a.position)
     return "\n  ".join(part for part in (*heads, value, more, priors) if part)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphsearch.evaluators import protocol
     from graphsearch.evaluators.factory import EvaluatorSpec
-    from graphsearch.search.params import Limits
+    from graphsearch.search.params import Limits, SearchParams
     from graphsearch.store.provenance import EvaluatorIdentity
 
 
@@ -324,6 +324,11 @@ class SearchOptions(WorkOptions):
     def limits_each(self) -> Limits:
         """The limits of each of many positions: 1,000 visits without any."""
         return self.limits if self.limits.as_dict() else replace(self.limits, visits=DEFAULT_VISITS)
+
+    def settings(self, params: SearchParams) -> dict[str, Any]:
+        """Returns the settings with which each of many positions is searched."""
+        where = {"workers": self.workers, "pool": self.evaluator.pool}
+        return {"limits": self.limits_each, "params": params, **where}
 
 
 def open_input(name: str) -> AbstractContextManager[BinaryIO]:

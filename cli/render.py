@@ -13,6 +13,7 @@ from graphsearch.position.board import board_of
 from graphsearch.position.notation import sans_of
 from graphsearch.position.openings import Opening, opening_after
 from graphsearch.position.values import WDL, cp_of, rounded_shares
+from graphsearch.store.record import TERMINALS as TERMINALS
 
 from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
 
@@ -56,7 +57,6 @@ def wdl(shares: WDL | None, *, white: bool) -> str:
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 APART = "searched apart"  # its numbers are those of the position after it
 BY_CLOCK = "draw by the 75-move rule"
-TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 
 
 def move_number(number: int, *, white: bool) -> str:
@@ -163,7 +163,7 @@ def node_summary(node: NodeView) -> str:
     """Returns a node's own numbers and the name of their view in one line."""
     white = is_white(node.position)
     side = "White" if white else "Black"
-    ended = TERMINAL_NAMES.get(node.terminal)
+    ended = TERMINALS.get(node.terminal)
     if ended:
         return f"{side} to move: {ended}"
     worth = score(cp_of(node.q), node.mate, white=white)
@@ -215,9 +215,3 @@ def brief_parts(lines: Sequence[str]) -> Iterator[Part]:
     yield from map(Text, lines)
     if lines:
         yield ""
-
-
-def board_text(position: str) -> str:
-    """Returns a small diagram with White at the bottom: letters, dots and coordinates."""
-    rows = str(chess.Board(position)).splitlines()
-    return "\n".join([*(f"{8 - i} {row}" for i, row in enumerate(rows)), "  a b c d e f g h"])

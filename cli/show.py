@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import chess
+
 from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import MAX_MOVES
 from graphsearch.position.openings import Opening, opening_of
@@ -65,7 +67,8 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0) -> int
 
 
 def _position(found: Position, opening: Opening | None, lines: int) -> Iterator[Part]:
-    yield render.board_text(found.position)
+    rows = str(chess.Board(found.position)).splitlines()
+    yield "\n".join([*(f"{8 - i} {row}" for i, row in enumerate(rows)), "  a b c d e f g h"])
     yield f"\n{found.position}" + (f"   key {found.key}" if is_detailed() else "")
     yield from render.opening_line(opening)
     if found.moves and found.origin:

@@ -35,7 +35,7 @@ from graphsearch.store.transposition_kernel import MOST_DEPTH
 from . import output as out
 from .options import Count, PositionOptions, Ram, StoreOption, StoreToSave, Time
 from .progress import StopSignals, progress_bar, progress_display
-from .render import BY_CLOCK, TERMINAL_NAMES, bounded_score, line_text
+from .render import BY_CLOCK, TERMINALS, bounded_score, line_text
 from .tables import RIGHT, VIEW, Part, Table, clock, count, is_json, rate, size
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory, and of those of a search
@@ -336,7 +336,7 @@ def _result_parts(result: AlphaBetaResult) -> Iterator[Part]:
     worth = bounded_score(result.value, result.bound, white=board.turn)
     if result.stop_reason == "finished":
         side = "White" if board.turn else "Black"
-        yield f"{side} to move: {TERMINAL_NAMES.get(terminal_kind(board), BY_CLOCK)}"
+        yield f"{side} to move: {TERMINALS.get(terminal_kind(board), BY_CLOCK)}"
     else:
         rows = [_iteration_row(board, found) for found in result.iterations]
         if result.stop_reason == "known":

@@ -20,7 +20,6 @@ import chess
 from ..base.answer import Answer, picked
 from ..base.errors import BookConfigError, GraphSearchError, InvalidParameterError
 from ..position.board import board_of, check, fen_of, key_text, legal_moves
-from ..query.games import reply_share
 from ..store.apart import ApartMoves
 from ..store.file import sql_errors
 from ..store.store import Store
@@ -31,7 +30,7 @@ from ..store.tables.rows import rows as stored_rows
 from .growth import Growth, RootValue, Verdict, known_moves
 from .queue import NewItem
 from .rows import StoredBook
-from .tree import APART, LEAF, OPEN, BookLine, Position
+from .tree import APART, LEAF, OPEN, BookLine, Position, reply_share
 
 AnyPath = str | os.PathLike[str]
 

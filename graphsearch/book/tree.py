@@ -403,3 +403,18 @@ def cost_of(expansion: Expansion, p: float, loss: float, rank: int) -> float:
         - expansion.per_log_p * log_p
         + expansion.per_move * rank
     )
+
+
+TRUSTED_GAMES = 20  # with so many games at a position, their shares count instead of P
+
+
+def reply_share(counts: Mapping[str, int], move: str, p: float | None) -> float:
+    """Returns the probability of a reply: its share of the games here if they are 20 or more, else its P.
+
+    >>> reply_share({"e7e5": 15, "c7c5": 5}, "c7c5", 0.4), reply_share({"e7e5": 1}, "c7c5", 0.4)
+    (0.25, 0.4)
+    """
+    total = sum(counts.values())
+    if total >= TRUSTED_GAMES:
+        return counts.get(move, 0) / total
+    return p or 0.0

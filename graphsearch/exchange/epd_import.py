@@ -209,27 +209,16 @@ def is_solved(operations: Mapping[str, Any], mate: int | None, move: str | None)
     (True, False)
     >>> is_solved({"bm": []}, None, "e2e4")  # `bm;` names no move
     """
-    wanted = wanted_mate(operations)
-    if wanted is not None:
+    wanted, best, avoided = (operations.get(name) for name in ("dm", "bm", "am"))
+    if not isinstance(wanted, int) and isinstance(best, str) and (named := _MATE_IN.fullmatch(best)):
+        wanted = int(named[1])
+    if isinstance(wanted, int):
         return mate is not None and mate * wanted >= 0 and abs(mate) <= abs(wanted)
-    best, avoided = (operations.get(name) or () for name in ("bm", "am"))
+    best, avoided = best or (), avoided or ()
     if not isinstance(best, list) and not isinstance(avoided, list):
         return None
     is_best = not isinstance(best, list) or move in best
     return move is not None and is_best and not (isinstance(avoided, list) and move in avoided)
-
-
-def wanted_mate(operations: Mapping[str, Any]) -> int | None:
-    """Returns the length of the mate that a problem asks for, in moves; None if it asks for none.
-
-    >>> wanted_mate({"dm": 4}), wanted_mate({"bm": "#-2"}), wanted_mate({"bm": ["e2e4"]})
-    (4, -2, None)
-    """
-    length, best = operations.get("dm"), operations.get("bm")
-    if isinstance(length, int):
-        return length
-    found = _MATE_IN.fullmatch(best) if isinstance(best, str) else None
-    return int(found[1]) if found else None
 
 
 def annotated(text: str, found: Mapping[str, str | None]) -> str:

@@ -331,10 +331,9 @@ class Importing:
 
     def save(self, write: tables.Write, *, finished: bool = False, players: int | None = None) -> None:
         """Writes rows and progress in a transaction; `players`: games passed for these; None: as before."""
-        report = self.report
+        taken, skipped = self.report.taken, self.report.skipped
         with self.store.transaction():
             write(self.store)
-            taken, skipped = report.taken, report.skipped
             self.source = tables.update_source(
                 self.store, self.source, taken=taken, skipped=skipped, finished=finished, players=players
             )

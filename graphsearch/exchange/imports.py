@@ -89,8 +89,7 @@ def import_files(
             except _StoppedError:
                 report.state = "stopped"
             except (ImportFileError, InputFileError) as error:
-                report.error = str(error)
-                report.state = "failed"
+                report.error, report.state = str(error), "failed"
             report.new_taken += report.taken
             report.new_skipped += report.skipped
             report.seconds = time.monotonic() - started

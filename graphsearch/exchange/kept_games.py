@@ -10,9 +10,10 @@ import chess
 import chess.pgn
 import zstandard
 
+from ..base.errors import InvalidParameterError
 from ..base.limits import text_lines
 from ..position.board import legal_moves
-from ..query.game_list import ListedGames, kept_game, start_of
+from ..query.game_list import ListedGames, start_of
 from ..store.file import real_path
 from ..store.store import Store
 from ..store.tables import games
@@ -30,7 +31,11 @@ def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[s
       StoreError: if the graph file cannot be read.
     """
     with Store.open(path, read_only=True) as store:
-        return text_of_game(store, kept_game(store, source, number))
+        row = games.game(store, source, number)
+        if row is None:
+            missing = f"{path} has no game {source}:{number}"
+            raise InvalidParameterError(f"{missing}; `import --players` stores games")
+        return text_of_game(store, row)
 
 
 def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:

@@ -173,14 +173,10 @@ class _Writer:
     def _headers(self, root: chess.Board, game: int) -> dict[str, str]:
         """Returns the headers of a game: those of the game that leads to its root, where it is known."""
         given = dict(self._export.selection.headers)
-        found = {
+        found = dict(chess.pgn.Game().headers) | {
             "Event": f"graph {self._export.store.path.name}",
-            "Site": "?",
             "Date": datetime.now(UTC).strftime("%Y.%m.%d"),
             "Round": str(game),
-            "White": "?",
-            "Black": "?",
-            "Result": "*",
         }
         found |= given | {"Annotator": "graphsearch"}
         before = self._export.games.get(without_clocks(fen_of(root)))

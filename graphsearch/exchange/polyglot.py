@@ -115,9 +115,15 @@ class _PolyglotImport:
                 return
         given = np.concatenate(keys)
         finder = Finder(self._importing.store, np.unique(given))
-        if self._name_all(finder):
-            self._add_notes(finder, given, zero)
-            self._importing.save(self._write_names(), finished=True)
+        for known in finder:
+            self._name(known, finder)
+            self._importing.show_progress("Naming the positions of", finder.found)
+            if self._importing.stopped or len(self._names) >= NAMES_AT_ONCE:
+                self._importing.save(self._write_names())
+            if self._importing.stopped:
+                return
+        self._add_notes(finder, given, zero)
+        self._importing.save(self._write_names(), finished=True)
 
     def _pieces(self) -> Iterator[NDArray[np.void]]:
         """Yields the entries of the book, piece by piece, and imports those that are new."""
@@ -147,18 +153,6 @@ class _PolyglotImport:
             self._importing.save(lambda store: tables.add_entries(store, rows))
 
     # -------------------------------------------------------------- names
-    def _name_all(self, finder: Finder) -> bool:
-        """Names the entries of every position found; returns False if stopped before the end."""
-        for known in finder:
-            self._name(known, finder)
-            self._importing.show_progress("Naming the positions of", finder.found)
-            if len(self._names) >= NAMES_AT_ONCE:
-                self._importing.save(self._write_names())
-            if self._importing.stopped:
-                self._importing.save(self._write_names())
-                return False
-        return True
-
     def _name(self, known: Place, finder: Finder) -> None:
         """Names the moves of a position, and passes them to the finder."""
         words, ply = known

@@ -19,19 +19,20 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.answer import picked
 from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
 from ..position.board import BLACK_TO_MOVE, CHECKMATE, META, clocks_of, key_texts
 from ..position.board_kernel import MATE
 from ..query.columns import chances_of, draws_of, places_by_prior
 from ..query.steps import SAN_BYTES, Ints, Mask, castling_of, names_of, uci_names
-from ..store.record import TERMINAL_MASK, keys_of
+from ..store.record import TERMINAL_MASK, TERMINALS, keys_of
 from ..store.record_kernel import MAX_EVALUATOR
 from ..store.store import Store
 from ..store.tables import games
 from .output import synced
 from .selection import Export, Selection
-from .walk import TERMINALS, UNKNOWN, BookEntry, Positions, Walk
+from .walk import UNKNOWN, BookEntry, Positions, Walk
 
 TERMINAL_TEXTS = ("", *TERMINALS.values())
 
@@ -203,9 +204,7 @@ def _json_lines(found: Positions, *, store: Store, has_games: bool) -> list[str]
 
 
 def _book(entry: BookEntry) -> dict[str, Any]:
-    names = ("move", "value", "rule", "loss")
-    moves = [{name: getattr(move, name) for name in names} for move in entry.moves]
-    return dict(entry.position) | {"moves": moves}
+    return {**entry.position, "moves": [picked(move, "move value rule loss") for move in entry.moves]}
 
 
 def _csv_rows(found: Positions) -> list[str]:

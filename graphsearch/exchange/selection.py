@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
 
 import chess
 
@@ -15,13 +14,11 @@ from ..base.limits import toml_tables
 from ..position.board import board_of, check, fen_of, key_text
 from ..position.notation import named_board, play_moves
 from ..store.store import Store
-from ..store.tables.books import book_named, book_roots, books
+from ..store.tables.books import Side, book_named, book_roots
 from .output import ExportReport
 
 # of an open file and the name of a book: the moves of a position that its rules admit now, in UCI; None: all
 Admits = Callable[[Store, str], Callable[[chess.Board], frozenset[str] | None]]
-Side = Literal["white", "black", "both"]
-SIDES = ("white", "black", "both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +48,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         """Raises InvalidParameterError if a number or the side is out of range."""
-        if self.side not in (None, *SIDES):
-            raise InvalidParameterError(
-                f"side must be {', '.join(SIDES[:-1])} or {SIDES[-1]}, not {self.side!r}"
-            )
+        if self.side not in (None, "white", "black", "both"):
+            raise InvalidParameterError(f"side must be white, black or both, not {self.side!r}")
         check_least(0, depth=self.depth, min_visits=self.min_visits)
         check_least(1, max_moves=self.max_moves)
         for root in self.roots:
@@ -107,14 +102,6 @@ class Export:
     def leave_out(self, reason: str, count: int) -> None:
         """Counts what is left out for a reason, a name of `LEFT_OUT`."""
         self.report.left_out[reason] += int(count)
-
-
-def check_start(export: Export) -> None:
-    """Raises InvalidParameterError for a walk that begins nowhere, in a file with books and no root."""
-    store = export.store
-    if export.soft and not store.roots() and store.read(chess.Board()) is None and (named := books(store)):
-        names = ", ".join(repr(book.name) for book in named)
-        raise InvalidParameterError(f"{store.path} has only books; name one with --book: {names}")
 
 
 def _games(boards: Iterable[chess.Board]) -> dict[str, chess.Board]:

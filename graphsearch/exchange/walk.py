@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import InvalidParameterError
 from ..position.board import (
     BLACK_TO_MOVE,
     META,
@@ -33,17 +34,17 @@ from ..store.apart import ApartMoves, known_edges_of
 from ..store.index_kernel import IDENTITY_WORDS
 from ..store.ranking import visits_of
 from ..store.reading import MAX_ASKED, Reader
-from ..store.record import TERMINAL_MASK, UNPROVEN, RecordBatch, identities, marks_of, take
+from ..store.record import TERMINAL_MASK, TERMINALS, UNPROVEN, RecordBatch, identities, marks_of, take
 from ..store.store import Store
+from ..store.tables.books import books
 from ..store.tables.rows import rows
-from .selection import Export, check_start
+from .selection import Export
 
 BATCH = 8192  # positions visited together
 LEAST_ROOM, MOST_ROOM = 1 << 12, 1 << 22  # positions that a walk has room for as it begins
 HASH_FACTORS = np.array([splitmix64(i) | 1 for i in range(IDENTITY_WORDS)], np.uint64)
 UNKNOWN = -(1 << 31)  # a number that is not known
 
-TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 RESULTS = ("won", "drawn", "lost")
 NOTES = (
     "",
@@ -449,11 +450,13 @@ class Walk:
         """Yields the visited positions, batch by batch, and where their moves lead.
 
         Raises:
-          InvalidParameterError: as `check_start`.
+          InvalidParameterError: if it begins nowhere, in a file with books and no root.
           StoreError: if the file cannot be read.
         """
-        export, roots, done = self.export, self.export.roots, 0
-        check_start(export)
+        export, store, roots, done = self.export, self.export.store, self.export.roots, 0
+        if export.soft and not store.roots() and store.read(roots[0]) is None and (named := books(store)):
+            names = ", ".join(repr(book.name) for book in named)
+            raise InvalidParameterError(f"{store.path} has only books; name one with --book: {names}")
         _, new = self.met.meet(np.array([pack(board) for board in roots], np.uint64))
         self.met.rows["ply"] = np.array([board.ply() for board in roots], np.int32)[new]
         while done < len(self.met):

@@ -18,7 +18,7 @@ import chess
 from ..base.answer import Answer
 from ..base.system import join_command
 from ..graph.view import MoveView, NodeView, lines_of, view
-from ..position.board import fen_of, is_over_by_clock
+from ..position.board import CHECKMATE, DEAD, STALEMATE, fen_of, is_over_by_clock, terminal_kind
 from ..position.notation import numbered, sans_of
 from ..position.values import CP_FACTOR, CP_SLOPE, cp_of, loss_of
 from ..store.tables.books import chosen_moves
@@ -134,15 +134,6 @@ def chances(moves: Sequence[MoveView]) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def rounded(visits: int) -> str:
-    """Returns a number of visits as a command takes it: `20k`.
-
-    >>> rounded(20_000), rounded(3_000_000)
-    ('20k', '3M')
-    """
-    return f"{visits // 1_000_000}M" if visits >= 1_000_000 else f"{visits // 1000}k"
-
-
 def percent(chance: float) -> str:
     """Returns a chance in per cent; nothing is certain that is not proven.
 
@@ -202,15 +193,14 @@ class _Writer:
         if over:
             return found
         old, is_exact = self._before(since), node.bounds[0] == node.bounds[1]
-        first, others = node.moves[0], node.moves[1:]
-        if not first.n and not is_exact:
+        if not node.moves or not (node.moves[0].n or is_exact):  # a tablebase gives no moves
             worth = standing(cp_of(node.q))
             said = f"No search has visited a move here; for the evaluator, {self._us} is {worth}."
             return replace(found, state=UNVISITED, lines=(said,))
-        found = replace(found, before=old, moves=(_candidate(first, 1.0),))
+        found = replace(found, before=old, moves=(_candidate(node.moves[0], 1.0),))
         if is_exact:
             found, lines = replace(found, state=PROVEN), self._proven()
-        elif all(move.bounds == LOST for move in others):
+        elif all(move.bounds == LOST for move in node.moves[1:]):
             found, lines = replace(found, state=FORCED), self._forced()
         else:
             found = self._choice(found)
@@ -253,13 +243,12 @@ class _Writer:
         """Returns why there is nothing to play; an empty text if there is."""
         if is_over_by_clock(self._board):
             return "The game is over: it is drawn by the 75-move rule."
-        if self._node.moves:
-            return ""
-        if self._board.is_insufficient_material():
-            return "Draw: no side can mate."
-        if self._board.is_check():
-            return f"Checkmate: {self._them} has won."
-        return f"Stalemate: the game is drawn; {self._us} has no legal move."
+        ends = {
+            CHECKMATE: f"Checkmate: {self._them} has won.",
+            STALEMATE: f"Stalemate: the game is drawn; {self._us} has no legal move.",
+            DEAD: "Draw: no side can mate.",
+        }
+        return ends.get(terminal_kind(self._board), "")
 
     def _proven(self) -> Iterator[str]:
         us, name, mate = self._us, self._name(self._node.moves[0].san), self._node.mate
@@ -365,8 +354,9 @@ class _Writer:
             words = [fen_of(self._board), "--moves", " ".join(sans_of(self._board, moves))]
         file, here = self._source.path, Path.cwd()
         name = file.relative_to(here) if file.is_relative_to(here) else file
-        given = rounded(-(-wanted // scale) * scale)
-        return join_command(["graphsearch", "analyze", str(name), *words, "--visits", given])
+        given = -(-wanted // scale) * scale // 1000
+        visits_text = f"{given}k" if given < 1000 else f"{given // 1000}M"
+        return join_command(["graphsearch", "analyze", str(name), *words, "--visits", visits_text])
 
     # -------------------------------------------------------------- what changed
     def _before(self, since: str | None) -> Saved | None:

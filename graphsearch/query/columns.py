@@ -144,11 +144,8 @@ def _bounds(batch: RecordBatch, edges: EdgeWorth) -> tuple[NDArray[np.int8], NDA
 
 def _added(batch: RecordBatch, start: Floats, values: Floats) -> Floats:
     """Returns `start` plus the values of each record's edges, added one by one as Python does."""
-    sizes, total = np.diff(batch.edge_offsets), start.copy()
-    rows = np.flatnonzero(sizes)
-    for k in range(int(sizes.max(initial=0))):
-        rows = rows[sizes[rows] > k]
-        total[rows] += values[batch.edge_offsets[rows] + k]
+    total = start.copy()
+    np.add.at(total, record_of_edges(batch), values)
     return total
 
 
@@ -178,8 +175,7 @@ def record_at(batch: RecordBatch, i: int, clock: int) -> NodeRecord:
 
 def draws_of(batch: RecordBatch) -> Floats:
     """Returns `v_draw` of records."""
-    found: Floats = _edge_rules()["share"][_signs(batch.v), batch.d] / D_SCALE
-    return found
+    return np.asarray(_edge_rules()["share"][_signs(batch.v), batch.d] / D_SCALE)
 
 
 def chances_of(worth: Worth) -> tuple[Floats, Floats, Floats]:
@@ -287,8 +283,8 @@ def edges_by_move(batch: RecordBatch) -> Ints:
 
 def _places(batch: RecordBatch) -> Ints:
     """Returns the place of each edge among those of its record."""
-    found: Ints = np.arange(len(batch.n)) - np.repeat(batch.edge_offsets[:-1], np.diff(batch.edge_offsets))
-    return found
+    begins = np.repeat(batch.edge_offsets[:-1], np.diff(batch.edge_offsets))
+    return np.asarray(np.arange(len(batch.n)) - begins)
 
 
 def priors_of(batch: RecordBatch) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heappush, heappushpop
+from math import inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import chess
@@ -27,7 +27,7 @@ from ..store.tables.history import of_root
 from .columns import Worth as Columns
 from .columns import cps_of, ranked, record_of_edges, worth_of
 from .saves import Saved, first_run, saved_at
-from .source import Valued
+from .source import Valued, opened
 from .steps import Floats, Ints, Mask
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
@@ -156,23 +156,15 @@ def diff(
     """
     check_least(1, cp=cp)
     check_least(0, top=top)
-    with (
-        Store.open(old, read_only=True) as one,
-        one.snapshot(),
-        Store.open(new, read_only=True) as other,
-        other.snapshot(),
-    ):
-        found = Difference(
-            old=os.fspath(old),
-            new=os.fspath(new),
-            cp=cp,
-            evaluators=(one.identity.describe(), other.identity.describe()),
-        )
+    found = Difference(old=os.fspath(old), new=os.fspath(new), cp=cp)
+    with opened(old) as before, opened(new) as behind:
+        one, other = before.store, behind.store
+        found.evaluators = one.identity.describe(), other.identity.describe()
         comparison = _Comparison(found, top, (one, other))
         done, total = 0, one.node_count + other.node_count
-        for before, now, places in in_step(one, other):
-            comparison.add(before, now, places)
-            done += len(before) + len(now)
+        for then, now, places in in_step(one, other):
+            comparison.add(then, now, places)
+            done += len(then) + len(now)
             if on_progress:
                 on_progress(done, max(done, total))
         comparison.end()
@@ -218,37 +210,35 @@ def values_of(batch: RecordBatch, known: Known | None = None) -> _Values:
 
 
 class Most(Generic[_Row]):
-    """Keeps the `count` rows of the largest weights, such as visits; of equal weights the first."""
+    """Keeps the `count` rows of the largest weights, such as visits; of equal weights the first.
+
+    Attributes:
+      least: a weight that a new row must exceed to be kept.
+    """
 
     def __init__(self, count: int) -> None:
         """Creates an empty list for `count` rows."""
-        self._count = count
-        self._rows: list[tuple[float, int, _Row]] = []  # weight, minus the order of arrival, row
-        self._seen = 0
-
-    @property
-    def least(self) -> float:
-        """The weight that a new row must exceed."""
-        return self._rows[0][0] if self._count and len(self._rows) == self._count else -1.0
+        self._count, self.least = count, -1.0 if count else inf
+        self._rows: list[tuple[float, _Row]] = []  # with their weights
 
     def places(self, weights: Ints | Floats, places: Ints) -> list[int]:
         """Returns the indexes of rows that may be among them, the heaviest first."""
-        some = places[weights[places] > self.least] if self._count else places[:0]
+        some = places[weights[places] > self.least]
         chosen: list[int] = some[np.argsort(-weights[some], kind="stable")][: self._count].tolist()
         return chosen
 
     def add(self, weight: float, row: _Row) -> None:
         """Keeps a row if it is heavy enough."""
-        self._seen += 1
-        entry = (weight, -self._seen, row)
-        if len(self._rows) < self._count:
-            heappush(self._rows, entry)
-        else:
-            heappushpop(self._rows, entry)
+        self._rows.append((weight, row))
+        if len(self._rows) > 2 * self._count:
+            self.rows()
 
     def rows(self) -> list[_Row]:
-        """Returns the rows, the heaviest first."""
-        return [row for _, _, row in sorted(self._rows, key=lambda entry: (-entry[0], -entry[1]))]
+        """Returns the rows, the heaviest first; drops all others."""
+        self._rows = sorted(self._rows, key=lambda entry: -entry[0])[: self._count]
+        if self._rows and len(self._rows) == self._count:
+            self.least = self._rows[-1][0]
+        return [row for _, row in self._rows]
 
 
 class MostVisited(Most[RecordBatch]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -51,8 +52,7 @@ class PieceCount:
             side = 6 if self.letter.isupper() else 7
             men = words[:, _LETTERS.index(self.letter.upper())] & words[:, side]
         counted = np.bitwise_count(men).astype(np.int64)
-        found: Mask = _COMPARISONS[self.comparison](counted, self.number)
-        return found
+        return np.asarray(_COMPARISONS[self.comparison](counted, self.number))
 
 
 def read_pieces(text: str) -> tuple[PieceCount, ...]:
@@ -68,9 +68,8 @@ def read_pieces(text: str) -> tuple[PieceCount, ...]:
     >>> len(read_pieces("KRPkrp"))
     12
     """
-    parts = [part.strip() for part in text.split(",")]
     found: list[PieceCount] = []
-    for part in parts:
+    for part in map(str.strip, text.split(",")):
         condition = _CONDITION.fullmatch(part)
         if condition:
             found.append(PieceCount(condition[1], condition[2], int(condition[3])))
@@ -117,26 +116,21 @@ class Filters:
             found &= (batch.words[:, 8] & np.uint64(1)) == (self.side == "b")
         for piece in self.pieces:
             found &= piece.mask(batch.words)
-        asks_values = self.bounds or self.min_q is not None or self.max_q is not None
-        worth = worth_of(batch) if asks_values else None
-        if worth and self.bounds:
-            found &= worth.lower == worth.upper
-            if self.bounds != PROVEN:
+        if self.bounds or (self.min_q, self.max_q) != (None, None):
+            worth = worth_of(batch)
+            found &= _between(worth.q, self.min_q, self.max_q)
+            if self.bounds:
+                found &= worth.lower == worth.upper
+            if self.bounds in _RESULTS:
                 found &= worth.lower == _RESULTS[self.bounds]
         if self.min_n is not None or self.max_n is not None:
             found &= _between(visits_of(batch), self.min_n, self.max_n)
-        if worth:
-            found &= _between(worth.q, self.min_q, self.max_q)
         return found
 
 
 def _between(numbers: NDArray[Any], low: float | None, high: float | None) -> Mask:
-    found = np.ones(len(numbers), bool)
-    if low is not None:
-        found &= numbers >= low
-    if high is not None:
-        found &= numbers <= high
-    return found
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    return np.asarray((numbers >= least) & (numbers <= most))
 
 
 # ------------------------------------------------------------------ the scan

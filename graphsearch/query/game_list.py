@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -72,24 +73,17 @@ class Replay:
     ) -> None:
         """Begins with the first positions of games, None for the start position, and the numbers of moves."""
         self._moves, self._keep, self.ply = moves, keep_levels, 0
-        self.damaged: set[int] = set()
         self._lengths = np.array([len(game) for game in moves], np.int64)
         starts: dict[str | None, int] = {}
-        self.at = np.array([self._start(g, fen, starts) for g, fen in enumerate(fens)], np.int64)
+        for fen in dict.fromkeys(fens):
+            with suppress(ValueError):
+                check(start_of(fen))
+                starts[fen] = len(starts)
+        self.at = np.array([starts.get(fen, NO_MOVE) for fen in fens], np.int64)
+        self.damaged: set[int] = set(np.flatnonzero(self.at < 0).tolist())
         words = np.array([pack(start_of(fen)) for fen in starts], np.uint64).reshape(-1, POSITION_WORDS)
         none = np.zeros(len(words), np.int64)
         self.levels = [Level(words, key_texts(words), none, none.astype(np.uint16))]
-
-    def _start(self, game: int, fen: str | None, starts: dict[str | None, int]) -> int:
-        """Returns the index of a game's first position in level 0; -1 if its FEN is invalid."""
-        if fen not in starts:
-            try:
-                check(start_of(fen))
-            except ValueError:
-                self.damaged.add(game)
-                return NO_MOVE
-            starts[fen] = len(starts)
-        return starts[fen]
 
     def step(self) -> NDArray[np.uint16]:
         """Plays one ply of every followed game; returns the moves, `[G]`, 0 where one ends or is damaged."""
@@ -306,9 +300,8 @@ def list_games(
         met = None if filters.position is None else reaching(store, filters.position)
         found = GameList(store, filters.terms(store, files, met))
         rows = found.page(by=by, down=down, first=first, most=most)
-        plies = met or {}
         games = tuple(
-            ListedGame(row, Path(files.get(row.source, "")).name, plies.get((row.source, row.number)))
+            ListedGame(row, Path(files.get(row.source, "")).name, (met or {}).get((row.source, row.number)))
             for row in rows
         )
         return ListedGames(everything, len(found), first, games, files)
@@ -456,13 +449,3 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _parts = lru_cache(maxsize=100)(_words)  # cached: one text is compared with many names
-
-
-def kept_game(store: Store, source: int, number: int) -> GameRow:
-    """Returns a stored game; raises InvalidParameterError without one."""
-    row = tables.game(store, source, number)
-    if row is None:
-        raise InvalidParameterError(
-            f"{store.path} has no game {source}:{number}; `import --players` stores games"
-        )
-    return row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import chess
@@ -15,8 +14,6 @@ from ..store.ranking import node_mean
 from ..store.record import NodeRecord
 from ..store.tables import games as tables
 from .source import RecordSource, Step, opened, steps_of
-
-TRUSTED_GAMES = 20  # with so many games at a position, their shares count instead of P
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +36,12 @@ class Results:
         """Games with a result, draws included: the basis of scores and shares."""
         return self.white + self.draws + self.black
 
+    @property
+    def percents(self) -> dict[str, float | None]:
+        """Shares of the games with a result in per cent, by keys of `PlayedMove`; None without such games."""
+        won = {"white_percent": self.white, "draw_percent": self.draws, "black_percent": self.black}
+        return {name: 100 * x / self.decided if self.decided else None for name, x in won.items()}
+
     def score(self, turn: chess.Color) -> float | None:
         """Returns the mean of the results in [0, 1] for a side, None if there are none."""
         won = self.white if turn == chess.WHITE else self.black
@@ -53,23 +56,19 @@ class PlayedMove(Answer):
     """One move in games and in the search; values are seen by the side to move at the position.
 
     Attributes:
-      white_percent, draw_percent, black_percent: shares of the games with a result; None without such games.
       share: of the games at the position, in [0, 1]. score: mean result in [0, 1]. None without any.
       n, q, cp: of the edge. n_share: of all edge N, in [0, 1]. None if the search has none.
       difference: `score` as a value in [-1, 1], minus q; None if one of them is missing.
     """
 
     json_keys = (
-        "move san games=results.games decided=results.decided *results white_percent draw_percent"
-        " black_percent share score n n_share q cp difference"
+        "move san games=results.games decided=results.decided *results *results.percents share score n"
+        " n_share q cp difference"
     )
 
     move: str
     san: str
     results: Results
-    white_percent: float | None
-    draw_percent: float | None
-    black_percent: float | None
     share: float | None
     score: float | None
     n: int | None
@@ -141,18 +140,14 @@ def _row(
     step: Step | None,
 ) -> PlayedMove:
     results = counts.get(move.uci(), Results())
-    known, score = results.decided, results.score(board.turn)
+    score = results.score(board.turn)
     n = step.edge.n if step else 0 if record and record.codes else None
     q = step.q if step else None
     spent = record.visits - 1 if record else 0
-    percents = [100 * x / known if known else None for x in (results.white, results.draws, results.black)]
     return PlayedMove(
         move=move.uci(),
         san=board.san(move),
         results=results,
-        white_percent=percents[0],
-        draw_percent=percents[1],
-        black_percent=percents[2],
         share=results.games / total.games if total.games else None,
         score=score,
         n=n,
@@ -161,15 +156,3 @@ def _row(
         cp=step.cp if step else None,
         difference=None if score is None or q is None else 2 * score - 1 - q,
     )
-
-
-def reply_share(counts: Mapping[str, int], move: str, p: float | None) -> float:
-    """Returns the probability of a reply: its share of the games here if they are 20 or more, else its P.
-
-    >>> reply_share({"e7e5": 15, "c7c5": 5}, "c7c5", 0.4), reply_share({"e7e5": 1}, "c7c5", 0.4)
-    (0.25, 0.4)
-    """
-    total = sum(counts.values())
-    if total >= TRUSTED_GAMES:
-        return counts.get(move, 0) / total
-    return p or 0.0

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import chess
+from chess.polyglot import zobrist_hash
 
 from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import InvalidPositionError, UnknownPositionError, check_least
-from ..position.board import CLOCK_DRAW, check, fen_of
+from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE, check, fen_of, occurrences, terminal_kind
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, loss_of, negate
 from ..store.ranking import node_mean
-from .source import Records, Step, Valued, after, mate_of, mate_step, records_of, repeats_from, steps_of
+from .source import Records, Step, Valued, after, mate_of, mate_step, records_of, steps_of
 
 MAX_PLIES = 200
 
 # why a line ends
 UNVISITED, UNKNOWN, REPETITION, CLOCK, TOO_LONG = "unvisited", "unknown", "repetition", "clock", "length"
-CHECKMATE, STALEMATE, DEAD = "checkmate", "stalemate", "dead"
+ENDS = {CHECKMATE: "checkmate", STALEMATE: "stalemate", DEAD: "dead"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,11 @@ def pv(
 
 
 class _Walk:
-    """A line that grows: the position after its moves, and those before, as EPD."""
+    """A line that grows: the position after its moves, and the keys of those before."""
 
     def __init__(self, start: chess.Board, step: Step) -> None:
         self.board = start.copy()
-        self._mover, self._seen = start.turn, repeats_from(start)
+        self._mover, self._seen = start.turn, {zobrist_hash(start), *occurrences(start, 1)}
         self._plies: list[LinePly] = []
         self._end = ""
         self._play(step)
@@ -109,7 +110,7 @@ class _Walk:
             self._end = TOO_LONG
         if not step or self._end:
             return False
-        self._seen.add(self.board.epd())
+        self._seen.add(zobrist_hash(self.board))
         self._play(step)
         return True
 
@@ -124,7 +125,7 @@ class _Walk:
     def _next(self, source: Records) -> tuple[Step | None, str]:
         """Returns the next step, or None and the reason why there is none."""
         ended = ended_by_rule(self.board)
-        if ended or self.board.epd() in self._seen:
+        if ended or zobrist_hash(self.board) in self._seen:
             return None, ended or REPETITION
         record = source.read(self.board)
         if record is None:
@@ -140,11 +141,7 @@ def ended_by_rule(board: chess.Board) -> str:
     >>> ended_by_rule(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"))
     'checkmate'
     """
-    if board.is_insufficient_material():
-        return DEAD
-    if not any(board.generate_legal_moves()):
-        return CHECKMATE if board.is_check() else STALEMATE
-    return CLOCK if board.halfmove_clock >= CLOCK_DRAW else ""
+    return ENDS.get(terminal_kind(board)) or (CLOCK if board.halfmove_clock >= CLOCK_DRAW else "")
 
 
 # ------------------------------------------------------------------ values along a line
@@ -372,13 +369,10 @@ def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue |
     worth = worth_of(source, board, move, steps)
     if worth is None:
         return None
-    step = next((step for step in steps if step.move == move), None)
-    child = after(board, move)
-    record = source.read(child)
-    mate = step.mate if step else None
-    if mate is None and record is not None:
-        mate = mate_of(record, child)
-        mate = None if mate is None else -mate if mate > 0 else 1 - mate
+    step, child = next((step for step in steps if step.move == move), None), after(board, move)
+    record, mate = source.read(child), step.mate if step else None
+    if mate is None and record and (its := mate_of(record, child)) is not None:
+        mate = -its if its > 0 else 1 - its
     if mate is not None and board.turn == chess.BLACK:
         mate = -mate
     is_older = step is not None and step.edge.proof is None and record is None

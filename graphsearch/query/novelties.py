@@ -170,9 +170,7 @@ def novelties(
             roots = [board_from_fen(fen) for fen in book_roots(source.store, number)]
             within = set(book_keys(source.store, number))
         judge = _Judge(source.store, rules or Rules(), top)
-        walk = reached_below(
-            source.store, roots, judge.rules.min_games, within=within, on_progress=on_progress
-        )
+        walk = reached_below(source.store, roots, judge.rules.min_games, within, on_progress)
         with source.store.reader() as reader:
             while some := list(islice(walk, AT_ONCE)):
                 judge.judge(some, reader)
@@ -256,9 +254,8 @@ def reached_below(
     store: Store,
     roots: Sequence[chess.Board],
     least: int,
-    *,
-    within: Container[str] | None = None,
-    on_progress: OnProgress | None = None,
+    within: Container[str] | None,
+    on_progress: OnProgress | None,
 ) -> Iterator[Reached]:
     """Yields the positions below the roots that at least so many games passed, breadth first, each once.
 

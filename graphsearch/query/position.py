@@ -170,7 +170,6 @@ def position(
             node, store = found.node, source.store
             run = None if node.run is None else store.run(node.run)
             origin = Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
-        repertoire = chosen_moves(source.store, key_text(board))
         with source.store.reading() as connection:
             note = find_note(connection, key_text(board))
         return Position(
@@ -181,7 +180,7 @@ def position(
             brief=brief(source, board, node=found.node) if found else None,
             games=counts_at(source, board),
             books=tuple(_books(source.store, board)),
-            repertoire=repertoire,
+            repertoire=chosen_moves(source.store, key_text(board)),
             note=note.text if note else "",
         )
 

@@ -238,13 +238,12 @@ def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
     terms = np.array([clock_term(before.halfmove_clock) for before, _ in tried], np.uint64)
     found = []
     for hit in np.flatnonzero(source.store.may_hold(words, words[:, KEY] ^ terms)).tolist():
-        before, _ = tried[hit]
-        written = leads_to(tried[hit], board)
-        record = source.read(before) if written else None
-        if written and record and record.codes:  # one from a tablebase, or damaged, has no moves
-            index = legal_moves(before).index(written)
+        before, move = tried[hit][0], leads_to(tried[hit], board)
+        record = source.read(before) if move else None
+        if move and record and record.codes:  # one from a tablebase, or damaged, has no moves
+            index = legal_moves(before).index(move)
             edge = edge_of(record, record.order.index(index))
-            found.append(Parent(Step(before, written, edge, record.priors[index]), record.visits))
+            found.append(Parent(Step(before, move, edge, record.priors[index]), record.visits))
     return found
 
 
@@ -429,12 +428,10 @@ def _leads_to(met: Met | None, other: Met | None) -> bool:
 def _way(met: Met) -> Way:
     walk = met.line()
     root = walk.root()
-    named = _named(root) if fen_of(root) != chess.STARTING_FEN else None
-    sans = sans_of(root, walk.move_stack)
-    if named:
-        return Way(None, (*named.line, *sans), opening_of(walk))
     start = None if fen_of(root) == chess.STARTING_FEN else fen_of(root)
-    return Way(start, sans, opening_of(walk))
+    named = _named(root) if start else None
+    line = (*(named.line if named else ()), *sans_of(root, walk.move_stack))
+    return Way(None if named else start, line, opening_of(walk))
 
 
 def _named(board: chess.Board) -> Way | None:

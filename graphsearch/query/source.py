@@ -151,12 +151,6 @@ class _Opened:
     source: RecordSource | None = None
     used: float = 0.0
 
-    def present(self) -> RecordSource:
-        """Returns its records in the state that a snapshot holds."""
-        if self.source is None or not self.source.is_present:
-            self.source = RecordSource(self.store)
-        return self.source
-
 
 class KeptFile:
     """A graph file that stays open between questions, which several threads may ask; `close` must follow.
@@ -177,7 +171,9 @@ class KeptFile:
         one = self._take()
         try:
             with one.store.snapshot():
-                yield one.present()
+                if one.source is None or not one.source.is_present:
+                    one.source = RecordSource(one.store)
+                yield one.source
         finally:
             one.used = time.monotonic()
             with self._lock:
@@ -205,17 +201,15 @@ class KeptFile:
             self._timer.start()
 
     def _take(self) -> _Opened:
-        while one := self._idle_one():
-            if one.place == (mark_of(self._path), *_beside(one.store)):
-                return one
+        with self._lock:
+            one = self._idle.pop() if self._idle else None
+        if one and one.place == (mark_of(self._path), *_beside(one.store)):
+            return one
+        if one:
             one.store.close()
         now = mark_of(self._path)  # before it is opened, so that a file that replaces it meanwhile is noticed
         store = Store.open(self._path, read_only=True)
         return _Opened(store, (now, *_beside(store)))
-
-    def _idle_one(self) -> _Opened | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
 
 
 def mark_of(path: Path) -> tuple[int, ...]:
@@ -321,12 +315,3 @@ def after(board: chess.Board, move: chess.Move) -> chess.Board:
     child = board.copy(stack=False)
     child.push(move)
     return child
-
-
-def repeats_from(board: chess.Board) -> set[str]:
-    """Returns the positions of the game so far that can still repeat, as EPD."""
-    walk, seen = board.copy(), {board.epd()}
-    while walk.move_stack and walk.halfmove_clock:
-        walk.pop()
-        seen.add(walk.epd())
-    return seen

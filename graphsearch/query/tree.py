@@ -15,7 +15,6 @@ from ..base.answer import Answer
 from ..base.errors import check_least
 from ..position.board import encode_move, fen_of, fens, key_text, key_texts, pack, unpack
 from ..store.ranking import node_mean
-from ..store.record import NodeRecord
 from .source import Records, Step, Valued, mate_of, records_of, steps_of, ways_of
 from .steps import Words, names_of, positions_after
 
@@ -110,54 +109,38 @@ def tree(
       InvalidParameterError: if a number is below 1.
     """
     check_least(1, depth=depth, min_visits=min_visits, width=width)
+    expanded, transpositions = dict[str, Branch](), 0  # by key
     with records_of(path) as source:
         record = source.wanted(board)
         least = max(1, record.visits // share) if min_visits is None else min_visits
-        return _Growing(source, depth, least, width).tree(board, record)
-
-
-class _Growing:
-    """Builds one tree, level by level."""
-
-    def __init__(self, source: Records, depth: int, min_visits: int, width: int | None) -> None:
-        self._source, self._depth, self._least, self._width = source, depth, min_visits, width
-        self._expanded: dict[str, Branch] = {}  # by key
-        self._transpositions = 0
-
-    def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         q, _ = node_mean(record)
         root = Branch(n=record.visits, q=q, position=fen_of(board), words=pack(board), key=key_text(board))
         level = [root]
-        for depth in range(self._depth + 1):
-            there = level if depth < self._depth else []
-            boards = {one.key: unpack(one.words.tolist()) for one in there if one.key not in self._expanded}
-            self._source.read_ahead(boards)
-            followed = [(branch, self._expand(branch, boards.get(branch.key))) for branch in level]
-            level = _grown([one for one in followed if one[1]], board.ply() + depth + 1)
-        return Tree(
-            depth=self._depth,
-            min_visits=self._least,
-            width=self._width,
-            positions=len(self._expanded),
-            transpositions=self._transpositions,
-            root=root,
-        )
+        for ply in range(depth + 1):
+            there = level if ply < depth else []
+            boards = {one.key: unpack(one.words.tolist()) for one in there if one.key not in expanded}
+            source.read_ahead(boards)
+            followed = []
+            for branch in level:
+                known = expanded.setdefault(branch.key, branch)
+                if known is not branch:
+                    branch.transposes_to = known.line
+                    transpositions += 1
+                elif branch.key in boards:
+                    followed.append((branch, _followed(source, branch, boards[branch.key], least, width)))
+            level = _grown([one for one in followed if one[1]], board.ply() + ply + 1)
+    return Tree(depth, least, width, len(expanded), transpositions, root)
 
-    def _expand(self, branch: Branch, board: chess.Board | None) -> list[Step]:
-        """Returns the moves to follow from a position; `board`: None at the tree's depth."""
-        known = self._expanded.setdefault(branch.key, branch)
-        if known is not branch:
-            branch.transposes_to = known.line
-            self._transpositions += 1
-            return []
-        record = self._source.read(board, branch.key) if board else None
-        if board is None or record is None:
-            return []
-        branch.visits = record.visits
-        steps = steps_of(record, board)
-        followed = [step for step in steps if step.edge.n >= self._least][: self._width]
-        branch.hidden = len(steps) - len(followed)
-        return followed
+
+def _followed(
+    source: Records, branch: Branch, board: chess.Board, least: int, width: int | None
+) -> list[Step]:
+    """Returns the moves to follow from a position."""
+    record = source.read(board, branch.key)
+    branch.visits, steps = record.visits if record else None, steps_of(record, board)
+    followed = [step for step in steps if step.edge.n >= least][:width]
+    branch.hidden = len(steps) - len(followed)
+    return followed
 
 
 def _grown(followed: Sequence[tuple[Branch, Sequence[Step]]], ply: int) -> list[Branch]:

@@ -754,7 +754,7 @@ def test_games_are_counted_beside_the_search(sql_file: Path) -> None:
     e4 = found.moves[0]
     edge = next(move for move in present(show(sql_file, chess.Board())).moves if move.san == "e4")
     assert (e4.san, e4.results.games) == ("e4", 11)
-    assert e4.white_percent == pytest.approx(50)
+    assert e4.results.percents["white_percent"] == pytest.approx(50)
     assert e4.score == pytest.approx(0.65)
     assert (e4.n, e4.q) == (edge.n, edge.q)
     assert e4.difference == pytest.approx(0.3 - present(edge.q))

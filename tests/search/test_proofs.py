@@ -24,7 +24,7 @@ from graphsearch.graph.view import show
 from graphsearch.jit.compiler import kernel
 from graphsearch.position.board import CLOCK_SHIFT, META, history_keys
 from graphsearch.position.values import MATE
-from graphsearch.query.line import CHECKMATE, pv
+from graphsearch.query.line import pv
 from graphsearch.search import waves
 from graphsearch.search.results import Progress, SearchResult
 from graphsearch.solvers.mate import beside
@@ -498,7 +498,7 @@ def test_what_was_found_is_in_the_file(tmp_path: Path) -> None:
     assert (stored.mate, stored.moves[0].pv) == (2, line)
     answer = pv(path, board).lines[0]
     assert [ply.step.move for ply in answer.plies] == [*line]
-    assert (answer.end, {abs(ply.q) for ply in answer.plies}) == (CHECKMATE, {1.0})
+    assert (answer.end, {abs(ply.q) for ply in answer.plies}) == ("checkmate", {1.0})
     with Graph.open(path, evaluator="uniform") as graph:
         again = analyze(graph, board, Limits(visits=400))
     assert (again.new_visits, again.stop_reason, again.bestmove) == (0, "proven", line[0])

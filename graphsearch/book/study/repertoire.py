@@ -31,7 +31,6 @@ from ...exchange.output import JUDGED_VISITS, mistake_of
 from ...position.board import board_of, check, fen_of, key_text, legal_moves
 from ...position.notation import numbered, ply_of
 from ...position.openings import opening_at
-from ...query.games import reply_share
 from ...query.line import judge
 from ...query.source import RecordSource, after, opened
 from ...query.source import steps_of as visited_steps
@@ -44,7 +43,7 @@ from ...store.tables.rows import table_of
 from ...store.verify import Problems
 from .. import rows
 from ..growth import CHOSEN
-from ..tree import LEAF, OPEN, BookMove, BookTree, Position
+from ..tree import LEAF, OPEN, BookMove, BookTree, Position, reply_share
 from .studies import START, AnyPath, game_of, read_file, steps_of, text_of
 
 SIDES = tuple(REPERTOIRES)

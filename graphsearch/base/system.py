@@ -171,11 +171,6 @@ def is_private(status: os.stat_result, *, kind: int) -> bool:
     return stat.S_IFMT(status.st_mode) == kind and is_own
 
 
-def is_secret(status: os.stat_result) -> bool:
-    """Returns whether only its owner can read a file, as in a user's folders on Windows."""
-    return not IS_POSIX or not status.st_mode & 0o077
-
-
 def set_blocking(handle: int) -> None:
     """Makes reads of a file wait for data, if it was opened WITHOUT_WAITING."""
     if WITHOUT_WAITING:
@@ -260,6 +255,23 @@ def unlock(handle: int) -> None:
     from filelock import unlock_descriptor
 
     unlock_descriptor(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path, seconds: float) -> Iterator[None]:
+    """Holds a lock between processes; does without if another process keeps it so long, or none can be had.
+
+    The system releases it when the process ends; its empty file stays.
+    """
+    from filelock import FileLock
+
+    lock = FileLock(path, timeout=seconds, mode=0o600)
+    with contextlib.suppress(OSError):  # a timeout, an odd file, or a file system without locks
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 # ------------------------------------------------------------------ signals and processes

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import cache, cached_property
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -48,7 +48,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.untyped_passes import FixupArgs, GenericRewrites, ReconstructSSA, TranslateByteCode
 from numba.cpython.builtins import do_minmax
 from numba.np.arrayobj import populate_array
-from numba.np.numpy_support import as_dtype, from_dtype
+from numba.np.numpy_support import as_dtype
 
 from .cache import ENTRY, FORMATS, MOST_RESULTS, MachineCode
 from .types import Bundle
@@ -97,9 +97,7 @@ def _read(
 
 def _type_of(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        flags = value.flags
-        order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-        return types.Array(from_dtype(value.dtype), value.ndim, order, aligned=flags.aligned)
+        return numba.typeof(value).copy(readonly=False)
     if isinstance(value, Bundle):
         kinds = map(_type_of, value.items())
         items = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in kinds]
@@ -108,10 +106,6 @@ def _type_of(value: Any) -> Any:
 
 
 # ------------------------------------------------------------------ functions inside kernels
-for _name in ("_optimize_functions", "_raise_if_finalized", "_get_module_for_linking"):
-    getattr(JITCodeLibrary, _name)  # a release without them fails here
-
-
 class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Code that is linked into a kernel's, not run itself."""
 
@@ -155,15 +149,16 @@ class InnerLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class Passes:
-    """The passes of Numba's nopython pipeline that kernels need, in its order.
+class InnerCompiler(CompilerBase):  # type: ignore[misc]
+    """A compiler that is its one pipeline: the passes of Numba's that kernels need, in its order.
 
     The others are for closures, `with`, literals, array expressions, and branches that LLVM prunes too.
     Numba's own manager analyses the lifetime of variables after each pass; those here do so at need.
     """
 
     pipeline_name = "graphsearch"
-    steps = (
+    exec_times: ClassVar[dict[str, object]] = {}
+    passes = (
         TranslateByteCode(),
         FixupArgs(),
         GenericRewrites(),
@@ -175,21 +170,14 @@ class Passes:
         NoPythonBackend(),
     )
 
-    def __init__(self) -> None:
-        self.exec_times: dict[str, object] = {}
+    def define_pipelines(self) -> list[InnerCompiler]:
+        """Returns the one pipeline."""
+        return [self]
 
     def run(self, state: Any) -> None:
         """Compiles the function of a state."""
-        for step in self.steps:
+        for step in self.passes:
             step.run_pass(state)
-
-
-class InnerCompiler(CompilerBase):  # type: ignore[misc]
-    """A compiler that runs `Passes`."""
-
-    def define_pipelines(self) -> list[Passes]:
-        """Returns the one pipeline."""
-        return [Passes()]
 
 
 def _comparison(function: Any) -> Any:
@@ -238,15 +226,7 @@ class InnerContext(CPUContext):  # type: ignore[misc]
 class InnerTarget(CPUTarget):  # type: ignore[misc]
     """Numba's target with these two."""
 
-    @cached_property
-    def typing_context(self) -> InnerTyping:
-        """How calls are typed."""
-        return InnerTyping()
-
-    @cached_property
-    def target_context(self) -> InnerContext:
-        """How calls are lowered."""
-        return InnerContext()
+    typing_context, target_context = InnerTyping(), InnerContext()
 
 
 class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]

@@ -27,9 +27,8 @@ import pickle
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import cached_property, partial, update_wrapper
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
@@ -38,16 +37,15 @@ import numpy as np
 from ..base.errors import CompilerError
 from ..base.system import has_low_priority
 from .cache import (
+    COMPILING,
     FORMATS,
     MOST_RESULTS,
     SUFFIX,
-    CodeFolder,
     LevelFolders,
     MachineCode,
-    all_digest,
-    announce,
     compiler_digest,
     label,
+    say_once,
     sources_digest,
 )
 from .types import Bundle, Items, apart, int64
@@ -80,20 +78,20 @@ def _compiler(name: str) -> Any:
 class Inner:
     """A function that kernels call; Python runs its source, if that uses no pointers."""
 
+    __wrapped__: Callable[..., Any]
+
     def __init__(self, function: Callable[..., Any]) -> None:
         """Keeps the function until it is needed."""
-        self._function = function
-        self.__doc__, self.__name__ = function.__doc__, function.__name__
-        self.__module__, self.__wrapped__ = function.__module__, function
+        update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
         """Runs the function as plain Python."""
-        return self._function(*arguments)
+        return self.__wrapped__(*arguments)
 
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's object for the function."""
-        return _compiler("build").InnerDispatcher(self._function)
+        return _compiler("build").InnerDispatcher(self.__wrapped__)
 
     @property
     def _numba_type_(self) -> Any:
@@ -208,19 +206,15 @@ class Kernel(Inner):
     def _found(self, arguments: tuple[object, ...], kind: tuple[object, ...]) -> MachineCode:
         """Returns the code from a file, or compiles and writes it."""
         kind = (*kind, sources_digest(self.__module__))
-        found = self._read(kind)
-        if found is not None:
+        if found := self._read(kind):
             return found
-        announce()
+        say_once(COMPILING)
         build: Callable[..., list[MachineCode]] = _compiler("build").build
-        places = self._places.writing
-        if not places:
-            return build(self.dispatcher, arguments, [("", "")])[0]
-        name = places[0].file_name(self._label, kind)
+        own, places = self._places.own, self._places.writing
+        name = own.file_name(self._label, kind)
         # of a process of low priority others might wait for hours for its lock
-        with places[0].alone(f"{name}.later" if has_low_priority() else name):
-            found = self._read(kind)  # another process may have compiled it meanwhile
-            if found is not None:
+        with own.alone(f"{name}.later" if has_low_priority() else name):
+            if found := self._read(kind):  # another process may have compiled it meanwhile
                 return found
             codes = build(self.dispatcher, arguments, [(place.level, place.platform) for place in places])
             for place, code in zip(places, codes, strict=True):
@@ -274,29 +268,16 @@ def inner(function: _F) -> _F:
 
 def count_compiled() -> int:
     """Returns the number of kernels in this user's cache, each for one kind of arguments; 0 without one."""
-    return sum(1 for place in PLACES.writing for _ in place.path.glob(f"*{SUFFIX}"))
+    return sum(1 for _ in PLACES.own.path.glob(f"*{SUFFIX}"))
 
 
 def is_compiled(purpose: str = "search") -> bool:
     """Returns whether the kernels of a purpose are compiled, so that this process starts warm."""
-    return JIT_OFF or any(place.read(_mark(purpose, place)) is not None for place in PLACES.reading)
+    return JIT_OFF or any(place.read(place.mark_name(purpose)) is not None for place in PLACES.reading)
 
 
 def mark_compiled(purpose: str = "search") -> None:
     """Records that every kernel of a purpose is compiled."""
     if not is_compiled(purpose):
         for place in PLACES.writing:
-            place.write(_mark(purpose, place), b"")
-
-
-def _mark(purpose: str, place: CodeFolder) -> str:
-    return place.file_name(f"{purpose}-{all_digest()}")
-
-
-@contextmanager
-def alone(purpose: str) -> Iterator[None]:
-    """Holds a lock, so that one process of this user at a time compiles the kernels of a purpose."""
-    with ExitStack() as stack:
-        for place in () if JIT_OFF else PLACES.writing[:1]:
-            stack.enter_context(place.alone(purpose))
-        yield
+            place.write(place.mark_name(purpose), b"")

@@ -30,7 +30,7 @@ from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
 from ..graph.saving import DirtyCopies
-from ..jit.compiler import PLACES, alone, is_compiled, mark_compiled
+from ..jit.compiler import PLACES, is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
 from ..position.board_kernel import list_all, list_moves, make_steps
 from ..position.tables import load_tables
@@ -97,7 +97,7 @@ def other_kernels_compiling() -> Iterator[None]:
     all of them itself (`compile_all_here`).
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
-    is_done = all(map(is_compiled, (PAGING, *PARTS))) or not PLACES.writing
+    is_done = all(map(is_compiled, (PAGING, *PARTS))) or not PLACES.own.path.is_dir()
     if not (is_done or _LEFT or _IS_ALONE or has_low_priority()):
         _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
     yield
@@ -191,7 +191,7 @@ def compile_part(name: str) -> None:
 
 def compile_alone(part: str, compile_it: Callable[[str], object] = compile_part) -> None:
     """Compiles a part unless another process of this user has; waits for one that is compiling it."""
-    with alone(part):
+    with PLACES.own.alone(part):
         if not is_compiled(part):
             compile_it(part)
 

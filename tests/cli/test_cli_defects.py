@@ -176,7 +176,7 @@ def test_what_a_library_logs_is_one_line(cli: Cli, reports: Path, monkeypatch: p
     log = logging.getLogger("somebody.else")
 
     def read(*args: object, **options: object) -> None:
-        cache.announce()
+        cache.say_once(cache.COMPILING)
         log.warning("two\nlines")
         try:
             raise InjectedError("logged")

@@ -153,10 +153,8 @@ def test_private_files_are_known_by_rights_where_there_are_rights(both: str, tmp
     path.write_bytes(b"")
     path.chmod(0o600)
     assert system.is_private(path.stat(), kind=stat.S_IFREG)
-    assert system.is_secret(path.stat())
     path.chmod(0o666)
     assert system.is_private(path.stat(), kind=stat.S_IFREG) == (both == "elsewhere")
-    assert system.is_secret(path.stat()) == (both == "elsewhere")
     assert not system.is_private(path.stat(), kind=stat.S_IFDIR)
 
 

@@ -112,14 +112,9 @@ def compile_kernels(root: Path, levels: list[str]) -> str:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     with tempfile.TemporaryDirectory() as scratch:
+        environment["GRAPHSEARCH_CACHE_DIR"] = scratch  # of the code that runs here
         parts = [_start(part, Path(scratch), environment) for part in PARTS]
         said = [part.communicate()[0] for part in parts]
-    for path in Path(root, READY).rglob("*.lock"):
-        path.unlink()
-    if other := environment["GRAPHSEARCH_BUILD_PLATFORM"]:
-        for folder in Path(root, READY).iterdir():
-            if not folder.name.startswith(f"{other}-"):
-                shutil.rmtree(folder)  # the code that ran here
     failed = [text for part, text in zip(parts, said, strict=True) if part.returncode]
     return (failed[0].strip().splitlines() or ["the compiler failed"])[-1] if failed else ""
 

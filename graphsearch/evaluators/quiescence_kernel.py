@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..jit.compiler import inner
-from ..jit.pointers import ONE, ZERO, U, adv, as_u16, ctz
+from ..jit.pointers import ONE, ZERO, U, adv, ctz, view
 from ..jit.types import Pointer, int64, uint16, uint64
 from ..position import board_kernel as rules
 from ..position.board import (
@@ -300,7 +300,7 @@ def quiescence_over(
     ) -> None:
         """Sets a frame's best score before any move, and lists the moves to try."""
         frame = adv(stack, ply * FRAME_WORDS)
-        moves = as_u16(adv(stack, MOVES))
+        moves = view(uint16, adv(stack, MOVES))
         frame[NEXT] = ZERO
         frame[COUNT] = ZERO
         if rules.is_dead(frame):

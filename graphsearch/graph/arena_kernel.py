@@ -64,7 +64,6 @@ from ..jit.pointers import (
     ZERO,
     U,
     adv,
-    as_u16,
     call_c,
     compare_exchange,
     exchange,
@@ -75,6 +74,7 @@ from ..jit.pointers import (
     prefetch,
     ptr,
     store_release,
+    view,
 )
 from ..jit.types import Bundle, Items, Pointer, apart, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position import board_kernel as board
@@ -511,7 +511,7 @@ def _find_block(A: ArenaArrays, words: int64) -> int64:
 @inner
 def _mark_before(A: ArenaArrays, piece: int64, is_free: bool) -> None:
     """Notes in a tag whether the preceding piece is free; does not touch the owner's lower half."""
-    halves = as_u16(adv(A.blocks, piece + PIECE_TAG))
+    halves = view(uint16, adv(A.blocks, piece + PIECE_TAG))
     if is_free:
         halves[1] |= UPPER_BEFORE_FREE
     else:
@@ -560,13 +560,13 @@ def give_block(A: ArenaArrays, block_class: int64, block: int64) -> None:
 @inner
 def draws_of(A: ArenaArrays, block: int64) -> int64:
     """Returns the node's draw share per mille in a block's header."""
-    return int64(as_u16(adv(A.blocks, block + record.BLOCK_D))[0])
+    return int64(view(uint16, adv(A.blocks, block + record.BLOCK_D))[0])
 
 
 @inner
 def set_draws(A: ArenaArrays, block: int64, draws: int64) -> None:
     """Sets the node's draw share per mille in a block's header."""
-    as_u16(adv(A.blocks, block + record.BLOCK_D))[0] = uint16(draws)
+    view(uint16, adv(A.blocks, block + record.BLOCK_D))[0] = uint16(draws)
 
 
 # ------------------------------------------------------------------ the table

@@ -16,8 +16,6 @@ from numba.core.types import Type
 from numba.core.typing import Context, Signature
 from numba.extending import intrinsic
 
-from .cache import MOST_RESULTS
-
 _I8, _I32, _I64, _I128 = map(ir.IntType, (8, 32, 64, 128))
 
 
@@ -50,19 +48,6 @@ def emitting(signature: Callable[..., Signature]) -> Callable[[Callable[..., Val
     return made
 
 
-def _pointer_as(target: Type) -> Any:
-    @emitting(lambda p: types.CPointer(target)(p))
-    def cast_pointer(code: Code, p: Value) -> Value:
-        return code.builder.bitcast(p, code.context.get_value_type(types.CPointer(target)))
-
-    return cast_pointer
-
-
-as_u8, as_u16, as_u32 = map(_pointer_as, (types.uint8, types.uint16, types.uint32))
-as_i8, as_i16, as_i32, as_i64 = map(_pointer_as, (types.int8, types.int16, types.int32, types.int64))
-as_f32 = _pointer_as(types.float32)
-
-
 @emitting(lambda x: types.int64(types.uint64))
 def ctz(code: Code, x: Value) -> Value:
     """Returns the index of the lowest set bit."""
@@ -92,6 +77,12 @@ def zeros(code: Code, kind: Value, count: Value) -> Value:
     return place
 
 
+@emitting(lambda kind, p: types.CPointer(kind.instance_type)(kind, p))
+def view(code: Code, kind: Value, p: Value) -> Value:
+    """Returns a pointer to the same memory as items of another type."""
+    return code.builder.bitcast(p, code.context.get_data_type(code.kinds[0].instance_type).as_pointer())
+
+
 @emitting(lambda p, i: p(p, types.intp))
 def adv(code: Code, p: Value, i: Value) -> Value:
     """Returns `p + i`."""
@@ -104,22 +95,11 @@ def bytes_at(code: Code, address: Value, size: Value) -> Value:
     return code.builder.inttoptr(address, _I8.as_pointer())
 
 
-def _halves(builder: IRBuilder, a: Value, b: Value) -> tuple[Value, Value]:
-    """Returns the lower and the upper half of a product."""
-    product = builder.mul(builder.zext(a, _I128), builder.zext(b, _I128))
-    return builder.trunc(product, _I64), builder.trunc(builder.lshr(product, _I128(64)), _I64)
-
-
 @emitting(lambda a, b: types.uint64(types.uint64, types.uint64))
 def mulhi(code: Code, a: Value, b: Value) -> Value:
     """Returns the upper 64 bits of a 128-bit product."""
-    return _halves(code.builder, a, b)[1]
-
-
-@emitting(lambda a, b: types.uint64(types.uint64, types.uint64))
-def mum(code: Code, a: Value, b: Value) -> Value:
-    """Returns the XOR of both halves of a 128-bit product."""
-    return code.builder.xor(*_halves(code.builder, a, b))
+    product = code.builder.mul(code.builder.zext(a, _I128), code.builder.zext(b, _I128))
+    return code.builder.trunc(code.builder.lshr(product, _I128(64)), _I64)
 
 
 @emitting(lambda p, i: types.void(p, types.intp))
@@ -168,19 +148,12 @@ def store_release(code: Code, p: Value, i: Value, value: Value) -> None:
     code.builder.store_atomic(value, code.builder.gep(p, [i]), "release", align=8)
 
 
-PAUSES = {  # by LLVM's names, with their arguments
-    ("x86_64", "amd64"): ("llvm.x86.sse2.pause", []),
-    ("aarch64", "arm64"): ("llvm.aarch64.hint", [_I32(1)]),
-}
-
-
 @emitting(lambda: types.void())
 def pause(code: Code) -> None:
-    """Tells the processor that a loop waits for another thread."""
-    for machines, (name, values) in PAUSES.items():
-        if platform.machine().lower() in machines:
-            kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
-            code.builder.call(code.builder.module.declare_intrinsic(name, (), kind), values)
+    """Tells the processor that a loop waits for another thread; those of ARM ignore such a hint."""
+    if platform.machine().lower() in {"x86_64", "amd64"}:
+        kind = ir.FunctionType(ir.VoidType(), [])
+        code.builder.call(code.builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
 
 
 SUMS, AT_ONCE, LISTED = 16, 4, 8  # of `add_products`: sums, pairs that are multiplied, pairs that are listed
@@ -267,15 +240,3 @@ def call_c(code: Code, function: Value, arguments: Value) -> Value:
     values = [code.builder.extract_value(arguments, i) for i in range(len(code.kinds[1]))]
     kind = ir.FunctionType(_I64, [value.type for value in values])
     return code.builder.call(code.builder.inttoptr(function, kind.as_pointer()), values)
-
-
-@emitting(lambda bound: types.int64(bound))
-def call_bound(code: Code, bound: Value) -> Value:
-    """Returns the first result word of the kernel that a `Bound` holds with its arguments."""
-    builder, word = code.builder, _I64.as_pointer()
-    room = cgutils.alloca_once(builder, ir.ArrayType(_I64, MOST_RESULTS), zfill=True)
-    results = builder.bitcast(room, word)
-    kind = ir.FunctionType(_I32, [word, word])
-    entry, words = (builder.load(builder.gep(bound, [_I64(field)])) for field in range(2))
-    builder.call(builder.inttoptr(entry, kind.as_pointer()), [builder.inttoptr(words, word), results])
-    return builder.load(results)

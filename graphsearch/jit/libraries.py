@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import sqlite3
-import weakref
-from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -22,44 +20,13 @@ from ..base.errors import CompilerError
 from ..base.system import loaded_library
 from .compiler import JIT_OFF
 
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
 # ------------------------------------------------------------------ libsqlite3, Python's own
 ROW = 100  # what `sqlite3_step` returns for a row
 _READ_ONLY, _URI, _NO_MUTEX = 0x1, 0x40, 0x8000  # flags of `sqlite3_open_v2`
 
 
-class Libsqlite:
-    """The functions of libsqlite3 that kernels call.
-
-    Attributes:
-      addresses: of `sqlite3_bind_int64`, `sqlite3_step`, `sqlite3_column_blob`, `sqlite3_column_bytes` and
-        `sqlite3_reset`.
-    """
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        """Finds the functions in a loaded library.
-
-        Raises:
-          AttributeError: if it lacks one.
-        """
-        pointer = ctypes.c_void_p
-        library.sqlite3_libversion.restype = ctypes.c_char_p
-        library.sqlite3_prepare_v2.argtypes = [pointer, ctypes.c_char_p, ctypes.c_int, pointer, pointer]
-        library.sqlite3_column_int64.argtypes = [pointer, ctypes.c_int]
-        library.sqlite3_column_int64.restype = ctypes.c_int64
-        for name in ("step", "reset", "finalize", "close_v2"):
-            getattr(library, f"sqlite3_{name}").argtypes = [pointer]
-        names = "bind_int64", "step", "column_blob", "column_bytes", "reset"
-        self.addresses = [_address(getattr(library, f"sqlite3_{name}")) for name in names]
-        self.library = library
-
-
 @cache
-def libsqlite() -> Libsqlite | None:
+def libsqlite() -> ctypes.CDLL | None:
     """Returns the library that Python has loaded, or None if kernels cannot call it.
 
     They cannot with NUMBA_DISABLE_JIT, and where Python's own module contains SQLite and hides its symbols.
@@ -72,16 +39,31 @@ def libsqlite() -> Libsqlite | None:
             return None
         # the module's own library finds those that it links to, but not on Windows
         library = loaded_library("sqlite3.dll") or ctypes.CDLL(module.__file__)
-        found = Libsqlite(library)
-        if library.sqlite3_libversion().decode() == sqlite3.sqlite_version:
-            return found
+        library.sqlite3_libversion.restype = ctypes.c_char_p
+        library.sqlite3_column_int64.restype = ctypes.c_int64
+        if library.sqlite3_libversion().decode() == sqlite3.sqlite_version and sqlite_addresses(library):
+            return library
     return None
+
+
+def sqlite_addresses(library: ctypes.CDLL) -> list[int]:
+    """Returns the addresses of the functions of libsqlite3 that kernels call.
+
+    They are `sqlite3_bind_int64`, `sqlite3_step`, `sqlite3_column_blob`, `sqlite3_column_bytes` and
+    `sqlite3_reset`.
+
+    Raises:
+      AttributeError: if it lacks one.
+    """
+    names = "bind_int64", "step", "column_blob", "column_bytes", "reset"
+    functions = (getattr(library, f"sqlite3_{name}") for name in names)
+    return [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
 
 
 class ReadConnection:
     """A read-only connection whose statements kernels step through; for one thread at a time."""
 
-    def __init__(self, library: Libsqlite, uri: str) -> None:
+    def __init__(self, library: ctypes.CDLL, uri: str) -> None:
         """Opens a database.
 
         Args:
@@ -91,17 +73,14 @@ class ReadConnection:
         Raises:
           sqlite3.OperationalError: if it cannot be opened.
         """
-        self._c = library.library
-        self._statements: list[int] = []
-        handle = ctypes.c_void_p()
+        self._c, self._handle = library, ctypes.c_void_p()
+        self._statements: list[ctypes.c_void_p] = []
         flags = _READ_ONLY | _URI | _NO_MUTEX
-        failed = self._c.sqlite3_open_v2(uri.encode(), ctypes.byref(handle), flags, None)
-        self._handle = handle.value
-        if failed:
+        if self._c.sqlite3_open_v2(uri.encode(), ctypes.byref(self._handle), flags, None):
             self.close()
             raise sqlite3.OperationalError("unable to open database file")
 
-    def prepare(self, sql: str) -> int:
+    def prepare(self, sql: str) -> ctypes.c_void_p:
         """Returns the address of a statement.
 
         Raises:
@@ -109,12 +88,12 @@ class ReadConnection:
         """
         statement = ctypes.c_void_p()
         failed = self._c.sqlite3_prepare_v2(self._handle, sql.encode(), -1, ctypes.byref(statement), None)
-        if failed or not statement.value:
+        if failed or not statement:
             raise sqlite3.OperationalError(f"SQLite does not take: {sql}")
-        self._statements.append(statement.value)
-        return statement.value
+        self._statements.append(statement)
+        return statement
 
-    def run(self, statement: int) -> int | None:
+    def run(self, statement: ctypes.c_void_p) -> int | None:
         """Steps once through a statement; returns the first number of its row, None without a row."""
         row = self._c.sqlite3_step(statement) == ROW
         number = int(self._c.sqlite3_column_int64(statement, 0)) if row else None
@@ -125,30 +104,16 @@ class ReadConnection:
         """Frees all statements and closes the connection. A second call does nothing."""
         while self._statements:
             self._c.sqlite3_finalize(self._statements.pop())
-        if self._handle:
-            self._c.sqlite3_close_v2(self._handle)
-            self._handle = None
+        self._c.sqlite3_close_v2(self._handle)
+        self._handle = ctypes.c_void_p()
 
 
 # ------------------------------------------------------------------ libzstd, inside the `zstandard` package
 DICTIONARY_MAGIC = (0xEC30A437).to_bytes(4, "little")  # RFC 8878, section 5; others are plain content
 
 
-class Owned:
-    """An object of libzstd, freed together with this one.
-
-    Attributes:
-      address: of the object.
-    """
-
-    def __init__(self, address: int, free: Callable[[], object]) -> None:
-        self.address = address
-        # not at exit: another thread may still use it then
-        weakref.finalize(self, free).atexit = False
-
-
 class Libzstd:
-    """The functions of libzstd that decompress.
+    """The functions of libzstd that decompress, in a module that `cffi` made, which frees what they return.
 
     Attributes:
       decompress: address of `ZSTD_decompress_usingDDict`.
@@ -156,33 +121,33 @@ class Libzstd:
     """
 
     def __init__(self, module: Any) -> None:
-        """Finds the functions in a module that `cffi` made."""
+        """Finds the functions."""
         self._ffi, self._c = module.ffi, module.lib
-        self.decompress = self._address("ZSTD_decompress_usingDDict")
-        self.frame_size = self._address("ZSTD_findFrameCompressedSize")
+        self.decompress, self.frame_size = (
+            self.address(self._ffi.addressof(self._c, f"ZSTD_{name}"))
+            for name in ("decompress_usingDDict", "findFrameCompressedSize")
+        )
 
-    def new_context(self) -> Owned:
-        """Returns a decompression context for one thread.
+    def address(self, pointer: object) -> int:
+        """Returns the address of an object or a function."""
+        return int(self._ffi.cast("intptr_t", pointer))
+
+    def new_context(self) -> object:
+        """Returns a decompression context for one thread, to be kept as long as its address is used.
 
         Threads that share one get false reports of corruption.
         """
         context = self._c.ZSTD_createDCtx()
         if not context:
             raise MemoryError("libzstd has no memory for a decompression context")
-        return self._owned(context, self._c.ZSTD_freeDCtx)
+        return self._ffi.gc(context, self._c.ZSTD_freeDCtx)
 
-    def load_dictionary(self, data: bytes) -> Owned | None:
-        """Returns a dictionary ready for decompression, or None if the bytes are not one."""
+    def load_dictionary(self, data: bytes) -> object:
+        """Returns a dictionary ready for decompression, to be kept too, or None if the bytes are not one."""
         if len(data) < 8 or data[:4] != DICTIONARY_MAGIC:
             return None
         dictionary = self._c.ZSTD_createDDict(data, len(data))
-        return self._owned(dictionary, self._c.ZSTD_freeDDict) if dictionary else None
-
-    def _address(self, name: str) -> int:
-        return int(self._ffi.cast("intptr_t", self._ffi.addressof(self._c, name)))
-
-    def _owned(self, pointer: Any, free: Callable[[Any], object]) -> Owned:
-        return Owned(int(self._ffi.cast("intptr_t", pointer)), partial(free, pointer))
+        return self._ffi.gc(dictionary, self._c.ZSTD_freeDDict) if dictionary else None
 
 
 @cache

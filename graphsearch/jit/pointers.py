@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
 from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiler import JIT_OFF, Bound, Intrinsic
-from .types import Pointer, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from .cache import MOST_RESULTS
+from .compiler import JIT_OFF, Bound, Intrinsic, inner
+from .types import Pointer, float64, int16, int32, int64, uint8, uint16, uint64
 
 U = uint64
 ZERO, ONE = U(0), U(1)
@@ -63,18 +63,9 @@ if JIT_OFF:
         """Returns `p + i`."""
         return cast(Pointer[T], _plain(p)[int(i) :])
 
-    def _as(kind: type[Any]) -> Callable[[Pointer[Any]], Any]:
-        return lambda p: _plain(p).view(kind)
-
-    # the same memory as items of another type
-    as_u8: Callable[[Pointer[Any]], Pointer[uint8]] = _as(np.uint8)
-    as_i8: Callable[[Pointer[Any]], Pointer[int8]] = _as(np.int8)
-    as_i16: Callable[[Pointer[Any]], Pointer[int16]] = _as(np.int16)
-    as_i32: Callable[[Pointer[Any]], Pointer[int32]] = _as(np.int32)
-    as_u16: Callable[[Pointer[Any]], Pointer[uint16]] = _as(np.uint16)
-    as_i64: Callable[[Pointer[Any]], Pointer[int64]] = _as(np.int64)
-    as_u32: Callable[[Pointer[Any]], Pointer[uint32]] = _as(np.uint32)
-    as_f32: Callable[[Pointer[Any]], Pointer[float32]] = _as(np.float32)
+    def view(kind: type[T], p: Pointer[Any]) -> Pointer[T]:
+        """Returns a pointer to the same memory as items of another type."""
+        return cast(Pointer[T], _plain(p).view(kind))
 
     def bytes_at(address: int64, size: int64) -> Pointer[uint8]:
         """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
@@ -84,11 +75,6 @@ if JIT_OFF:
     def mulhi(a: uint64, b: uint64) -> uint64:
         """Returns the upper 64 bits of a 128-bit product."""
         return U(int(a) * int(b) >> 64)
-
-    def mum(a: uint64, b: uint64) -> uint64:
-        """Returns the XOR of both halves of a 128-bit product."""
-        product = int(a) * int(b)
-        return U((product >> 64) ^ (product & 0xFFFFFFFFFFFFFFFF))
 
     def add_products(
         sums: Pointer[int32],
@@ -168,7 +154,20 @@ if JIT_OFF:
 
 else:
     NAMES = """
-    add_products adv as_f32 as_i16 as_i32 as_i64 as_i8 as_u16 as_u32 as_u8 bytes_at call_bound call_c
-    compare_exchange ctz exchange fetch_add load_acquire mulhi mum pause popc prefetch ptr store_release zeros
+    add_products adv bytes_at call_c compare_exchange ctz exchange fetch_add load_acquire mulhi pause popc
+    prefetch ptr store_release view zeros
     """
     globals().update({name: Intrinsic(name) for name in NAMES.split()})
+
+    @inner
+    def call_bound(bound: Bound) -> int64:
+        """Runs a kernel bound to its arguments; returns its first result as int64."""
+        results = zeros(int64, MOST_RESULTS)
+        call_c(bound.code, (bound.words, results))
+        return results[0]
+
+
+@inner
+def mum(a: uint64, b: uint64) -> uint64:
+    """Returns the XOR of both halves of a 128-bit product."""
+    return a * b ^ mulhi(a, b)

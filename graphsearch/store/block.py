@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdError
 
 from ..base.errors import CorruptRecordError, UnfitRecordError
-from ..jit.libraries import Owned, libzstd
+from ..jit.libraries import libzstd
 from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
 from . import block_kernel as kernel
 from .block_kernel import BLOCK, HEADER, LOW, PADDING, room_for
@@ -234,12 +234,12 @@ class Unpacker:
         self._contexts = [self._library.new_context() for _ in range(2)]
         self._dictionaries = np.zeros(2 + 2 * MOST_SLOTS, np.int64)  # as the workshop has them
         self._slots: dict[bytes, int] = {}
-        self._loaded: dict[bytes, tuple[Owned, ...]] = {}
+        self._loaded: dict[bytes, list[object]] = {}
         size = room_for(1, BLOCK, kernel.CODES_MASK, kernel.EDGES_MASK) + PADDING
         self.workshop = kernel.Workshop(
             decompress=self._library.decompress,
             size_of_frame=self._library.frame_size,
-            contexts=np.array([one.address for one in self._contexts], np.int64),
+            contexts=np.array([*map(self._library.address, self._contexts)], np.int64),
             dictionaries=self._dictionaries,
             frame=np.frombuffer(bytearray(kernel.FRAME_START.ljust(kernel.FRAME_ROOM, b"\0")), np.uint8),
             crc=_CRC_TABLES,
@@ -264,7 +264,7 @@ class Unpacker:
             slot = len(self._slots)
             if slot < MOST_SLOTS and (loaded := self._loaded.get(stored) or self._load(stored)):
                 self._slots[stored], self._loaded[stored] = slot, loaded
-                self._dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
+                self._dictionaries[2 + 2 * slot : 4 + 2 * slot] = [*map(self._library.address, loaded)]
         return self.known_slots(dictionaries)
 
     def known_slots(self, dictionaries: Sequence[bytes]) -> Places:
@@ -273,10 +273,9 @@ class Unpacker:
             [self._slots.get(one, kernel.UNKNOWN) if one else kernel.NONE for one in dictionaries], np.int64
         )
 
-    def _load(self, stored: bytes) -> tuple[Owned, ...] | None:
+    def _load(self, stored: bytes) -> list[object] | None:
         loaded = [self._library.load_dictionary(part) for part in _parts(stored)]
-        found = tuple(one for one in loaded if one)
-        return found if len(found) == len(loaded) else None
+        return loaded if all(loaded) else None
 
 
 _own = threading.local()

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import LOW32, ONE, ZERO, U, adv, as_u32, call_c, ctz, popc, ptr, zeros
+from ..jit.pointers import LOW32, ONE, ZERO, U, adv, call_c, ctz, popc, ptr, view, zeros
 from ..jit.types import Bundle, Items, Pointer, float32, int64, uint8, uint16, uint32, uint64
 from ..position import board, board_kernel
 from ..position.board import BLACK, KEY, KINGS, MAX_MOVES, META, PAWNS, WHITE, BoardTable, Position
@@ -289,13 +289,13 @@ def _fits(c: Columns, i: int64) -> int64:
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
     if c.d[i] > D_SCALE or moves < 0 or moves > MAX_MOVES or edges < 0 or edges > moves:
         return int64(BAD_FIELD)
-    if int64(as_u32(c.v)[i]) & MAGNITUDE > UNIT or c.run[i] > MAX_RUN:
+    if int64(view(uint32, c.v)[i]) & MAGNITUDE > UNIT or c.run[i] > MAX_RUN:
         return int64(BAD_FIELD)
     for j in range(c.code_offsets[i], c.code_offsets[i + 1]):
         if c.codes[j] < 1 or c.codes[j] > CODE:
             return int64(BAD_FIELD)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-        if c.edge_d[e] > MOST_CODE or int64(as_u32(c.q)[e]) & MAGNITUDE > UNIT:
+        if c.edge_d[e] > MOST_CODE or int64(view(uint32, c.q)[e]) & MAGNITUDE > UNIT:
             return int64(BAD_FIELD)
     return int64(OK)
 
@@ -357,7 +357,7 @@ def _block(draft: Draft, first: int64, last: int64, out: Pointer[uint8], at: int
     a, z = c.edge_offsets[first], c.edge_offsets[last]
     for k in range(LISTS):
         draft.sizes[k] = 0
-    codes, v, q = c.code_offsets[last] - c.code_offsets[first], as_u32(c.v), as_u32(c.q)
+    codes, v, q = c.code_offsets[last] - c.code_offsets[first], view(uint32, c.v), view(uint32, c.q)
     for e in range(a, z):
         drawn |= int64(c.r[e] != 0)
     header = (size - 1) | (codes << CODES_AT) | ((z - a) << EDGES_AT) | (drawn << DRAWN_AT)
@@ -766,7 +766,7 @@ def _read_fields(shop: Workshop, c: Columns, i: int64, k: int64) -> None:
     c.flags[i] = row[size * FLAGS]
     c.evaluator[i] = row[size * EVALUATOR_FIELD]
     high, draws = row[size * V_HIGH], row[size * V_DRAW]
-    as_u32(c.v)[i], c.d[i] = _read_value(reader, data, low, high, draws, int64(D_SCALE))
+    view(uint32, c.v)[i], c.d[i] = _read_value(reader, data, low, high, draws, int64(D_SCALE))
     c.code_offsets[i + 1] = c.code_offsets[i] + int64(row[size * MOVES])
     c.edge_offsets[i + 1] = c.edge_offsets[i] + int64(row[size * EDGES])
 
@@ -788,7 +788,7 @@ def _read_edges(shop: Workshop, c: Columns, first: int64, n: int64, before: int6
     low = HEADER + LOW * (size + before)
     high = reader[ROWS] + FIXED * size + before
     for e in range(n):
-        as_u32(c.q)[first + e], c.edge_d[first + e] = _read_value(
+        view(uint32, c.q)[first + e], c.edge_d[first + e] = _read_value(
             reader, data, low + LOW * e, data[high + e], data[high + edges + e], int64(MOST_CODE)
         )
     _read_counts(data, reader, before, adv(c.n, first), n)

@@ -7,6 +7,7 @@ chunks belongs to the same state of the file.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnsoundRecordError
-from ..jit.libraries import Libsqlite, ReadConnection, libsqlite
+from ..jit.libraries import ReadConnection, libsqlite, sqlite_addresses
 from ..position.board import MAX_MOVES
 from ..position.board_kernel import ROOM
 from .block import SLOTS, Unpacker, extract_stored, fault_message, unsound
@@ -288,7 +289,7 @@ class KernelReader:
       sqlite3.OperationalError: if it cannot be opened.
     """
 
-    def __init__(self, library: Libsqlite, path: Path) -> None:
+    def __init__(self, library: ctypes.CDLL, path: Path) -> None:
         self._connection = ReadConnection(library, f"{path.as_uri()}?mode=ro")
         prepare = self._connection.prepare
         self._connection.run(prepare("PRAGMA cell_size_check = ON"))
@@ -299,7 +300,7 @@ class KernelReader:
         self._unpacker = Unpacker()
         self._dictionaries: tuple[bytes, ...] = ()
         self.filter = no_filter()
-        functions = [*library.addresses, prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}")]
+        functions = [*sqlite_addresses(library), prepare(f"{_BLOCK}{MAX_BLOCK_BYTES}").value]
         assert len(functions) == FUNCTIONS
         states = np.zeros(STATES, np.int64)
         states[UNKNOWN] = NO_CHUNK

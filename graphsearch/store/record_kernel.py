@@ -62,7 +62,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import ONE, ZERO, U, adv, as_f32, as_u8, as_u16, as_u32, prefetch
+from ..jit.pointers import ONE, ZERO, U, adv, prefetch, view
 from ..jit.types import Bundle, Items, Pointer, float32, float64, int32, int64, uint8, uint16, uint32, uint64
 from ..position.board import BLACK, CHECKMATE, CLOCK_DRAW, DEAD, NOT_TERMINAL, PAWNS, STALEMATE, Position
 from ..position.board_kernel import PW, clock_of, from_square, side_to_move, to_square
@@ -129,7 +129,7 @@ class RecordArena(Protocol):
 @inner
 def header_bytes(A: RecordArena, rec: int64) -> Pointer[uint8]:
     """Returns the 8 bytes of a record's third word: `MOVES_BYTE` to `SOURCE_BYTE`, then D and flags."""
-    return as_u8(adv(A.records, rec + MISC_WORD))
+    return view(uint8, adv(A.records, rec + MISC_WORD))
 
 
 @inner
@@ -196,31 +196,33 @@ def best_code_of(A: RecordArena, rec: int64) -> int64:
 @inner
 def value_of(A: RecordArena, rec: int64) -> float32:
     """Returns V, float32."""
-    return as_f32(adv(A.records, rec + BLOCK_AND_V))[1]
+    return view(float32, adv(A.records, rec + BLOCK_AND_V))[1]
 
 
 @inner
 def value_draws(A: RecordArena, rec: int64) -> int64:
     """Returns D per mille, or the plies of a known mate."""
-    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF]) & DRAW_BITS
+    return int64(view(uint16, adv(A.records, rec + MISC_WORD))[DRAW_HALF]) & DRAW_BITS
 
 
 @inner
 def flags_of(A: RecordArena, rec: int64) -> int64:
     """Returns a record's flags: terminal kind and bounds."""
-    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF]) >> FLAGS_SHIFT
+    return int64(view(uint16, adv(A.records, rec + MISC_WORD))[DRAW_HALF]) >> FLAGS_SHIFT
 
 
 @inner
 def set_value(A: RecordArena, rec: int64, v: float32) -> None:
     """Sets V, float32."""
-    as_f32(adv(A.records, rec + BLOCK_AND_V))[1] = v
+    view(float32, adv(A.records, rec + BLOCK_AND_V))[1] = v
 
 
 @inner
 def set_draws_and_flags(A: RecordArena, rec: int64, draws: int64, flags: int64) -> None:
     """Sets D per mille and the flags."""
-    as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF] = uint16(int64(draws) | (int64(flags) << FLAGS_SHIFT))
+    view(uint16, adv(A.records, rec + MISC_WORD))[DRAW_HALF] = uint16(
+        int64(draws) | (int64(flags) << FLAGS_SHIFT)
+    )
 
 
 @inner
@@ -268,7 +270,7 @@ def fill_prior_codes(priors: NDArray[np.float32], codes: NDArray[np.uint8]) -> N
 @inner
 def code_bytes(A: RecordArena, rec: int64) -> Pointer[uint8]:
     """Returns a record's P codes, in the lower 6 bits (`CODE`) of each byte."""
-    return as_u8(adv(A.records, rec + HEADER_WORDS))
+    return view(uint8, adv(A.records, rec + HEADER_WORDS))
 
 
 @inner
@@ -345,7 +347,7 @@ def has_block(A: RecordArena, rec: int64) -> bool:
 @inner
 def block_of(A: RecordArena, rec: int64) -> int64:
     """Returns the word index of a record's block (or its best move while it has none)."""
-    return int64(as_u32(adv(A.records, rec + BLOCK_AND_V))[0])
+    return int64(view(uint32, adv(A.records, rec + BLOCK_AND_V))[0])
 
 
 @inner
@@ -360,7 +362,7 @@ def prefetch_block(A: RecordArena, rec: int64) -> None:
 @inner
 def set_block(A: RecordArena, rec: int64, block: int64) -> None:
     """Sets the word index of a record's block."""
-    as_u32(adv(A.records, rec + BLOCK_AND_V))[0] = uint32(block)
+    view(uint32, adv(A.records, rec + BLOCK_AND_V))[0] = uint32(block)
 
 
 @inner

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import adv, as_u32, zeros
+from ..jit.pointers import adv, view, zeros
 from ..jit.types import Pointer, float32, float64, int64, uint8, uint16, uint32
 from ..position.board_kernel import PW, clock_of
 from . import record_kernel as record
@@ -222,7 +222,11 @@ def _unite(
 @inner
 def _is_same(a: Columns, i: int64, c: Columns, k: int64) -> bool:
     """Returns whether two versions of a record are equal in every field."""
-    if a.packed[PW * i + 8] != c.packed[PW * k + 8] or as_u32(a.v)[i] != as_u32(c.v)[k] or a.d[i] != c.d[k]:
+    if (
+        a.packed[PW * i + 8] != c.packed[PW * k + 8]
+        or view(uint32, a.v)[i] != view(uint32, c.v)[k]
+        or a.d[i] != c.d[k]
+    ):
         return False
     if a.evaluator[i] != c.evaluator[k] or a.run[i] != c.run[k] or a.flags[i] != c.flags[k]:
         return False
@@ -233,7 +237,7 @@ def _is_same(a: Columns, i: int64, c: Columns, k: int64) -> bool:
     for m in range(edges):
         if a.n[e + m] != c.n[f + m] or a.r[e + m] != c.r[f + m]:
             return False
-        if as_u32(a.q)[e + m] != as_u32(c.q)[f + m] or a.edge_d[e + m] != c.edge_d[f + m]:
+        if view(uint32, a.q)[e + m] != view(uint32, c.q)[f + m] or a.edge_d[e + m] != c.edge_d[f + m]:
             return False
     return True
 

@@ -196,7 +196,7 @@ def test_a_frame_is_unpacked_by_the_addresses_of_its_functions(library: Libzstd)
         ctypes.c_size_t,
         ctypes.c_void_p,
     )
-    assert unpack(library.decompress)(context.address, out, 300, frame, len(frame), None) == 300
+    assert unpack(library.decompress)(library.address(context), out, 300, frame, len(frame), None) == 300
     assert out.raw == b"abc" * 100
 
 

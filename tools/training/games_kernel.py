@@ -46,8 +46,8 @@ from graphsearch.evaluators.nnue.evaluation_kernel import (
 )
 from graphsearch.evaluators.nnue.layout import FIRST
 from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, KEPT, LEAF, LIST, quiescence_over, take_best
-from graphsearch.jit.pointers import ONE, ZERO, U, adv, as_i32, popc, ptr
-from graphsearch.jit.types import int64
+from graphsearch.jit.pointers import ONE, ZERO, U, adv, popc, ptr, view
+from graphsearch.jit.types import int32, int64
 from graphsearch.position.board import BLACK, META, WHITE
 from graphsearch.position.board_kernel import (
     PW,
@@ -338,7 +338,7 @@ def write_hints(table: Any, net: Any, leaf: Any, scratch: Any, out: Any) -> None
         frame[i] = leaf[i]
     frame[KEPT] = ZERO
     static_at(table, net, scratch, int64(2), area)
-    sums = as_i32(adv(work_at(net, area), int64(SUMS)))
+    sums = view(int32, adv(work_at(net, area), int64(SUMS)))
     for k in range(HINTS):
         out[k] = min(max(sums[k] / HINT_UNIT, -MOST_HINT), MOST_HINT)
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...jit.compiler import inner
-from ...jit.pointers import ONE, ZERO, U, adv, as_f32, as_i8, as_i16, as_i64, ctz, popc
+from ...jit.pointers import ONE, ZERO, U, adv, ctz, popc, view
 from ...jit.types import Pointer, float32, float64, int8, int16, int32, int64, uint16, uint64
 from ...position import board_kernel as rules
 from ...position.board import (
@@ -59,13 +59,13 @@ from . import layout
 @inner
 def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
     """Returns a section of the weights as int16; `name`: its word in the header."""
-    return as_i16(adv(weights, int64(weights[name])))
+    return view(int16, adv(weights, int64(weights[name])))
 
 
 @inner
 def rows_of(weights: Pointer[int64], name: int64) -> Pointer[int8]:
     """Returns the rows of features of a network; `name`: their word in the header."""
-    return as_i8(adv(weights, int64(weights[name])))
+    return view(int8, adv(weights, int64(weights[name])))
 
 
 @inner
@@ -277,7 +277,7 @@ MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
 @inner
 def sums_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int16]:
     """Returns the sums of a side's view in the frame at a ply: int16[width]."""
-    return as_i16(adv(area, SUMS + (2 * ply + side) * (int64(weights[layout.VALUE_WIDTH]) >> 2)))
+    return view(int16, adv(area, SUMS + (2 * ply + side) * (int64(weights[layout.VALUE_WIDTH]) >> 2)))
 
 
 @inner
@@ -337,7 +337,8 @@ def sum_frame(
     while below >= 0 and not stack[below * quiescence.FRAME_WORDS + quiescence.KEPT]:
         below -= 1
     base = adv(stack, max(below, int64(0)) * quiescence.FRAME_WORDS)
-    came, left, view = as_i64(area), as_i64(adv(area, int64(LEFT))), as_i64(adv(area, int64(VIEW)))
+    came, left = view(int64, area), view(int64, adv(area, int64(LEFT)))
+    in_view = view(int64, adv(area, int64(VIEW)))
     n, m = int64(0), int64(MOST_CHANGES)
     if below >= 0:
         at = adv(area, SEEN + 3 * below)
@@ -352,14 +353,14 @@ def sum_frame(
             and turn == turn_of(base, side)
             and king_rows(s, side, turn) == king_rows(base, side, turn)
         ):
-            see(s, side, came, n, view)
-            see(s, side, left, m, adv(view, n))
+            see(s, side, came, n, in_view)
+            see(s, side, left, m, adv(in_view, n))
             change_rows(
-                width, width, rows, sums_at(weights, area, below, side), view, n, adv(view, n), m, out
+                width, width, rows, sums_at(weights, area, below, side), in_view, n, adv(in_view, n), m, out
             )
         else:
-            listed = list_features(s, seen, side, view)
-            sum_rows(width, rows, section(weights, int64(layout.VALUE_BIAS)), view, listed, out)
+            listed = list_features(s, seen, side, in_view)
+            sum_rows(width, rows, section(weights, int64(layout.VALUE_BIAS)), in_view, listed, out)
 
 
 # ------------------------------------------------------------------------- the value network
@@ -389,23 +390,23 @@ def network_value(
     weights: Pointer[int64], own: Pointer[int16], other: Pointer[int16], men: int64, work: Pointer[uint64]
 ) -> Value:
     """Returns the `Value` of a position with so many men from the sums of both views, int16[width]."""
-    width, hidden = int64(weights[layout.VALUE_WIDTH]), as_i16(work)
+    width, hidden = int64(weights[layout.VALUE_WIDTH]), view(int16, work)
     activate(width, own, hidden)
     activate(width, other, adv(hidden, width))
     stack = min((men - 1) // layout.MEN_PER_STACK, int64(layout.STACKS - 1))
     # the first layer, then the linear part
-    first, second = as_f32(adv(work, int64(FIRST_AT))), as_f32(adv(work, int64(SECOND_AT)))
+    first, second = view(float32, adv(work, int64(FIRST_AT))), view(float32, adv(work, int64(SECOND_AT)))
     rows = adv(section(weights, int64(layout.VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
-    plain = as_f32(adv(weights, int64(weights[layout.VALUE_FIRST_PLAIN])))
+    plain = view(float32, adv(weights, int64(weights[layout.VALUE_FIRST_PLAIN])))
     for k in range(FIRST_OUTPUTS):
         at = stack * FIRST_OUTPUTS + k
         total = float32(dot(2 * width, hidden, adv(rows, k * 2 * width)))
         first[k] = plain[at] + plain[layout.STACKS * FIRST_OUTPUTS + at] * total
     # the layers of FIRST and SECOND, whose outputs add to the linear part
-    middle = as_f32(adv(weights, int64(weights[layout.VALUE_SECOND])))
+    middle = view(float32, adv(weights, int64(weights[layout.VALUE_SECOND])))
     middle = adv(middle, stack * (2 * layout.FIRST + 1) * layout.SECOND)
     last = adv(
-        as_f32(adv(weights, int64(weights[layout.VALUE_LAST]))), stack * layout.SECOND * layout.OUTPUTS
+        view(float32, adv(weights, int64(weights[layout.VALUE_LAST]))), stack * layout.SECOND * layout.OUTPUTS
     )
     for j in range(layout.SECOND):
         second[j] = middle[2 * layout.FIRST * layout.SECOND + j]
@@ -522,13 +523,13 @@ def write_logits(
       work: uint64[WORK_WORDS].
     """
     width = int64(weights[layout.POLICY_WIDTH])
-    hidden, sums = as_i16(adv(work, int64(HIDDEN))), as_i16(adv(work, int64(POLICY_SUMS)))
+    hidden, sums = view(int16, adv(work, int64(HIDDEN))), view(int16, adv(work, int64(POLICY_SUMS)))
     rows, bias = rows_of(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
     sum_rows(width, rows, bias, features, seen, sums)
     activate(width, sums, hidden)
-    plain = as_f32(adv(weights, int64(weights[layout.CLASS_BIAS])))
+    plain = view(float32, adv(weights, int64(weights[layout.CLASS_BIAS])))
     unit = float64(plain[layout.CLASSES])
-    products = as_i64(adv(work, int64(PRODUCTS)))
+    products = view(int64, adv(work, int64(PRODUCTS)))
     for i in range(layout.CLASSES):
         products[i] = UNKNOWN
     masks = rules.check_masks(T, s)
@@ -606,7 +607,8 @@ def evaluate_position(
     """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`."""
     stack, area = scratch, adv(scratch, int64(quiescence.STACK_WORDS))
     white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
-    stm, seen, features = rules.side_to_move(s), seen_of(s, white, black), as_i64(adv(area, int64(FEATURES)))
+    stm, seen = rules.side_to_move(s), seen_of(s, white, black)
+    features = view(int64, adv(area, int64(FEATURES)))
     listed = list_features(s, seen, stm, features)
     theirs = white.every if stm else black.every
     write_logits(T, weights, s, moves, n, theirs, features, listed, adv(area, int64(POLICY)), priors)

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 
 from ...jit.compiler import inner
-from ...jit.pointers import ONE, ZERO, U, add_products, adv, as_f32, as_i16, as_i32, as_i64, as_u16, ctz, popc
+from ...jit.pointers import ONE, ZERO, U, add_products, adv, ctz, popc, view
 from ...jit.types import Pointer, float32, float64, int16, int32, int64, uint16, uint64
 from ...position.board import (
     BISHOPS,
@@ -120,9 +120,11 @@ def change_view(
     see(adv(men, GONE), gone, side, king, left)
     width, words = int64(weights[layout.WIDTH]), int64(weights[layout.ROW_WORDS])
     rows = adv(weights, int64(weights[layout.ROWS_AT]))
-    builtin.change_rows(width, 4 * words, as_i16(rows), as_i16(base), came, come, left, gone, as_i16(out))
+    builtin.change_rows(
+        width, 4 * words, view(int16, rows), view(int16, base), came, come, left, gone, view(int16, out)
+    )
     at = width >> 2
-    more, first, last = as_i32(adv(rows, at)), as_i32(adv(base, at)), as_i32(adv(out, at))
+    more, first, last = view(int32, adv(rows, at)), view(int32, adv(base, at)), view(int32, adv(out, at))
     builtin.change_rows(int64(layout.STACKS), 2 * words, more, first, came, come, left, gone, last)
 
 
@@ -134,13 +136,13 @@ def accumulator_of(
     words = int64(weights[layout.ROW_WORDS])
     board = adv(area, LIST_WORDS + (side * 64 + king_of(s, side)) * (HEAD_WORDS + 2 * words))
     latest = int64(board[BOARD_WORDS])
-    both = as_i64(adv(board, int64(HEAD_WORDS)))
+    both = view(int64, adv(board, int64(HEAD_WORDS)))
     kept, out = adv(both, latest * words), adv(both, (1 - latest) * words)
     if board[KINGS] == ZERO:  # first use: start from the empty board
         empty = adv(weights, weights[layout.ROWS_AT] + layout.EMPTY_BOARD * words)
         for i in range(words):
             kept[i] = empty[i]
-    men = as_i64(area)
+    men = view(int64, area)
     come, gone = list_men(s, board, men), list_men(board, s, adv(men, GONE))
     change_view(weights, out, kept, s, side, men, come, gone)
     for i in range(BOARD_WORDS):
@@ -180,16 +182,16 @@ def activate(half: int64, accumulator: Pointer[int16], out: Pointer[int16]) -> N
 @inner
 def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
     """Returns the places for `add_products` in the work area."""
-    return as_u16(adv(work, INPUTS + (width >> 2) + 1))
+    return view(uint16, adv(work, INPUTS + (width >> 2) + 1))
 
 
 @inner
 def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> None:
     """Writes the first layer's sums, and the second one's inputs: sums squared, then plain, all clipped."""
-    bias = as_i32(adv(stack, int64(layout.FIRST_BIAS)))
-    weights = as_i16(adv(stack, int64(layout.FIRST_WEIGHTS)))
-    inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
-    out = as_i16(adv(work, int64(SECOND_INPUT)))
+    bias = view(int32, adv(stack, int64(layout.FIRST_BIAS)))
+    weights = view(int16, adv(stack, int64(layout.FIRST_WEIGHTS)))
+    inputs, sums = view(int16, adv(work, int64(INPUTS))), view(int32, adv(work, int64(SUMS)))
+    out = view(int16, adv(work, int64(SECOND_INPUT)))
     for r in range(layout.FIRST):
         sums[r] = bias[r]
     add_products(sums, inputs, weights, width >> 1, places_at(work, width))
@@ -224,20 +226,23 @@ def output(
     """
     width = int64(weights[layout.WIDTH])
     stack = adv(weights, int64(weights[layout.STACKS_AT]) + i * int64(weights[layout.LAYER_WORDS]))
-    inputs = as_i16(adv(work, int64(INPUTS)))
-    activate(width >> 1, as_i16(ours), inputs)
-    activate(width >> 1, as_i16(theirs), adv(inputs, width >> 1))
+    inputs = view(int16, adv(work, int64(INPUTS)))
+    activate(width >> 1, view(int16, ours), inputs)
+    activate(width >> 1, view(int16, theirs), adv(inputs, width >> 1))
     first_layer(width, stack, work)
-    skipped = whole(int64(as_i32(adv(work, int64(SUMS)))[layout.FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT))
+    skipped = whole(
+        int64(view(int32, adv(work, int64(SUMS)))[layout.FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT)
+    )
     at = (width >> 1) + i
-    material = whole(int64(as_i32(ours)[at]) - int64(as_i32(theirs)[at]), int64(2))
-    bias, rows = as_i32(adv(stack, int64(layout.SECOND_BIAS))), adv(stack, int64(layout.SECOND_WEIGHTS))
-    last, second = as_i16(adv(stack, int64(layout.LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
-    sums, places = as_i32(adv(work, int64(SECOND_SUMS))), places_at(work, width)
+    material = whole(int64(view(int32, ours)[at]) - int64(view(int32, theirs)[at]), int64(2))
+    bias, rows = view(int32, adv(stack, int64(layout.SECOND_BIAS))), adv(stack, int64(layout.SECOND_WEIGHTS))
+    last = view(int16, adv(stack, int64(layout.LAST_WEIGHTS)))
+    second = view(int16, adv(work, int64(SECOND_INPUT)))
+    sums, places = view(int32, adv(work, int64(SECOND_SUMS))), places_at(work, width)
     for r in range(layout.SECOND):
         sums[r] = bias[r]
     for r in range(0, layout.SECOND, layout.FIRST):
-        group = adv(as_i16(rows), r * layout.SECOND_INPUTS)
+        group = adv(view(int16, rows), r * layout.SECOND_INPUTS)
         add_products(adv(sums, r), second, group, int64(layout.SECOND_INPUTS // 2), places)
     total = int32(0)
     for r in range(layout.SECOND):
@@ -288,7 +293,7 @@ def area_words(width: int) -> int:
 @inner
 def work_at(weights: Pointer[int64], area: Pointer[uint64]) -> Pointer[int64]:
     """Returns the work area of the layers; after `static_at` it has the first layer's sums."""
-    return as_i64(adv(area, LIST_WORDS + 2 * 64 * (HEAD_WORDS + 2 * int64(weights[layout.ROW_WORDS]))))
+    return view(int64, adv(area, LIST_WORDS + 2 * 64 * (HEAD_WORDS + 2 * int64(weights[layout.ROW_WORDS]))))
 
 
 @inner
@@ -366,7 +371,7 @@ def order_by_policy(
     """Fills the list of `order` with a word per move: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
     stm = side_to_move(s)
     white, black = builtin.attacks_of(T, s, int64(0)), builtin.attacks_of(T, s, int64(1))
-    own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
+    own, logits = view(int64, adv(area, int64(OWN))), view(float32, adv(area, int64(RAW)))
     listed = builtin.list_features(s, builtin.seen_of(s, white, black), stm, own)
     theirs = white.every if stm else black.every
     network, work = adv(weights, weights[layout.POLICY_NETWORK_AT]), adv(area, int64(WORK))
@@ -383,13 +388,13 @@ def order_by_policy(
 @inner
 def scores_of(scratch: Pointer[uint64]) -> Pointer[int64]:
     """Returns the scores of the moves before their replies, int64[256], seen by the side to move."""
-    return as_i64(adv(scratch, int64(SCORES)))
+    return view(int64, adv(scratch, int64(SCORES)))
 
 
 @inner
 def drops_of(scratch: Pointer[uint64]) -> Pointer[int64]:
     """Returns the drops of the moves' scores by the search of their replies, int64[256], at least 0."""
-    return as_i64(adv(scratch, int64(DROPS)))
+    return view(int64, adv(scratch, int64(DROPS)))
 
 
 @inner
@@ -446,7 +451,7 @@ def refuted(
 
     It is only a bound if it is `least` or below.
     """
-    order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
+    order, replies = adv(scratch, REPLY_ORDER), view(uint16, adv(scratch, REPLIES))
     child = adv(scratch, quiescence.FRAME_WORDS)
     make_move(T, scratch, child, move)
     n = generate_moves(T, child, replies)
@@ -509,7 +514,7 @@ def write_root(s: Position, moves: Pointer[uint16], n: int64, scratch: Pointer[u
 
     Returns the moves there. The key is not mirrored; nothing here reads it.
     """
-    seen = as_u16(adv(scratch, ROOT_MOVES))
+    seen = view(uint16, adv(scratch, ROOT_MOVES))
     quiescence.copy_words(s, scratch, PW)
     flip = int64(0)
     king = king_of(s, side_to_move(s))

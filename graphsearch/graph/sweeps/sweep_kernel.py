@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr, zeros
+from ...jit.pointers import U, adv, mulhi, ptr, view, zeros
 from ...jit.types import Bundle, Items, Pointer, float32, float64, int64, uint8, uint16, uint32, uint64
 from ...position.board_kernel import PW, ROOM, clock_of, generate_moves, hashes_of, make_child
 from ...store import record_kernel as record
@@ -57,13 +57,13 @@ class Table(Bundle):
 @inner
 def _known(t: Table, place: int64) -> int64:
     """Returns the node N at a place, 0 if it is empty."""
-    return int64(as_u32(t.words)[4 * place + 3])
+    return int64(view(uint32, t.words)[4 * place + 3])
 
 
 @inner
 def _q_at(t: Table, place: int64) -> float32:
     """Returns the node Q at a place."""
-    return as_f32(t.words)[4 * place + 2]
+    return view(float32, t.words)[4 * place + 2]
 
 
 @inner
@@ -81,7 +81,7 @@ def _place_of(t: Table, key: uint64, check: uint64) -> tuple[int64, uint64]:
 @inner
 def _set_worth(t: Table, place: int64, tag: uint64, q: float32, code: int64) -> None:
     t.words[PLACE_WORDS * place] = tag | U(code)
-    as_f32(t.words)[4 * place + 2] = q
+    view(float32, t.words)[4 * place + 2] = q
 
 
 # ------------------------------------------------------------------ values
@@ -160,7 +160,7 @@ def enter(T: NDArray[np.uint64], t: Table, c: Columns, x: Links) -> None:
         place, tag = _place_of(t, key, check)
         _set_worth(t, place, tag, q, code)
         ended = count == 0 or record.lower_in(flags) == record.upper_in(flags)
-        as_u32(t.words)[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
+        view(uint32, t.words)[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
         x.place[i] = place
         if edges:
             generate_moves(board, s, moves)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsearch.base.errors import InvalidParameterError
-from graphsearch.base.faults import FOLDER_VARIABLE
+from graphsearch.base.faults import FOLDER_VARIABLE, state_folder
 from graphsearch.base.system import replace, user_folder
 
 NAME = "graphsearch.toml"
@@ -141,4 +141,4 @@ def _remembered() -> dict[str, Any]:
 
 
 def _evaluators_file() -> Path:
-    return Path(os.environ.get(FOLDER_VARIABLE) or user_folder("state")) / "evaluators.json"
+    return state_folder() / "evaluators.json"

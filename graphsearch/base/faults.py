@@ -14,19 +14,17 @@ import threading
 import time
 from _thread import start_new_thread
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from .errors import EvaluatorDefectError, GraphSearchError
-from .system import send_to_self, user_folder
+from .system import SAFELY, send_to_self, user_folder, user_number
 from .version import __version__
 
 DEFECT = 70  # exit code: EX_SOFTWARE of sysexits.h
 FOLDER_VARIABLE = "GRAPHSEARCH_STATE_DIR"
-FILE_VARIABLE = "GRAPHSEARCH_REPORT_FILE"  # of this process and its children
-MOST_BYTES = 1 << 20  # per file: an engine may fail at every move
+MOST_BYTES = 1 << 20  # a day: an engine may fail at every move
 OWN_LOG = "graphsearch"
 AGAIN_SECONDS = 0.05  # before a lost signal is sent again
 
@@ -110,34 +108,35 @@ def error_line(error: BaseException, during: str = "") -> str:
 
 # ---------------------------------------------------------- the file
 def _written(error: BaseException, during: str) -> str:
-    """Appends a traceback to the report file; returns its path, or why there is none."""
-    try:
-        text = _entry(error, during).encode("utf-8", "backslashreplace")
-    except Exception as found:  # out of memory or file descriptors during an import
-        return f"its traceback, which was lost ({type(found).__name__})"
-    problem: OSError | None = None
-    for path in _candidates():
+    """Appends a traceback to the file of the day; returns its path, or why there is none."""
+    problem: Exception | None = None
+    for folder in (state_folder, _temporary_folder):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "ab", opener=partial(os.open, mode=0o600)) as file:  # Path.open takes none
+            path = folder() / f"defect-{time.strftime('%Y%m%d', time.gmtime())}.txt"
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(path, "ab", opener=_open) as file:  # Path.open takes none
                 if file.tell() < MOST_BYTES:
-                    file.write(text)
-            os.environ[FILE_VARIABLE] = str(path)
-        except OSError as found:
+                    file.write(_entry(error, during).encode("utf-8", "backslashreplace"))
+        except Exception as found:  # also for want of memory or file descriptors during an import
             problem = problem or found
         else:
             return str(path)
     return f"a file, which could not be written ({problem})"
 
 
-def _candidates() -> list[Path]:
-    """Returns the paths to try: the current report file, the state folder, the temporary folder."""
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | SAFELY, 0o600)
+
+
+def state_folder() -> Path:
+    """Returns the folder of what the program remembers between two commands; it need not exist."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or user_folder("state"))
+
+
+def _temporary_folder() -> Path:
     from tempfile import gettempdir
 
-    name = f"defect-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
-    known = os.environ.get(FILE_VARIABLE)
-    folder = Path(os.environ.get(FOLDER_VARIABLE) or user_folder("state"))
-    return [*([Path(known)] if known else []), folder / name, Path(gettempdir(), f"graphsearch-{name}")]
+    return Path(gettempdir(), f"graphsearch-{user_number()}")
 
 
 def _entry(error: BaseException, during: str) -> str:

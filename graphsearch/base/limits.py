@@ -182,17 +182,16 @@ def open_file(
       OSError: if it cannot be opened.
     """
     check_kind(path, piped=piped)
-    handle = os.open(path, os.O_RDONLY | system.BINARY | system.WITHOUT_WAITING)
+    raw = _Input(path, opener=lambda name, flags: os.open(name, flags | system.WITHOUT_WAITING))
+    raw.on_wait = on_wait
     try:
-        mode = os.fstat(handle).st_mode
-        _check_mode(mode, path, piped=piped)  # the path may name another file by now
-        if stat.S_ISFIFO(mode):
-            return io.BufferedReader(_Pipe(handle, on_wait), PIECE)
-        system.set_blocking(handle)
-        return os.fdopen(handle, "rb")
+        _check_mode(
+            os.fstat(raw.fileno()).st_mode, path, piped=piped
+        )  # the path may name another file by now
     except BaseException:
-        os.close(handle)
+        raw.close()
         raise
+    return io.BufferedReader(raw)
 
 
 def check_kind(path: str | os.PathLike[str], *, piped: bool = False) -> None:
@@ -202,47 +201,25 @@ def check_kind(path: str | os.PathLike[str], *, piped: bool = False) -> None:
     _check_mode(Path(path).stat().st_mode, path, piped=piped)
 
 
-_KINDS = {
-    stat.S_IFDIR: "directory",
-    stat.S_IFCHR: "device",
-    stat.S_IFBLK: "device",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFIFO: "pipe",
-}
+_KINDS = {"d": "directory", "p": "pipe", "s": "socket"}  # by the first letter of `ls -l`
 
 
 def _check_mode(mode: int, path: str | os.PathLike[str], *, piped: bool) -> None:
-    if stat.S_ISREG(mode) or (piped and stat.S_ISFIFO(mode)):
-        return
-    kind = _KINDS.get(stat.S_IFMT(mode), "special file")
-    raise InputFileError(f"{os.fspath(path)} is a {kind}, expected a file")
+    if not stat.S_ISREG(mode) and not (piped and stat.S_ISFIFO(mode)):
+        kind = _KINDS.get(stat.filemode(mode)[0], "device")
+        raise InputFileError(f"{os.fspath(path)} is a {kind}, expected a file")
 
 
-class _Pipe(io.RawIOBase):
-    """A pipe that waits for data in short steps, so that a signal can end the wait."""
+class _Input(io.FileIO):
+    """A file or a pipe, which waits for data in short steps, so that a signal can end the wait."""
 
-    def __init__(self, handle: int, on_wait: OnWait | None) -> None:
-        self._handle = handle
-        self._on_wait = on_wait
+    on_wait: OnWait | None = None
 
-    def readable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._handle
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not system.is_readable(self._handle, WAIT_SECONDS):
-            if self._on_wait:
-                self._on_wait()
-        piece = os.read(self._handle, len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            os.close(self._handle)
+    def readinto(self, buffer: Any) -> int | None:
+        while not system.is_readable(self.fileno(), WAIT_SECONDS):
+            if self.on_wait:
+                self.on_wait()
+        return super().readinto(buffer)
 
 
 def read_file(path: str | os.PathLike[str], most: Limit) -> bytes:

@@ -87,11 +87,9 @@ def reserved(size: int) -> mmap.mmap:
     Raises:
       OSError, ValueError: if there are not so many addresses.
     """
-    if IS_POSIX:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-        memory = mmap.mmap(-1, size, flags=flags)
-    else:
-        memory = mmap.mmap(-1, size)
+    no_reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)
+    flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve} if IS_POSIX else {}
+    memory = mmap.mmap(-1, size, **flags)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
@@ -169,12 +167,6 @@ def is_private(status: os.stat_result, *, kind: int) -> bool:
     # Windows' rights of files say nothing: a user's own folders are private
     is_own = not IS_POSIX or (status.st_uid == user_number() and not status.st_mode & 0o022)
     return stat.S_IFMT(status.st_mode) == kind and is_own
-
-
-def set_blocking(handle: int) -> None:
-    """Makes reads of a file wait for data, if it was opened WITHOUT_WAITING."""
-    if WITHOUT_WAITING:
-        os.set_blocking(handle, True)
 
 
 def is_readable(handle: int, seconds: float = 0.0) -> bool:
@@ -379,15 +371,6 @@ def end_at_once() -> None:
 def own_group() -> dict[str, Any]:
     """Returns the arguments of `Popen` for a process that gets no signals of this terminal."""
     return {"start_new_session": True} if IS_POSIX else {"creationflags": 0x200}  # CREATE_NEW_PROCESS_GROUP
-
-
-def end_group(process: int) -> None:
-    """Kills a process that was started with `own_group`, and the processes that it has started."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process, signal.SIGKILL)
-    else:
-        end_tree(process)
 
 
 def end_tree(process: int) -> None:

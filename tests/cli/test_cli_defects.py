@@ -61,7 +61,6 @@ class InjectedError(Exception):
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the files with tracebacks."""
     monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("GRAPHSEARCH_REPORT_FILE", "")
     return tmp_path / "state"
 
 
@@ -251,15 +250,14 @@ def test_the_traceback_of_a_worker_process_comes_with_its_failure(reports: Path)
 
 
 def test_a_defect_of_a_worker_process_is_in_the_file_of_its_parent(
-    reports: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    reports: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shared = reports.parent / "defects of all.txt"
-    monkeypatch.setenv("GRAPHSEARCH_REPORT_FILE", str(shared))
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
     Child(fail_at_once, print, lambda: None, ended.put)
     assert ended.get(timeout=60) == "a worker process ended with exit code 0"
     error_line(InjectedError("in the parent"))
-    text = shared.read_text()
+    (path,) = reports.glob("defect-*")
+    text = path.read_text()
     assert "InjectedError: in a worker" in text
     assert "InjectedError: in the parent" in text
     err = capfd.readouterr().err

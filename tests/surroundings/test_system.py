@@ -141,7 +141,6 @@ def test_a_pipe_is_readable_when_it_has_data_or_where_nobody_can_tell(
     assert system.is_readable(reader) == (both == "elsewhere")
     os.write(writer, b"x")
     assert system.is_readable(reader, 1.0)
-    system.set_blocking(reader)
     assert os.read(reader, 1) == b"x"
     os.close(writer)
     assert system.is_readable(reader)
@@ -231,7 +230,7 @@ def test_a_process_ends_with_those_that_it_has_started(both: str) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, **own) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
-        system.end_group(parent.pid)
+        system.end_tree(parent.pid)
         assert parent.wait(10) != 0
         system.wait_for_process(child.pid)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE

@@ -40,7 +40,7 @@ from chess.engine import ConfigMapping, Limit
 from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, InvalidParameterError
-from ...base.system import end_group, ending_with_parent, own_group
+from ...base.system import end_tree, ending_with_parent, own_group
 from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
 from ...position.values import WDL, wdl_from_q
 from ...store.provenance import EvaluatorIdentity, Option
@@ -266,7 +266,7 @@ class _Client(chess.engine.UciProtocol):
     def end(self) -> None:
         """Kills the process and its child processes."""
         assert self.transport is not None
-        end_group(self.transport.get_pid())
+        end_tree(self.transport.get_pid())
 
     def ending(self) -> str:
         """Returns how the process ended, with its last lines on stderr."""

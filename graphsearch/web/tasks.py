@@ -430,7 +430,7 @@ class PositionTask(GivenPosition, Settings, Task):
         return tuple(read_moves(board, self.searchmoves)) if self.searchmoves.strip() else ()
 
     def job(self, limits: Limits) -> SearchJob:
-        """Returns the search of the position."""
+        """Returns the search of the position, whose lines the page asks for itself."""
         from ..solvers.mate.beside import MateFinder
 
         board = self.board()
@@ -439,6 +439,7 @@ class PositionTask(GivenPosition, Settings, Task):
             limits=limits,
             params=self.search_params(),
             searchmoves=self.listed(board),
+            lines=0,
             mates=MateFinder,
         )
 
@@ -534,7 +535,7 @@ class FollowTask(PositionTask):
                     break
                 task = work.task if isinstance(work.task, FollowTask) else self
                 work.facts = {"title": task.title(work.place)}
-                result = search(graph, replace(task.job(Limits()), hurry=True, lines=0), control)
+                result = search(graph, replace(task.job(Limits()), hurry=True), control)
                 totals = {name: value + getattr(result, name) for name, value in totals.items()}
                 graph.save_soon()
                 if not work.turn.is_set():

@@ -868,7 +868,7 @@ def test_what_a_hand_does_while_an_answer_is_drawn_waits_for_it(reading_page: Pa
         "window.setTimeout = (act, ms, ...more) => ms ? real(act, ms, ...more) : held.push(act)"
     )
     page.play("e4")
-    page.wait("return held.length", "the pause before the position is drawn")
+    page.wait("return held.length", "the pause before it is drawn")
     page.click(".moves .move")  # of the position that is still shown
     page.drag("d7", "d5")
     page.run("held.splice(0).forEach((act) => act())")
@@ -988,7 +988,8 @@ def test_counters_end_with_their_server(driver: Any, serve: Serve, small_graph: 
     page.has("[data-counter=visits]")
     client.end()
     page.has("[data-counter=visits]", 0)
-    assert "not connected" in page.text("#connection")
+    with sized(page, 416, 800):
+        assert page.run("return document.querySelector('#connection').innerText").startswith("not connected")
     assert page.run('return document.querySelector("#stop").hidden')
     page.run("document.querySelector('.moves .move')?.click()")
     page.says("#problem", "does not answer")

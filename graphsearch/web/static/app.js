@@ -520,7 +520,7 @@ followAddress();
 // counters of a server that does not answer would stand for ever
 let connected = true;
 follow({ file: showOutside, queue: showQueue }, (now) => {
-  $("connection").textContent = now ? "" : "not connected; if graphsearch serve was started anew, open the address that it prints";
+  $("connection").textContent = now ? "" : "not connected; a new graphsearch serve prints another address";
   if (now && !connected) {
     if (state.look) refresh(); else followAddress();
     loadFile();

@@ -2,8 +2,8 @@
 // the settings, and the queue.
 
 import { send } from "./api.js";
-import { bytes, clock, count, fields, h, percent, points, put, short } from "./dom.js";
-import { here, on, play, state, tell, toast, whenKnown } from "./state.js";
+import { bytes, clock, count, fields, h, link, percent, points, put, short } from "./dom.js";
+import { here, on, play, setView, state, tell, toast, whenKnown } from "./state.js";
 
 const running = () => state.queue.running.find((job) => job.kind !== "export") || null;
 
@@ -30,7 +30,7 @@ export function strip(host) {
 function lastWord(held) {
   if (held) return h("span", { class: "muted", text: "Another program is searching this file." });
   const waits = state.queue.waiting.length;
-  if (waits && state.queue.held) return h("span", { class: "muted", text: `${waits} in the queue, which is held.` });
+  if (waits && state.queue.held) return link(`${waits} in the queue, which is held.`, () => { setView("search"); tell("view", "search"); });
   const job = state.queue.ended.find((each) => each.kind !== "export");
   if (!job) return h("span", { class: "muted", text: state.file?.read_only ? "Read-only." : "Nothing is running." });
   return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job), title: endOf(job) });

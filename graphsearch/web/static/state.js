@@ -193,7 +193,7 @@ export async function refresh() {
     state.look = look;
     liveNode();
     tell("news", look);
-    addLines(look);
+    await addLines(look);
   } catch (error) {
     if (!isLate()) tell("error", error);
   }
@@ -244,11 +244,12 @@ const BEAT_MS = 700;
 let beaten = 0;
 
 // while a search runs: what its news do not bring, the brief and the lines, comes from its memory too, more than once a second
-function beat() {
+async function beat() {
   if (asked || !state.look || Date.now() - beaten < BEAT_MS) return;
-  beaten = Date.now();
-  refresh();
+  beaten = Infinity; // until all is answered: a slow machine is not asked anew meanwhile
   tell("beat");
+  await refresh();
+  beaten = Date.now();
 }
 
 // ------------------------------------------------------------ the game

@@ -542,8 +542,6 @@ def _print_review(
 
 
 # ------------------------------------------------------------------ tables and lines
-
-
 def _player_cells(player: Player) -> dict[str, str]:
     found = player.all
     return {

@@ -94,10 +94,7 @@ class Input:
     """An open file: its name, its SHA-256 in hex, and its size in bytes, compressed if the file is."""
 
     def __init__(self, name: str, raw: BinaryIO, digest: str, size: int, on_read: OnRead) -> None:
-        self.name = name
-        self.digest = digest
-        self.size = size
-        self._raw = raw
+        self.name, self.digest, self.size, self._raw = name, digest, size, raw
         self._on_read = on_read  # called before every read; may raise to stop the import
         self.rewind()
 

@@ -61,10 +61,15 @@ def check_target(target: Target | None, *, store: Path | None, source: Path | No
         return
     path = real_path(target)
     _check(path, store)
-    if source is not None and path.exists() and source.exists() and path.samefile(source):
-        raise ExportTargetError(f"{path} is the file that is read; name another file")
+    _keep(path, source, "the file that is read")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ExportError(f"{path} cannot be written: no permission to write in {path.parent}")
+
+
+def _keep(path: Path, other: Path | None, what: str) -> None:
+    """Refuses to replace another file."""
+    if other is not None and path.exists() and other.exists() and path.samefile(other):
+        raise ExportTargetError(f"{path} is {what}; name another file")
 
 
 def _check(path: Path, store: Path | None) -> None:
@@ -72,8 +77,7 @@ def _check(path: Path, store: Path | None) -> None:
         raise ExportTargetError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise ExportTargetError(f"{path.parent} does not exist; make this folder first")
-    if store is not None and path.exists() and store.exists() and path.samefile(store):
-        raise ExportTargetError(f"{path} is the graph file itself; name another file")
+    _keep(path, store, "the graph file itself")
     if path.exists() and not path.is_file():
         raise ExportTargetError(f"{path} is not a regular file; name another one")
 

@@ -54,8 +54,6 @@ NOTES = (
 
 
 # ------------------------------------------------------------------ positions met
-
-
 class Met:
     """Positions numbered from 1 as they were met; each keeps its clock, up to 75 not part of a position.
 

@@ -163,7 +163,6 @@ def graph_positions(reader: Reader, min_visits: int) -> Known:
 
 
 # ------------------------------------------------------------------ lists
-
 RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
 _ECO = re.compile(r"[A-Ea-e][0-9]{0,2}")
 

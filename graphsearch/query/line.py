@@ -145,8 +145,6 @@ def ended_by_rule(board: chess.Board) -> str:
 
 
 # ------------------------------------------------------------------ values along a line
-
-
 @dataclass(frozen=True, slots=True)
 class LinePoint:
     """A position of the line, and the move that was played there.

@@ -248,7 +248,6 @@ def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
 
 
 # ------------------------------------------------------------------ lines to positions
-
 AT_ONCE = 256  # positions read ahead
 WALKED = 200  # positions read for all lines together, the most visited ones first
 TAKEN_BACK = 60  # most moves taken back for one line; the rest of it is known

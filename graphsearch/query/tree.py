@@ -174,8 +174,6 @@ def _grown(followed: Sequence[tuple[Branch, Sequence[Step]]], ply: int) -> list[
 
 
 # ------------------------------------------------------------------ a graph to be drawn
-
-
 @dataclass(frozen=True, slots=True)
 class DrawnNode(Valued):
     """A position of the picture, drawn once: key as `key_text` has it, FEN, node N and Q, proven mate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import chess
@@ -12,7 +13,7 @@ from graphsearch.query.brief import Brief, chances, still_moves
 from graphsearch.query.source import Records
 
 from ..support.positions import after_line
-from .handmade import graph_file
+from .handmade import graph_file, node
 
 RUY = "e4 e5 Nf3 Nc6 Bb5"
 CHOICE = {
@@ -69,6 +70,12 @@ def test_what_the_rules_decide_is_said_as_such(fen: str, state: str, line: str) 
     found = searched(fen)
     assert (found.state, found.certainty) == (state, None)
     assert found.lines[0].startswith(line)
+
+
+def test_a_position_whose_moves_the_file_lacks_is_no_stalemate() -> None:
+    board = chess.Board("8/8/8/8/8/2k5/8/K6Q w - - 0 1")
+    found = brief(Records(Path("none"), lambda at: replace(node(at), codes=b"")), board)
+    assert (found.state, found.moves) == ("unvisited", ())
 
 
 def test_chances_sum_to_one_and_grow_with_visits_and_value(choice: Path) -> None:

@@ -609,7 +609,8 @@ def watch(request: WatchRequest) -> int:
 
     In a round of 30 seconds every position has its turn, and goes on where it was. One whose result is proven
     leaves its time to the others. Positions share all that they find, and everything is saved to the file.
-    With --workers, K positions have their turns at once; what a turn finds is saved when it ends.
+    With --workers, K positions have their turns at once; what a turn finds is saved when it ends. At the end
+    come what to play in each position, how sure that is, and why.
 
     JSON: a line for the searched position after every turn. `seconds` is the time that it had; `ended` says
     why it needs no more. Values are seen by the side to move.
@@ -666,6 +667,10 @@ def watch(request: WatchRequest) -> int:
                     tell(job, graph.node_count, result.evaluations / result.seconds)
             graph.flush()  # with all positions in the file's list, also those of the last seconds
             parts: list[tables.Part] = [tables.VIEW, table()]
+            source = Records(request.store, graph.read, graph.store)
+            for job in turns.jobs:
+                if graph.read(job.board) is not None:
+                    parts += [f"\n{job.title}", *brief_parts(brief(source, job.board).lines)][:-1]
     if not tables.is_json():
         out.print_parts(parts)
     out.say(f"Resume with: {out.command_text()}")

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from graphsearch.store.tables.games import GameSource
 
 
-def show(store: StoreOption, position: PositionOptions, lines: Lines = 0) -> int:
+def show(store: StoreOption, position: PositionOptions, lines: Lines = 0, since: str | None = None) -> int:
     """Print the stored data of a position: its moves with their lines, imported games, the books that have
     it, and the note on it. Nothing is searched.
+
+    The first sentences say what to play, how sure that is, why, what would change it, and what changed.
 
     Exit code 1 if the file knows nothing of it.
 
@@ -48,12 +50,17 @@ def show(store: StoreOption, position: PositionOptions, lines: Lines = 0) -> int
     \b
     Examples:
       graphsearch show first.graph
+      graphsearch show first.graph "1. e4 e5" --since 7d
       graphsearch show first.graph "1. e4 e5" --json
+
+    Args:
+      since: --since MOMENT: Say what changed since a run's number, last, yesterday, 7d, 12h, or a time such
+        as 2026-01-31T12:00 (UTC), not since the session before the last search of the position.
     """
     from graphsearch.query.position import position as position_in
 
     board = position.board()
-    found = position_in(store, board, lines=MAX_MOVES)
+    found = position_in(store, board, lines=MAX_MOVES, since=since)
     if not (found.moves or found.games or found.books or found.note):
         return fail(f"{store} does not hold this position: {board.fen()}")
     opening = opening_of(board)

@@ -22,12 +22,15 @@ from ..base.errors import ExportError
 from ..position.board import fen_of, key_texts
 from ..position.notation import number, sans_of
 from ..position.openings import opening_of
+from ..query.brief import brief
 from ..query.columns import cps_of
+from ..query.source import RecordSource
 from ..store.tables.studies import all_notes
 from .output import JUDGED_VISITS, MISTAKES, header
 from .selection import Export, without_clocks
 from .walk import NOTES, UNKNOWN, Columns, Positions, Tree, Walk
 
+BRIEF = 3  # lines: what, how sure, and why
 DRAWN = "draw by repetition or the fifty-move rule"
 
 
@@ -38,7 +41,8 @@ def write_pgn(export: Export, out: BinaryIO, *, comments: bool = False) -> None:
     a side but neither a book nor a number of moves: that side's best moves against all replies.
 
     Args:
-      comments: also write N, Q, P, what is proven, and where a line goes on that is not continued.
+      comments: also write N, Q, P, what is proven, where a line goes on that is not continued, and the brief
+        of a root.
 
     Raises:
       ExportError: if there is nothing to write.
@@ -137,7 +141,7 @@ class _Writer:
         self, tree: Tree, out: io.TextIOWrapper[BinaryIO], export: Export, *, comments: bool
     ) -> None:
         self._tree, self._out, self._export, self._report = tree, out, export, export.report
-        self._comments = comments
+        self._comments, self._records = comments, RecordSource(export.store)
         self._text = MoveText(out)
 
     def write(self) -> None:
@@ -165,6 +169,8 @@ class _Writer:
         words = [] if n == UNKNOWN else [f"N {n}"]
         words += [f"Q {q:+.3f} for {'Black' if root.ply() & 1 else 'White'}"]
         words += [NOTES[proof]] if proof else []
+        if self._comments and self._records.read(root):
+            words = [*brief(self._records, root).lines[:BRIEF], *words]
         self._comment([], words, positions["note"].item(i))
         self._write_tree(i + 1, game)
         text.visit_result(headers["Result"])

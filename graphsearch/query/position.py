@@ -159,9 +159,21 @@ class Position:
 
 
 def position(
-    path: str | os.PathLike[str] | RecordSource, board: chess.Board, *, lines: int = LINES
+    path: str | os.PathLike[str] | RecordSource,
+    board: chess.Board,
+    *,
+    lines: int = LINES,
+    since: str | None = None,
 ) -> Position:
-    """Returns everything that a file knows about a position, which need not be stored."""
+    """Returns everything that a file knows about a position, which need not be stored.
+
+    Args:
+      path: the graph file, which is only read. lines: as those of `moves`. since: as that of `brief`.
+
+    Raises:
+      InvalidPositionError: if the position is illegal.
+      InvalidParameterError: if `since` is no moment.
+    """
     check(board)
     with opened(path) as source:
         found = moves(source, board, lines=lines) if source.read(board) else None
@@ -177,7 +189,7 @@ def position(
             key=key_text(board),
             moves=found,
             origin=origin,
-            brief=brief(source, board, node=found.node) if found else None,
+            brief=brief(source, board, node=found.node, since=since) if found else None,
             games=counts_at(source, board),
             books=tuple(_books(source.store, board)),
             repertoire=chosen_moves(source.store, key_text(board)),

@@ -31,6 +31,7 @@ import chess.polyglot
 import numpy as np
 import pytest
 
+from graphsearch import brief
 from graphsearch.base.errors import ExportError, InvalidParameterError
 from graphsearch.exchange import polyglot, rows_export, walk
 from graphsearch.exchange.exports import export
@@ -631,7 +632,8 @@ def test_comments_have_the_numbers_of_the_records(lines: Path, tmp_path: Path) -
     games = exported(lines, tmp_path / "out.pgn")
     known = made.known_below(lines)
     root = known[key_of(chess.Board())][1]
-    assert games[0].comment == f"N {root.visits} Q {node_mean(root)[0]:+.3f} for White"
+    said = " ".join(brief(lines, chess.Board()).lines[:3])
+    assert games[0].comment == f"{said} N {root.visits} Q {node_mean(root)[0]:+.3f} for White"
     for key, node in tree_of(games).items():
         board, record = known[key]
         values = dict(made.edges(board, record))

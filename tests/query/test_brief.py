@@ -12,6 +12,7 @@ from graphsearch import Graph, Limits, analyze, brief
 from graphsearch.query.brief import Brief, chances, still_moves
 from graphsearch.query.source import Records
 
+from ..conftest import Cli
 from ..support.positions import after_line
 from .handmade import graph_file, node
 
@@ -87,7 +88,7 @@ def test_chances_sum_to_one_and_grow_with_visits_and_value(choice: Path) -> None
     assert still_moves(10_000) < still_moves(100)
 
 
-def test_a_new_session_says_what_changed(tmp_path: Path) -> None:
+def test_a_new_session_says_what_changed(tmp_path: Path, cli: Cli) -> None:
     file, board = tmp_path / "sessions.graph", after_line("e4 e5 Qh5 Nc6 Bc4")
     for visits in (20, 2000):
         with Graph.open(file) as graph:
@@ -96,4 +97,7 @@ def test_a_new_session_says_what_changed(tmp_path: Path) -> None:
     assert found.before
     assert found.before.n == 20
     assert found.lines[-1].startswith(f"Since {found.before.saved[:10]} (20 visits): 3... Qe7 took over from")
+    shown = cli("show", file, board.fen(), "--since", 2, "--json").json["brief"]
+    assert shown["lines"] == list(found.lines)
+    assert cli("show", file, board.fen(), "--since", 1, "--json").json["brief"]["before"] is None
     assert ("prior", 1, ("Nf6", "Qxf7#")) in [(one.why, one.mate, one.line) for one in found.refuted]

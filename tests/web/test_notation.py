@@ -281,6 +281,7 @@ def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
     number, path = study_of(page.client), page.client.server.served.path
     opened(page, number, 6)
     page.reaches("Nf3")
+    page.says("#file-facts", "nodes")  # and it hears of changes
     page.run(HELD)  # the page does not see yet what the other window writes
     tree = studies.load_study(path, number)[1].tree
     rows = list(studies.rows_of(tree))
@@ -307,6 +308,24 @@ def test_moves_of_two_windows_are_all_kept(page: Page) -> None:
     play(page, "d5")  # what follows is written as ever
     saved(page)
     assert page.errors() == [] or all("409" in error for error in page.errors())
+
+
+def test_changes_that_were_saved_do_not_count_as_tries_of_one_that_was_refused(page: Page) -> None:
+    number = study_of(page.client)
+    opened(page, number, 4)
+    page.reaches("Nc6")
+    page.run(
+        "const real = window.fetch, first = new Promise((go) => { window.go = go; }); let count = 0;"
+        "window.fetch = async (path, ...more) => {"
+        " if (!String(path).endsWith('study-change')) return real(path, ...more);"
+        " if (++count === 1) await first;"
+        ' return count === 6 ? new Response(\'{"error": ""}\', { status: 409 }) : real(path, ...more); };'
+    )
+    for san in ("Bb5", "a6", "Ba4", "Nf6", "O-O", "Be7"):
+        play(page, san)
+    page.run("go()")
+    saved(page)
+    written(page, number, "5. O-O Be7 *")
 
 
 def test_a_page_that_only_reads_says_so(driver: Any, serve: Serve, small_graph: Path) -> None:
@@ -378,6 +397,9 @@ def test_marks_of_a_review_are_in_the_notation_and_a_key_goes_to_the_next_mistak
     page.wait("return document.querySelector('#line [aria-current] + .nag')", "a mistake")
     assert page.count("#panel .curve .mark") > 0
     assert page.count("#panel .curve .now:not([hidden])") == 1
+    page.open("/p/?line=f3,e5,g4", moves=3)
+    page.has("#lines .ply")
+    assert page.count("#lines .muted") == 0  # each was visited, or mates
 
 
 def test_a_review_in_a_copied_file_says_that_its_files_are_missing(

@@ -325,7 +325,7 @@ function drawLines() {
   const [first, ...rest] = briefOf(state.look);
   $("brief").textContent = first;
   put($("brief-more"), rest.map((text) => h("p", { text })));
-  const rows = node()?.moves.slice(0, state.shown) || [];
+  const rows = node()?.moves.filter((move) => move.n || move.mate).slice(0, state.shown) || [];
   put($("lines"), Array.from({ length: state.shown }, (_, k) => h("li", {}, rows[k] && rowOf(rows[k]))));
 }
 const showLines = steady($("lines"), drawLines);

@@ -15,7 +15,6 @@ A kind of man has the number of its word, also in promotions.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
@@ -467,17 +466,13 @@ def history_keys(board: chess.Board) -> NDArray[np.uint64]:
 
 
 def problem_of(board: chess.Board, text: str, error: ValueError) -> str:
-    """Returns what python-chess's error says of the text of a move, as `is illegal`."""
-    if isinstance(error, chess.AmbiguousMoveError):
-        return f"is ambiguous ({_candidates(board, text)})"
-    return "is illegal" if isinstance(error, chess.IllegalMoveError) else "is neither a SAN nor a UCI move"
-
-
-def _candidates(board: chess.Board, san: str) -> str:
-    """Returns the legal moves that an ambiguous SAN may mean, as `Nbd2 or Nfd2`."""
-    target = re.sub(r"[+#=].*$", "", san)[-2:]
-    legal = (board.san(move) for move in board.legal_moves)
-    return " or ".join(s for s in sorted(legal) if s[0] == san[0] and s.rstrip("+#").endswith(target))
+    """Returns what python-chess's error says of the text of a move, as `is ambiguous (Nbd2 or Nfd2)`."""
+    if not isinstance(error, chess.AmbiguousMoveError):
+        is_illegal = isinstance(error, chess.IllegalMoveError)
+        return "is illegal" if is_illegal else "is neither a SAN nor a UCI move"
+    target = text.partition("=")[0].rstrip("+#")[-2:]
+    alike = (san for san in sorted(map(board.san, board.legal_moves)) if san[0] == text[0])
+    return f"is ambiguous ({' or '.join(san for san in alike if san.rstrip('+#').endswith(target))})"
 
 
 # ------------------------------------------------------------------ arrays of packed positions

@@ -9,6 +9,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze, brief
+from graphsearch.base.system import join_command
 from graphsearch.query.brief import Brief, chances, still_moves
 from graphsearch.query.source import Records
 
@@ -54,7 +55,7 @@ def test_the_line_that_may_change_the_choice_comes_with_a_command_that_runs(choi
     unsettled = brief(choice, chess.Board()).unsettled
     assert unsettled
     assert unsettled.line == ("d4", "d5")
-    assert str(unsettled.command).endswith("'1. d4 d5' --visits 30k")
+    assert str(unsettled.command).endswith(join_command(["1. d4 d5", "--visits", "30k"]))
 
 
 @pytest.mark.parametrize(

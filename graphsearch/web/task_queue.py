@@ -449,10 +449,13 @@ class TaskQueue:
             self._news()
 
     def ask(self, ask: tasks.Ask) -> dict[str, Any] | None:
-        """Returns the answer of a running search from its memory; None without a search or an answer."""
+        """Returns the answer of a running search from its memory; None without a search or an answer.
+
+        One that is being stopped is not asked: it would be saved later.
+        """
         with self._changed:
             job = self._running.get(False)
-            if job is None or job.child is None or job.facts.get("stage") not in ANSWERING:
+            if job is None or job.child is None or job.stopping or job.facts.get("stage") not in ANSWERING:
                 return None
             send = job.child.send
         return self.questions.ask(send, ask)

@@ -237,7 +237,7 @@ export function showQueue(queue) {
   tell("queue");
   if (was || state.live) tell("live");
   if (was && !state.live && queue) refresh(); // what the search found since the last answer
-  if (state.queue.running.some((job) => job.facts.counters)) beat();
+  if (state.queue.running.some((job) => job.facts.counters && !job.stopping)) beat();
 }
 
 const BEAT_MS = 700;

@@ -27,7 +27,6 @@ from ..position.board import (
     splitmix64,
     unpack,
 )
-from ..position.values import negate
 from ..query import columns
 from ..query.steps import Floats, Ints, Legal, Mask, Words, code_of, legal_codes, names_of, positions_after
 from ..store.apart import ApartMoves, known_edges_of
@@ -357,11 +356,10 @@ def book_moves(
     has = known[of] & (np.diff(batch.code_offsets)[of] > 0)
     edge[has] = columns.edges_by_move(batch)[batch.code_offsets[of[has]] + index[has]]
     n = np.append(batch.n, np.uint32(0))[edge].astype(np.int64)
-    of_child = [None if move.child_value is None else negate(move.child_value) for move in rows]
-    numbers = np.array([(m.p, q, m.value) for m, q in zip(rows, of_child, strict=True)], np.float64)
-    p, value, of_move = numbers.reshape(-1, 3)[found].T
+    numbers = np.array([(move.p, move.child_value, move.value) for move in rows], np.float64)
+    p, of_child, of_move = numbers.reshape(-1, 3)[found].T  # None is NaN
     edge_value = np.append(columns.worth_of_edges(batch).q, 0.0)[edge]
-    value = np.where(np.isnan(value), np.where(n > 0, edge_value, of_move), value)
+    value = np.where(np.isnan(of_child), np.where(n > 0, edge_value, of_move), 0.0 - of_child)
     order = np.lexsort((index, -n, -np.nan_to_num(value), np.isnan(value), of))
     enough = n[order] >= export.selection.min_visits
     export.leave_out("moves_few_visits", (~enough).sum())

@@ -182,9 +182,8 @@ class _Writer:
     """The sentences about one position, and what they are made of."""
 
     def __init__(self, source: Records, board: chess.Board, node: NodeView) -> None:
-        self._source, self._board, self._node = source, board, node
+        self._source, self._board, self._node, self._file = source, board, node, source.file
         self._us, self._them = ("White", "Black") if board.turn else ("Black", "White")
-        self._file = source.file
 
     def brief(self, since: str | None) -> Brief:
         """Returns the brief; `since`: as that of the function."""

@@ -123,8 +123,7 @@ class Filters:
                 found &= worth.lower == worth.upper
             if self.bounds in _RESULTS:
                 found &= worth.lower == _RESULTS[self.bounds]
-        if self.min_n is not None or self.max_n is not None:
-            found &= _between(visits_of(batch), self.min_n, self.max_n)
+        found &= _between(visits_of(batch), self.min_n, self.max_n)
         return found
 
 

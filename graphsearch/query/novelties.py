@@ -195,10 +195,8 @@ class _Judge:
     """Finds novelties and popular mistakes; `reached`, `judged`: as of the answer."""
 
     def __init__(self, store: Store, rules: Rules, top: int) -> None:
-        self._store = store
-        self.rules = rules
-        self.novelties: Most[NotableMove] = Most(top)
-        self.popular: Most[NotableMove] = Most(top)
+        self._store, self.rules = store, rules
+        self.novelties, self.popular = Most[NotableMove](top), Most[NotableMove](top)
         self.reached = self.judged = 0
 
     def judge(self, some: Sequence[Reached], reader: Reader) -> None:

@@ -227,8 +227,7 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     check(board)
     with opened(path) as source:
         found = stored(source, board)
-    found.sort(key=lambda parent: (-parent.step.edge.n, -parent.visits, parent.position))
-    return Parents(tuple(found))
+    return Parents(tuple(sorted(found, key=lambda one: (-one.step.edge.n, -one.visits, one.position))))
 
 
 def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
@@ -330,10 +329,9 @@ class Finder:
         """Begins at the roots of an open file; reads no records yet."""
         self.budget = WALKED if budget is None else budget
         self._source, self._ahead, self._looked = source, 0, 0  # records read ahead, and looked up
-        self._left = TAKEN_BACK_IN_ALL
         self.met: dict[str, Met] = {}
         self._heap: list[tuple[int, int, Met]] = []
-        self._number = count()
+        self._left, self._number = TAKEN_BACK_IN_ALL, count()
         for root in sorted(roots_of(source), key=lambda board: board.ply()):
             met = self.met[key_text(root)] = Met(root.copy(stack=False))
             self._push(met, 0)

@@ -87,6 +87,7 @@ class Arena:
 
     Attributes:
       before_subtracting: called before the overlay is subtracted, to add its last visits; None: no call.
+      saving: rows at the beginning of the log whose records are being saved.
     """
 
     def __init__(self, max_bytes: int | None = None, *, logged: bool = True) -> None:
@@ -98,7 +99,7 @@ class Arena:
         """
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
-        self._spare_rows = 0
+        self._spare_rows = self.saving = 0
         self.before_subtracting: Callable[[], None] | None = None
         self._single = RecordBatch.room(1, MAX_LEGAL_MOVES, MAX_LEGAL_MOVES)  # of `read`
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
@@ -130,8 +131,8 @@ class Arena:
 
     @property
     def dirty_count(self) -> int:
-        """Nodes of which the file does not have the present version."""
-        return int(self.counters[arena_kernel.DIRTY_NODES])
+        """Nodes of which neither the file nor the save under way has the present version."""
+        return int(self.counters[arena_kernel.DIRTY_NODES]) - self.saving
 
     @property
     def bytes_used(self) -> int:
@@ -227,16 +228,15 @@ class Arena:
     def reserve_log(self, rows: int, *, spare: int = 0) -> None:
         """Gives the log room for `rows` dirty records, and for `spare` more, which take no memory yet."""
         self._spare_rows = 0
-        self.grow_log(max(0, rows + spare - self.dirty_count))
+        self.grow_log(max(0, rows + spare - int(self.counters[arena_kernel.DIRTY_NODES])))
         self._spare_rows = spare
 
     def grow_log(self, nodes: int) -> None:
         """Gives the log room for `nodes` more dirty records."""
-        log = self.arrays.log
-        wanted = (self.dirty_count + nodes) * arena_kernel.LOG_WORDS
+        log, used = self.arrays.log, int(self.counters[arena_kernel.DIRTY_NODES]) * arena_kernel.LOG_WORDS
+        wanted = used + nodes * arena_kernel.LOG_WORDS
         if 0 < len(log) < wanted:
-            longer = np.empty(max(wanted, min(2 * len(log), wanted + LOG_STEP)), np.uint64)
-            used = self.dirty_count * arena_kernel.LOG_WORDS
+            longer = np.empty(wanted + min(used, LOG_STEP), np.uint64)
             longer[:used] = log[:used]
             self.arrays = self.arrays.replace(log=longer)
 
@@ -322,14 +322,19 @@ class Arena:
         copying_kernel.copy_out(self.arrays, slots, batch)
         return batch
 
+    def list_log(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], Words]:
+        """Returns the slots and the positions, `[R, 10]`, of the records in some rows of the log."""
+        slots, words = np.empty(len(rows), np.uint32), np.empty((len(rows), POSITION_WORDS), np.uint64)
+        copying_kernel.list_log(self.tables, self.arrays, rows, slots, words.reshape(-1))
+        return slots, words
+
     def list_reached(self, roots: Sequence[chess.Board]) -> tuple[NDArray[np.uint32], Words]:
         """Returns the slots and the positions, `[R, 10]`, of all records whose positions can be known.
 
         A record does not contain its position. Moves with visits reach these from some roots, or from unsaved
         records.
         """
-        log = self.arrays.log[: self.dirty_count * arena_kernel.LOG_WORDS]
-        unsaved = log.reshape(-1, arena_kernel.LOG_WORDS)[:, :POSITION_WORDS]
+        _, unsaved = self.list_log(np.arange(self.counters[arena_kernel.DIRTY_NODES]))
         seeds = np.concatenate([*(pack(board) for board in roots), unsaved.ravel()])
         slots = np.empty(self.node_count, np.uint32)
         words = np.empty((self.node_count + 1, POSITION_WORDS), np.uint64)

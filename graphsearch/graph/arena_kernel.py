@@ -78,13 +78,12 @@ from ..jit.pointers import (
 )
 from ..jit.types import Bundle, Items, Pointer, apart, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position import board_kernel as board
-from ..position.board import BoardTable, Position, Words
+from ..position.board import CLOCK_BITS, CLOCK_SHIFT, META_BITS, BoardTable, Position, Words
 from ..store import record_kernel as record
 from ..store import transposition_kernel as entry
 from ..store.transposition_kernel import EntryArrays
 
-LOG_WORDS = board.PW + 1  # position, slot of its record
-LOG_SLOT = board.PW
+LOG_META, LOG_WORDS = board.FOLDED - 1, board.FOLDED  # of a row: a folded position, which holds the slot too
 OVERLAY_SLOT_SHIFT, OVERLAY_EDGE_BITS = 10, (1 << 9) - 1  # of an item of the overlay
 
 # counters, int64
@@ -130,7 +129,7 @@ class ArenaArrays(Bundle):
     moves: Items[uint16]  # [256] scratch: legal moves of the present position; each thread has its own
     overlay: Items[int64]  # [2 * ..]: (`overlay_item`, visits); never saved
     history: Items[uint64]  # Polyglot keys of positions that stood twice before the root
-    log: Items[uint64]  # [LOG_WORDS * ..]: position and slot of every dirty record; empty without a file
+    log: Items[uint64]  # [LOG_WORDS * ..]: positions and slots of unsaved records; empty without a file
     entries: EntryArrays  # transposition entries of fixed-depth searches and mate proofs
     table_size: int64
     records_size: int64
@@ -664,9 +663,23 @@ def mark_dirty(A: ArenaArrays, rec: int64, s: Position) -> None:
         return
     record.add_state(A, rec, record.DIRTY)
     row = adv(A.log, count_in(A, DIRTY_NODES, int64(1)) * LOG_WORDS)
-    for i in range(board.PW):
-        row[i] = s[i]
-    row[LOG_SLOT] = U(rec)
+    board.fold(s, row)
+    row[LOG_META] = board.with_clock(row[LOG_META], rec & CLOCK_BITS) | (U(rec) >> U(8) << U(META_BITS))
+
+
+@inner
+def logged_slot(A: ArenaArrays, i: int64) -> int64:
+    """Returns the slot in row `i` of the log: bits 0-7 in place of META's clock, the others above META."""
+    word = A.log[i * LOG_WORDS + LOG_META]
+    return int64((word >> U(META_BITS) << U(8)) | (word >> U(CLOCK_SHIFT)) & U(CLOCK_BITS))
+
+
+@inner
+def read_log(T: BoardTable, A: ArenaArrays, i: int64, s: Position) -> int64:
+    """Writes the position in row `i` of the log, its clock as at evaluation; returns its record's slot."""
+    rec = logged_slot(A, i)
+    board.unfold(T, adv(A.log, i * LOG_WORDS), s, record.clock_at_evaluation(A, rec), record.key_at(A, rec))
+    return rec
 
 
 @inner

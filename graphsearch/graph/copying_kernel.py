@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import LOW32, U, adv, prefetch, ptr
+from ..jit.pointers import adv, prefetch, ptr, zeros
 from ..jit.types import float32, int64, uint8, uint16, uint32, uint64
 from ..position.board import META, BoardTable, Position
 from ..position.board_kernel import PW, generate_moves, hashes_of, make_child, position_key, with_clock
@@ -54,65 +54,62 @@ def _prefetch(A: ArenaArrays, slots: NDArray[np.uint32], i: int64) -> None:
 
 
 @kernel
-def log_sort_keys(A: ArenaArrays, keys: NDArray[np.uint64]) -> None:
-    """Fills the sort keys of the dirty records, in the order of the log."""
+def begin_save(T: NDArray[np.uint64], A: ArenaArrays, keys: NDArray[np.uint64]) -> None:
+    """Changes the state of all dirty records to SAVING, and fills the sort keys of their positions."""
+    s = zeros(uint64, PW)
     for i in range(keys.size):
-        keys[i] = sort_key(adv(A.log, i * arena.LOG_WORDS))
+        if i + AHEAD < keys.size:
+            prefetch(A.records, arena.logged_slot(A, int64(i + AHEAD)))
+        rec = arena.read_log(ptr(T, 0), A, int64(i), s)
+        keys[i] = sort_key(s)
+        record.clear_state(A, rec, record.DIRTY)
+        record.add_state(A, rec, record.SAVING)
 
 
 @kernel
-def list_dirty(
-    A: ArenaArrays, order: NDArray[np.int64], slots: NDArray[np.uint64], words: NDArray[np.uint64]
-) -> int64:
-    """Lists dirty records and changes their state to SAVING; the log must be emptied after the last call.
+def list_log(
+    T: NDArray[np.uint64],
+    A: ArenaArrays,
+    order: NDArray[np.int64],
+    slots: NDArray[np.uint32],
+    words: NDArray[np.uint64],
+) -> None:
+    """Lists records of the log.
 
     Args:
       order: `[R]` int64, rows of the log.
-      slots: `[R]` uint64, filled with slot | fresh << 32.
+      slots: `[R]` uint32, filled with their slots.
       words: `[10 R]` uint64, filled with positions, their clocks as at evaluation.
-
-    Returns:
-      the number of records of which the file has no version.
     """
-    fresh = int64(0)
     for i in range(order.size):
         if i + 2 * AHEAD < order.size:
-            later = order[i + 2 * AHEAD] * arena.LOG_WORDS
-            prefetch(A.log, later)
-            prefetch(A.log, later + arena.LOG_SLOT)
+            prefetch(A.log, order[i + 2 * AHEAD] * arena.LOG_WORDS)
         if i + AHEAD < order.size:
-            prefetch(A.records, int64(A.log[order[i + AHEAD] * arena.LOG_WORDS + arena.LOG_SLOT]))
-        row = adv(A.log, order[i] * arena.LOG_WORDS)
-        out = ptr(words, i * PW)
-        rec = int64(row[arena.LOG_SLOT])
-        for w in range(PW):
-            out[w] = row[w]
-        out[META] = with_clock(row[META], record.clock_at_evaluation(A, rec))
-        is_fresh = int64(1) if record.state_of(A, rec) & record.FRESH else int64(0)
-        slots[i] = U(rec) | (U(is_fresh) << U(32))
-        fresh += is_fresh
-        record.clear_state(A, rec, record.DIRTY | record.FRESH)
-        record.add_state(A, rec, record.SAVING)
-    return fresh
+            prefetch(A.records, arena.logged_slot(A, order[i + AHEAD]))
+        slots[i] = uint32(arena.read_log(ptr(T, 0), A, order[i], ptr(words, i * PW)))
 
 
 @kernel
-def note_saved(A: ArenaArrays, slots: NDArray[np.uint64], fresh: int64) -> None:
-    """Clears the state SAVING of the records that `list_dirty` listed, after they were saved."""
-    for i in range(slots.size):
-        record.clear_state(A, int64(slots[i] & LOW32), record.SAVING)
-    A.counters[arena.FRESH_NODES] -= fresh
-
-
-@kernel
-def mark_again(A: ArenaArrays, slots: NDArray[np.uint64], words: NDArray[np.uint64]) -> None:
-    """Marks the records that `list_dirty` listed as dirty again, after a failed save."""
-    for i in range(slots.size):
-        rec = int64(slots[i] & LOW32)
-        record.clear_state(A, rec, record.SAVING)
-        if slots[i] & ~LOW32:  # fresh
-            record.add_state(A, rec, record.FRESH)
-        arena.mark_dirty(A, rec, ptr(words, i * PW))
+def end_save(A: ArenaArrays, saving: int64, saved: bool) -> None:
+    """Removes the first `saving` rows from the log; if they were not saved, their records are dirty again."""
+    kept = int64(0)
+    for i in range(A.counters[arena.DIRTY_NODES]):
+        rec = arena.logged_slot(A, int64(i))
+        if i < saving:
+            if record.state_of(A, rec) & record.SAVING:
+                record.clear_state(A, rec, record.SAVING)
+                if saved and record.state_of(A, rec) & record.FRESH:
+                    record.clear_state(A, rec, record.FRESH)
+                    A.counters[arena.FRESH_NODES] -= 1
+                if saved or record.state_of(A, rec) & record.DIRTY:  # a later row has it
+                    continue
+                record.add_state(A, rec, record.DIRTY)
+        elif kept == i:
+            return
+        for w in range(arena.LOG_WORDS):
+            A.log[kept * arena.LOG_WORDS + w] = A.log[i * arena.LOG_WORDS + w]
+        kept += 1
+    A.counters[arena.DIRTY_NODES] = kept
 
 
 @kernel

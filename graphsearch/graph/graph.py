@@ -36,8 +36,9 @@ from .arena_kernel import FRESH_NODES, VISITS
 from .reading import Loader, Pager, is_due
 from .saving import (
     CLOSED,
+    COPIED_AT_ONCE,
     LEAST_STEP_BLOCKS,
-    DirtyCopies,
+    DirtyRecords,
     GraphEntries,
     RootTables,
     Saver,
@@ -52,7 +53,7 @@ REFRESHED_NODES = 30_000  # `close` refreshes a file of at most so many: a tenth
 VISITS_PER_NODE = 6  # plus one for so many visits: a twentieth of their time with `builtin`
 LEAST_NODE_BYTES = 64  # of a node in memory, with its place in the table
 LOADED_AT_ONCE = 100_000  # nodes of the largest file that `open` loads completely: a tenth of a second
-COPY_BYTES = 320  # of a node while it is saved: its copy, position, order and encoding
+COPY_BYTES, COPIES = 320, 4 * COPIED_AT_ONCE  # of its copy, position and encoding; most that exist at once
 MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
 RESERVED_PARTS = 4  # at most one of so many parts of a budget is reserved for both
 
@@ -89,7 +90,7 @@ class Graph:
         )
         self._file_nodes = store.node_count if store else 0
         self._saver = Saver(store, unread=self._is_unread) if store else None
-        self._saving: tuple[DirtyCopies, Future[None]] | None = None  # the save under way
+        self._saving: tuple[DirtyRecords, Future[None]] | None = None  # the save under way
         self.saved_nodes = 0  # records saved so far
         self.tables_meanwhile = True  # whether a search writes the plain tables, not only `flush` and `close`
         self._notes: list[Work] = []
@@ -343,23 +344,24 @@ class Graph:
         self._saver.check_open()
         late, notes = len(self._notes), [*self._notes, *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
+        self._saver.unread = self._is_unread
         self.arena.subtract_overlay()
         try:
             rows = self._tables.rows() if tables else None
             entries = self.entries.take_unsaved()
-            saving = DirtyCopies.of(self.arena)
+            saving = DirtyRecords(self.arena)
+
+            def work(store: Store) -> None:
+                store.append_batches(saving.batches(), len(saving), fresh=saving.fresh)
+                for item in (rows, entries, *notes):
+                    if item:
+                        item(store)
+                del self._notes[:late]
+
+            self._saving = saving, self._saver.save(work)
+            saving.wait(self._saving[1])
         finally:
             self.arena.add_overlay()
-
-        def work(store: Store) -> None:
-            store.append(*saving.batches, fresh=saving.fresh)
-            for item in (rows, entries, *notes):
-                if item:
-                    item(store)
-            del self._notes[:late]
-
-        self._saver.unread = self._is_unread
-        self._saving = saving, self._saver.save(work)
 
     @property
     def _is_unread(self) -> bool:
@@ -371,8 +373,8 @@ class Graph:
         self.pager.reserved = 0
         nodes = flush_nodes(self.pager.budget)
         if self._saver and self.store:
-            self.arena.reserve_log(2 * nodes, spare=most_nodes)
-            most, copies = self.pager.budget // RESERVED_PARTS, COPY_BYTES * nodes
+            self.arena.reserve_log(3 * nodes, spare=most_nodes)  # a save, and twice as many new ones
+            most, copies = self.pager.budget // RESERVED_PARTS, COPY_BYTES * min(nodes, COPIES)
             blocks = max(LEAST_STEP_BLOCKS, (most - copies) // MERGED_BYTES)
             self._saver.most_blocks = min(self.store.catalog.sizes.step_blocks, blocks)
             self.pager.reserved = min(most, copies + MERGED_BYTES * self._saver.most_blocks)
@@ -396,10 +398,11 @@ class Graph:
     def changed_records(self) -> RecordBatch:
         """Returns the records that were made or changed, of a graph in memory that logs them."""
         self.arena.subtract_overlay()
-        saving = DirtyCopies.of(self.arena)
-        saving.saved(self.arena)
+        saving = DirtyRecords(self.arena)
+        batches = list(saving.batches())
+        saving.end(saved=True)
         self.arena.add_overlay()
-        return RecordBatch.concat(saving.batches)
+        return RecordBatch.concat(batches)
 
     def note_apart(self, board: chess.Board, moves: Iterable[chess.Move]) -> None:
         """Notes that moves of a position are searched apart; the next save writes it."""
@@ -448,10 +451,9 @@ class Graph:
         error = outcome.exception()  # waits for its end
         self._saving = None
         self.entries.end_save(saved=error is None)
+        saving.end(saved=error is None)
         if error:
-            saving.failed(self.arena)
             raise error
-        saving.saved(self.arena)
         self.pager.file_changed()
         assert self.store
         self._file_nodes = self.store.node_count

@@ -1,7 +1,10 @@
 """Saving: copies of dirty records, and the writer thread, which merges while there is nothing to save.
 
-    search   | waves | copy out | waves ...            | settle | waves
-    writer             encode, write, COMMIT | merge step | merge step ...
+    search   | waves | waits               | waves ...           | settle | waves
+    writer           | copy, encode, write | COMMIT | merge step | merge step ...
+
+The search waits while the writer copies the records, so that a save is one state of the graph. Few copies
+exist at once: threads encode each while the next is made.
 
 All writes to the file go through this module, so that the file has one writer. Transposition entries are
 saved with the records, and the searched roots with the most visited positions, for SQLite tools that cannot
@@ -14,10 +17,11 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 
 import chess
 import numpy as np
@@ -25,23 +29,19 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.errors import StoreError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
-from ..position.board import POSITION_WORDS, fen_of, key_text
+from ..position.board import fen_of, key_text
 from ..store import entries
-from ..store.block_kernel import BLOCK
 from ..store.entries import PLACE_BYTES, EntryTable, Places, depths
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
-from ..store.index import SIZES
 from ..store.merging import Rules
-from ..store.ordered_work import shared_out, thread_count
 from ..store.ranking import best_move, node_mean
-from ..store.record import RecordBatch, newest_in_order
+from ..store.record import RecordBatch
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
 from ..store.tables.top import Shown, rows_of
-from ..store.transposition_kernel import Words
 from . import copying_kernel
 from .arena import Arena
-from .arena_kernel import DIRTY_NODES, LOG_WORDS
+from .arena_kernel import FRESH_NODES
 from .copying_kernel import BYTES_PER_NODE
 from .view import Reader, lines_of
 
@@ -147,10 +147,9 @@ Work = Callable[[Store], object]
 CLOSED = "the graph is closed; open it again to continue"
 
 FLUSH_NODES = 1 << 20  # most dirty nodes that are saved at once
-FLUSH_PARTS = 64  # a save takes at most 1 / FLUSH_PARTS of the budget,
-SMALL_FLUSH_NODES, SMALL_FLUSH_PARTS = 65_536, 16  # or 1 / SMALL_FLUSH_PARTS if that is few nodes
+FLUSH_PARTS = 16  # 1 / FLUSH_PARTS of the nodes that the budget has room for, if these are fewer
 LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long per record
-EXPORT_CHUNK = SIZES.chunk_blocks * BLOCK  # records copied at a time
+COPIED_AT_ONCE = 8192  # records: some 1.3 MB of copies, for each thread that encodes them
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a longer log
 
 
@@ -158,62 +157,67 @@ def flush_nodes(budget: int) -> int:
     """Returns the most dirty nodes that are saved at once, for a budget in bytes.
 
     More is better, since a node that changes several times between two saves is written once. But each takes
-    some 400 bytes for log and copies, which nodes read from the file then lack.
+    some 140 bytes for log and order, which nodes read from the file then lack.
 
-    >>> flush_nodes(64_000_000), flush_nodes(2_000_000_000), flush_nodes(20_000_000_000)
-    (28571, 223214, 1048576)
+    >>> flush_nodes(64_000_000), flush_nodes(512_000_000), flush_nodes(20_000_000_000)
+    (28571, 228571, 1048576)
     """
-    few = min(SMALL_FLUSH_NODES, budget // (BYTES_PER_NODE * SMALL_FLUSH_PARTS))
-    return max(1, few, min(FLUSH_NODES, budget // (BYTES_PER_NODE * FLUSH_PARTS)))
+    return max(1, min(FLUSH_NODES, budget // (BYTES_PER_NODE * FLUSH_PARTS)))
 
 
-@dataclass(frozen=True, slots=True)
-class DirtyCopies:
-    """Copies of an arena's dirty records, which are being saved.
+class DirtyRecords:
+    """The dirty records of an arena while they are saved; `end` must follow.
 
     Attributes:
-      batches: the copies, in segment order.
       fresh: number of records of which the file has no version yet.
-      slots: `[R]` slot | fresh << 32. words: `[R, 10]` positions, in the order of the batches.
     """
 
-    batches: list[RecordBatch]
-    fresh: int
-    slots: Words
-    words: Words
+    def __init__(self, arena: Arena) -> None:
+        """Begins with no copies; `batches` makes them."""
+        self._arena, self._count = arena, arena.dirty_count
+        self.fresh = int(arena.counters[FRESH_NODES])
+        self._copied = threading.Event()
+        arena.saving = self._count
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return self._count
 
-    @classmethod
-    def of(cls, arena: Arena) -> DirtyCopies:
-        """Returns copies of the dirty records and marks these as clean; `saved` or `failed` must follow."""
-        count, fresh = arena.dirty_count, 0
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yields copies of the records, and marks these as clean; each batch sorts after all earlier ones.
+
+        Raises:
+          StoreError: if `wait` was interrupted: the arena may change again.
+        """
+        arena, count, ends = self._arena, self._count, [0]
         keys = np.empty(count, np.uint64)
-        copying_kernel.log_sort_keys(arena.arrays, keys)
-        rows = arena.arrays.log[: count * LOG_WORDS].reshape(count, LOG_WORDS)
-        order = newest_in_order(rows[:, :POSITION_WORDS], keys)  # so that the copies need no sorting
-        slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
-        parts = [slice(begin, begin + EXPORT_CHUNK) for begin in range(0, max(1, count), EXPORT_CHUNK)]
-        for part in parts:
-            flat = words[part].reshape(-1)
-            fresh += int(copying_kernel.list_dirty(arena.arrays, order[part], slots[part], flat))
+        copying_kernel.begin_save(arena.tables, arena.arrays, keys)
+        order = np.argsort(keys)
+        while ends[-1] < count:
+            end = min(ends[-1] + COPIED_AT_ONCE, count)
+            while end < count and keys[order[end]] == keys[order[end - 1]]:
+                end += 1
+            ends.append(end)
+        del keys  # half of the memory, while the copies need some
+        for begin, end in pairwise(ends):
+            batch = arena.copy_out(*arena.list_log(order[begin:end]))
+            if self._copied.is_set():
+                raise StoreError("the save was broken off")
+            yield batch
+        self._copied.set()
 
-        def copied(part: slice) -> RecordBatch:
-            return arena.copy_out(slots[part].astype(np.uint32), words[part])
+    def wait(self, outcome: Future[None]) -> None:
+        """Waits until `batches` has made all copies, or the save has ended; until then nothing may change."""
+        outcome.add_done_callback(lambda _: self._copied.set())
+        try:
+            if self._count:
+                self._copied.wait()
+        finally:
+            self._copied.set()
 
-        batches = list(shared_out(parts, copied, min(thread_count(), len(parts))))
-        arena.counters[DIRTY_NODES] = 0
-        return cls(batches, fresh, slots, words)
-
-    def saved(self, arena: Arena) -> None:
-        """Notes that the save has succeeded: the file has these versions of the records."""
-        copying_kernel.note_saved(arena.arrays, self.slots, self.fresh)
-
-    def failed(self, arena: Arena) -> None:
-        """Marks the records as dirty again."""
-        arena.grow_log(len(self))
-        copying_kernel.mark_again(arena.arrays, self.slots, self.words.reshape(-1))
+    def end(self, *, saved: bool) -> None:
+        """Notes whether the file has these versions of the records; if not, they are dirty again."""
+        copying_kernel.end_save(self._arena.arrays, len(self), saved)
+        self._arena.saving = 0
 
 
 class Saver:

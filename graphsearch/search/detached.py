@@ -36,7 +36,7 @@ from ..graph.graph import Graph
 from ..position.board import fen_of
 from ..store.block import EncodedChunk, encode_chunk
 from ..store.record import RecordBatch
-from ..store.segment import in_order
+from ..store.segment import sorted_records
 from ..store.store import Store
 from ..workers.executor import STOPPING
 from .job import Control, SearchJob, limits_after
@@ -53,7 +53,7 @@ Tag = TypeVar("Tag")
 
 def encoded(batch: RecordBatch) -> EncodedChunk:
     """Returns the encoded records of a batch, in any order."""
-    return encode_chunk(in_order(batch), None)
+    return encode_chunk(sorted_records(batch), None)
 
 
 # ---------------------------------------------------------- in a worker

@@ -29,7 +29,7 @@ from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
-from ..graph.saving import DirtyCopies
+from ..graph.saving import DirtyRecords
 from ..jit.compiler import PLACES, is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
 from ..position.board_kernel import list_all, list_moves, make_steps
@@ -140,7 +140,9 @@ def compile_file_kernels() -> None:
             for loaded in store.scan():
                 arena.load(loaded)
             store.read(board)  # as questions do
-    DirtyCopies.of(arena).saved(arena)
+    saving = DirtyRecords(arena)
+    list(saving.batches())
+    saving.end(saved=True)
     arena.expect(MIN_TABLE)
     _compile_small_kernels()
     mark_compiled(FILE)
@@ -174,8 +176,6 @@ def compile_paging_kernels() -> None:
                     runner.step(THREAD_FROM, THREAD_FROM)
                 graph.flush()
             runner.close()
-    arena = Arena()
-    DirtyCopies.of(arena).failed(arena)  # a save that fails for want of memory has none to compile either
     mark_compiled(PAGING)
 
 

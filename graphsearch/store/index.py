@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import CorruptRecordError
-from .index_kernel import BITS_PER_KEY, FilterArrays, add_to_bloom
+from .index_kernel import BITS_PER_KEY, FilterArrays, add_to_bloom, find_held
 from .tables.rows import rows
 
 
@@ -69,6 +69,12 @@ class ChunkIndex:
     keys: U64s
     dictionary: bytes
     bloom: Bits
+
+    def may_hold(self, keys: U64s) -> NDArray[np.bool_]:
+        """Returns which of some keys the filter may hold."""
+        held = np.empty(len(keys), bool)
+        find_held(self.bloom, keys, held)
+        return held
 
     def stored(self) -> tuple[int, bytes, bytes, bytes]:
         """Returns its columns in the table `chunk`: checksum, keys, dictionary, bloom."""

@@ -31,7 +31,13 @@ def thread_count() -> int:
 
 
 def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
-    """Yields `solve(item)` for every item in order, computed by a thread pool; few results wait at once."""
+    """Yields `solve(item)` for every item in order; few results wait at once.
+
+    A pool computes them if `threads` is above 1.
+    """
+    if threads < 2:
+        yield from map(solve, items)
+        return
     waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(threads, "graphsearch-file", let_hashes_wrap) as pool:
         try:
@@ -44,17 +50,3 @@ def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads:
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def shared_out(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:
-    """Yields `solve(item)` for every item in order; a pool computes them if `threads` is above 1."""
-    return in_order(items, solve, threads) if threads > 1 else map(solve, items)
-
-
-def one_ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """Yields items in order; another thread produces the next one while the caller uses one."""
-    with ThreadPoolExecutor(1, "graphsearch-ahead", let_hashes_wrap) as pool:
-        coming = pool.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = pool.submit(next, items, None)
-            yield item

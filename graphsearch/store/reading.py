@@ -27,7 +27,7 @@ from .block_kernel import PADDING
 from .file import data_version, open_reader, sql_errors
 from .index import SIZES, Catalog, Index, Sizes
 from .index_kernel import FilterArrays, find_blocks, no_filter
-from .ordered_work import shared_out
+from .ordered_work import in_order
 from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
 from .record import RecordBatch, board_tables, owned, take
 from .segment import fetch
@@ -89,7 +89,7 @@ def find(
         asked, blocks, done = _candidates(index, flat, left, segments)
         several = threads if len(blocks) >= MANY else 1
         pieces = _fetched(connection, index, asked, blocks, most)
-        for one in shared_out(pieces, lambda piece: _searched(index, flat, *piece), several):
+        for one in in_order(pieces, lambda piece: _searched(index, flat, *piece), several):
             is_settled[one.hits] = is_settled[one.misses] = True
             found.append(one)
         wanted = ~is_settled & (segments < len(index.filter.segments) - 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..base.errors import CorruptRecordError
 from .block import EncodedChunk, decode_stored, encode_chunk, joined, padded, sound_places
 from .block_kernel import BLOCK
 from .index import SIZES, Catalog, Chunk, ChunkIndex, OnCorrupt, Segment, bloom_of, chunk_name, signed
-from .ordered_work import one_ahead
+from .ordered_work import in_order, thread_count
 from .record import RecordBatch, keys_of, newest_in_order, sort_keys, take
 from .tables.rows import MAX_BLOCK_BYTES
 
@@ -262,24 +262,29 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
-def write_segment(connection: sqlite3.Connection, catalog: Catalog, batches: Sequence[RecordBatch]) -> None:
+def write_segment(
+    connection: sqlite3.Connection, catalog: Catalog, batches: Iterable[RecordBatch], records: int
+) -> list[ChunkIndex]:
     """Writes batches of records, each in any order, as the newest segment; call it within a transaction.
 
-    Each batch must sort after all earlier ones. Of two records with one position the later one counts. It
-    raises as `write_chunks` does.
+    Each batch must sort after all earlier ones. Of two records with one position the later one counts.
+    `records`: their number. It returns and raises as `write_chunks` does.
     """
+    chunks = catalog.segments[0].chunks if catalog.segments else []
+    dictionary = b""
+    if chunks and records < FEW_RECORDS:
+        with suppress(CorruptRecordError):
+            dictionary = catalog.index(chunks[-1]).dictionary
     age = max((segment.age for segment in catalog.segments), default=0) + 1
     segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
     assert segment is not None
-    chunks = catalog.segments[0].chunks if catalog.segments else []
-    dictionary = b""
-    if chunks and sum(map(len, batches)) < FEW_RECORDS:
-        with suppress(CorruptRecordError):
-            dictionary = catalog.index(chunks[-1]).dictionary
-    write_chunks(connection, catalog, segment, map(in_order, batches), dictionary=dictionary)
+    written = write_chunks(connection, catalog, segment, map(sorted_records, batches), dictionary=dictionary)
+    if not written:
+        connection.execute("DELETE FROM segment WHERE id = ?", (segment,))
+    return written
 
 
-def in_order(batch: RecordBatch) -> RecordBatch:
+def sorted_records(batch: RecordBatch) -> RecordBatch:
     """Returns the records of a batch in segment order, the last one of each position."""
     words = batch.words[::-1]
     return take(batch, len(batch) - 1 - newest_in_order(words, sort_keys(words)))
@@ -292,10 +297,10 @@ def write_chunks(
     batches: Iterable[RecordBatch],
     *,
     dictionary: bytes = b"",
-) -> bytes:
-    """Appends records, sorted and distinct, to a segment as new chunks; returns their dictionaries as stored.
+) -> list[ChunkIndex]:
+    """Appends records, sorted and distinct, to a segment as new chunks; returns their indexes.
 
-    Call it within a transaction. While a chunk is written, another thread encodes the next one.
+    Call it within a transaction. Several threads encode the chunks.
 
     Args:
       catalog: receives the indexes of the new chunks, so that they need not be read back.
@@ -304,25 +309,27 @@ def write_chunks(
     Raises:
       UnfitRecordError: if a record does not fit the format.
     """
+    size = catalog.sizes.chunk_blocks * BLOCK
+    parts = (
+        batch.part(first, min(first + size, len(batch)))
+        for batch in batches
+        for first in range(0, len(batch), size)
+    )
 
-    def encoded() -> Iterator[tuple[RecordBatch, EncodedChunk]]:
-        nonlocal dictionary
-        size = catalog.sizes.chunk_blocks * BLOCK
-        for batch in batches:
-            for first in range(0, len(batch), size):
-                part = batch.part(first, min(first + size, len(batch)))
-                chunk = encode_chunk(part, dictionary)
-                dictionary = chunk.dictionary
-                yield part, chunk
+    def encoded(part: RecordBatch) -> tuple[EncodedChunk, ChunkIndex, int]:
+        chunk, bloom = encode_chunk(part, dictionary), bloom_of(keys_of(part.words))
+        return chunk, ChunkIndex(sort_keys(part.words[::BLOCK]), chunk.dictionary, bloom), len(part)
 
-    for part, chunk in one_ahead(encoded()):
+    written = list[ChunkIndex]()
+    first_part = map(encoded, islice(parts, 1))  # whose dictionaries the others share
+    for chunk, index, records in chain(first_part, in_order(parts, encoded, thread_count())):
+        dictionary = chunk.dictionary
         first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
         places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
         connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))
-        keys = sort_keys(part.words[::BLOCK])
-        index = ChunkIndex(keys, chunk.dictionary, bloom_of(keys_of(part.words)))
-        row = (segment, first, len(chunk.ends), len(part), signed(int(keys[0])), *index.stored())
+        row = (segment, first, len(chunk.ends), records, signed(int(index.keys[0])), *index.stored())
         number = connection.execute(_INSERT_CHUNK, row).lastrowid
         assert number is not None
         catalog.add(number, index)
-    return dictionary
+        written.append(index)
+    return written

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -209,49 +210,49 @@ class Store:
             with self.transaction():
                 yield self.connection
 
-    def append(self, *batches: RecordBatch, fresh: int) -> None:
+    def append(self, batch: RecordBatch, *, fresh: int) -> None:
+        """Writes at most 2**20 records, in any order, as `append_batches` does; the last version counts."""
+        if len(batch) > MAX_BATCH:
+            raise CapacityError(
+                f"{len(batch)} records in one batch, at most {MAX_BATCH} can be appended at once"
+            )
+        self.append_batches([batch], len(batch), fresh=fresh)
+
+    def append_batches(self, batches: Iterable[RecordBatch], records: int, *, fresh: int) -> None:
         """Writes records as one new segment; they supersede all earlier versions.
 
         Records that do not fit the format are left out: `left_out_error` or `close` names them.
 
         Args:
-          batches: of at most 2**20 records; all sort keys of a batch are below those of the next. The last
-            version of a record counts.
-          fresh: number of records that are not in the file yet.
+          batches: all sort keys of a batch are below those of the next.
+          records: their number; `fresh`: how many of them are not in the file yet.
 
         Raises:
-          CapacityError: if a batch has too many records.
           StoreError: if the file is bound to no evaluator.
         """
-        if not (most := max(map(len, batches), default=0)):
+        if not records:
             return
-        if most > MAX_BATCH:
-            raise CapacityError(f"{most} records in one batch, at most {MAX_BATCH} can be appended at once")
         if not self.is_bound:
             raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
-        with self.writing() as connection:
-            fitting = []
-            for batch in batches:
-                part, unknown = self._fitting(batch)
-                fitting.append(part)
-                fresh = max(0, fresh - unknown)
-            if any(map(len, fitting)):
-                write_segment(connection, self.catalog, fitting)
-            provenance.add_nodes(connection, fresh)
-            self._load()
-            self._top.touch(keys_of(np.concatenate([part.words for part in fitting])))
+        lost: list[tuple[NDArray[np.uint64], str]] = []
 
-    def _fitting(self, batch: RecordBatch) -> tuple[RecordBatch, int]:
-        """Returns the records that fit the format, and the number of others that have no version here."""
-        bad, unknown = unfit(batch), 0
-        for i, reason in bad:
-            words = batch.words[i]
-            with suppress(CorruptRecordError):
-                unknown += not self.find(words.reshape(1, -1))[0][0]
-            key = key_text_of_words(words)
-            self.left_out.add(key)
-            self._lost[key] = f"{fen_of(unpack(words))} has {reason}"
-        return take(batch, np.delete(np.arange(len(batch)), [i for i, _ in bad])), unknown
+        def fitting(batch: RecordBatch) -> RecordBatch:
+            bad = unfit(batch)
+            lost.extend((batch.words[i], reason) for i, reason in bad)
+            return take(batch, np.delete(np.arange(len(batch)), [i for i, _ in bad]))
+
+        with self.writing() as connection:
+            chunks = write_segment(connection, self.catalog, map(fitting, batches), records)
+            for words, reason in lost:
+                with suppress(CorruptRecordError):
+                    fresh -= not self.find(words.reshape(1, -1))[0][0]
+                key = key_text_of_words(words)
+                self.left_out.add(key)
+                self._lost[key] = f"{fen_of(unpack(words))} has {reason}"
+            provenance.add_nodes(connection, max(0, fresh))
+            self._load()
+            if chunks:
+                self._top.touch(lambda keys: np.any([chunk.may_hold(keys) for chunk in chunks], axis=0))
 
     def records_changed(self, words: NDArray[np.uint64] | None) -> None:
         """Marks records as changed or deleted; the open transaction updates the plain tables before it ends.
@@ -259,7 +260,7 @@ class Store:
         Args:
           words: `[R, 10]` packed positions; None: any record may have changed.
         """
-        self._top.touch(None if words is None else keys_of(words))
+        self._top.touch(None if words is None else partial(np.isin, test_elements=keys_of(words)))
 
     def left_out_error(self) -> StoreError | None:
         """Returns an error that names the records not written since the last call; None if there are none."""

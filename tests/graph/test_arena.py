@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CapacityError, InvalidParameterError, StoreError
+from graphsearch.graph import saving
 from graphsearch.graph.arena import Arena
-from graphsearch.position.board import MAX_MOVES, pack, unpack
+from graphsearch.position.board import MAX_MOVES, chess960_start, pack, unpack
 from graphsearch.search import visit_kernel as layout
 from graphsearch.store.block import unfit as unfit_places
 from graphsearch.store.record import NodeRecord, RecordBatch
@@ -25,6 +27,7 @@ from graphsearch.store.verify import verify
 from tests.conftest import Cli
 from tests.store import records as made
 from tests.support.graphs import check_arena
+from tests.support.positions import KIWIPETE
 from tests.uci.engines import Played
 
 
@@ -36,6 +39,25 @@ def test_nothing_is_lost_when_table_log_and_blocks_grow(tmp_path: Path) -> None:
         assert len(graph.arena.arrays.table) > 1 << 16
         assert graph.store is not None
         assert graph.store.node_count == graph.node_count
+
+
+def test_the_log_has_the_positions_of_unsaved_records_which_are_saved_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "COPIED_AT_ONCE", 1)  # so that only equal sort keys share a batch
+    monkeypatch.setattr("graphsearch.search.loop.FLUSH_SECONDS", 3600)
+    path = tmp_path / "a.graph"
+    boards = [chess.Board(KIWIPETE), chess.Board("r3k2r/8/8/3pP3/8/8/8/R3K2R w KQkq d6 74 80")]
+    with Graph.open(path, evaluator="uniform") as graph:
+        for board in [*boards, unpack(pack(chess960_start(7)))]:
+            analyze(graph, board, Limits(visits=300), hurry=True)
+        slots, words = graph.arena.list_log(np.arange(graph.arena.dirty_count))
+        assert len(slots) == graph.node_count > 800
+        for slot, found in zip(slots.tolist(), words, strict=True):
+            assert graph.arena.slot(unpack(found)) == slot
+            assert pack(unpack(found)).tolist() == found.tolist()
+        assert graph.flush() == len(slots)
+    assert verify(path).ok
 
 
 def test_records_keep_every_evaluator_and_run_in_memory() -> None:
@@ -145,7 +167,7 @@ def refuse(patch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise StoreError("no room")
 
-    patch.setattr(Store, "append", fail)
+    patch.setattr(Store, "append_batches", fail)
 
 
 @pytest.mark.parametrize(

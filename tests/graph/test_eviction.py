@@ -27,6 +27,7 @@ from graphsearch.position.board import key_of, pack
 from graphsearch.search.waves import WaveRunner
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
+from graphsearch.store.tables.top import TopTables
 from graphsearch.store.verify import verify
 from tests.support.graphs import check_arena, numbers_below, records_below, records_of
 from tests.support.positions import KIWIPETE, after_line
@@ -62,8 +63,8 @@ def outcome(
 @pytest.mark.parametrize(
     ("fen", "evaluator", "visits", "ram", "fields"),
     [
-        (chess.STARTING_FEN, "uniform", 2_400, 300_000, {"minibatch_size": 1}),
-        (KIWIPETE, "builtin", 1_600, 215_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
+        (chess.STARTING_FEN, "uniform", 2_400, 290_000, {"minibatch_size": 1}),
+        (KIWIPETE, "builtin", 1_600, 208_000, {"minibatch_size": 16, "max_wave_share": 1.0}),
         (ENDGAME, "hash", 1_000, 90_000, {"minibatch_size": 16, "overlap": 0}),
         (ENDGAME, "hash", 1_800, 200_000, {"minibatch_size": 16}),
         (chess.STARTING_FEN, "uniform", 1_000, 130_000, {"minibatch_size": 32, "gather": "classic"}),
@@ -163,25 +164,24 @@ def test_visits_in_flight_keep_their_edges_when_their_records_leave_memory(
 
 # --------------------------------------------------------------------------- saving in the background
 @contextmanager
-def writer_held(graph: Graph) -> Iterator[threading.Event]:
-    """Keeps the writer from its next job until the event is set."""
-    go, there = threading.Event(), threading.Event()
+def commits_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Keeps the writer from its next COMMIT until the event is set."""
+    go, commit = threading.Event(), TopTables.follow
 
-    def wait(_: Store) -> None:
-        there.set()
+    def wait(self: TopTables, read: Any) -> None:
         go.wait()
+        commit(self, read)
 
-    thread = threading.Thread(target=graph.call, args=(wait,))
-    thread.start()
-    there.wait()
+    monkeypatch.setattr(TopTables, "follow", wait)
     try:
         yield go
     finally:
         go.set()
-        thread.join()
 
 
-def test_a_search_goes_on_while_its_records_are_written(tmp_path: Path) -> None:
+def test_a_search_goes_on_while_its_records_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=8))
         with Graph.open(None, evaluator=HashEvaluator()) as whole:
@@ -191,7 +191,7 @@ def test_a_search_goes_on_while_its_records_are_written(tmp_path: Path) -> None:
                 made += analyze(whole, chess.Board(), limits, SearchParams(minibatch_size=8)).new_visits
             expected = numbers_below(whole, chess.Board())
         runner = WaveRunner(graph, pack(chess.Board()), 8)
-        with writer_held(graph) as go:
+        with commits_held(monkeypatch) as go:
             step_to(graph, runner, 150)
             graph.begin_saving()
             step_to(graph, runner, 200)
@@ -225,7 +225,7 @@ def test_records_changed_while_a_save_fails_are_saved_by_the_next(
             def fail(*_: object, **__: object) -> None:
                 raise StoreError("the disk is full")
 
-            patch.setattr(Store, "append", fail)
+            patch.setattr(Store, "append_batches", fail)
             graph.begin_saving()
             step_to(graph, runner, 170)
             with pytest.raises(StoreError, match="full"):

@@ -201,10 +201,10 @@ def test_a_second_search_on_a_graph_is_refused_while_one_runs() -> None:
 def test_what_could_not_be_saved_is_still_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
 
-        def fail(self: Store, batch: object, *, fresh: int) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise errors.StoreError("the disk is full")
 
-        monkeypatch.setattr(Store, "append", fail)
+        monkeypatch.setattr(Store, "append_batches", fail)
         with pytest.raises(errors.UnsavedError, match="full") as caught:
             analyze(graph, chess.Board(), Limits(visits=100))
         assert caught.value.result.visits >= 100

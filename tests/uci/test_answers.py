@@ -342,7 +342,7 @@ def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch
     with Played({"GraphFile": str(path)}) as game:
         game.ready()
         with monkeypatch.context() as broken:
-            broken.setattr(Store, "append", full)
+            broken.setattr(Store, "append_batches", full)
             assert is_legal(START, game.ask("go nodes 300", until="bestmove"))
             game.console.until("info string ERROR: the disk is full")
             assert is_legal(START, game.ask("go nodes 1", until="bestmove"))

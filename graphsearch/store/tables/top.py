@@ -1,6 +1,6 @@
 """The well-visited positions as plain rows, `top_position` and `top_edge`: each row derives from its record.
 
-    append, rewrite    touch(keys of changed records)
+    append, rewrite    touch(changed records)
     COMMIT             follow: renders the listed ones among them again, in the same transaction
 
 So after every transaction, a row agrees with the record of its position.
@@ -91,15 +91,18 @@ class TopTables:
         self._connection = connection
         self._touched = set[str]()  # keys
 
-    def touch(self, keys: NDArray[np.uint64] | None) -> None:
-        """Marks the records of keys as changed, so that `follow` renders their rows; None: any record."""
+    def touch(self, changed: Callable[[NDArray[np.uint64]], NDArray[np.bool_]] | None) -> None:
+        """Marks records as changed, so that `follow` renders their rows.
+
+        `changed` returns which records, by their keys, may have changed; None: any.
+        """
         names = self._keys(TABLES["top_position"].columns["key"].fits("key"))
-        if keys is None:
+        if changed is None:
             self._connection.execute(f"DELETE FROM top_edge WHERE {_ALONE}")  # noqa: S608 (a constant)
             self._touched.update(names)
         elif names:
-            held = np.isin(np.array([key_of_text(name) for name in names], np.uint64), keys)
-            self._touched.update(compress(names, held))
+            keys = np.array([key_of_text(name) for name in names], np.uint64)
+            self._touched.update(compress(names, changed(keys)))
 
     def follow(self, read: Read) -> None:
         """Renders the rows of touched positions; deletes those of a position without a record."""

@@ -78,12 +78,31 @@ from ..jit.pointers import (
 )
 from ..jit.types import Bundle, Items, Pointer, apart, float32, float64, int64, uint8, uint16, uint32, uint64
 from ..position import board_kernel as board
-from ..position.board import CLOCK_BITS, CLOCK_SHIFT, META_BITS, BoardTable, Position, Words
+from ..position.board import (
+    BISHOPS,
+    BLACK,
+    CLOCK_BITS,
+    CLOCK_SHIFT,
+    KEY,
+    KINGS,
+    KNIGHTS,
+    META,
+    META_BITS,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+    BoardTable,
+    Position,
+    Words,
+)
+from ..position.tables import CT
 from ..store import record_kernel as record
 from ..store import transposition_kernel as entry
 from ..store.transposition_kernel import EntryArrays
 
-LOG_META, LOG_WORDS = board.FOLDED - 1, board.FOLDED  # of a row: a folded position, which holds the slot too
+# a row of the log: squares of kinds whose number + 1 has bit 0, 1 or 2, those of Black, META with the slot
+LOG_META, LOG_WORDS = 4, 5
 OVERLAY_SLOT_SHIFT, OVERLAY_EDGE_BITS = 10, (1 << 9) - 1  # of an item of the overlay
 
 # counters, int64
@@ -657,13 +676,38 @@ def remove(A: ArenaArrays, rec: int64) -> None:
 
 # ------------------------------------------------------------------ records
 @inner
+def _fold(s: Position, row: Pointer[uint64]) -> None:
+    """Writes a position as a row of the log."""
+    row[0] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
+    row[1] = s[KNIGHTS] | s[BISHOPS] | s[KINGS]
+    row[2] = s[ROOKS] | s[QUEENS] | s[KINGS]
+    row[3], row[4] = s[BLACK], s[META]
+
+
+@inner
+def _unfold(T: BoardTable, row: Pointer[uint64], s: Position, clock: int64, key: uint64) -> None:
+    """Writes a folded position, whose META may have more bits above, with another clock and a graph's key."""
+    first, second, third = row[0], row[1], row[2]
+    s[PAWNS] = first & ~second & ~third
+    s[KNIGHTS] = second & ~first & ~third
+    s[BISHOPS] = first & second
+    s[ROOKS] = third & ~first & ~second
+    s[QUEENS] = first & third
+    s[KINGS] = second & third
+    s[BLACK] = row[3]
+    s[WHITE] = (first | second | third) & ~row[3]
+    s[META] = board.with_clock(row[4] & board.PLACE, clock)
+    s[KEY] = key ^ T[CT + clock]
+
+
+@inner
 def mark_dirty(A: ArenaArrays, rec: int64, s: Position) -> None:
     """Marks a record as dirty, and appends its position to the log, since the record does not contain it."""
     if record.state_of(A, rec) & record.DIRTY or A.log_size == 0:
         return
     record.add_state(A, rec, record.DIRTY)
     row = adv(A.log, count_in(A, DIRTY_NODES, int64(1)) * LOG_WORDS)
-    board.fold(s, row)
+    _fold(s, row)
     row[LOG_META] = board.with_clock(row[LOG_META], rec & CLOCK_BITS) | (U(rec) >> U(8) << U(META_BITS))
 
 
@@ -678,7 +722,7 @@ def logged_slot(A: ArenaArrays, i: int64) -> int64:
 def read_log(T: BoardTable, A: ArenaArrays, i: int64, s: Position) -> int64:
     """Writes the position in row `i` of the log, its clock as at evaluation; returns its record's slot."""
     rec = logged_slot(A, i)
-    board.unfold(T, adv(A.log, i * LOG_WORDS), s, record.clock_at_evaluation(A, rec), record.key_at(A, rec))
+    _unfold(T, adv(A.log, i * LOG_WORDS), s, record.clock_at_evaluation(A, rec), record.key_at(A, rec))
     return rec
 
 

@@ -83,34 +83,6 @@ def with_clock(meta: uint64, clock: int64) -> uint64:
     return (meta & ~U(CLOCK_BITS << CLOCK_SHIFT)) | (U(clock) << U(CLOCK_SHIFT))
 
 
-FOLDED = 5  # words: the squares of kinds whose number + 1 has bit 0, 1 or 2, those of Black, META
-
-
-@inner
-def fold(s: Position, row: Pointer[uint64]) -> None:
-    """Writes a position as `FOLDED` words."""
-    row[0] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
-    row[1] = s[KNIGHTS] | s[BISHOPS] | s[KINGS]
-    row[2] = s[ROOKS] | s[QUEENS] | s[KINGS]
-    row[3], row[4] = s[BLACK], s[META]
-
-
-@inner
-def unfold(T: BoardTable, row: Pointer[uint64], s: Position, clock: int64, key: uint64) -> None:
-    """Writes a folded position, whose META may have more bits above, with another clock and a graph's key."""
-    first, second, third = row[0], row[1], row[2]
-    s[PAWNS] = first & ~second & ~third
-    s[KNIGHTS] = second & ~first & ~third
-    s[BISHOPS] = first & second
-    s[ROOKS] = third & ~first & ~second
-    s[QUEENS] = first & third
-    s[KINGS] = second & third
-    s[BLACK] = row[3]
-    s[WHITE] = (first | second | third) & ~row[3]
-    s[META] = with_clock(row[4] & PLACE, clock)
-    s[KEY] = key ^ T[CT + clock]
-
-
 @inner
 def from_square(m: uint16 | int64) -> int64:
     """Returns the square that a move leaves."""

@@ -155,8 +155,7 @@ def test_the_graph_file_comes_in_every_way(
 ) -> None:
     def answer(*words: object) -> Any:
         found = cli("show", *words, "--json").json
-        unnamed = {"unsettled": None, "lines": None}  # a command names the file
-        return found | {"brief": found["brief"] | unnamed}
+        return found | {"brief": found["brief"] | dict.fromkeys(("unsettled", "lines"))}  # they name the file
 
     wanted = answer("--store", small_graph, "1. e4")
     assert wanted

@@ -179,9 +179,7 @@ def commits_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         go.set()
 
 
-def test_a_search_goes_on_while_its_records_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_goes_on_while_records_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=8))
         with Graph.open(None, evaluator=HashEvaluator()) as whole:

@@ -98,7 +98,6 @@ def test_a_new_session_says_what_changed(tmp_path: Path, cli: Cli) -> None:
     assert found.before
     assert found.before.n == 20
     assert found.lines[-1].startswith(f"Since {found.before.saved[:10]} (20 visits): 3... Qe7 took over from")
-    shown = cli("show", file, board.fen(), "--since", 2, "--json").json["brief"]
-    assert shown["lines"] == list(found.lines)
+    assert cli("show", file, board.fen(), "--since", 2, "--json").json["brief"]["lines"] == list(found.lines)
     assert cli("show", file, board.fen(), "--since", 1, "--json").json["brief"]["before"] is None
     assert ("prior", 1, ("Nf6", "Qxf7#")) in [(one.why, one.mate, one.line) for one in found.refuted]

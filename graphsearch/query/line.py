@@ -30,13 +30,16 @@ ENDS = {CHECKMATE: "checkmate", STALEMATE: "stalemate", DEAD: "dead"}
 class LinePly(Valued):
     """One move of a line; values are those of its edge, seen by the side to move where the line begins."""
 
-    json_keys = (
-        "move=step.move san=step.san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
-    )
+    json_keys = "move=step.move san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
 
     step: Step
     q: float
     mate: int | None
+
+    @property
+    def san(self) -> str:
+        """The move as people write it."""
+        return self.step.san
 
 
 @dataclass(frozen=True, slots=True)

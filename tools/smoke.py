@@ -37,7 +37,7 @@ reply_p = 0.15
 [leaf]
 evaluations = 50
 """
-FULL, ALONE = 20, 5  # kills of a full run; commands with a process of their own in a shorter one
+FULL, ALONE = 20, 3  # kills of a full run; commands with a process of their own in a shorter one
 UNEQUAL = "~ "  # before commands whose output depends on the speed
 COMMANDS = """
 analyze startpos --visits 2000 --store a.graph

@@ -149,9 +149,9 @@ def engine() -> AlphaBeta:
 
 
 def test_the_value_is_that_of_plain_negamax_whatever_was_searched_before(engine: AlphaBeta) -> None:
-    for board in positions(40, 1):
+    for board in positions(20, 1):
         assert engine.search(board, 3).value == negamax(board, 3), board.fen()
-    for board in positions(10, 2, (3, 4)):
+    for board in positions(5, 2, (3, 4)):
         assert deepened(engine, board, 4).value == negamax(board, 4), board.fen()
 
 

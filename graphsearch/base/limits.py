@@ -184,14 +184,12 @@ def open_file(
     check_kind(path, piped=piped)
     raw = _Input(path, opener=lambda name, flags: os.open(name, flags | system.WITHOUT_WAITING))
     raw.on_wait = on_wait
-    try:
-        _check_mode(
-            os.fstat(raw.fileno()).st_mode, path, piped=piped
-        )  # the path may name another file by now
+    try:  # the path may name another file by now
+        _check_mode(os.fstat(raw.fileno()).st_mode, path, piped=piped)
     except BaseException:
         raw.close()
         raise
-    return io.BufferedReader(raw)
+    return io.BufferedReader(raw, PIECE)
 
 
 def check_kind(path: str | os.PathLike[str], *, piped: bool = False) -> None:

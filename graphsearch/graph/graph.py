@@ -587,6 +587,7 @@ class Graph:
         if self.store is None:
             self._release()
             return
+        self.store.announce_end()
         try:
             self.settle(wait=True)
             if self.has_unsaved:

@@ -73,14 +73,18 @@ def holder(path: Path) -> dict[str, Any] | None:
     """
     if not is_held(path):
         return None
-    note: dict[str, Any] = {}
-    with suppress(OSError), _beside(path, ".lock").open("rb", buffering=0) as file:
-        file.seek(1)  # Windows lets nobody read the locked byte
-        note = json_object(file.read(MOST_NOTE).decode("utf-8", "replace")) or {}
-    match note:
+    match _note_of(path):
         case {"pid": int(pid), "since": str(since)} if pid >= 0:
             return {"pid": pid, "since": since}
     return {"pid": None, "since": None}
+
+
+def _note_of(path: Path) -> dict[str, Any]:
+    """Returns the note in the lock file of a graph file, empty if there is none that can be read."""
+    with suppress(OSError), _beside(path, ".lock").open("rb", buffering=0) as file:
+        file.seek(1)  # Windows lets nobody read the locked byte
+        return json_object(file.read(MOST_NOTE).decode("utf-8", "replace")) or {}
+    return {}
 
 
 def _beside(path: Path, end: str) -> Path:
@@ -91,17 +95,21 @@ class WriteLock:
     """The exclusive right to write one graph file, held from construction to `release`.
 
     Raises:
-      StoreLockedError: if another process, or this one, is writing the file.
+      StoreLockedError: if another process, or this one, is writing the file, and is not about to release it.
     """
 
     def __init__(self, path: Path) -> None:
         self._sidecar, self._owner = _beside(path, ".lock"), os.getpid()
+        patience = time.monotonic() + MOST_ENDING_SECONDS
         while True:
             try:
                 descriptor = lock_of(self._sidecar)
             except OSError as error:
                 raise StoreError(f"{path}: cannot make {self._sidecar.name}: {error.strerror}") from None
             if descriptor is None:
+                if _note_of(path).get("ends") and time.monotonic() < patience:
+                    time.sleep(ENDING_SECONDS)
+                    continue
                 found = holder(path)
                 who = "another process"
                 if found and found["pid"]:
@@ -111,10 +119,18 @@ class WriteLock:
             if self._is_current():
                 break
             os.close(descriptor)  # its last holder has just removed the lock file
-        note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
-        with suppress(OSError):  # only for messages: a full disk must not prevent writing
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, b" " + json.dumps(note).encode())
+        self._note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        self._write_note()
+
+    def announce_end(self) -> None:
+        """Makes those that want the lock wait for it: the holder saves what is left, then releases it."""
+        self._note |= {"ends": True}
+        self._write_note()
+
+    def _write_note(self) -> None:
+        with suppress(OSError):  # a full disk must not prevent writing
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            os.ftruncate(self._descriptor, os.write(self._descriptor, b" " + json.dumps(self._note).encode()))
 
     def _is_current(self) -> bool:
         try:
@@ -158,6 +174,7 @@ PULSE = 1 << 20  # steps of SQLite's virtual machine between two checks of the l
 LEAST_STEPS = 300_000_000  # that any statement may take: some seconds
 STEPS_PER_BYTE = 300  # of the opened file; a join takes some 100 steps for a row of 20 bytes or more
 MOST_NOTE = 4096  # bytes of the note in a lock file
+ENDING_SECONDS, MOST_ENDING_SECONDS = 0.05, 60.0  # between two looks at a lock that will be free; in all
 _SQLITE = ("-wal", "-shm", "-journal")
 
 

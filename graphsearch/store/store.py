@@ -123,6 +123,11 @@ class Store:
             stack.pop_all()
             return store
 
+    def announce_end(self) -> None:
+        """Makes other processes wait for the file: it is about to be closed."""
+        if self._lock:
+            self._lock.announce_end()
+
     def close(self) -> None:
         """Closes the file; SQLite's last connection to it also empties the log. A second call does nothing.
 

@@ -40,7 +40,7 @@ from ..search.params import Limits, SearchParams
 from ..search.repetition import view_in_game
 from ..search.results import Progress
 from ..solvers.mate.search import MOST_MOVES
-from .answer import GoAnswer, Report
+from .answer import STOP_SECONDS, GoAnswer, Report
 from .clock import BatchPace
 from .options import OF_THE_PLACE, Settings, created, make_evaluator
 from .protocol import Go, Writer, parse_go, parse_position, parse_setoption
@@ -258,6 +258,8 @@ class EngineGraph:
         self.pace = BatchPace()
         if graph is None:
             return
+        if graph.store:
+            graph.store.announce_end()
         try:
             with graph:
                 with suppress(StoreError, OSError):  # `flush` tries it again, and reports its error
@@ -380,8 +382,11 @@ class Engine:
                 self._writer.info(f"unknown command {shortened(name)!r}; there are {', '.join(COMMANDS)}")
 
     def _isready(self) -> None:
-        """Answers at once during a search; otherwise after the graph is open."""
+        """Answers at once during a search, or after its move if it must stop; else once the graph is open."""
         answer = self._answer
+        if answer is not None and answer.stop.is_set():  # Scid reads a later move as that of its next `go`
+            answer.done.wait(STOP_SECONDS)
+            answer.give()
         if self._opened.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
             self._writer.line("readyok")
         else:

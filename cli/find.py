@@ -25,7 +25,7 @@ from .options import Count, Lines, Side, StoreOption, Time, side_of
 from .output import print_json, say
 from .progress import progress_bar
 from .render import proven_result, way_text
-from .tables import VIEW, count, is_detailed, is_json, is_white, score
+from .tables import VIEW, aligned, count, is_detailed, is_json, is_white, score
 
 _Number = TypeVar("_Number", int, float)
 
@@ -215,19 +215,12 @@ def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[st
         bool(first) and all(row[i] is None or isinstance(row[i], int | float) for row in first)
         for i in range(len(names))
     ]
-    yield _line(names, widths, numeric)
+    yield aligned(names, widths, numeric, 2)
     yield "  ".join("-" * width for width in widths)
     for row in cells:
-        yield _line(row, widths, numeric)
+        yield aligned(row, widths, numeric, 2)
     for values in iterator:
-        yield _line([_cell(value) for value in values], widths, numeric)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    return "  ".join(
-        cell.rjust(width) if number else cell.ljust(width)
-        for cell, width, number in zip(cells, widths, numeric, strict=True)
-    ).rstrip()
+        yield aligned([_cell(value) for value in values], widths, numeric, 2)
 
 
 def _cell(value: Any) -> str:

@@ -8,17 +8,17 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from graphsearch.base import errors
 from graphsearch.base.faults import DEFECT, error_line, is_defect, line_of
 from graphsearch.base.system import join_command
 
-from .tables import Part, Table, is_json
+from .tables import Part, encodes, is_json, lines_of
 
 if TYPE_CHECKING:
     import chess
-    from rich.console import Console, Group
 
 
 class Report(Protocol):
@@ -41,8 +41,6 @@ ENDED_BY_READER = (
 
 LONGEST_MESSAGE = 1 << 16  # characters
 PAGE_WIDTH = 100  # columns of a table that fits a page
-# columns of a table in a file or a pipe; it cuts nothing, and lines end with their content
-PIPE_WIDTH = 10_000
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 
@@ -130,56 +128,18 @@ def print_json(data: Mapping[str, Any]) -> None:
     A file name need not be UTF-8: its other bytes appear as `\\udcXX`, as everywhere in Python.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-    print(text if _takes(text, "utf-8") else json.dumps(data, allow_nan=False))
-
-
-def _takes(text: str, encoding: str) -> bool:
-    """Returns whether stdout can encode a text; `encoding`: where stdout has none."""
-    try:
-        text.encode(getattr(sys.stdout, "encoding", None) or encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
-def console(stream: TextIO) -> Console:
-    """Returns a Rich console that prints text unchanged: no markup, no emoji, no highlighting."""
-    from rich.console import Console
-
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    print(text if encodes(text, "utf-8") else json.dumps(data, allow_nan=False))
 
 
 def print_parts(parts: Iterable[Part], *, width: int | None = None) -> None:
-    """Prints lines, tables unless they are empty, and other things that Rich draws, on stdout.
+    """Prints texts and tables on stdout.
 
-    `width`: of tables where stdout is no terminal; None: as wide as needed.
+    `width`: of a page where stdout is no terminal; None: as wide as needed.
     """
-    for part in parts:
-        if isinstance(part, str):
-            print(part)
-        elif not isinstance(part, Table) or part.rows:
-            out = console(sys.stdout)
-            if out.is_terminal:
-                out.print(drawn([part], out.width))
-                continue
-            out.width = width or out.width
-            with out.capture() as text:
-                out.print(drawn([part], width))
-            print("\n".join(line.rstrip() for line in text.get().splitlines()))
-
-
-def drawn(parts: Iterable[Part], width: int | None) -> Group:
-    """Returns lines and tables as one thing that Rich draws; `width`: of a terminal, None without one."""
-    from rich.console import Group
-    from rich.text import Text
-
-    return Group(
-        *(
-            Text(part) if isinstance(part, str) else part.drawn(width) if isinstance(part, Table) else part
-            for part in parts
-        )
-    )
+    if sys.stdout.isatty():
+        width = get_terminal_size().columns
+    for line in lines_of(parts, width):
+        print(line)
 
 
 def print_answer(found: Report | Mapping[str, Any], parts: Iterable[Part], *, fits: bool = False) -> None:
@@ -193,11 +153,6 @@ def print_answer(found: Report | Mapping[str, Any], parts: Iterable[Part], *, fi
         columns = os.environ.get("COLUMNS", "")
         width = int(columns) if columns.isdecimal() and int(columns) else PAGE_WIDTH
         print_parts(parts, width=width if fits else None)
-
-
-def speaks_unicode() -> bool:
-    """Returns whether stdout can encode lines and dots beyond ASCII."""
-    return _takes("\u28ff\u2500\u2192", "ascii")
 
 
 def _drop(stream: TextIO) -> None:

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from graphsearch.base.system import HANG_UP, SIGNALS, outlive_console
 
 from .options import WorkOptions
-from .output import console, drawn, say
-from .tables import Part
+from .output import say
+from .tables import Part, lines_of
 
 if TYPE_CHECKING:
     import chess
+    from rich.console import Console
 
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
@@ -139,6 +140,13 @@ class Advance(Protocol):
     def __call__(self, done: int, total: int | None, title: str | None = None) -> None: ...  # noqa: D102
 
 
+def _console() -> Console:
+    """Returns a Rich console for stderr that prints text unchanged: no markup, no emoji, no highlighting."""
+    from rich.console import Console
+
+    return Console(file=sys.stderr, markup=False, emoji=False, highlight=False)
+
+
 @contextmanager
 def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance]:
     """Yields a function that shows progress on stderr: a bar on a terminal, elsewhere a line now and then.
@@ -158,7 +166,7 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     above = not streaming or sys.stdout.isatty()
-    out = console(sys.stderr)
+    out = _console()
     out.soft_wrap = streaming  # no line break in a line of data: it is copied, and JSON would be broken
     with Progress(*columns, console=out, transient=True, redirect_stdout=above) as bar:
         task = bar.add_task(title, total=None)
@@ -265,12 +273,13 @@ def progress_display(
       line: progress in one line, for logs.
       view: progress to draw on a terminal of so many lines; the line unless given.
     """
-    terminal = console(sys.stderr) if sys.stderr.isatty() else None
+    terminal = _console() if sys.stderr.isatty() else None
     if terminal is None or terminal.is_dumb_terminal:
         lines = RareLines()
         yield lambda now: lines.say(now.seconds, line(now))
         return
     from rich.live import Live
+    from rich.text import Text
 
     is_drawing, last = False, -LEAST_GAP_S
 
@@ -283,7 +292,8 @@ def progress_display(
         if signals.stop.is_set() or now.seconds - last < LEAST_GAP_S:
             return
         last, is_drawing = now.seconds, True
-        live.update(drawn(view(now, terminal.height) if view else [line(now)], terminal.width), refresh=True)
+        parts = view(now, terminal.height) if view else [line(now)]
+        live.update(Text("\n".join(lines_of(parts, terminal.width))), refresh=True)
         is_drawing = False
         if signals.stop.is_set():
             clear()

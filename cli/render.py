@@ -15,7 +15,7 @@ from graphsearch.position.openings import Opening, opening_after
 from graphsearch.position.values import WDL, cp_of, rounded_shares
 from graphsearch.store.record import TERMINALS as TERMINALS
 
-from .tables import VIEW, Part, Table, count, is_white, moment, score, signed
+from .tables import VIEW, Part, Prose, Table, count, is_white, moment, score, signed
 
 if TYPE_CHECKING:
     from graphsearch.graph.view import MoveView, NodeView, Origin
@@ -208,10 +208,6 @@ def node_parts(node: NodeView, multipv: int) -> Iterator[Part]:
         yield Table(rows)
 
 
-def brief_parts(lines: Sequence[str]) -> Iterator[Part]:
-    """Yields the lines of a brief, which a terminal folds between words, and an empty one."""
-    from rich.text import Text
-
-    yield from map(Text, lines)
-    if lines:
-        yield ""
+def brief_parts(lines: Sequence[str]) -> list[Part]:
+    """Returns the lines of a brief, which a terminal folds between words, and an empty one."""
+    return [*map(Prose, lines), ""] if lines else []

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import chess
+import numpy as np
 
 from graphsearch.base.errors import GraphSearchError
-from graphsearch.position.board import MAX_MOVES
-from graphsearch.position.openings import Opening, opening_of
+from graphsearch.position.board import KEY, MAX_MOVES
+from graphsearch.position.openings import Opening, opening_names, opening_of, opening_places
 from graphsearch.position.values import wdl_from_q
 
-from . import render
+from . import render, tables
 from .options import Count, Depth, Lines, PositionOptions, StoreOption
-from .output import fail, print_answer, say, speaks_unicode
+from .output import fail, print_answer, say
 from .tables import LEFT, VIEW, Part, Table, count, detail, is_detailed, is_white, moment, score, signed, size
 
 if TYPE_CHECKING:
-    from rich.tree import Tree as Drawing
-
     from graphsearch.query.line import Line, LinePly, LinePoint, LineValues
     from graphsearch.query.line import Lines as BestLines
     from graphsearch.query.position import Position
@@ -164,11 +163,9 @@ def lines_of(store: StoreOption, position: PositionOptions, lines: Lines = 1) ->
 
 def _tree(found: Tree, store: Path) -> Iterator[Part]:
     yield from render.position_heading(store, found.root.position)
-    yield _drawing(found)
-    yield (
-        f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')};"
-        f" depth {found.depth}, moves with {count(found.min_visits, 'visit')} or more"
-    )
+    yield from _drawing(found.root)
+    met = f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')}"
+    yield f"{met}; depth {found.depth}, moves with {count(found.min_visits, 'visit')} or more"
 
 
 def tree(
@@ -205,22 +202,28 @@ def tree(
     print_answer(found, _tree(found, store))
 
 
-def _drawing(found: Tree) -> Drawing:
-    from rich.text import Text
-    from rich.tree import Tree as Drawing
+def _drawing(root: Branch) -> Iterator[str]:
+    def below(above: Branch) -> list[tuple[str, Branch | None]]:
+        white, number = is_white(above.position), int(above.position.split()[5])
+        drawn: list[tuple[str, Branch | None]] = []
+        own, *names = _openings([above, *above.branches])
+        for branch, name in zip(above.branches, names, strict=True):
+            place = name if name != own else ""
+            if branch.transposes_to is not None:
+                place = " ".join((tables.signs("\u2192", "->"), *(branch.transposes_to or ["the root"])))
+            move = f"{render.move_number(number, white=white)} {branch.san}"
+            drawn.append((f"{move}  {_worth(branch, white=white)}  {place}".rstrip(), branch))
+        return [*drawn, (f"{above.hidden} more", None)] if above.hidden and drawn else drawn
 
-    root = found.root
-    name = _opening(root.position)
     worth = _worth(root, white=is_white(root.position))
-    drawing = Drawing(Text("  ".join(filter(None, (worth, name, VIEW)))))
-    stack = [(drawing, root, 0)]
-    while stack:
-        above, branch, level = stack.pop()
-        for child in branch.branches:
-            stack.append((above.add(Text(_label(child, branch, root.position, level))), child, level + 1))
-        if branch.hidden and branch.branches:
-            above.add(Text(f"{branch.hidden} more"))
-    return drawing
+    yield "  ".join(filter(None, (worth, *_openings([root]), VIEW)))
+    yield from tables.tree_lines(root, below)
+
+
+def _openings(branches: Sequence[Branch]) -> list[str]:
+    """Returns the code and name of the opening of each position, empty without one."""
+    places = opening_places(np.array([branch.words[KEY] for branch in branches]))
+    return [opening_names()[place] if place >= 0 else "" for place in places.tolist()]
 
 
 def _worth(branch: Branch, *, white: bool) -> str:
@@ -228,23 +231,6 @@ def _worth(branch: Branch, *, white: bool) -> str:
     more = detail(f"  Q {signed(branch.q, white=white)}")
     apart = f"  {render.APART}" if branch.apart else ""
     return f"{score(branch.cp, branch.mate, white=white)}  {branch.n:,}{more}{apart}"
-
-
-def _opening(position: str, before: str = "") -> str:
-    """Returns the code and name of a position's opening; empty if it has none, or the one of `before`."""
-    found = render.opening_at(position)
-    return "" if found is None or (before and _opening(before) == str(found)) else str(found)
-
-
-def _label(branch: Branch, before: Branch, root: str, level: int) -> str:
-    white = is_white(root) == (level % 2 == 0)
-    first = int(root.split()[5])
-    number = first + (level + (not is_white(root))) // 2
-    text = f"{render.move_number(number, white=white)} {branch.san}  {_worth(branch, white=white)}"
-    if branch.transposes_to is None:
-        return f"{text}  {_opening(branch.position, before.position)}".rstrip()
-    arrow = "\u2192" if speaks_unicode() else "->"
-    return f"{text}  {arrow} {' '.join(branch.transposes_to) or 'the root'}"
 
 
 def curve_of(store: StoreOption, position: PositionOptions) -> None:
@@ -272,7 +258,7 @@ def _values(found: LineValues) -> Iterator[Part]:
         say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
     yield VIEW
     most = max((abs(point.q) for point in found.points if point.q is not None), default=0.0)
-    signs = ("\u2588", "\u2502") if speaks_unicode() else ("#", "|")
+    signs = tables.signs("\u2588\u2502", "#|")
     rows = [
         _point_cells(point)
         | {"Curve": "" if point.q is None else bar(point.q / max(most, LEAST_TOP), *signs)}

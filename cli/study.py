@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import chess
 import typer
@@ -19,11 +19,8 @@ from graphsearch.store.store import Store
 from . import options, tables
 from .exports import write_text
 from .games import given_file
-from .output import fail, print_answer, print_json, problem_lines, say, speaks_unicode
+from .output import fail, print_answer, print_json, problem_lines, say
 from .render import numbered
-
-if TYPE_CHECKING:
-    from rich.tree import Tree as Drawing
 
 GLYPHS = {6: "?!", 2: "?", 4: "??"}
 TOML = ".toml"
@@ -280,7 +277,7 @@ def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[tables.Par
     facts = f"{tables.count(found.own, 'own move')}, {replies}; {gaps}, {weak}"
     yield f"{found.side.capitalize()}: {facts}   {tables.VIEW}"
     if found.moves:
-        yield _drawing(found, depth)
+        yield from _drawing(found, depth)
     yield tables.Table(map(_gap, found.gaps[:lines]), {"Line": tables.LEFT, "P": tables.RIGHT}, title="Gaps")
     yield tables.Table(map(_weak, found.weak[:lines]), {"Line": tables.LEFT}, title="Weak spots")
 
@@ -307,29 +304,29 @@ def _weak(spot: WeakSpot) -> dict[str, str]:
     }
 
 
-def _drawing(found: Survey, depth: int | None) -> Drawing:
-    """Returns the tree; it expands every position once."""
-    from rich.text import Text
-    from rich.tree import Tree as Drawing
-
+def _drawing(found: Survey, depth: int | None) -> Iterator[str]:
+    """Yields the lines of the tree; it expands every position once."""
     by_key = {one.key: one for one in found.positions}
     gaps: dict[str, list[Gap]] = {}
     for gap in found.gaps:
         gaps.setdefault(gap.at.position, []).append(gap)
-    drawing = Drawing(Text(""), hide_root=True)
-    waiting = [(drawing, one) for one in found.positions if not one.at.line and one.replies]
-    while waiting:
-        above, one = waiting.pop(0)
+
+    def below(one: SurveyedPosition) -> list[tuple[str, SurveyedPosition | None]]:
+        drawn: list[tuple[str, SurveyedPosition | None]] = []
         for move in one.replies if depth is None or len(one.at.line) < depth else ():
             child = by_key[move.child]
             is_here = child.at.moves == (*one.at.moves, move.move) and child.at.root == one.at.root
-            branch = above.add(Text(_label(one, move, child, is_here=is_here)))
-            if is_here:
-                waiting.append((branch, child))
+            drawn.append((_label(one, move, child, is_here=is_here), child if is_here else None))
         for gap in gaps.get(one.at.position, ()):
             if all(gap.reply != move.move for move in one.replies):
-                above.add(Text(f"{numbered(one.at.position, [gap.san])}  {100 * gap.share:.0f}%  no answer"))
-    return drawing
+                text = f"{numbered(one.at.position, [gap.san])}  {100 * gap.share:.0f}%  no answer"
+                drawn.append((text, None))
+        return drawn
+
+    for root in (one for one in found.positions if not one.at.line):
+        for text, child in below(root):
+            yield text
+            yield from tables.tree_lines(child, below)
 
 
 def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *, is_here: bool) -> str:
@@ -340,7 +337,7 @@ def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *
     if not one.own:
         parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
     if not is_here:
-        arrow = "\u2192" if speaks_unicode() else "->"
+        arrow = tables.signs("\u2192", "->")
         parts.append(f"{arrow} {numbered(child.at.root, child.at.line) or 'start'}")
     elif child.opening and child.opening != one.opening:
         parts.append(child.opening)

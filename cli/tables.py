@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import zip_longest
+from textwrap import wrap
+from typing import TypeAlias, TypeVar
+from unicodedata import combining, east_asian_width
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table as Drawing
+_T = TypeVar("_T")
 
 VIEW = "(White's view)"
 _asked: frozenset[str] = frozenset()  # of `json` and `details`
@@ -92,20 +94,19 @@ GAP = 3  # characters between two columns
 # kinds of columns: text that folds, text on one line, text that takes the width left over, numbers
 LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
 KINDS = {  # of columns by name; others hold numbers
-    **dict.fromkeys(("Line", "PV", "Better", "Player"), FILL),
-    **dict.fromkeys(("", "Best", "Best before", "Curve", "ECO", "Id", "Move", "Opening", "Position"), WHOLE),
-    **dict.fromkeys(("Proven", "Reply", "State", "Wanted"), WHOLE),
-    **dict.fromkeys(
-        ("Added (UTC)", "Answer", "Book", "Changed (UTC)", "Date", "Ended", "File", "From"), LEFT
-    ),
-    **dict.fromkeys(("Game", "Kind", "Last", "Limits", "Note", "Parameters", "Reason"), LEFT),
-    **dict.fromkeys(("Rule", "Saved (UTC)", "Searched (UTC)", "Setting", "Solved", "Study"), LEFT),
-    **dict.fromkeys(("Started (UTC)", "Why"), LEFT),
+    name: kind
+    for kind, names in (
+        (FILL, "Line, PV, Better, Player"),
+        (WHOLE, ", Best, Best before, Curve, ECO, Id, Move, Opening, Position, Proven, Reply, State, Wanted"),
+        (LEFT, "Answer, Book, Date, Ended, File, From, Game, Kind, Last, Limits, Note, Parameters, Reason"),
+        (LEFT, "Rule, Setting, Solved, Study, Why, Added (UTC), Changed (UTC), Saved (UTC)"),
+        (LEFT, "Searched (UTC), Started (UTC)"),
+    )
+    for name in names.split(", ")
 }
 SPARE = "Position", "Opening", "Proven", "Depth", "Visits before", "Q", "P", "W D L", "ECO"
 DETAILS = {"P", "Position", "Q", "Q after", "Q before", "Spent", "Value"}  # columns for `--details`
 Row = Mapping[str, str]
-Part: TypeAlias = "str | Table | RenderableType"  # of a command's output for a person
 
 
 class Table:
@@ -132,56 +133,57 @@ class Table:
         self.kinds = KINDS | dict(kinds or {})
         self._hidden = set() if is_detailed() else DETAILS - set(kinds or ())
 
-    def drawn(self, width: int | None) -> Drawing:
-        """Returns the table for a terminal of `width` columns; None for as wide as needed."""
-        from rich import box
-        from rich.table import Table as Drawing
-
-        names = self._names() if width is None else self._fitting(width)
-        drawn = Drawing(
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-            show_edge=False,
-            expand=width is not None and any(self.kinds.get(name) == FILL for name in names),
-            title=self.title,
-            title_justify="left",
-            title_style="bold",
-        )
-        for name in names:
-            kind = self.kinds.get(name, RIGHT)
-            drawn.add_column(
-                name,
-                justify="right" if kind == RIGHT else "left",
-                no_wrap=kind != LEFT,
-                overflow="fold" if kind == LEFT else "ellipsis",
-                ratio=1 if kind == FILL else None,
-                min_width=TIGHT if width and kind == FILL else None,
-                max_width=WIDEST if kind == WHOLE else None,
-            )
+    def lines(self, width: int | None) -> Iterator[str]:
+        """Yields the lines of the table, none without rows; `width`: of a terminal, None for any width."""
+        if not self.rows:
+            return
+        if self.title:
+            yield self.title
+        widths = self._widths(width)
+        yield from self._row({name: name for name in widths}, widths)
+        yield signs("\u2500", "-") * _sum(widths.values())
         for row in self.rows:
-            drawn.add_row(*(row.get(name, "") for name in names))
-        return drawn
+            yield from self._row(row, widths)
+
+    def _row(self, row: Row, widths: Mapping[str, int]) -> Iterator[str]:
+        """Yields the lines of a row, of which a long text takes several."""
+        is_number = [self._kind(name) == RIGHT for name in widths]
+        cells = (folded(row.get(name, ""), width, self._kind(name)) for name, width in widths.items())
+        for parts in zip_longest(*cells, fillvalue=""):
+            yield aligned(parts, [*widths.values()], is_number)
+
+    def _kind(self, name: str) -> str:
+        return self.kinds.get(name, RIGHT)
+
+    def _widths(self, width: int | None) -> dict[str, int]:
+        """Returns the widths of the columns that are shown; in a terminal text gives way to numbers."""
+        found = {}
+        for name in self._names():
+            widest = max(columns_of(row.get(name, "")) for row in (*self.rows, {name: name}))
+            found[name] = min(widest, WIDEST) if self._kind(name) == WHOLE else widest
+        if width is None:
+            return found
+        found = {name: found[name] for name in self._fitting(found, width)}
+        text, fill = ([name for name in found if self._kind(name) == kind] for kind in (LEFT, FILL))
+        found |= dict.fromkeys(fill, TIGHT)
+        while text and _sum(found.values()) > width:
+            found[max(text, key=found.__getitem__)] -= 1
+        for left, name in zip(range(len(fill), 0, -1), fill, strict=True):  # they share what is left
+            found[name] += max(0, width - _sum(found.values())) // left
+        return found
 
     def _names(self) -> list[str]:
         """Returns the columns with content in some row, in order."""
         names = dict.fromkeys(name for row in self.rows for name in row if name not in self._hidden)
         return [name for name in names if any(row.get(name) for row in self.rows)]
 
-    def _fitting(self, width: int) -> list[str]:
+    def _fitting(self, widest: Mapping[str, int], width: int) -> list[str]:
         """Returns the columns for a width: without those of `spare`, then without the last, until all fit."""
-        from rich.cells import cell_len
-
-        names = self._names()
-        widest = {
-            name: max(cell_len(row.get(name, "")) for row in (*self.rows, {name: name})) for name in names
-        }
+        names = list(widest)
 
         def fit(room: int) -> bool:
-            widths = (
-                min(widest[one], room if self.kinds.get(one, RIGHT) in (LEFT, FILL) else WIDEST)
-                for one in names
-            )
-            return sum(widths) + GAP * (len(names) - 1) <= width
+            most = (room if self._kind(name) in (LEFT, FILL) else WIDEST for name in names)
+            return _sum(map(min, (widest[name] for name in names), most)) <= width
 
         for name in self.spare:
             if not fit(ROOMY):
@@ -189,6 +191,98 @@ class Table:
         while len(names) > 1 and not fit(TIGHT):
             names.pop()
         return names
+
+
+def folded(text: str, width: int, kind: str) -> list[str]:
+    """Returns the lines of a cell in a column of a kind; a text that takes several folds, others are cut."""
+    if columns_of(text) <= width:
+        return [text]
+    return wrap(text, width) if kind == LEFT else [shortened(text, width)]
+
+
+def aligned(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool], gap: int = GAP) -> str:
+    """Returns a line of cells, each as wide as its column or wider; numbers end where the column ends."""
+    spaces = [" " * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True)]
+    parts = zip(spaces, cells, is_number, strict=True)
+    return (" " * gap).join(space + cell if right else cell + space for space, cell, right in parts).rstrip()
+
+
+def _sum(widths: Iterable[int]) -> int:
+    """Returns the width of columns, with the gaps between them."""
+    return sum(width + GAP for width in widths) - GAP
+
+
+class Prose(str):
+    """A text that a terminal folds between words."""
+
+    __slots__ = ()
+
+
+Part: TypeAlias = "str | Table"  # of a command's output for a person
+
+
+def lines_of(parts: Iterable[Part], width: int | None) -> Iterator[str]:
+    """Yields the lines of texts and tables; `width`: of a terminal, None for any width."""
+    for part in parts:
+        if isinstance(part, Table):
+            yield from part.lines(width)
+        elif isinstance(part, Prose) and width:
+            yield from wrap(part, width)
+        else:
+            yield part
+
+
+def columns_of(text: str) -> int:
+    """Returns how many columns of a terminal a text takes.
+
+    >>> columns_of("Kb3"), columns_of("\u5c40\u9762"), columns_of("e\u0301")
+    (3, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
+
+
+def shortened(text: str, width: int) -> str:
+    """Returns a text that is too wide, cut to so many columns.
+
+    >>> shortened("1. e4 e5 2. Nf3", 9)
+    '1. e4 e5\u2026'
+    """
+    while columns_of(text) >= width:
+        text = text[:-1]
+    return f"{text}\u2026"
+
+
+def encodes(text: str, otherwise: str = "ascii") -> bool:
+    """Returns whether stdout can encode a text; `otherwise`: the encoding of a stdout that names none."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or otherwise)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def signs(drawn: str, plain: str) -> str:
+    """Returns signs for stdout: as they should be drawn, or plain ones if it cannot encode those."""
+    return drawn if encodes(drawn) else plain
+
+
+def tree_lines(root: _T | None, below: Callable[[_T], Sequence[tuple[str, _T | None]]]) -> Iterator[str]:
+    """Yields the lines of the tree below a root, none without one.
+
+    `below` returns the branches of a node: their texts, each with the node behind it, if it is drawn here.
+    """
+    line, fork, last, dash = list(signs("\u2502\u251c\u2514\u2500", "|+`-"))
+    waiting: list[tuple[str, str, _T | None]] = [("", "", root)]
+    while waiting:
+        text, before, node = waiting.pop()
+        if text:
+            yield text
+        corner, stem = last, " "
+        for branch, child in reversed(below(node) if node is not None else ()):
+            waiting.append((f"{before}{corner}{dash}{dash} {branch}", f"{before}{stem}   ", child))
+            corner, stem = fork, line
 
 
 def moment(text: str | None) -> str:

@@ -231,7 +231,7 @@ READERS = {  # commands, with the modules of `SOME` that they need
 }
 SOME = {"query.sql"}.union(*READERS.values())
 UNREAD = {"evaluators", "solvers", "uci", "web", "workers"}  # rooms
-LIBRARIES = {"platformdirs", "chess", "click", "numpy", "rich", "typer", "zstandard"}
+LIBRARIES = {"platformdirs", "chess", "click", "numpy", "typer", "zstandard"}
 THEIRS = {"annotated_doc", "llvmlite", "shellingham", "typing_extensions"}
 THEIRS |= {"graphsearch", "pygments", "markdown_it", "mdurl"}
 
@@ -248,7 +248,6 @@ def test_a_command_that_reads_loads_only_what_reading_needs(
     assert not loaded & {f"graphsearch.{name}" for name in UNREAD | SOME - READERS[command]}
     others = {name for name in loaded - sys.stdlib_module_names - THEIRS if re.match(r"[^_.][^.]*$", name)}
     assert others - LIBRARIES == {"LOADED"}
-    assert ("rich" in others) == (form == "table" and command not in {"find", "diff"})  # here no tables
 
 
 def test_help_loads_neither_the_compiler_nor_the_chess_and_table_libraries() -> None:

@@ -112,8 +112,9 @@ def _imported(path: str) -> tuple[str, ...]:
     found: list[str] = []
     for dots, module, names in IMPORT.findall(_text(path).partition(b"\n@")[0].decode()):
         base = path.rsplit("/", len(dots))[0] + f".{module}".rstrip(".").replace(".", "/")
-        inside = (f"{base}/{name}" for name in re.findall(r"(\w+)(?: as \w+)?", names))  # of a room
-        found += [f"{module}.py" for module in (base, *inside) if Path(f"{module}.py").is_file()]
+        inside = [f"{base}/{name}" for name in re.findall(r"(\w+)(?: as \w+)?", names)]  # of a room
+        modules = [base] if Path(f"{base}.py").is_file() else inside
+        found += [f"{module}.py" for module in modules if Path(f"{module}.py").is_file()]
     return tuple(found)
 
 

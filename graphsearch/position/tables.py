@@ -89,11 +89,12 @@ def _fill_leapers_and_lines(table: Words) -> None:
     table[KI : KI + 64] = chess.BB_KING_ATTACKS
     table[PA : PA + 64] = chess.BB_PAWN_ATTACKS[chess.WHITE]
     table[PA + 64 : PA + 128] = chess.BB_PAWN_ATTACKS[chess.BLACK]
-    for a in range(64):
-        table[BT + a * 64 : BT + a * 64 + 64] = [chess.between(a, b) if a != b else 0 for b in range(64)]
-        table[LN + a * 64 : LN + a * 64 + 64] = chess.BB_RAYS[a]
-        table[RE + a] = chess.BB_RANK_ATTACKS[a][0] | chess.BB_FILE_ATTACKS[a][0]
-        table[BE + a] = chess.BB_DIAG_ATTACKS[a][0]
+    lines = np.array(chess.BB_RAYS, np.uint64)
+    above = np.uint64(chess.BB_ALL) << np.arange(64, dtype=np.uint64)  # each square and those after it
+    inside = lines & (above[:, None] ^ above)  # with the lower of both squares
+    table[BT:LN], table[LN:RM] = (inside & inside - np.uint64(1)).reshape(-1), lines.reshape(-1)
+    table[RE:BE] = [chess.BB_RANK_ATTACKS[a][0] | chess.BB_FILE_ATTACKS[a][0] for a in range(64)]
+    table[BE:ZO] = [chess.BB_DIAG_ATTACKS[a][0] for a in range(64)]
 
 
 def _fill_sliders(
@@ -107,9 +108,8 @@ def _fill_sliders(
     for square, magic in enumerate(magics):
         occupancies = attacks = np.zeros(1, np.uint64)
         for line in lines:
-            occupied, attacked = (
-                np.array(list(part), np.uint64) for part in zip(*line[square].items(), strict=True)
-            )
+            both = line[square], line[square].values()
+            occupied, attacked = (np.fromiter(part, np.uint64) for part in both)
             occupancies = np.bitwise_or.outer(occupancies, occupied).reshape(-1)
             attacks = np.bitwise_or.outer(attacks, attacked).reshape(-1)
         mask = int(np.bitwise_or.reduce(occupancies))

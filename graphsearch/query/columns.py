@@ -225,7 +225,7 @@ def ranked(batch: RecordBatch, clocks: Ints, known: Mapping[int, NodeRecord] | N
     of, k, sizes = record_of_edges(batch), _places(batch), np.diff(batch.edge_offsets)
     visits = batch.n.astype(np.int64)
     values = (visits - batch.r) * batch.q.astype(np.float64) / np.maximum(visits, 1)
-    order, ranks = np.lexsort((k, -values, -visits, of)), k + 1
+    order, ranks = np.lexsort((-values, (of + 1 << 32) - visits)), k + 1  # equal ones stay in order of k
     special = (np.abs(batch.v) == 1.0) | (visits_of(batch) >= LED_BY_VALUE_FROM)
     special[of[(batch.edge_d >= rules.DRAWN) | (np.abs(batch.q) == 1.0)]] = True
     special &= sizes > 0

@@ -29,6 +29,7 @@ from ..position.board import (
     check,
     check_rules,
     clock_term,
+    encode_move,
     fen_of,
     key_text,
     legal_moves,
@@ -38,6 +39,7 @@ from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from ..store.ranking import edge_of
 from .source import RecordSource, Step, after, opened, roots_of, ways_of
+from .steps import positions_after
 
 # ------------------------------------------------------------------ moves taken back
 _PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
@@ -68,10 +70,10 @@ def candidates(board: chess.Board) -> Iterator[Unmade]:
     """
     late = board.halfmove_clock > FREE_CLOCK  # then the move was neither a capture nor a pawn's
     clock = board.halfmove_clock - 1 if board.halfmove_clock - 1 > FREE_CLOCK else 0
+    now = board.clean_castling_rights()
     for before, move, quiet in _without_state(board):
         if late and not quiet:
             continue
-        now = board.clean_castling_rights()
         touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
         wings = [_lost_by(before, now, touched, wing, side) for wing in chess.COLORS for side in (1, -1)]
         for lost in product(*wings):  # rights that the move may have ended
@@ -175,12 +177,10 @@ def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, si
     `now`: the rights after it. `touched`: the squares that it left or entered. `side`: 1 right of the king.
     """
     rank = chess.BB_RANK_1 if color else chess.BB_RANK_8
-    king = before.king(color)
-    if king is None or not rank & chess.BB_SQUARES[king]:
+    if not touched & rank or (king := before.king(color)) is None or not rank & chess.BB_SQUARES[king]:
         return [0]
-    beside = [square for square in chess.scan_forward(rank) if (square - king) * side > 0]
-    rooks = [chess.BB_SQUARES[square] for square in beside]
-    rooks = [rook for rook in rooks if rook & before.rooks & before.occupied_co[color]]
+    ours = rank & before.rooks & before.occupied_co[color]
+    rooks = [chess.BB_SQUARES[square] for square in chess.scan_forward(ours) if (square - king) * side > 0]
     if any(rook & now for rook in rooks):
         return [0]
     return [0, *(rook for rook in rooks if touched & (rook | chess.BB_SQUARES[king]))]
@@ -233,10 +233,12 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
 def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
     """Returns the stored positions with a legal move to a position."""
     tried = list(candidates(board))
-    words = np.array([pack_checked(before) for before, _ in tried], np.uint64).reshape(-1, POSITION_WORDS)
+    words = np.array([pack_checked(before, 0) for before, _ in tried], np.uint64).reshape(-1, POSITION_WORDS)
+    moves = [encode_move(move) for _, move in tried]
+    changes = positions_after(words, range(len(tried)), moves)[0][:, KEY]  # by each move, from a key of 0
     terms = np.array([clock_term(before.halfmove_clock) for before, _ in tried], np.uint64)
-    found = []
-    for hit in np.flatnonzero(source.store.may_hold(words, words[:, KEY] ^ terms)).tolist():
+    keys, found = changes ^ np.uint64(zobrist_hash(board)) ^ terms, list[Parent]()
+    for hit in np.flatnonzero(source.store.may_hold(words, keys)).tolist():
         before, move = tried[hit][0], leads_to(tried[hit], board)
         record = source.read(before) if move else None
         if move and record and record.codes:  # one from a tablebase, or damaged, has no moves

@@ -195,7 +195,10 @@ def _json_lines(found: Positions, *, store: Store, has_games: bool) -> list[str]
     nodes["moves"] = list(_by_position(found, moves))
     if has_games:
         played = games.counts(store, nodes["key"])
-        nodes["games"] = [[asdict(game) for game in played.get(key, [])] for key in nodes["key"]]
+        nodes["games"] = [
+            [{"move": one.move, "san": one.san} | asdict(one.results) for one in played.get(key, [])]
+            for key in nodes["key"]
+        ]
     if found.entries:
         nodes["book"] = list(map(_book, found.entries))
     names = [name for name in JSON if name in nodes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import chess
 
@@ -12,43 +12,8 @@ from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text, legal_moves
 from ..store.ranking import node_mean
 from ..store.record import NodeRecord
-from ..store.tables import games as tables
+from ..store.tables.games import Results, counts
 from .source import RecordSource, Step, opened, steps_of
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """Results of games: won by White, drawn, won by Black, unknown; and moves in variations, not in games."""
-
-    white: int = 0
-    draws: int = 0
-    black: int = 0
-    unknown: int = 0
-    variations: int = 0
-
-    @property
-    def games(self) -> int:
-        """All games, those without a result included."""
-        return self.white + self.draws + self.black + self.unknown
-
-    @property
-    def decided(self) -> int:
-        """Games with a result, draws included: the basis of scores and shares."""
-        return self.white + self.draws + self.black
-
-    @property
-    def percents(self) -> dict[str, float | None]:
-        """Shares of the games with a result in per cent, by keys of `PlayedMove`; None without such games."""
-        won = {"white_percent": self.white, "draw_percent": self.draws, "black_percent": self.black}
-        return {name: 100 * x / self.decided if self.decided else None for name, x in won.items()}
-
-    def score(self, turn: chess.Color) -> float | None:
-        """Returns the mean of the results in [0, 1] for a side, None if there are none."""
-        won = self.white if turn == chess.WHITE else self.black
-        return (won + self.draws / 2) / self.decided if self.decided else None
-
-    def __add__(self, other: Results) -> Results:
-        return Results(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +72,16 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
     """
     check(board)
     with opened(path) as source:
-        counts = counts_at(source, board)
+        played = counts_at(source, board)
         record = source.read(board)
-        if record is None and not counts:
+        if record is None and not played:
             raise UnknownPositionError(
                 f"{source.path} has neither games nor a search of this position: {fen_of(board)}"
             )
-    total = sum(counts.values(), Results())
+    total = sum(played.values(), Results())
     steps = {step.move: step for step in steps_of(record, board)}
-    met = [move for move in legal_moves(board) if move.uci() in counts or move in steps]
-    rows = [_row(board, move, counts, total, record, steps.get(move)) for move in met]
+    met = [move for move in legal_moves(board) if move.uci() in played or move in steps]
+    rows = [_row(board, move, played, total, record, steps.get(move)) for move in met]
     rows.sort(key=lambda row: (-row.results.games, -(row.n or 0), -row.results.variations, row.move))
     n, q = (record.visits, node_mean(record)[0]) if record else (None, None)
     return Games(
@@ -127,19 +92,18 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
 def counts_at(source: RecordSource, board: chess.Board) -> dict[str, Results]:
     """Returns the results of imported games by move in UCI."""
     key = key_text(board)
-    found = tables.counts(source.store, [key]).get(key, [])
-    return {m.move: Results(m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
+    return {one.move: one.results for one in counts(source.store, [key]).get(key, [])}
 
 
 def _row(
     board: chess.Board,
     move: chess.Move,
-    counts: dict[str, Results],
+    played: dict[str, Results],
     total: Results,
     record: NodeRecord | None,
     step: Step | None,
 ) -> PlayedMove:
-    results = counts.get(move.uci(), Results())
+    results = played.get(move.uci(), Results())
     score = results.score(board.turn)
     n = step.edge.n if step else 0 if record and record.codes else None
     q = step.q if step else None

@@ -21,7 +21,7 @@ from ..store.tables.books import books, chosen_moves
 from ..store.tables.rows import read_rows, rows
 from ..store.tables.studies import find_note
 from .brief import Brief, brief
-from .games import Results, counts_at
+from .games import counts_at
 from .source import Records, RecordSource, after, opened, records_of
 
 
@@ -142,7 +142,7 @@ class Position:
     moves: Moves | None = None
     origin: Origin | None = None
     brief: Brief | None = None
-    games: dict[str, Results] = field(default_factory=dict)
+    games: dict[str, tables.Results] = field(default_factory=dict)
     books: tuple[InBook, ...] = ()
     repertoire: dict[str, list[str]] = field(default_factory=dict)
     note: str = ""

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,7 +65,7 @@ def moves_of(path: Path, board: chess.Board) -> dict[str, tuple[int, ...]]:
     key = key_text(board)
     with Store.open(path, read_only=True) as store:
         found = tables.counts(store, [key]).get(key, [])
-    return {m.san: (m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
+    return {one.san: tuple(asdict(one.results).values()) for one in found}
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def test_the_golden_file_is_read_as_ever(tmp_path: Path) -> None:
         assert facts_of(store) == FACTS
         assert store.evaluators() == {1: made.IDENTITY, 2: OTHER}
         start = games.counts(store, [START])[START]
-        assert [(move.san, move.white, move.games) for move in start] == [("e4", 2, 3), ("d4", 0, 1)]
+        assert [(m.san, m.results.white, m.results.games) for m in start] == [("e4", 2, 3), ("d4", 0, 1)]
         assert games.entries_of(store, 2, START) == [(0, 0x31C)]
     assert path.read_bytes() == GOLDEN.read_bytes()
     assert min(FACTS["records_by_run"].values()) > 0, "it has something in every part"

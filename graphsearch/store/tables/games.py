@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
+import chess
+
 from ...base.answer import Answer
 from ..provenance import now
 from ..store import Store
@@ -30,28 +32,50 @@ _MOVE_COLUMNS = ("move", "san", "white", "draws", "black", "unknown", "variation
 
 
 @dataclass(frozen=True, slots=True)
-class MoveCounts:
-    """A move of imported games, in one position.
+class Results:
+    """Results of games: won by White, drawn, won by Black, unknown; and moves in variations, not in games.
 
-    Attributes:
-      move, san: in UCI, and as people write it.
-      white, draws, black, unknown: games with the move that White won, that were drawn, that Black won,
-        without a result. A game counts once, even if it repeats the position and the move.
-      variations: number of times that the move occurs in a variation, not in a game.
+    A game counts once, even if it repeats the position and the move.
     """
 
-    move: str
-    san: str
-    white: int
-    draws: int
-    black: int
-    unknown: int
-    variations: int
+    white: int = 0
+    draws: int = 0
+    black: int = 0
+    unknown: int = 0
+    variations: int = 0
 
     @property
     def games(self) -> int:
-        """Games with this move, of any result; variations do not count."""
+        """All games, those without a result included."""
         return self.white + self.draws + self.black + self.unknown
+
+    @property
+    def decided(self) -> int:
+        """Games with a result, draws included: the basis of scores and shares."""
+        return self.white + self.draws + self.black
+
+    @property
+    def percents(self) -> dict[str, float | None]:
+        """Shares of the games with a result in per cent, by keys of `PlayedMove`; None without such games."""
+        won = {"white_percent": self.white, "draw_percent": self.draws, "black_percent": self.black}
+        return {name: 100 * x / self.decided if self.decided else None for name, x in won.items()}
+
+    def score(self, turn: chess.Color) -> float | None:
+        """Returns the mean of the results in [0, 1] for a side, None if there are none."""
+        won = self.white if turn == chess.WHITE else self.black
+        return (won + self.draws / 2) / self.decided if self.decided else None
+
+    def __add__(self, other: Results) -> Results:
+        return Results(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCounts:
+    """A move of imported games in one position, in UCI and as people write it, with its results."""
+
+    move: str
+    san: str
+    results: Results
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +130,18 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     where, wanted = "WHERE key IN (SELECT value FROM json_each(?))", json.dumps(sorted(set(keys)))
     with store.reading() as connection:
         names = ("key", *_MOVE_COLUMNS)
-        for key, *row in rows(connection, "game_move", names, f"{where} {order}", (wanted,)):
-            found.setdefault(key, []).append(MoveCounts(*row))
+        for key, move, san, *row in rows(connection, "game_move", names, f"{where} {order}", (wanted,)):
+            found.setdefault(key, []).append(MoveCounts(move, san, Results(*row)))
     return found
 
 
 def games_by_move(store: Store, keys: Iterable[str]) -> dict[str, dict[str, int]]:
     """Returns the number of imported games by position and move; moves only in variations are left out."""
-    found = counts(store, keys).items()
-    return {key: {one.move: one.games for one in its if one.games} for key, its in found if its[0].games}
+    return {
+        key: {one.move: one.results.games for one in its if one.results.games}
+        for key, its in counts(store, keys).items()
+        if its[0].results.games  # the most played
+    }
 
 
 def sources(store: Store) -> list[GameSource]:

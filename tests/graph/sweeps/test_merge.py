@@ -203,7 +203,7 @@ def test_a_pgn_file_counts_once_and_others_are_added(tmp_path: Path) -> None:
         with Store.open(path, read_only=True) as store:
             moves = games.counts(store, ["0" * 16])["0" * 16]
             names = sorted(s.name[0] for s in games.sources(store))
-            return names, moves[0].white, len(dump(path)["game_move"])
+            return names, moves[0].results.white, len(dump(path)["game_move"])
 
     x, y, xy, yz = file("x", "x"), file("y", "y"), file("xy", "x", "y"), file("yz", "y", "z")
     merge([x, y], new=tmp_path / "1.graph")

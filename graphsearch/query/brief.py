@@ -38,10 +38,11 @@ OVER, UNVISITED, PROVEN, FORCED, OPEN = "over", "unvisited", "proven", "forced",
 LOST = (-1, -1)  # bounds of a move or a position
 LINE_PLIES = 4  # of a refuted move's line, with the move
 NAMED = 3  # moves of a group in a sentence, and refuted moves
-FAR_CP = 500  # from here on, moves that are as good are only counted
+FAR_CP = 300  # from here on, moves that are as good are only counted
 # Of such a move: least visits, least loss in centipawns, and as a multiple of what its value still moves.
 REFUTED_VISITS, REFUTED_CP, REFUTED_ERRORS = 50, 20, 1.5
 LEAST_VISITS = 5000  # of a command
+FITTED_VISITS = 100  # least of the searches that the chances were fitted to
 NEXT_VISITS = 30  # least of the move that is compared with the choice
 NATURAL_P, NATURAL_GAMES, COMMON = 0.05, 5, 0.1  # least P; games of a position, and share of them with a move
 CLEAR = 0.6  # share of the visits of a reply that a search is sent past
@@ -92,9 +93,10 @@ class Brief(Answer):
     Attributes:
       lines: at most five lines of English. state: `open`, `proven`, `forced` (one move does not lose),
         `unvisited` or `over`.
-      certainty, word: the chance of the first move, in [0, 1], and its word; None unless `open`.
+      certainty, word: the chance of the first move, in [0, 1], and its word; None unless `open`. With fewer
+        than FITTED_VISITS, only the word.
       moves: the choice, and the moves that the search cannot tell from it. error_cp: what values still move.
-      next, next_cp: the best move beside them, in UCI, and what it loses.
+      next, next_cp: the best move beside them, in UCI, and what it loses; None if that is not clear.
       before: the last session, or the one before a moment, if it differs.
     """
 
@@ -214,12 +216,15 @@ class _Writer:
             move for move in rivals if move.chance >= LEAST_CHANCE and move.q >= best.q - still_moves(move.n)
         ]
         rest = [move for move in rivals if move not in as_good and move.n >= NEXT_VISITS]
+        is_fitted = self._node.visits >= FITTED_VISITS
         after_them, moved = max(rest, key=lambda move: move.q, default=None), still_moves(best.n)
+        if after_them and after_them.q >= best.q - still_moves(after_them.n):
+            after_them = None
         return replace(
             found,
             state=OPEN,
-            certainty=best.chance,
-            word=next(word for least, word in WORDS if best.chance >= least),
+            certainty=best.chance if is_fitted else None,
+            word=next(word for least, word in WORDS if best.chance * is_fitted >= least),
             error_cp=round((cp_of(best.q + moved) - cp_of(best.q - moved)) / 2),
             moves=(best, *as_good),
             next=after_them.move if after_them else None,
@@ -234,8 +239,8 @@ class _Writer:
 
     def _names(self, sans: Sequence[str]) -> str:
         """Returns alternatives in words: `1. d4, 1. c4 and 2 more`."""
-        named = [self._name(san) for san in sans[:NAMED]]
-        named += [f"{len(sans) - NAMED} more"] * (len(sans) > NAMED)
+        named = [self._name(san) for san in sans[: NAMED + (len(sans) == NAMED + 1)]]
+        named += [f"{len(sans) - NAMED} more"] * (len(sans) > len(named))
         return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
 
     def _over(self) -> str:
@@ -251,12 +256,11 @@ class _Writer:
 
     def _proven(self) -> Iterator[str]:
         us, name, mate = self._us, self._name(self._node.moves[0].san), self._node.mate
-        moves = f"{abs(mate or 0)} {'move' if mate in (1, -1) else 'moves'}"
         if self._node.bounds == LOST:
-            end = f": mate in {moves} at the latest, with {name}." if mate else f"; {name} is listed first."
+            end = f": mate in {-mate} at the latest, with {name}." if mate else f"; {name} is listed first."
             yield f"{us} is lost whatever is played{end}"
         elif self._node.bounds[0] == 1:
-            yield f"{us} plays {name} and " + (f"mates in {moves}." if mate else "wins.")
+            yield f"{us} plays {name} and " + (f"mates in {mate}." if mate else "wins.")
         else:
             yield f"{us} plays {name} and draws; no move wins."
         yield "Proven: no search can change this result."
@@ -276,9 +280,12 @@ class _Writer:
         if len(others) > 1 and abs(best.cp) >= FAR_CP:
             equal = f", as with {len(others)} other moves"
         yield f"{self._us} plays {name} and is {standing(best.cp)}{equal}."
-        yield f"{found.word}: {percent(best.chance)} that ten times the visits choose {name} again{group}."
+        sure = f"{found.visits:,} visits are too few to say how sure that is"
+        if found.certainty:
+            sure = f"{percent(best.chance)} that ten times the visits choose {name} again{group}"
+        yield f"{found.word}: {sure}."
         yield " ".join(self._why(found))
-        if found.unsettled and found.unsettled.chance >= 0.01:
+        if found.certainty and found.unsettled and found.unsettled.chance >= 0.01:
             line, command = self._name(*found.unsettled.line), found.unsettled.command
             search = f" Search it: {command}" if command and len(command) <= LONGEST_TEXT else ""
             yield f"Most likely to change that: {line} ({percent(found.unsettled.chance)}).{search}"
@@ -292,11 +299,11 @@ class _Writer:
             alike.setdefault(one.mate or one.move, []).append(one)
         for one, *more in list(alike.values())[:NAMED]:
             reply = numbered(one.line[1:], self._board.ply() + 1)
-            loss = f"loses {one.loss_cp / 100:.2f}" if one.mate is None else f"allows mate in {one.mate}"
+            loss = f"allows mate in {one.mate}:" if one.mate else f"loses {one.loss_cp / 100:.2f} to"
             if more:
                 yield f"{self._names([each.line[0] for each in (one, *more)])} allow mate in {one.mate}."
             else:
-                yield f"{self._name(one.line[0])} {loss} to {reply}."
+                yield f"{self._name(one.line[0])} {loss} {reply}."
 
     def _refuted(self, best: Candidate, as_good: Set[chess.Move]) -> Iterator[Refuted]:
         """Yields the natural moves that lose to a reply which the records support."""
@@ -364,9 +371,8 @@ class _Writer:
         if not self._file or not saves:
             return None
         runs, last = self._file.runs(), saves[-1]
-        this = last.run if last.n == self._node.visits else runs[-1].id
-        if since is not None:
-            this = first_run(runs, since)
+        now = last.run if last.n == self._node.visits else runs[-1].id
+        this = now if since is None else first_run(runs, since)
         old = [save for save in saves if save.run < this]
         return saved_at(self._board, old[-1]) if old else None
 
@@ -374,6 +380,8 @@ class _Writer:
         """Yields what differs from an earlier session, if anything does."""
         if old is None:
             return
+        from .game_list import first_played  # rare, and a few milliseconds to import
+
         first, node, parts = self._node.moves[0], self._node, []
         if old.best_san and old.best_san != first.san:
             parts.append(f"{self._name(first.san)} took over from {self._name(old.best_san)}")
@@ -381,6 +389,8 @@ class _Writer:
             parts.append("the result was proven")
         elif abs(node.q - old.q) > still_moves(old.n):
             parts.append(f"{self._us} went from {standing(old.cp)} to {standing(cp_of(node.q))}")
+        if self._file and (fresh := first_played(self._file, self._board, old.saved)):
+            parts.append(f"new in games: {self._names(fresh)}")
         if parts:
             yield f"Since {old.saved[:10]} ({old.n:,} visits): {'; '.join(parts)}."
 

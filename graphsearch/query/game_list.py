@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,6 +34,7 @@ from ..position.board import (
     key_of,
     key_text,
     key_texts,
+    legal_moves,
     pack,
     unpack,
 )
@@ -311,6 +313,7 @@ def list_games(
 # 40 moves, one in 1,600 wrongly), and those games are replayed.
 PART_SHIFT = 48  # of a key: its upper 16 bits
 GAMES_AT_ONCE = 20_000
+MOST_LATE = 20_000  # games that are read for the moves that are new in them
 
 Ply = dict[tuple[int, int], int]  # source and number of a game -> half-moves before the position
 
@@ -320,10 +323,32 @@ def key_parts(keys: NDArray[np.uint64]) -> NDArray[np.uint16]:
     return (keys >> np.uint64(PART_SHIFT)).astype("<u2")
 
 
-def reaching(store: Store, board: chess.Board) -> Ply:
-    """Returns the games that reach a position, each with the first ply at which it does."""
+def first_played(store: Store, board: chess.Board, since: str) -> list[str]:
+    """Returns the moves, in SAN, that only games imported since a time have in a position.
+
+    Empty if older games do not continue from it, without stored games (`import --players`), or if more than
+    MOST_LATE were imported since.
+    """
+    key, files = key_text(board), sources(store)
+    known = {one.digest for one in files if one.started < since}
+    late = {one.id: one.players or 0 for one in files if one.digest not in known}
+    if not 0 < sum(late.values()) <= MOST_LATE:
+        return []
+    met, moves = reaching(store, board, late), legal_moves(board)
+    rows = [(row.moves, met[row.source, row.number]) for row in tables.games_at(store, met)]
+    found = Counter(moves[numbers[ply]] for numbers, ply in rows if ply < len(numbers))
+    games = tables.games_by_move(store, [key]).get(key, {})
+    older = sum(games.values()) - found.total()
+    return [board.san(move) for move, n in found.most_common() if older > 0 and n == games.get(move.uci())]
+
+
+def reaching(store: Store, board: chess.Board, files: Collection[int] | None = None) -> Ply:
+    """Returns the games that reach a position, each with the first ply at which it does.
+
+    `files`: the sources of these games; None: all.
+    """
     wanted = key_text(board)
-    last = _last_plies(store, key_parts(np.array([key_of(board)], np.uint64))[0])
+    last = _last_plies(store, key_parts(np.array([key_of(board)], np.uint64))[0], files)
     found: Ply = {}
     games = sorted(last)
     for first in range(0, len(games), GAMES_AT_ONCE):
@@ -341,10 +366,10 @@ def reaching(store: Store, board: chess.Board) -> Ply:
     return found
 
 
-def _last_plies(store: Store, wanted: np.uint16) -> Ply:
+def _last_plies(store: Store, wanted: np.uint16, files: Collection[int] | None) -> Ply:
     """Returns the last ply at which each game may have the position; games that cannot are left out."""
     found: Ply = {}
-    rows = tables.index_keys(store)
+    rows = tables.index_keys(store, files)
     while some := list(islice(rows, GAMES_AT_ONCE)):
         check_time()
         parts = [keys[: len(keys) & ~1] for _, _, keys in some]

@@ -208,7 +208,7 @@ def test_every_position_has_its_turn_and_is_listed_in_the_file(cli: Cli, tmp_pat
     lines = {line.split("  ")[0]: line for line in done.out.splitlines() if "  " in line}
     assert {"1. e4 e5", MATE, "1. d4"} <= set(lines)
     assert "proven" in lines[MATE]
-    assert "White plays 1. Rd8# and mates in 1 move." in done.out
+    assert "White plays 1. Rd8# and mates in 1." in done.out
     assert len(sql(store, "SELECT * FROM root")) == 3
     again = rows(cli("watch", store, "--json").ends(130).out)
     assert {row["line"] for row in again} == {"1. e4 e5", MATE, "1. d4"}

@@ -10,10 +10,12 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze, brief
 from graphsearch.base.system import join_command
+from graphsearch.exchange.importing import GivenFile
+from graphsearch.exchange.imports import import_files
 from graphsearch.query.brief import Brief, chances, still_moves
 from graphsearch.query.source import Records
 
-from ..conftest import Cli
+from ..conftest import Cli, present, sql
 from ..support.positions import after_line
 from .handmade import graph_file, node
 
@@ -52,8 +54,7 @@ def test_equal_moves_are_one_choice_and_a_natural_move_is_refuted(choice: Path) 
 
 
 def test_the_line_that_may_change_the_choice_comes_with_a_command_that_runs(choice: Path) -> None:
-    unsettled = brief(choice, chess.Board()).unsettled
-    assert unsettled
+    unsettled = present(brief(choice, chess.Board()).unsettled)
     assert unsettled.line == ("d4", "d5")
     assert str(unsettled.command).endswith(join_command(["1. d4 d5", "--visits", "30k"]))
 
@@ -63,7 +64,7 @@ def test_the_line_that_may_change_the_choice_comes_with_a_command_that_runs(choi
     [
         ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "over", "Stalemate: the game is drawn; Black has no legal move."),
         ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "over", "Checkmate: White has won."),
-        ("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1", "proven", "White plays 1. Qf8# and mates in 1 move."),
+        ("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1", "proven", "White plays 1. Qf8# and mates in 1."),
         ("7k/p7/8/8/8/6p1/P7/4r2K w - - 0 1", "forced", "White has to play 1. Kg2; White is "),
         ("8/8/8/8/8/5k2/8/5K1n w - - 0 1", "over", "Draw: no side can mate."),
     ],
@@ -78,6 +79,8 @@ def test_a_position_whose_moves_the_file_lacks_is_no_stalemate() -> None:
     board = chess.Board("8/8/8/8/8/2k5/8/K6Q w - - 0 1")
     found = brief(Records(Path("none"), lambda at: replace(node(at), codes=b"")), board)
     assert (found.state, found.moves) == ("unvisited", ())
+    few = searched(chess.STARTING_FEN, 50)
+    assert (few.certainty, few.lines[1]) == (None, "Open: 50 visits are too few to say how sure that is.")
 
 
 def test_chances_sum_to_one_and_grow_with_visits_and_value(choice: Path) -> None:
@@ -90,14 +93,17 @@ def test_chances_sum_to_one_and_grow_with_visits_and_value(choice: Path) -> None
 
 
 def test_a_new_session_says_what_changed(tmp_path: Path, cli: Cli) -> None:
-    file, board = tmp_path / "sessions.graph", after_line("e4 e5 Qh5 Nc6 Bc4")
-    for visits in (20, 2000):
+    file, board, games = tmp_path / "sessions.graph", after_line("e4 e5 Qh5 Nc6 Bc4"), tmp_path / "a.pgn"
+    for visits, move in ((20, "Qe7"), (2000, "g6 *\n\n1. e4 e5 2. Qh5 Nc6 3. Bc4 Qe7")):
+        games.write_text(f"1. e4 e5 2. Qh5 Nc6 3. Bc4 {move} *\n")
+        import_files("pgn", file, [GivenFile(str(games))], players=True)
+        sql(file, "UPDATE source SET started = '2020-01-01T00:00:00+00:00' WHERE id = 1")
         with Graph.open(file) as graph:
             analyze(graph, board, Limits(visits=visits))
     found = brief(file, board)
-    assert found.before
-    assert found.before.n == 20
-    assert found.lines[-1].startswith(f"Since {found.before.saved[:10]} (20 visits): 3... Qe7 took over from")
+    before = present(found.before)
+    assert found.lines[-1].endswith("; new in games: 3... g6.")
+    assert found.lines[-1].startswith(f"Since {before.saved[:10]} (20 visits): 3... Qe7 took over from")
     assert cli("show", file, board.fen(), "--since", 2, "--json").json["brief"]["lines"] == list(found.lines)
     assert cli("show", file, board.fen(), "--since", 1, "--json").json["brief"]["before"] is None
     assert ("prior", 1, ("Nf6", "Qxf7#")) in [(one.why, one.mate, one.line) for one in found.refuted]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -544,9 +544,9 @@ def games_of(
     return found.page(by="number", down=False, first=0, most=-1)
 
 
-def index_keys(store: Store) -> Iterator[tuple[int, int, bytes]]:
-    """Yields source, number and keys of all games that count and have them."""
+def index_keys(store: Store, files: Collection[int] | None = None) -> Iterator[tuple[int, int, bytes]]:
+    """Yields source, number and keys of all games that count and have them; `files`: of these sources."""
+    among_files, values = ("true", []) if files is None else among("source", files)
+    where = f"WHERE source IN ({_COUNTED}) AND {among_files}"
     with store.reading() as connection:
-        yield from rows(
-            connection, "game_index", ("source", "number", "keys"), f"WHERE source IN ({_COUNTED})"
-        )
+        yield from rows(connection, "game_index", ("source", "number", "keys"), where, values)

@@ -166,7 +166,7 @@ def pack(board: chess.Board) -> Words:
 
 
 def pack_checked(board: chess.Board, key: int | None = None) -> Words:
-    """Returns the packed words of a position that passed `check`; `key`: the word KEY, if it is known."""
+    """Returns the packed words of a position that passed `check`; `key`: its key, if that is known."""
     words = np.zeros(POSITION_WORDS, np.uint64)
     words[:META] = (
         board.pawns,
@@ -181,7 +181,7 @@ def pack_checked(board: chess.Board, key: int | None = None) -> Words:
     ep = 0 if board.ep_square is None or not board.has_pseudo_legal_en_passant() else board.ep_square + 1
     clock = max(0, min(board.halfmove_clock, MAX_CLOCK))
     words[META] = (not board.turn) | castling_fields(board) | ep << EN_PASSANT_SHIFT | clock << CLOCK_SHIFT
-    words[KEY] = chess.polyglot.zobrist_hash(board) if key is None else key
+    words[KEY] = chess.polyglot.zobrist_hash(board) if key is None else key ^ clock_term(clock)
     return words
 
 

@@ -28,7 +28,6 @@ from ..position.board import (
     board_of,
     check,
     check_rules,
-    clock_term,
     encode_move,
     fen_of,
     key_text,
@@ -235,9 +234,8 @@ def stored(source: RecordSource, board: chess.Board) -> list[Parent]:
     tried = list(candidates(board))
     words = np.array([pack_checked(before, 0) for before, _ in tried], np.uint64).reshape(-1, POSITION_WORDS)
     moves = [encode_move(move) for _, move in tried]
-    changes = positions_after(words, range(len(tried)), moves)[0][:, KEY]  # by each move, from a key of 0
-    terms = np.array([clock_term(before.halfmove_clock) for before, _ in tried], np.uint64)
-    keys, found = changes ^ np.uint64(zobrist_hash(board)) ^ terms, list[Parent]()
+    changes = positions_after(words, range(len(tried)), moves)[0][:, KEY]  # of the key 0
+    keys, found = changes ^ np.uint64(zobrist_hash(board)), list[Parent]()
     for hit in np.flatnonzero(source.store.may_hold(words, keys)).tolist():
         before, move = tried[hit][0], leads_to(tried[hit], board)
         record = source.read(before) if move else None

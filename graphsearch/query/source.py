@@ -18,7 +18,7 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
-from ..position.board import board_of, check, fen_of, key_text, legal_moves, pack_checked
+from ..position.board import board_of, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
 from ..position.values import cp_of
 from ..store.apart import ApartMoves, Read
 from ..store.ranking import has_best_move, known_edges, proof_at, ranking
@@ -90,7 +90,8 @@ class RecordSource(Records):
         if not asked:
             return
         try:
-            have, records = self.store.find(np.array([pack_checked(board) for _, board in asked]))
+            words = np.array([pack_checked(board, key_of_text(key)) for key, board in asked])
+            have, records = self.store.find(words)
         except CorruptRecordError:
             return
         for key, _ in asked:

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..base.answer import Answer
 from ..base.errors import check_least
-from ..position.board import encode_move, fen_of, fens, key_text, key_texts, pack, unpack
-from ..store.ranking import node_mean
-from .source import Records, Step, Valued, mate_of, records_of, steps_of, ways_of
-from .steps import Words, names_of, positions_after
+from ..position.board import decode_move, fen_of, fens, key_text, key_texts, pack, unpack
+from ..store.ranking import known_edges, node_mean, ranking
+from ..store.record import Edge
+from .source import Records, Step, Valued, mate_of, records_of, ways_of
+from .steps import Words, legal_codes, names_of, positions_after
 
 DEPTH = 3  # default
 SHARE = 50  # a move is followed if it has the position's N divided by this; default
@@ -120,50 +121,48 @@ def tree(
             there = level if ply < depth else []
             boards = {one.key: unpack(one.words.tolist()) for one in there if one.key not in expanded}
             source.read_ahead(boards)
-            followed = []
+            expanding = []
             for branch in level:
                 known = expanded.setdefault(branch.key, branch)
                 if known is not branch:
                     branch.transposes_to = known.line
                     transpositions += 1
                 elif branch.key in boards:
-                    followed.append((branch, _followed(source, branch, boards[branch.key], least, width)))
-            level = _grown([one for one in followed if one[1]], board.ply() + ply + 1)
+                    expanding.append((branch, boards[branch.key]))
+            level = _grown(source, expanding, least, width, board.ply() + ply + 1)
     return Tree(depth, least, width, len(expanded), transpositions, root)
 
 
-def _followed(
-    source: Records, branch: Branch, board: chess.Board, least: int, width: int | None
-) -> list[Step]:
-    """Returns the moves to follow from a position."""
-    record = source.read(board, branch.key)
-    branch.visits, steps = record.visits if record else None, steps_of(record, board)
-    followed = [step for step in steps if step.edge.n >= least][:width]
-    branch.hidden = len(steps) - len(followed)
-    return followed
-
-
-def _grown(followed: Sequence[tuple[Branch, Sequence[Step]]], ply: int) -> list[Branch]:
-    """Adds moves to branches; returns the branches of the positions after them, which are at a ply."""
-    if not followed:
-        return []
-    words = np.array([branch.words for branch, _ in followed])
-    moves = [(branch, step) for branch, steps in followed for step in steps]
-    of = np.repeat(np.arange(len(followed)), [len(steps) for _, steps in followed])
-    codes = np.array([encode_move(step.move) for _, step in moves], np.uint16)
-    children, sans = positions_after(words, of, codes)[0], names_of(words, of, codes)[0].astype(str).tolist()
-    found = []
-    facts = zip(moves, sans, fens(children, [ply] * len(moves)), key_texts(children), children, strict=True)
-    for (branch, step), san, fen, key, child in facts:
+def _grown(
+    source: Records, expanding: Sequence[tuple[Branch, chess.Board]], least: int, width: int | None, ply: int
+) -> list[Branch]:
+    """Adds to branches the moves to follow; returns the branches of the positions after them, at a ply."""
+    moves, found = list[tuple[int, int, Edge, float]](), list[Branch]()
+    for at, (branch, board) in enumerate(expanding):
+        if record := source.read(board, branch.key):
+            edges, order, priors = known_edges(record), record.order, record.priors
+            visited = [k for k in ranking(record) if k < len(edges) and edges[k].n]
+            followed = [k for k in visited if edges[k].n >= least][:width]
+            branch.visits, branch.hidden = record.visits, len(visited) - len(followed)
+            moves += [(at, order[k], edges[k], priors[order[k]]) for k in followed]
+    if not moves:
+        return found
+    words, of = np.array([branch.words for branch, _ in expanding]), np.array([at for at, *_ in moves])
+    legal = legal_codes(words)
+    codes = legal[1][of, [index for _, index, *_ in moves]]
+    children, sans = positions_after(words, of, codes)[0], names_of(words, of, codes, legal)[0].astype(str)
+    names = (codes.tolist(), sans.tolist(), fens(children, [ply] * len(of)), key_texts(children))
+    for (at, _, edge, p), child, code, san, fen, key in zip(moves, children, *names, strict=True):
+        (branch, board), move = expanding[at], decode_move(code)
         grown = Branch(
-            move=step.move.uci(),
+            move=move.uci(),
             san=san,
-            n=step.edge.n,
-            p=step.p,
-            q=step.edge.value,
-            mate=step.mate,
+            n=edge.n,
+            p=p,
+            q=edge.value,
+            mate=Step(board, move, edge, p).mate if edge.proof else None,
             position=fen,
-            apart=step.edge.apart,
+            apart=edge.apart,
             words=child,
             key=key,
             line=(*branch.line, san),

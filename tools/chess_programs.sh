@@ -111,7 +111,8 @@ pychess_hints() { # 1. e4 by hand, the answer with hints, and killed engines
     mkdir -p config/pychess
     printf '[{"name": "graphsearch", "protocol": "uci", "command": "%s/engine", "recheck": true}]' "$FOLDER" \
         >config/pychess/engines.json
-    printf '[General]\nshow_tip_at_startup=False\ndont_show_externals_at_startup=True\n' >config/pychess/config
+    printf '[General]\nshow_tip_at_startup=False\ndont_show_externals_at_startup=True\nana_combobox=%s\n' \
+        "$(md5sum <engine | cut -c1-32)" >config/pychess/config
     HOME="$FOLDER" pychess 2>>pychess.log &
     PROGRAM=$!
     sleep 30

@@ -22,7 +22,7 @@ from ..position.board import CHECKMATE, DEAD, STALEMATE, fen_of, is_over_by_cloc
 from ..position.notation import numbered, sans_of
 from ..position.values import CP_FACTOR, CP_SLOPE, cp_of, loss_of
 from ..store.tables.books import chosen_moves
-from ..store.tables.games import games_by_move
+from ..store.tables.games import games_played
 from ..store.tables.history import of_root
 from .saves import Saved, first_run, saved_at
 from .source import Records, after, records_of, steps_of
@@ -326,9 +326,9 @@ class _Writer:
         found: dict[str, str] = {}
         if self._file:
             own = chosen_moves(self._file, self._node.key).get(self._us.lower(), [])
-            games = games_by_move(self._file, [self._node.key]).get(self._node.key, {})
+            games = games_played(self._file, self._node.key)
             least = max(NATURAL_GAMES, COMMON * sum(games.values()))
-            popular = sorted((uci for uci in games if games[uci] >= least), key=lambda uci: -games[uci])
+            popular = (uci for uci in games if games[uci] >= least)
             found = dict.fromkeys(popular, "games") | dict.fromkeys(own, "repertoire")
         by_p = sorted(self._node.moves, key=lambda move: -move.p)[: 2 * NAMED]
         found = found | {move.move.uci(): "prior" for move in by_p if move.p >= NATURAL_P} | found
@@ -366,14 +366,15 @@ class _Writer:
 
     # -------------------------------------------------------------- what changed
     def _before(self, since: str | None) -> Saved | None:
-        """Returns the last save before this session, or before a moment."""
+        """Returns the last save before a moment, or this session; its own if there is no other."""
         saves = of_root(self._file, self._node.key) if self._file else []
         if not self._file or not saves:
             return None
-        runs, last = self._file.runs(), saves[-1]
-        now = last.run if last.n == self._node.visits else runs[-1].id
+        runs, is_saved = self._file.runs(), saves[-1].n == self._node.visits
+        now = saves[-1].run if is_saved else runs[-1].id
         this = now if since is None else first_run(runs, since)
-        old = [save for save in saves if save.run < this]
+        # its own because games may be newer
+        old = [save for save in saves if save.run < this] or saves[-1:] * (is_saved and since is None)
         return saved_at(self._board, old[-1]) if old else None
 
     def _changed(self, old: Saved | None) -> Iterator[str]:
@@ -385,7 +386,7 @@ class _Writer:
         first, node, parts = self._node.moves[0], self._node, []
         if old.best_san and old.best_san != first.san:
             parts.append(f"{self._name(first.san)} took over from {self._name(old.best_san)}")
-        if node.bounds[0] == node.bounds[1] and abs(old.q) < 1:
+        if node.bounds[0] == node.bounds[1] and abs(old.q) < 1 and old.n < node.visits:
             parts.append("the result was proven")
         elif abs(node.q - old.q) > still_moves(old.n):
             parts.append(f"{self._us} went from {standing(old.cp)} to {standing(cp_of(node.q))}")

@@ -313,7 +313,7 @@ def list_games(
 # 40 moves, one in 1,600 wrongly), and those games are replayed.
 PART_SHIFT = 48  # of a key: its upper 16 bits
 GAMES_AT_ONCE = 20_000
-MOST_LATE = 20_000  # games that are read for the moves that are new in them
+MOST_LATE = 10_000  # games that are read for the moves that are new in them: 0.1 s
 
 Ply = dict[tuple[int, int], int]  # source and number of a game -> half-moves before the position
 
@@ -329,7 +329,7 @@ def first_played(store: Store, board: chess.Board, since: str) -> list[str]:
     Empty if older games do not continue from it, without stored games (`import --players`), or if more than
     MOST_LATE were imported since.
     """
-    key, files = key_text(board), sources(store)
+    files, games = sources(store), tables.games_played(store, key_text(board))
     known = {one.digest for one in files if one.started < since}
     late = {one.id: one.players or 0 for one in files if one.digest not in known}
     if not 0 < sum(late.values()) <= MOST_LATE:
@@ -337,7 +337,6 @@ def first_played(store: Store, board: chess.Board, since: str) -> list[str]:
     met, moves = reaching(store, board, late), legal_moves(board)
     rows = [(row.moves, met[row.source, row.number]) for row in tables.games_at(store, met)]
     found = Counter(moves[numbers[ply]] for numbers, ply in rows if ply < len(numbers))
-    games = tables.games_by_move(store, [key]).get(key, {})
     older = sum(games.values()) - found.total()
     return [board.san(move) for move, n in found.most_common() if older > 0 and n == games.get(move.uci())]
 

@@ -91,8 +91,7 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
 
 def counts_at(source: RecordSource, board: chess.Board) -> dict[str, Results]:
     """Returns the results of imported games by move in UCI."""
-    key = key_text(board)
-    return {one.move: one.results for one in counts(source.store, [key]).get(key, [])}
+    return {one.move: one.results for its in counts(source.store, [key_text(board)]).values() for one in its}
 
 
 def _row(

@@ -21,7 +21,7 @@ from ..store.reading import Reader
 from ..store.record import NodeRecord
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
-from ..store.tables.games import games_by_move
+from ..store.tables.games import games_by_move, games_played
 from .diff import Most
 from .routes import Met
 from .source import Step, opened, steps_of
@@ -228,8 +228,8 @@ class _Judge:
                 weight = here.games * found.n_share
                 if weight <= self.novelties.least:
                     continue
-                key = key_text(step.after())  # games may have reached it by another order
-                if sum(games_by_move(self._store, [key]).get(key, {}).values()) <= rules.games:
+                after = key_text(step.after())  # games may have reached it by another order
+                if sum(games_played(self._store, after).values()) <= rules.games:
                     self.novelties.add(weight, replace(found, weight=weight))
 
 

@@ -174,7 +174,7 @@ PULSE = 1 << 20  # steps of SQLite's virtual machine between two checks of the l
 LEAST_STEPS = 300_000_000  # that any statement may take: some seconds
 STEPS_PER_BYTE = 300  # of the opened file; a join takes some 100 steps for a row of 20 bytes or more
 MOST_NOTE = 4096  # bytes of the note in a lock file
-ENDING_SECONDS, MOST_ENDING_SECONDS = 0.05, 60.0  # between two looks at a lock that will be free; in all
+ENDING_SECONDS, MOST_ENDING_SECONDS = 0.05, 30.0  # between two looks at a lock that will be free; in all
 _SQLITE = ("-wal", "-shm", "-journal")
 
 

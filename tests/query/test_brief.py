@@ -45,9 +45,8 @@ def searched(fen: str, visits: int = 300) -> Brief:
 def test_equal_moves_are_one_choice_and_a_natural_move_is_refuted(choice: Path) -> None:
     found = brief(choice, chess.Board())
     assert [move.san for move in found.moves] == ["e4", "d4"]
-    assert found.certainty == found.moves[0].chance
     assert [(one.line, one.why) for one in found.refuted] == [(("f4", "d5", "Nf3"), "prior")]
-    assert found.next == chess.Move.from_uci("a2a4")
+    assert (found.certainty, found.next) == (found.moves[0].chance, chess.Move.from_uci("a2a4"))
     assert found.lines[0] == "White plays 1. e4 and is 0.14 ahead; 1. d4 may be as good."
     assert "1. f4 loses 0.56 to 1... d5 2. Nf3." in found.lines[2]
     assert len(found.lines) <= 5
@@ -98,6 +97,8 @@ def test_a_new_session_says_what_changed(tmp_path: Path, cli: Cli) -> None:
         games.write_text(f"1. e4 e5 2. Qh5 Nc6 3. Bc4 {move} *\n")
         import_files("pgn", file, [GivenFile(str(games))], players=True)
         sql(file, "UPDATE source SET started = '2020-01-01T00:00:00+00:00' WHERE id = 1")
+        if visits > 20:
+            assert brief(file, board).lines[-1].endswith("(20 visits): new in games: 3... g6.")
         with Graph.open(file) as graph:
             analyze(graph, board, Limits(visits=visits))
     found = brief(file, board)

@@ -144,6 +144,11 @@ def games_by_move(store: Store, keys: Iterable[str]) -> dict[str, dict[str, int]
     }
 
 
+def games_played(store: Store, key: str) -> dict[str, int]:
+    """Returns the number of imported games by move in one position, the most played first."""
+    return games_by_move(store, [key]).get(key, {})
+
+
 def sources(store: Store) -> list[GameSource]:
     """Returns all imported files, oldest first."""
     with store.reading() as connection:

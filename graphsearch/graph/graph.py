@@ -373,7 +373,7 @@ class Graph:
         self.pager.reserved = 0
         nodes = flush_nodes(self.pager.budget)
         if self._saver and self.store:
-            self.arena.reserve_log(3 * nodes, spare=most_nodes)  # a save, and twice as many new ones
+            self.arena.reserve_log(3 * nodes, spare=most_nodes)  # of a save under way, and new ones
             most, copies = self.pager.budget // RESERVED_PARTS, COPY_BYTES * min(nodes, COPIES)
             blocks = max(LEAST_STEP_BLOCKS, (most - copies) // MERGED_BYTES)
             self._saver.most_blocks = min(self.store.catalog.sizes.step_blocks, blocks)

@@ -341,7 +341,8 @@ class GraphSearch:
         if self.graph.store is None:
             return
         dirty, most = self.arena.dirty_count, self._unsaved_at_once
-        if not self.graph.settle(wait=dirty > 2 * most):
+        # the log has no room for more (`Graph.reserve_saves`)
+        if not self.graph.settle(wait=dirty + self.arena.saving > 3 * most):
             return
         if dirty >= most or time.monotonic() - self._saved_at >= FLUSH_SECONDS:
             self.graph.begin_saving(self._noted(finished=False))

@@ -128,7 +128,7 @@ def print_json(data: Mapping[str, Any]) -> None:
     A file name need not be UTF-8: its other bytes appear as `\\udcXX`, as everywhere in Python.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-    print(text if encodes(text, "utf-8") else json.dumps(data, allow_nan=False))
+    print(text if encodes(text) else json.dumps(data, allow_nan=False))
 
 
 def print_parts(parts: Iterable[Part], *, width: int | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from textwrap import wrap
 from typing import TypeAlias, TypeVar
@@ -254,13 +254,14 @@ def shortened(text: str, width: int) -> str:
     return f"{text}\u2026"
 
 
-def encodes(text: str, otherwise: str = "ascii") -> bool:
-    """Returns whether stdout can encode a text; `otherwise`: the encoding of a stdout that names none."""
-    try:
-        text.encode(getattr(sys.stdout, "encoding", None) or otherwise)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+def encodes(text: str) -> bool:
+    """Returns whether stdout can encode a text."""
+    # what stands in for it beside a view that is drawn again, as Rich's proxy does, names no encoding
+    stream = sys.stdout if getattr(sys.stdout, "encoding", None) else sys.__stdout__
+    with suppress(UnicodeEncodeError, LookupError):
+        text.encode(getattr(stream, "encoding", None) or "ascii")
+        return True
+    return False
 
 
 def signs(drawn: str, plain: str) -> str:

@@ -76,6 +76,7 @@ Words = NDArray[np.uint64]
 
 MIN_TABLE = 1 << 16
 TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
+REHASHED = 1 << 18  # places of a growing table between two returns of its pages
 MAX_SLOTS = 1 << 32  # slots and block addresses have 32 bits: 32 GiB of records, 16 GiB of blocks
 SPARE_SLOTS = 1 << 21  # one wave may exceed the budget
 LOG_STEP = 1 << 13  # words that a growing log gets beyond the need, at most
@@ -104,6 +105,7 @@ class Arena:
         self._single = RecordBatch.room(1, MAX_LEGAL_MOVES, MAX_LEGAL_MOVES)  # of `read`
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
+        self._table_memory: mmap.mmap | None = None  # of all tables but the first
         self.arrays = arena_kernel.new_arrays(
             MIN_TABLE,
             np.frombuffer(self._memory[0], np.uint64),
@@ -247,10 +249,17 @@ class Arena:
 
     def _grow_table(self, nodes: int) -> None:
         size = self._table_for(nodes)
-        old = self.arrays.table
+        old, memory = self.arrays.table, self._table_memory
         if size > len(old):
-            self.arrays = self.arrays.replace(table=np.zeros(size, np.uint64))
-            arena_kernel.rehash(self.arrays, old)
+            try:
+                self._table_memory = reserved(8 * size)
+            except (OSError, ValueError):
+                raise CapacityError(f"no memory for the table of {self.node_count + nodes} nodes") from None
+            self.arrays = self.arrays.replace(table=np.frombuffer(self._table_memory, np.uint64))
+            for begin in reversed(range(0, len(old), REHASHED)):  # the new one fills as the old one goes
+                arena_kernel.rehash(self.arrays, old[begin : begin + REHASHED])
+                if memory:
+                    release_pages(memory, 8 * begin)
 
     def fold_overlay(self) -> None:
         """Sums the notes of each item in an overlay that is half full or more, and grows it if needed."""

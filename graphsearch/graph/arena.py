@@ -100,7 +100,7 @@ class Arena:
         """
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
-        self._spare_rows = self.saving = 0
+        self._later_rows = self._spare_rows = self.saving = 0
         self.before_subtracting: Callable[[], None] | None = None
         self._single = RecordBatch.room(1, MAX_LEGAL_MOVES, MAX_LEGAL_MOVES)  # of `read`
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
@@ -161,8 +161,10 @@ class Arena:
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of the log of dirty records, without its spare rows (`reserve_log`)."""
-        return 8 * (len(self.arrays.log) - arena_kernel.LOG_WORDS * self._spare_rows)
+        """Bytes of the log of dirty records: rows that are reserved or in use, but no spare ones."""
+        rows = len(self.arrays.log) // arena_kernel.LOG_WORDS - self._spare_rows
+        used = min(rows, int(self.counters[arena_kernel.DIRTY_NODES]))
+        return 8 * arena_kernel.LOG_WORDS * max(rows - self._later_rows, used)
 
     @property
     def room_in_table(self) -> int:
@@ -227,11 +229,15 @@ class Arena:
             release_pages(memory)
         return True
 
-    def reserve_log(self, rows: int, *, spare: int = 0) -> None:
-        """Gives the log room for `rows` dirty records, and for `spare` more, which take no memory yet."""
-        self._spare_rows = 0
-        self.grow_log(max(0, rows + spare - int(self.counters[arena_kernel.DIRTY_NODES])))
-        self._spare_rows = spare
+    def reserve_log(self, rows: int, *, later: int = 0, spare: int = 0) -> None:
+        """Gives the log room for `rows` dirty records, and for more that take no memory yet.
+
+        Args:
+          later: rows that count once they are in use. spare: rows of waves, which never count.
+        """
+        self._later_rows = self._spare_rows = 0
+        self.grow_log(max(0, rows + later + spare - int(self.counters[arena_kernel.DIRTY_NODES])))
+        self._later_rows, self._spare_rows = later, spare
 
     def grow_log(self, nodes: int) -> None:
         """Gives the log room for `nodes` more dirty records."""

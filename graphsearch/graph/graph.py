@@ -31,13 +31,14 @@ from ..store.store import MAX_BATCH, Store
 from ..store.tables.history import RootValues
 from ..store.tables.rows import insert, write_row
 from ..store.union import add_records
-from .arena import Arena, budget_of
+from .arena import MAX_SLOTS, Arena, budget_of
 from .arena_kernel import FRESH_NODES, VISITS
 from .reading import Loader, Pager, is_due
 from .saving import (
     CLOSED,
     COPIED_AT_ONCE,
     LEAST_STEP_BLOCKS,
+    MADE_AHEAD,
     DirtyRecords,
     GraphEntries,
     RootTables,
@@ -53,7 +54,8 @@ REFRESHED_NODES = 30_000  # `close` refreshes a file of at most so many: a tenth
 VISITS_PER_NODE = 6  # plus one for so many visits: a twentieth of their time with `builtin`
 LEAST_NODE_BYTES = 64  # of a node in memory, with its place in the table
 LOADED_AT_ONCE = 100_000  # nodes of the largest file that `open` loads completely: a tenth of a second
-COPY_BYTES, COPIES = 320, 4 * COPIED_AT_ONCE  # of its copy, position and encoding; most that exist at once
+COPY_BYTES = 320  # of the copy of a node, its position and its encoding
+COPIES = 2 * MADE_AHEAD * COPIED_AT_ONCE  # most that exist at once
 MERGED_BYTES = 18_000  # of a block in a merge step, which decodes, merges and encodes: 15 to 19 MB for 1,024
 RESERVED_PARTS = 4  # at most one of so many parts of a budget is reserved for both
 
@@ -92,6 +94,7 @@ class Graph:
         self._saver = Saver(store, unread=self._is_unread) if store else None
         self._saving: tuple[DirtyRecords, Future[None]] | None = None  # the save under way
         self.saved_nodes = 0  # records saved so far
+        self._save_budget = self.pager.budget
         self.tables_meanwhile = True  # whether a search writes the plain tables, not only `flush` and `close`
         self._notes: list[Work] = []
         self.apart = ApartMoves.of(store, self.pager.read) if store else ApartMoves(self.pager.read)
@@ -359,7 +362,7 @@ class Graph:
                 del self._notes[:late]
 
             self._saving = saving, self._saver.save(work)
-            saving.wait(self._saving[1])
+            saving.copy(self._saving[1])
         finally:
             self.arena.add_overlay()
 
@@ -368,17 +371,23 @@ class Graph:
         """Whether the whole file is in memory, or will be once a search needs much of it."""
         return self.pager.complete or self.pager.has_room_for(self._file_nodes)
 
-    def reserve_saves(self, most_nodes: int) -> int:
-        """Reserves memory for saves, and `most_nodes` of waves; returns the nodes at which one is due."""
+    def reserve_saves(self, most_nodes: int) -> None:
+        """Reserves memory for saves, and `most_nodes` of waves."""
         self.pager.reserved = 0
-        nodes = flush_nodes(self.pager.budget)
+        self._save_budget = budget = self.pager.budget
         if self._saver and self.store:
-            self.arena.reserve_log(3 * nodes, spare=most_nodes)  # of a save under way, and new ones
-            most, copies = self.pager.budget // RESERVED_PARTS, COPY_BYTES * min(nodes, COPIES)
+            nodes, largest = flush_nodes(budget, 0), flush_nodes(budget, MAX_SLOTS)
+            # of a save under way, and new ones
+            self.arena.reserve_log(3 * nodes, later=3 * (largest - nodes), spare=most_nodes)
+            most, copies = budget // RESERVED_PARTS, COPY_BYTES * min(nodes, COPIES)
             blocks = max(LEAST_STEP_BLOCKS, (most - copies) // MERGED_BYTES)
             self._saver.most_blocks = min(self.store.catalog.sizes.step_blocks, blocks)
             self.pager.reserved = min(most, copies + MERGED_BYTES * self._saver.most_blocks)
-        return nodes
+
+    @property
+    def most_unsaved(self) -> int:
+        """The number of changed nodes at which a save is due."""
+        return flush_nodes(self._save_budget, self.node_count)
 
     def note_later(self, note: Work) -> None:
         """Makes the next save call `note` in its transaction."""
@@ -399,7 +408,7 @@ class Graph:
         """Returns the records that were made or changed, of a graph in memory that logs them."""
         self.arena.subtract_overlay()
         saving = DirtyRecords(self.arena)
-        batches = list(saving.batches())
+        batches = list(saving.copies())
         saving.end(saved=True)
         self.arena.add_overlay()
         return RecordBatch.concat(batches)

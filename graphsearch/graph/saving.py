@@ -1,10 +1,10 @@
 """Saving: copies of dirty records, and the writer thread, which merges while there is nothing to save.
 
-    search   | waves | waits               | waves ...           | settle | waves
-    writer           | copy, encode, write | COMMIT | merge step | merge step ...
+    search   | waves | copy          | waves ...                    | settle | waves
+    writer           | encode, write | encode, COMMIT | merge step | merge step ...
 
-The search waits while the writer copies the records, so that a save is one state of the graph. Few copies
-exist at once: threads encode each while the next is made.
+The search copies the records itself, so that a save is one state of the graph. Few copies exist at once:
+threads encode some while others are made, and the search waits if they are slower.
 
 All writes to the file go through this module, so that the file has one writer. Transposition entries are
 saved with the records, and the searched roots with the most visited positions, for SQLite tools that cannot
@@ -146,23 +146,27 @@ Work = Callable[[Store], object]
 
 CLOSED = "the graph is closed; open it again to continue"
 
-FLUSH_NODES = 1 << 20  # most dirty nodes that are saved at once
+FLUSH_NODES, FLUSH_SHARE = 1 << 19, 4  # dirty nodes that are saved at once, or 1 / FLUSH_SHARE of all nodes,
+MOST_FLUSH_NODES = 1 << 21  # but no more
 FLUSH_PARTS = 16  # 1 / FLUSH_PARTS of the nodes that the budget has room for, if these are fewer
 LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long per record
-COPIED_AT_ONCE = 8192  # records: some 1.3 MB of copies, for each thread that encodes them
+COPIED_AT_ONCE, MADE_AHEAD = 8192, 3  # records of a batch, some 1.3 MB; batches that wait for a thread
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a longer log
 
 
-def flush_nodes(budget: int) -> int:
-    """Returns the most dirty nodes that are saved at once, for a budget in bytes.
+def flush_nodes(budget: int, nodes: int) -> int:
+    """Returns the number of dirty nodes at which a save is due, for a budget in bytes and a graph of `nodes`.
 
     More is better, since a node that changes several times between two saves is written once. But each takes
-    some 140 bytes for log and order, which nodes read from the file then lack.
+    some 60 bytes for log and order, which nodes read from the file then lack, and all of them take a pause.
 
-    >>> flush_nodes(64_000_000), flush_nodes(512_000_000), flush_nodes(20_000_000_000)
-    (28571, 228571, 1048576)
+    >>> flush_nodes(64_000_000, 0), flush_nodes(512_000_000, 0), flush_nodes(20_000_000_000, 0)
+    (28571, 228571, 524288)
+    >>> flush_nodes(20_000_000_000, 4_000_000), flush_nodes(20_000_000_000, 10**9)
+    (1000000, 2097152)
     """
-    return max(1, min(FLUSH_NODES, budget // (BYTES_PER_NODE * FLUSH_PARTS)))
+    wanted = min(MOST_FLUSH_NODES, max(FLUSH_NODES, nodes // FLUSH_SHARE))
+    return max(1, min(wanted, budget // (BYTES_PER_NODE * FLUSH_PARTS)))
 
 
 class DirtyRecords:
@@ -173,21 +177,18 @@ class DirtyRecords:
     """
 
     def __init__(self, arena: Arena) -> None:
-        """Begins with no copies; `batches` makes them."""
+        """Begins with no copies; `copies` makes them."""
         self._arena, self._count = arena, arena.dirty_count
         self.fresh = int(arena.counters[FRESH_NODES])
-        self._copied = threading.Event()
+        self._made: queue.SimpleQueue[RecordBatch | None] = queue.SimpleQueue()  # None: no more
+        self._room = threading.Semaphore(MADE_AHEAD)
         arena.saving = self._count
 
     def __len__(self) -> int:
         return self._count
 
-    def batches(self) -> Iterator[RecordBatch]:
-        """Yields copies of the records, and marks these as clean; each batch sorts after all earlier ones.
-
-        Raises:
-          StoreError: if `wait` was interrupted: the arena may change again.
-        """
+    def copies(self) -> Iterator[RecordBatch]:
+        """Yields copies of the records, and marks these as clean; each batch sorts after all earlier ones."""
         arena, count, ends = self._arena, self._count, [0]
         keys = np.empty(count, np.uint64)
         copying_kernel.begin_save(arena.tables, arena.arrays, keys)
@@ -199,20 +200,34 @@ class DirtyRecords:
             ends.append(end)
         del keys  # half of the memory, while the copies need some
         for begin, end in pairwise(ends):
-            batch = arena.copy_out(*arena.list_log(order[begin:end]))
-            if self._copied.is_set():
-                raise StoreError("the save was broken off")
-            yield batch
-        self._copied.set()
+            yield arena.copy_out(*arena.list_log(order[begin:end]))
 
-    def wait(self, outcome: Future[None]) -> None:
-        """Waits until `batches` has made all copies, or the save has ended; until then nothing may change."""
-        outcome.add_done_callback(lambda _: self._copied.set())
+    def copy(self, outcome: Future[None]) -> None:
+        """Makes all copies for `batches`, unless the save ends before; meanwhile nothing may change."""
+        outcome.add_done_callback(lambda _: self._room.release(1 + self._count))
         try:
-            if self._count:
-                self._copied.wait()
+            for batch in self.copies():
+                self._room.acquire()
+                if outcome.done():
+                    return
+                self._made.put(batch)
         finally:
-            self._copied.set()
+            self._made.put(None)
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yields the copies while `copy` makes them in another thread.
+
+        Raises:
+          StoreError: if `copy` was interrupted.
+        """
+        copied = 0
+        while copied < self._count:
+            batch = self._made.get()
+            if batch is None:
+                raise StoreError("the save was broken off")
+            self._room.release()
+            copied += len(batch)
+            yield batch
 
     def end(self, *, saved: bool) -> None:
         """Notes whether the file has these versions of the records; if not, they are dirty again."""

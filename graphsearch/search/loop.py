@@ -169,7 +169,7 @@ class GraphSearch:
         self._runner = WaveRunner(
             graph, self.root, batch, overlap=overlap, game=game, threads=_threads_of(graph, job.limits)
         )
-        self._unsaved_at_once = graph.reserve_saves(self._runner.most_nodes)
+        graph.reserve_saves(self._runner.most_nodes)
         self._saved_at = time.monotonic()
         self._run = job.run  # in the file, None until it is inserted
         self._reserved = 0  # the number of a run that the next save inserts
@@ -340,7 +340,7 @@ class GraphSearch:
         """Starts a background save when it is due; waits only if too much is unsaved."""
         if self.graph.store is None:
             return
-        dirty, most = self.arena.dirty_count, self._unsaved_at_once
+        dirty, most = self.arena.dirty_count, self.graph.most_unsaved
         # the log has no room for more (`Graph.reserve_saves`)
         if not self.graph.settle(wait=dirty + self.arena.saving > 3 * most):
             return

@@ -141,7 +141,7 @@ def compile_file_kernels() -> None:
                 arena.load(loaded)
             store.read(board)  # as questions do
     saving = DirtyRecords(arena)
-    list(saving.batches())
+    list(saving.copies())
     saving.end(saved=True)
     arena.expect(MIN_TABLE)
     _compile_small_kernels()

@@ -31,6 +31,7 @@ Places = NDArray[np.int64]
 OnDamage = Callable[[int, str], object]
 
 LEVELS = (1, 2)  # of P codes and of columns: schema/segment.md has the figures
+OWN_BLOCKS = 512  # compressed at once for each thread: 3 ms, many times the start of a thread on a busy core
 TRAINED = 64  # blocks that dictionaries are trained on, at most
 TRAINED_FROM = 32  # blocks; fewer get no dictionaries
 DICTIONARY_BYTES = 512
@@ -132,10 +133,11 @@ def _parts(stored: bytes) -> tuple[bytes, bytes]:
 
 
 def _compressed(compressor: ZstdCompressor, parts: Sequence[memoryview]) -> list[bytes]:
-    """Returns the frame of each part, empty for an empty one; zstd's C backend uses several threads."""
+    """Returns the frame of each part, empty for an empty one; zstd's C backend uses threads for many."""
     filled: list[bytes | bytearray | memoryview[int]] = [part for part in parts if len(part)]
     if filled and "multi_compress_to_buffer" in zstandard.backend_features:
-        found = compressor.multi_compress_to_buffer(filled, threads=thread_count())
+        threads = min(thread_count(), len(filled) // OWN_BLOCKS)
+        found = compressor.multi_compress_to_buffer(filled, threads=threads)
         frames = iter([found[i].tobytes() for i in range(len(found))])
     else:
         frames = iter([compressor.compress(part) for part in filled])

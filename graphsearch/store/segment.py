@@ -247,9 +247,9 @@ def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None)
 
 
 # ------------------------------------------------------------------ writing
-# a smaller segment uses the dictionaries of the segment before, until merges train new ones: training takes
-# 50 ms, as long as compressing this many records
-FEW_RECORDS = 65_536
+# a segment of up to so many times the records of the one before uses its dictionaries: training takes 50 ms,
+# as long as compressing 65,536 records
+ALIKE = 16
 
 # one statement for all blocks: each statement costs two switches of Python's lock, which are slow while
 # another thread writes; a place is offset << 20 | length
@@ -272,7 +272,7 @@ def write_segment(
     """
     chunks = catalog.segments[0].chunks if catalog.segments else []
     dictionary = b""
-    if chunks and records < FEW_RECORDS:
+    if chunks and records < ALIKE * catalog.segments[0].records:
         with suppress(CorruptRecordError):
             dictionary = catalog.index(chunks[-1]).dictionary
     age = max((segment.age for segment in catalog.segments), default=0) + 1
@@ -321,9 +321,9 @@ def write_chunks(
         return chunk, ChunkIndex(sort_keys(part.words[::BLOCK]), chunk.dictionary, bloom), len(part)
 
     written = list[ChunkIndex]()
-    first_part = map(encoded, islice(parts, 1))  # whose dictionaries the others share
+    first_part = map(encoded, islice(parts, 0 if dictionary else 1))  # whose dictionaries the others share
     for chunk, index, records in chain(first_part, in_order(parts, encoded, thread_count())):
-        dictionary = chunk.dictionary
+        dictionary = dictionary or chunk.dictionary
         first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
         places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *chunk.ends]))
         connection.execute(_INSERT_BLOCKS, (first, chunk.data, f"[{places}]"))

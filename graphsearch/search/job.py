@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 OnProgress = Callable[[Any], None]
 BatchLimit = Callable[[int, float], int]
 Finding = Callable[["Graph", chess.Board, Limits, threading.Event], Any]  # a `solvers.mate.beside.MateFinder`
+LEAST_SHARE = 0.25  # of a core; a thread that uses less waits for others, such as engines
 FIRST_SHOWN_SECONDS = 0.1  # after the start of a search, however long the intervals are
 
 
@@ -110,7 +111,7 @@ class SearchClock:
     def __init__(self, limits: Limits, control: Control) -> None:
         """Starts the clock."""
         self.limits, self._control = limits, control
-        self.started = time.monotonic()
+        self.started, self._cpu = time.monotonic(), time.thread_time()
         self._told = self.started - control.interval + min(control.interval, FIRST_SHOWN_SECONDS)
 
     @property
@@ -118,9 +119,19 @@ class SearchClock:
         """Wall time since the search began."""
         return time.monotonic() - self.started
 
-    def reached(self, **spent: int) -> str:
-        """Returns the first limit reached, of those in `spent`, `time` or `stop`; empty if none is."""
-        used = {**spent, "seconds": self.seconds}
+    def reached(self, ahead: float = 0.0, **spent: int) -> str:
+        """Returns the first limit reached, of those in `spent`, `time` or `stop`; empty if none is.
+
+        `ahead`: CPU seconds that the end will take. At this thread's share of a core they belong to the time
+        limit, to a quarter of it at most.
+
+        >>> clock = SearchClock(Limits(seconds=1000.0), Control())
+        >>> clock.reached(1e9), SearchClock(Limits(visits=1), Control()).reached(visits=1)
+        ('', 'visits')
+        """
+        now, limit = self.seconds, self.limits.seconds or 0.0
+        share = max(LEAST_SHARE, (time.thread_time() - self._cpu) / max(now, 1e-9))
+        used = {**spent, "seconds": now + min(ahead / share, limit / 4)}
         names = [name for name, most in self.limits.as_dict().items() if used.get(name, 0) >= most]
         if names:
             return "time" if names[0] == "seconds" else names[0]

@@ -109,7 +109,7 @@ def test_a_stop_ends_the_reading_and_the_search(path: Path, monkeypatch: pytest.
 def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading.Loader, "advance", lambda self, seconds: True)
     # each look at the clock takes a millisecond of it
-    clock = SimpleNamespace(monotonic=partial(next, itertools.count(0.0, 0.001)))
+    clock = SimpleNamespace(monotonic=partial(next, itertools.count(0.0, 0.001)), thread_time=lambda: 0.0)
     monkeypatch.setattr("graphsearch.search.loop.time", clock)
     monkeypatch.setattr("graphsearch.search.job.time", clock)
     with Graph.open(path) as graph:

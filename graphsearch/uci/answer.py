@@ -43,14 +43,14 @@ class Report:
     """The present view of a position, `MultiPV` of whose moves have lines, and the figures of its search.
 
     Attributes:
-      depth, seldepth: mean and most plies of this search's visits; 0 before the first.
+      depth, seldepth: mean plies of this search's visits, the greatest so far and at least 1; most plies.
       seconds, speed: since the search began; visits per second.
       hashfull: memory in use, per mille. hits: hits in tablebases.
       visits, evaluations: made by this search.
     """
 
     node: NodeView
-    depth: int = 0
+    depth: int = 1
     seldepth: int = 0
     seconds: float = 0.0
     speed: float = 0.0
@@ -107,11 +107,11 @@ def _worth(move: MoveView) -> _Worth | None:
 
 
 def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
-    """Returns one `info` line; before any visit the depth is the length of the PV."""
-    depth = report.depth or len(move.pv)
+    """Returns one `info` line."""
+    seldepth = max(len(move.pv), report.seldepth)
     pv = written_line(board_of(report.node.position), move.pv, chess960=chess960)
     return (
-        f"info depth {depth} seldepth {max(depth, report.seldepth)} time {round(1000 * report.seconds)}"
+        f"info depth {report.depth} seldepth {seldepth} time {round(1000 * report.seconds)}"
         f" nodes {report.node.visits} {score} nps {round(report.speed)}"
         f" hashfull {report.hashfull} tbhits {report.hits} multipv {k}"
         f" pv {' '.join(pv)}"
@@ -217,7 +217,8 @@ class GoAnswer:
         self._result: int | None = None  # by the tables
         self._best: chess.Move | None = None
         self._best_since = began
-        self._depth = self._deepened_at = 0
+        # the greatest depth so far: En Croissant hides the lines of a lesser one after it
+        self.depth, self._deepened_at = 1, 0
         self._proof: tuple[tuple[chess.Move, ...], str] | None = None  # a mate's line, and its `info`
 
     @property
@@ -355,6 +356,8 @@ class GoAnswer:
         record = read(self._board.copy(stack=False))
         if record is None or self.done.is_set():
             return
+        if progress.depth > self.depth:
+            self.depth, self._deepened_at = progress.depth, progress.new_visits
         is_held, now = self.is_held, time.monotonic()  # a `ponderhit` from here on counts at the next update
         elapsed = now - self.began
         ranked = self._ranked(record)
@@ -437,8 +440,6 @@ class GoAnswer:
 
     def _is_deep(self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], depth: int) -> bool:
         """Returns whether the search has reached `depth`, or can hardly become deeper."""
-        if progress.depth > self._depth:
-            self._depth, self._deepened_at = progress.depth, progress.new_visits
         if not progress.new_visits:
             return False
         won = bool(ranked) and ranked[0][1] > 0 and ranked[0][2] == 1.0

@@ -616,7 +616,7 @@ def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
         node=answer.shown(progress.node(answer.settings.number("MultiPV"))),
-        depth=progress.depth,
+        depth=answer.depth,
         seldepth=progress.seldepth,
         seconds=time.monotonic() - answer.began,
         speed=progress.visits_per_s,

@@ -489,7 +489,7 @@ def test_a_search_that_was_stopped_goes_on_with_what_it_found(tmp_path: Path) ->
 
 def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # each look at the clock takes 50 ms of it
-    clock = SimpleNamespace(monotonic=partial(next, count(0.0, 0.05)))
+    clock = SimpleNamespace(monotonic=partial(next, count(0.0, 0.05)), thread_time=float)
     monkeypatch.setattr("graphsearch.search.job.time", clock)
     result = run(tmp_path / "a.graph", 60, seconds=0.2)
     assert result.stop_reason == "time"

@@ -24,7 +24,7 @@ from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
 from ..position.board import BLACK_TO_MOVE, CHECKMATE, META, clocks_of, key_texts
 from ..position.board_kernel import MATE
-from ..query.columns import chances_of, draws_of, places_by_prior
+from ..query.columns import chances_of, draws_of
 from ..query.steps import SAN_BYTES, Ints, Mask, castling_of, names_of, uci_names
 from ..store.record import TERMINAL_MASK, TERMINALS, keys_of
 from ..store.record_kernel import MAX_EVALUATOR
@@ -214,10 +214,8 @@ def _csv_rows(found: Positions) -> list[str]:
     columns = nodes_of(found)
     nodes = _csv_lines(columns[name] for name in NODE)
     moves, nothing = _csv_lines(_moves_of_text(found).values()), ["," * (len(MOVE) - 1)]
-    return [
-        "".join([f"{node},{move}\r\n" for move in own or nothing])
-        for node, own in zip(nodes, _by_position(found, moves), strict=True)
-    ]
+    rows = zip(nodes, _by_position(found, moves), strict=True)
+    return [f"{node}," + f"\r\n{node},".join(own or nothing) + "\r\n" for node, own in rows]
 
 
 def _csv_lines(columns: Iterable[Column]) -> list[str]:
@@ -278,7 +276,7 @@ def _nodes_of_table(found: Positions, evaluators: Sequence[str]) -> Columns:
     held, turns = np.diff(batch.code_offsets), batch.words[:, META].astype(np.int64) & BLACK_TO_MOVE
     mated = batch.flags & TERMINAL_MASK == CHECKMATE
     some = np.flatnonzero(found.known & (held > 0))
-    best = np.where(found.ranked.best < 0, places_by_prior(batch)[:, 0], found.ranked.best)
+    best = np.where(found.ranked.best < 0, found.ranked.by_prior[:, 0], found.ranked.best)
     codes, has_best = np.zeros(len(batch), np.uint16), np.zeros(len(batch), bool)
     codes[some], has_best[some] = found.legal[1][some, best[some]], True
     sans = np.zeros(len(batch), f"S{SAN_BYTES}")

@@ -322,11 +322,11 @@ def searched_moves(
     of = columns.record_of_edges(batch)[edges]
     kept = _limited(export, of, own)
     of, edges, ranks = of[kept], edges[kept], ranks[kept]
-    moves = columns.moves_of_edges(batch)[edges]
+    moves = columns.moves_of_edges(batch, order.by_prior)[edges]
     if limits.all_moves and limits.min_visits == 0:
         owner = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
         free = ~own[owner] if limits.max_moves is not None else np.ones(len(owner), bool)
-        free[columns.moves_of_edges(batch)[batch.n > 0]] = False
+        free[columns.moves_of_edges(batch, order.by_prior)[batch.n > 0]] = False
         rest = np.flatnonzero(free)
         of, ranks = np.append(of, owner[rest]), np.append(ranks, order.of_moves(batch)[rest])
         by_rank = np.lexsort((ranks, of))

@@ -194,18 +194,20 @@ class Ranked:
       edges: `[E]`, record by record. ranks: `[E]` their ranks among the legal moves, from 1.
       best: `[R]` the best move as its index in canonical order, -1 if none is known.
       by_rules: the rankings by `store.ranking`.
+      by_prior: `[R, most moves]` the moves' indices in canonical order by descending P.
     """
 
     edges: Ints
     ranks: Ints
     best: Ints
     by_rules: Mapping[int, list[int]]
+    by_prior: NDArray[np.uint8]
 
     def of_moves(self, batch: RecordBatch) -> Ints:
         """Returns the rank of every legal move, in canonical order."""
         of = np.repeat(np.arange(len(batch)), np.diff(batch.code_offsets))
         begins, of_edges = batch.code_offsets[of], record_of_edges(batch)[self.edges]
-        moves = begins + places_by_prior(batch)[of, np.arange(len(of)) - begins]
+        moves = begins + self.by_prior[of, np.arange(len(of)) - begins]
         ranks = np.arange(1, len(of) + 1) - begins
         ranks[batch.code_offsets[of_edges] + _places(batch)[self.edges]] = self.ranks
         for i, places in self.by_rules.items():
@@ -240,10 +242,10 @@ def ranked(batch: RecordBatch, clocks: Ints, known: Mapping[int, NodeRecord] | N
         own = [(begin + place, rank) for rank, place in enumerate(places, 1) if place < end - begin]
         order[begin:end], ranks[begin:end] = np.array(own, np.int64).reshape(-1, 2).T
         first[i] = places[0]
-    best = np.full(len(batch), -1, np.int64)
+    best, by_prior = np.full(len(batch), -1, np.int64), _by_prior(batch)
     rows = np.flatnonzero(has & (np.diff(batch.code_offsets) > 0))
-    best[rows] = places_by_prior(batch)[rows, first[rows]]
-    return Ranked(order, ranks, best, by_rules)
+    best[rows] = by_prior[rows, first[rows]]
+    return Ranked(order, ranks, best, by_rules, by_prior)
 
 
 def _ranking(batch: RecordBatch, i: int, clock: int, known: Mapping[int, NodeRecord] | None) -> list[int]:
@@ -257,8 +259,8 @@ def _ranking(batch: RecordBatch, i: int, clock: int, known: Mapping[int, NodeRec
     return ranking(record, at, resets)
 
 
-def places_by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
-    """Returns the moves' indices in canonical order by descending P, `[R, most moves]`."""
+def _by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
+    """Returns `Ranked.by_prior`."""
     sizes = np.diff(batch.code_offsets)
     keys = np.full((len(batch), max(1, int(sizes.max(initial=0)))), np.iinfo(np.uint16).max, np.uint16)
     here = np.arange(keys.shape[1])[None] < sizes[:, None]
@@ -268,16 +270,16 @@ def places_by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
     return found
 
 
-def moves_of_edges(batch: RecordBatch) -> Ints:
-    """Returns the move of each edge, as an index in `codes`."""
+def moves_of_edges(batch: RecordBatch, by_prior: NDArray[np.uint8]) -> Ints:
+    """Returns the move of each edge, as an index in `codes`; `by_prior`: of the records' rank."""
     of = record_of_edges(batch)
-    return np.asarray(batch.code_offsets[of] + places_by_prior(batch)[of, _places(batch)], np.int64)
+    return np.asarray(batch.code_offsets[of] + by_prior[of, _places(batch)], np.int64)
 
 
 def edges_by_move(batch: RecordBatch) -> Ints:
     """Returns the edge of every legal move, in canonical order; -1 for a move without one."""
     found = np.full(len(batch.codes), -1)
-    found[moves_of_edges(batch)] = np.arange(len(batch.n))
+    found[moves_of_edges(batch, _by_prior(batch))] = np.arange(len(batch.n))
     return found
 
 

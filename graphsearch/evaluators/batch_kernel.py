@@ -1,8 +1,4 @@
-"""Common parts of all evaluators' batch kernels (`inside.BatchKernel`): probabilities, priors, bare kings.
-
-Against a bare king, or with a queen against a rook, scores lead to the mate. Networks score such an ending by
-its men and hardly by where they stand. A search that follows them does not mate with a rook in fifty moves.
-"""
+"""Common parts of all evaluators' batch kernels (`inside.BatchKernel`): probabilities and priors."""
 
 from __future__ import annotations
 
@@ -13,75 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import ctz, popc, ptr
+from ..jit.pointers import ptr
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
-from ..position.board import BISHOPS, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
-from ..position.board_kernel import DARK, PW, is_dead, side_to_move
+from ..position.board import BoardTable, Position
+from ..position.board_kernel import PW
 from ..position.values import LEAST_MATE, LEAST_WON
-
-# --------------------------------------------------------------- endings against a bare king
-# The share of such an ending that counts as drawn: at most so much with two minor pieces, a factor less for
-# each minor piece more (a rook counts as three, a queen as five). It falls with the way that is left: up to
-# DRIVEN for the bare king's way to the corner, up to 7 for the way between the kings. With .15 a search of
-# 1,000 evaluations does not mate with two bishops, with .4 one of 5,000 visits not with bishop and knight.
-MOST_DRAWN, MORE_MEN = 0.85, 0.65
-AGAINST_ROOK = 0.3  # least share of a queen against a rook, which must be won first
-DRIVEN = 12
-MOST_WAY = DRIVEN + 7
-WON_RANGE = LEAST_MATE - LEAST_WON - 1
-
-
-@inner
-def to_edges(square: int64) -> int64:
-    """Returns how far from the centre a square is along both axes: 0 to 6, 6 in a corner."""
-    file, rank = square & 7, square >> 3
-    return max(3 - file, file - 4) + max(3 - rank, rank - 4)
-
-
-@inner
-def to_corner(square: int64, dark: bool) -> int64:
-    """Returns how near to a corner of a colour a square is: 0 to 7, 7 in the corner."""
-    file, rank = square & 7, square >> 3
-    return abs(7 - file - rank) if dark else abs(file - rank)
-
-
-@inner
-def distance(a: int64, b: int64) -> int64:
-    """Returns the number of moves that a king needs from one square to another."""
-    return max(abs((a & 7) - (b & 7)), abs((a >> 3) - (b >> 3)))
-
-
-@inner
-def bare_king_score(s: Position) -> int64:
-    """Returns the score of a position without pawns where one side can mate a king alone, or with a rook.
-
-    It is 0 for other positions, else LEAST_WON to LEAST_MATE - 1 or the negative. Its size rises as the bare
-    king nears a corner, against bishop and knight one of the bishop's colour, and as the kings come near.
-    """
-    stm = side_to_move(s)
-    own, other = s[WHITE + stm], s[WHITE + 1 - stm]
-    alike = popc(own) == 2 and popc(other) == 2
-    is_queen_against_rook = alike and popc(s[QUEENS]) == 1 and popc(s[ROOKS]) == 1
-    loses = popc(own) == 1 or (is_queen_against_rook and popc(s[ROOKS] & own) == 1)
-    if s[PAWNS] or not (is_queen_against_rook or loses or popc(other) == 1) or is_dead(s):
-        return int64(0)
-    minors = popc(s[BISHOPS] | s[KNIGHTS])
-    if not (s[QUEENS] | s[ROOKS] | s[BISHOPS]) and minors == 2:
-        return int64(0)  # two knights
-    weak, strong = (own, other) if loses else (other, own)
-    king = ctz(s[KINGS] & weak)
-    men = 5 * popc(s[QUEENS]) + 3 * popc(s[ROOKS]) + minors
-    if men == 2 and s[KNIGHTS]:
-        driven = DRIVEN * to_corner(king, bool(s[BISHOPS] & DARK)) // 7
-    else:
-        driven = DRIVEN * to_edges(king) // 6
-    way = DRIVEN - driven + distance(king, ctz(s[KINGS] & strong))
-    share = way / MOST_WAY * math.exp((men - 2) * math.log(MORE_MEN))
-    if is_queen_against_rook:
-        share = AGAINST_ROOK + (1.0 - AGAINST_ROOK) * way / MOST_WAY
-    score = LEAST_MATE - 1 - int64(share * WON_RANGE)
-    return -score if loses else score
-
 
 # ------------------------------------------------------------------------- values and priors
 EvaluatePosition = Callable[
@@ -92,6 +24,8 @@ EvaluatePosition = Callable[
 BEGIN, END = -2, -1  # indices of a batch kernel's arguments `begin` and `end`
 # largest share of a won position that counts as drawn, and the score at which it has fallen to 1 / e of this
 MOST_DOUBT, DOUBT_LENGTH = 0.15, 6650.0  # thousandths of a pawn
+# largest share of a known win (`endings_kernel`) that counts as drawn
+MOST_DRAWN, WON_RANGE = 0.85, LEAST_MATE - LEAST_WON - 1
 LOGIT_FLOOR = 14.0  # largest distance to the best logit; keeps every prior well above 0
 
 

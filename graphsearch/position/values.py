@@ -105,7 +105,7 @@ def clipped(cp: int) -> int:
 # ------------------------------------------------------------------ scores
 MATE = 100_000  # a lost position with no move, negated; MATE - n mates in n plies
 LEAST_MATE = MATE - 1000  # scores from here on are forced mates
-LEAST_WON = 50_000  # from here on: won against a bare king (`evaluators.batch_kernel`)
+LEAST_WON = 50_000  # from here on: known to be won (`evaluators.endings_kernel`)
 FAR = 200_000  # beyond every score
 
 

@@ -127,6 +127,7 @@ def _drawn(move: MoveView) -> MoveView:
 # ------------------------------------------------------------------ headway
 KEPT = 0.9  # of the best value: less does not hold it
 LEAST_SHARE = 0.1  # of the most visits of a move to a new position, for a value that counts
+FEW = 0.01  # share of visits of the first move: below it, the value of an earlier search does not count
 CALM = 20  # plies of the clock from which on a move that resets it is preferred
 DAMPING = 160  # plies beyond CALM at which a value would be damped to 0
 
@@ -168,8 +169,13 @@ class Headway:
 
         It is the first, unless that side is clearly better and has no proven win. Then it is the best one to
         a new position that holds the value. A move that resets the clock goes first if its value is not below
-        that of the other, damped by the clock.
+        that of the other, damped by the clock. If a search of new positions alone found that none holds the
+        value, it is the best earlier one.
         """
+        earlier = [k for k, (move, n, _) in enumerate(rows) if move in self.again and n > FEW * rows[0][1]]
+        held = max(earlier, key=lambda k: rows[k][2], default=0)
+        if held and rows[held][2] >= REFUSING and rows[0][2] < KEPT * rows[held][2]:
+            return held
         if not rows or not rows[0][1] or not REFUSING <= rows[0][2] < 1.0:
             return 0
         least = LEAST_SHARE * max((n for move, n, _ in rows if move not in self.again), default=0)

@@ -585,6 +585,7 @@ def test_a_side_that_is_ahead_resets_the_clock_if_that_costs_less_than_the_clock
         for best_value in (0.2, 1.0):  # level, and a proven win
             assert headway.first([(again, 90, best_value), (push, 40, best_value)]) == 0
         assert headway.first([(again, 90, 0.6), (quiet, 3, 0.6), (push, 40, 0.5)]) == 0
+        assert headway.first([(quiet, 6000, -0.9), (push, 10, -0.5), (again, 100, 0.6)]) == 2
 
 
 # ------------------------------------------------------------------ commands as values

@@ -51,7 +51,8 @@ from ...position.board import (
 from ...position.tables import KI, KN, PA
 from ...position.values import FAR, LEAST_WON
 from .. import quiescence_kernel as quiescence
-from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
+from ..batch_kernel import batch_of, chances, softmax, value_of_score
+from ..endings_kernel import known_score, look_ahead
 from . import layout
 
 
@@ -572,8 +573,8 @@ def value_at(
     sum_frame(weights, stack, ply, seen, area)
     own, other = sums_at(weights, area, ply, stm), sums_at(weights, area, ply, 1 - stm)
     value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
-    score = bare_king_score(s)
-    if score == 0:
+    score = known_score(s)
+    if score == FAR:
         score = int64(min(max(value.score * layout.SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
     quiescence.put(s, quiescence.KEPT, score)
     return value
@@ -605,6 +606,10 @@ def evaluate_position(
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
     """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`."""
+    if min(popc(s[WHITE]), popc(s[BLACK])) == 1 and LEAST_WON <= abs(known_score(s)) < FAR:
+        score = look_ahead(T, s, moves, n, priors, scratch)
+        softmax(priors, n)
+        return value_of_score(float64(score > 0), float64(score < 0), score)
     stack, area = scratch, adv(scratch, int64(quiescence.STACK_WORDS))
     white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
     stm, seen = rules.side_to_move(s), seen_of(s, white, black)

@@ -54,8 +54,9 @@ from ...position.board import (
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.values import FAR, LEAST_WON
 from .. import quiescence_kernel as quiescence
-from ..batch_kernel import bare_king_score, batch_of, chances, softmax, value_of_score
+from ..batch_kernel import batch_of, chances, softmax, value_of_score
 from ..builtin import evaluation_kernel as builtin
+from ..endings_kernel import known_score
 from . import layout
 
 
@@ -317,10 +318,10 @@ def network_score(
 def static_at(
     T: BoardTable, weights: Pointer[int64], stack: Pointer[uint64], ply: int64, area: Pointer[uint64]
 ) -> int64:
-    """Returns `network_score` of a frame's position, or its `bare_king_score`; adds to the accumulators."""
+    """Returns `network_score` of a frame's position, or its `known_score`; adds to the accumulators."""
     score = network_score(weights, stack, ply, area)
-    bare = bare_king_score(adv(stack, ply * quiescence.FRAME_WORDS))
-    return bare if bare else min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
+    known = known_score(adv(stack, ply * quiescence.FRAME_WORDS))
+    return known if known != FAR else min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
 
 
 search = quiescence.quiescence_over(static_at)

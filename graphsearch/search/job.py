@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OnProgress = Callable[[Any], None]
 BatchLimit = Callable[[int, float], int]
 Finding = Callable[["Graph", chess.Board, Limits, threading.Event], Any]  # a `solvers.mate.beside.MateFinder`
-LEAST_SHARE = 0.25  # of a core; a thread that uses less waits for others, such as engines
+LEAST_CPU_SHARE = 0.25  # of a core; a thread that uses less waits for others, such as engines
 FIRST_SHOWN_SECONDS = 0.1  # after the start of a search, however long the intervals are
 
 
@@ -130,7 +130,7 @@ class SearchClock:
         ('', 'visits')
         """
         now, limit = self.seconds, self.limits.seconds or 0.0
-        share = max(LEAST_SHARE, (time.thread_time() - self._cpu) / max(now, 1e-9))
+        share = max(LEAST_CPU_SHARE, (time.thread_time() - self._cpu) / max(now, 1e-9))
         used = {**spent, "seconds": now + min(ahead / share, limit / 4)}
         names = [name for name, most in self.limits.as_dict().items() if used.get(name, 0) >= most]
         if names:

@@ -47,10 +47,7 @@ from .visit_kernel import is_root_decided, set_listed, set_params
 from .waves import WaveRunner, walking_threads
 
 FLUSH_SECONDS = 30.0  # between two saves: a node that changes in both intervals is written twice
-ENDING_SECONDS, SAVED_SECONDS = (
-    0.1,
-    5e-7,
-)  # CPU time from the last visit to the end, plus that of a changed node
+END_CPU_SECONDS, NODE_CPU_SECONDS = 0.1, 5e-7  # from the last visit to the end; more for each changed node
 LOAD_SECONDS = 0.05  # of reading the file in order, between two slices of the search
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: nothing is left to find
 VISITS_PER_EVALUATION = 100  # beside IDLE_VISITS, of a limit of evaluations: hardly anything is left
@@ -309,7 +306,7 @@ class GraphSearch:
             "proven": self._is_proven(),
             "exhausted": self._is_exhausted(evaluations),
         }
-        ahead = 0.0 if self.job.hurry else ENDING_SECONDS + SAVED_SECONDS * self.arena.dirty_count
+        ahead = 0.0 if self.job.hurry else END_CPU_SECONDS + NODE_CPU_SECONDS * self.arena.dirty_count
         reached = self._clock.reached(ahead, visits=visits, evaluations=evaluations)
         self.reason = reached or next((reason for reason, holds in reasons.items() if holds), "")
         return bool(self.reason)

@@ -606,7 +606,7 @@ def evaluate_position(
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
     """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`."""
-    if min(popc(s[WHITE]), popc(s[BLACK])) == 1 and LEAST_WON <= abs(known_score(s)) < FAR:
+    if min(popc(s[WHITE]), popc(s[BLACK])) == 1 and known_score(s) != FAR:
         score = look_ahead(T, s, moves, n, priors, scratch)
         softmax(priors, n)
         return value_of_score(float64(score > 0), float64(score < 0), score)

@@ -255,6 +255,10 @@ def test_keys_go_through_variations_and_an_address_names_a_study_and_its_move(pa
     page.driver.back()
     page.reaches("c5")
     assert page.driver.current_url == address
+    page.view("review")
+    page.fill("#review-visits", 10)
+    page.click("#review-line")
+    page.says("#review-game", "Ann")
 
 
 # ------------------------------------------------------------------ two windows, and none that writes

@@ -248,6 +248,7 @@ function locate() {
     state.line = [...(isWhole ? state.line : played()), ...pane.tree.rest(isWhole ? end.id : current).map((node) => node.move)];
   }
   state.study = pane.study ? `${pane.study}${current ? `.${pane.tree.number(current)}` : ""}` : "";
+  state.tags = pane.headers;
 }
 
 function goTo(id) {

@@ -24,6 +24,7 @@ export const state = {
   at: 0,         // how many of them are played
   game: null,    // the game that was opened: { root, line, headers }
   adds: false,   // whether the line goes into the notation, as a move that was played does
+  tags: {},      // of the game or study in the notation
   study: "",     // the study that is open and the move in it, as the address has them
   look: null,    // the answer to /api/position
   problem: "",   // why the page could not go where it was to go
@@ -261,10 +262,10 @@ export function leftGameAt() {
   return plies < 0 && line.length === game.line.length ? null : plies < 0 ? game.line.length : plies;
 }
 
-// the line as PGN, with the tags of its game
+// the line as PGN, with the tags of its game or study
 export async function pgnOfLine() {
-  const { root, line, game } = state;
-  const headers = { ...game?.headers, ...(leftGameAt() === null ? {} : { Result: "*" }) };
+  const { root, line, game, tags } = state;
+  const headers = { ...tags, ...(game && leftGameAt() === null ? {} : { Result: "*" }) };
   const { pgn } = await send("tree-pgn", { root, moves: line.map((move, k) => ({ id: k + 1, parent: k, move })), headers });
   return pgn;
 }

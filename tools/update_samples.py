@@ -19,9 +19,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from functools import partial
+from io import StringIO
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +34,7 @@ BEGIN = ("graphsearch analyze startpos --visits 20000 --store first.graph",)
 FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 TERMINAL = {"TERM": "dumb", "COLUMNS": "118", "LINES": "50"}  # on which commands print
 ELSEWHERE = re.compile(r"pip install |graphsearch serve |python -m tools\.")
+ALONE = re.compile(r"__main__|NUMBA_DISABLE_JIT|duckdb|polars")  # in scripts for processes of their own
 SHELL = re.compile(r"[|<>&;$*~`]")  # a command with one of these needs a shell
 STYLES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")  # colours and the like, of a terminal
 VARIES = (  # what differs from run to run
@@ -134,22 +138,27 @@ def prepare(folder: Path) -> None:
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphsearch "$@"\n')
     program.chmod(0o755)
-    for command in BEGIN:
-        in_processes(folder)("console", command)
+    with chdir(folder), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        for command in BEGIN:  # here: forks find modules imported and kernels loaded
+            assert program_main()(shlex.split(command)[1:]) == 0
 
 
 def in_processes(folder: Path) -> Run:
     """Returns what runs a script, or a command on a terminal, in a folder and returns its output.
 
-    A command of graphsearch that needs no shell runs in a fork of this process, which imports nothing anew.
+    A script, or a command of graphsearch that needs no shell, runs in a fork of this process, which imports
+    nothing anew; but not a script that sets what counts at an import, or needs threads of a library.
     """
     environment = os.environ | TERMINAL | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
     def run(kind: str, text: str) -> str:
         reading, writing = os.pipe() if kind == "python" else pty.openpty()
         with tempfile.TemporaryFile() as errors:
-            if text.startswith("graphsearch ") and not SHELL.search(text):
-                wait = _forked(shlex.split(text)[1:], folder, environment, writing, errors.fileno())
+            streams = (folder, environment, writing, errors.fileno())
+            if kind == "python" and not ALONE.search(text):
+                wait = _forked(partial(_executed, text), *streams)
+            elif text.startswith("graphsearch ") and not SHELL.search(text):
+                wait = _forked(partial(program_main(), shlex.split(text)[1:]), *streams)
             else:
                 words = [sys.executable if kind == "python" else "bash", "-c", text]
                 wait = subprocess.Popen(
@@ -165,27 +174,39 @@ def in_processes(folder: Path) -> Run:
     return run
 
 
-def _forked(
-    words: list[str], folder: Path, environment: Mapping[str, str], stdout: int, stderr: int
-) -> Callable[[], int]:
-    """Runs a command line in a fork of this process; returns what waits for its end, 0 if all went well."""
+def program_main() -> Callable[[list[str]], int]:
+    """Returns what runs a command line of graphsearch, with all commands imported."""
     for command in (ROOT / "cli").glob("[a-z]*.py"):  # which import what they share
         importlib.import_module(f"graphsearch.cli.{command.stem}")
-    main = importlib.import_module("graphsearch.cli").main
+    main: Callable[[list[str]], int] = importlib.import_module("graphsearch.cli").main
+    return main
+
+
+def _executed(script: str) -> int:
+    exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
+    return 0
+
+
+def _forked(
+    run: Callable[[], int], folder: Path, environment: Mapping[str, str], stdout: int, stderr: int
+) -> Callable[[], int]:
+    """Calls a function in a fork of this process; returns what waits for its end, 0 if all went well."""
     if child := os.fork():
         return lambda: os.waitpid(child, 0)[1]
+    code = 1
     try:
         os.chdir(folder)
         os.environ.update(environment)
         for number, opened in ((1, stdout), (2, stderr)):
             os.dup2(opened, number)
         sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
-        code = main(words)
+        code = run()
+    except BaseException:
+        traceback.print_exc()
+    finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    finally:
-        os._exit(1)
 
 
 def read_all(descriptor: int) -> str:

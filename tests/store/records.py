@@ -257,9 +257,9 @@ class BlockFault(Exception):  # noqa: N818
         self.index = index
 
 
-def faults_of(record: NodeRecord) -> list[str]:
-    """Returns the fault of a record in words, an empty list if it is sound."""
-    return [what for _, what in unsound(batch_of([record]))]
+def faults_of(*records: NodeRecord) -> list[str]:
+    """Returns the faults of records in words, an empty list if all are sound."""
+    return [what for _, what in unsound(batch_of(records))]
 
 
 def plain_blocks(batch: RecordBatch) -> list[bytes]:

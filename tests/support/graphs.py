@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 import chess
 
@@ -26,6 +27,8 @@ from .reference import HashEvaluator
 ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
 MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
 
+T = TypeVar("T")
+MOST_KNOWN = 20_000  # some 40 MB of lists of moves
 Records = dict[int, tuple[chess.Board, NodeRecord]]
 
 
@@ -68,6 +71,27 @@ def read(graph: Graph, board: chess.Board) -> NodeRecord:
     return record
 
 
+def remembered(function: Callable[[chess.Board], T]) -> Callable[[chess.Board], T]:
+    """Returns a function of a position that keeps its results: the graphs of tests have many in common."""
+    known: dict[tuple[Any, ...], T] = {}
+
+    def result(board: chess.Board) -> T:
+        men = board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.occupied_co[True]
+        rules = board.turn, board.castling_rights, board.ep_square, board.halfmove_clock, board.chess960
+        key = *men, board.occupied, *rules
+        if key not in known:
+            if len(known) == MOST_KNOWN:
+                known.clear()
+            known[key] = function(board)
+        return known[key]
+
+    return result
+
+
+moves_of, known_key = remembered(legal_moves), remembered(key_of)
+kind_and_moves = remembered(lambda board: (terminal_kind(board), board.legal_moves.count()))
+
+
 def records_below(graph: Graph, root: chess.Board) -> Records:
     """Returns every record that can be reached over visited edges, with a Board, by key."""
     found: Records = {}
@@ -78,7 +102,7 @@ def records_below(graph: Graph, root: chess.Board) -> Records:
             record = graph.pager.read(board)
             if record is not None:
                 found[key] = board, record
-                below |= {key_of(child): child for _, child in visited_children(board, record)}
+                below |= {known_key(child): child for _, child in visited_children(board, record)}
         level = {key: board for key, board in below.items() if key not in found}
     return found
 
@@ -94,7 +118,7 @@ def records_of(batch: RecordBatch) -> Iterator[NodeRecord]:
 
 def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, chess.Board]]:
     """Returns (place of the edge, position behind it) of every visited edge."""
-    moves = legal_moves(board) if record.edges else ()  # most have none, and listing moves takes longest
+    moves = moves_of(board) if record.edges else ()  # most have none, and listing moves takes longest
     children = []
     for k, edge in enumerate(record.edges):
         if edge.n:
@@ -107,10 +131,10 @@ def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, 
 def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> Records:
     """Asserts invariants 1 to 3 of the design on every record below a root; returns the records."""
     below = records_below(graph, root)
+    assert faults_of(*(record for _, record in below.values())) == []
     for board, record in below.values():
-        assert faults_of(record) == [], fen_of(board)
-        assert record.terminal == terminal_kind(board), fen_of(board)
-        assert len(record.codes) == (0 if record.terminal else len(legal_moves(board)))
+        kind, moves = kind_and_moves(board)
+        assert (record.terminal, len(record.codes)) == (kind, 0 if kind else moves), fen_of(board)
         q, d = node_mean(record)
         assert -1 <= q <= 1
         assert 0 <= d <= 1
@@ -125,8 +149,8 @@ def check_support(found: Records, board: chess.Board, record: NodeRecord) -> Non
         edge = record.edges[k]
         if edge.n == edge.r or child.halfmove_clock > FREE_CLOCK:
             continue  # at such a clock the visits may be those of a path with another one, under another key
-        assert key_of(child) in found, fen_of(child)
-        _, below = found[key_of(child)]
+        assert known_key(child) in found, fen_of(child)
+        _, below = found[known_key(child)]
         assert below.visits >= edge.n - edge.r or below.proof, fen_of(child)
 
 

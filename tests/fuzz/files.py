@@ -78,13 +78,13 @@ def _check_records(path: Path) -> None:
     """Compares every record of a file that is said to be sound with the rules of python-chess."""
     with Store.open(path, read_only=True) as store:
         for batch in store.scan():
-            for i in range(len(batch)):
-                record = batch.record(i)
+            records = [batch.record(i) for i in range(len(batch))]
+            if wrong := faults_of(*records):
+                raise DisagreementError(f"sound, but {wrong}")
+            for record in records:
                 board = unpack(record.words)
                 if not board.is_valid():
                     raise DisagreementError(f"sound, but {board.fen()} is illegal")
-                if wrong := faults_of(record):
-                    raise DisagreementError(f"sound, but {board.fen()}: {wrong}")
                 _check_moves(board, record.terminal, len(record.codes))
 
 

@@ -555,7 +555,7 @@ def exported(target: Path, board: chess.Board) -> set[str]:
 def test_a_book_in_polyglot_has_the_moves_that_its_rules_admit(tmp_path: Path) -> None:
     """Values of this book change so often that it has several own moves in some positions."""
     book = tmp_path / "b.graph"
-    settings = BuildSettings(evaluations=1500)
+    settings = BuildSettings(evaluations=800)
     build(book, parse_config(TOML, tmp_path, "white.toml"), settings=settings, evaluator=HashEvaluator())
     target, whole = tmp_path / "b.bin", tmp_path / "all.bin"
     report = export("polyglot", book, target, Selection(book="white", admits=admitted_moves))

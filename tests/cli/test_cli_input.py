@@ -287,7 +287,7 @@ def bomb(folder: Path, packed: str) -> Path:
     """Returns a small file that unpacks to a line of 256 MiB, as gzip to one of 120 MiB."""
     path = folder / f"bomb.pgn.{packed}"
     if packed == "gz":
-        path.write_bytes(gzip.compress(b" " * (120 << 20), compresslevel=1, mtime=0))
+        path.write_bytes(120 * gzip.compress(b" " * (1 << 20), compresslevel=1, mtime=0))
         return path
     maker = zstandard.ZstdCompressor(level=1).compressobj()
     with path.open("wb") as file:

@@ -337,9 +337,10 @@ def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy
 
 
 def test_a_table_with_the_content_of_another_is_named_and_ends_the_search(
-    cli: Cli, folder: Path, tmp_path: Path
+    cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(folder / "KQvK.rtbw", tmp_path / "KBBvK.rtbw")
+    monkeypatch.setattr("graphsearch.evaluators.tablebase.PROBE_SECONDS", 0.2)
     board = chess.Board("7k/8/8/8/8/8/8/KBB5 w - - 0 100")
     opened = Syzygy(tmp_path)
     with pytest.raises(EvaluatorError, match=r"gives no answer for 7k/8/8/8/8/8/8/KBB5 w .* another table"):

@@ -124,7 +124,7 @@ def test_a_stop_returns_what_workers_have(tmp_path: Path) -> None:
     with detached.open_searches(tmp_path / "a.graph", UNIFORM, Control(), workers=1) as (graph, searches):
         searches.start("e2e4", SearchJob(board=after("e2e4"), run=begin_run(graph), lines=0))
         assert searches.room == 0
-        assert list(searches.finished(1.0)) == []
+        assert list(searches.finished(0.5)) == []
         ((_, result),) = searches.stop(60.0)
         assert result.stop_reason == "stop"
         assert visits_after(graph, "e2e4") == result.visits

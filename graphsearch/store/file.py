@@ -205,8 +205,6 @@ def sql_errors(path: Path, doing: str) -> Iterator[None]:
     except sqlite3.Error as error:
         advice = [f"; {advice}" for words, advice in _ADVICE.items() if words in str(error)]
         raise StoreError(f"{path}: cannot {doing}: {error}{''.join(advice[:1])}") from error
-    except UnicodeDecodeError as error:  # a damaged name in the schema, which SQLite puts into its message
-        raise StoreError(f"{path}: cannot {doing}: the names of its tables are damaged") from error
 
 
 _ADVICE = {  # words of an error of SQLite -> what to do
@@ -214,7 +212,7 @@ _ADVICE = {  # words of an error of SQLite -> what to do
     "STRICT": f"it needs SQLite 3.37 or newer, this Python has {sqlite3.sqlite_version}",
     "not a database": "it is not a graph file; choose another one",
     **dict.fromkeys(
-        ("malformed", "disk image", "decode to UTF-8"),
+        ("malformed", "disk image", "decode to UTF-8", "tables are damaged"),
         "the file is damaged: continue from a copy of it, or rescue it with `graphsearch store salvage`",
     ),
     "interrupted": "a statement took longer than the size of the file explains; continue from a copy of it",
@@ -285,11 +283,14 @@ class BoundedConnection(sqlite3.Connection):
         self.set_progress_handler(None, 0)
 
     def execute(self, *args: Any) -> sqlite3.Cursor:
-        """Restarts the count of steps, and executes a statement."""
+        """Restarts the count of steps, and executes a statement; raises sqlite3.Error."""
         if self.pulses is not None:
             # not a Python function: a signal that arrived inside one would be lost
             self.set_progress_handler(chain(repeat(0, self.pulses), repeat(1)).__next__, PULSE)
-        return super().execute(*args)
+        try:
+            return super().execute(*args)
+        except UnicodeDecodeError as error:  # a damaged name in the schema, which SQLite puts into its message
+            raise sqlite3.DatabaseError("the names of its tables are damaged") from error
 
 
 def connect(path: Path, query: str = "mode=rwc") -> BoundedConnection:

@@ -211,9 +211,14 @@ def test_a_damaged_name_in_the_schema_is_one_clear_error(path: Path) -> None:
     )
     assert spoiled != data
     path.write_bytes(spoiled)
+    damaged = "the names of its tables are damaged"
     for read_only in (True, False):
-        with pytest.raises(errors.StoreError, match="the names of its tables are damaged"):
+        with pytest.raises(errors.StoreError, match=damaged):
             Store.open(path, read_only=read_only)
+    log = path.with_name(path.name + "-wal")
+    log.write_bytes(b"of a process that was killed")  # whether it belongs to the file is seen first
+    with pytest.raises(errors.StoreError, match=damaged):
+        Store.open(path, read_only=True)
 
 
 # ------------------------------------------------------------------ evaluators and runs

@@ -13,7 +13,6 @@ from graphsearch.base.errors import GraphSearchError
 from graphsearch.position.board import NOT_TERMINAL, legal_moves, terminal_kind, unpack
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
-from tests.store.records import faults_of
 
 from . import commands
 from .works import MATE, WORKS, Work, command_line, on, unpacked, write_inputs
@@ -78,10 +77,7 @@ def _check_records(path: Path) -> None:
     """Compares every record of a file that is said to be sound with the rules of python-chess."""
     with Store.open(path, read_only=True) as store:
         for batch in store.scan():
-            records = [batch.record(i) for i in range(len(batch))]
-            if wrong := faults_of(*records):
-                raise DisagreementError(f"sound, but {wrong}")
-            for record in records:
+            for record in map(batch.record, range(len(batch))):
                 board = unpack(record.words)
                 if not board.is_valid():
                     raise DisagreementError(f"sound, but {board.fen()} is illegal")

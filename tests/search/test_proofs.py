@@ -35,12 +35,11 @@ from graphsearch.store.record import UNPROVEN, Edge, NodeRecord
 from graphsearch.store.record_kernel import AT_LEAST, AT_MOST, DRAWN, bounds_of, proof_of, share_of
 from graphsearch.store.transposition_kernel import PROOF
 from tests.support.evaluators import TableEntry, TableEvaluator
-from tests.support.positions import mate_in_one
 from tests.support.reference import edge_bounds, edge_code, node_proof
 
 from ..conftest import shared_data
 from ..support.graphs import check_invariants, numbers_below, read, records_below
-from ..support.positions import after_line, mates_within, placed, played
+from ..support.positions import after_each_move, after_line, mate_in_one, mates_within, placed, played
 from ..support.reference import HashEvaluator
 
 ONE, WAVES = SearchParams(minibatch_size=1), SearchParams(minibatch_size=32)
@@ -177,12 +176,9 @@ def test_no_mate_is_claimed_that_an_exhaustive_replay_denies() -> None:
 
 def test_a_search_takes_the_mates_that_entries_know() -> None:
     board = chess.Board("8/8/8/4k3/8/8/8/KQ6 b - - 0 1")
-    after = board.copy()
     table = EntryTable(0)
-    for move in list(board.legal_moves):  # every move loses; one of them holds out longest
-        after.push(move)
+    for after in after_each_move(board):  # every move loses; one of them holds out longest
         table.put(after, Entry(MATE - 15, PROOF, "lower", None, "", 0))
-        after.pop()
     with Graph.open(None, evaluator=UniformEvaluator()) as graph:
         analyze(graph, board, Limits(visits=3), ONE)
         graph.arena.set_entries(table.arrays)

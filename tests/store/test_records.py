@@ -39,12 +39,12 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables.rows import TABLES
 from graphsearch.store.union import KEYED, NUMBERED, RecordCounts
 from graphsearch.store.verify import verify
-from tests.store.records import faults_of
 
 from ..conftest import sql
 from ..query.handmade import Edges, graph_file, node
+from ..support.positions import after_each_move
 from ..support.rows import loosen
-from .records import IDENTITY, batch_of, by_identity, float32, plain_blocks, random_records
+from .records import IDENTITY, batch_of, by_identity, faults_of, float32, plain_blocks, random_records
 from .test_formats import SCHEMA, example
 
 ROWS = 3
@@ -691,11 +691,8 @@ def test_an_entry_survives_packing(entry: entries.Entry) -> None:
 
 def test_what_is_not_saved_is_listed_once_and_again_when_saving_fails() -> None:
     table = entries.EntryTable(0)
-    board = chess.Board()
-    for move in list(board.legal_moves):
-        board.push(move)
+    for board in after_each_move(chess.Board()):
         table.put(board, entries.Entry(7, 1, "exact", None, "", 0))
-        board.pop()
     places, keys, data = table.take_dirty()
     assert len(set(keys.tolist())) == 20
     assert table.dirty_count == 0

@@ -28,7 +28,6 @@ ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles
 MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
 
 T = TypeVar("T")
-MOST_KNOWN = 20_000  # some 40 MB of lists of moves
 Records = dict[int, tuple[chess.Board, NodeRecord]]
 
 
@@ -76,12 +75,10 @@ def remembered(function: Callable[[chess.Board], T]) -> Callable[[chess.Board], 
     known: dict[tuple[Any, ...], T] = {}
 
     def result(board: chess.Board) -> T:
-        men = board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.occupied_co[True]
+        men = board.pawns, board.knights, board.bishops, board.rooks, board.queens, *board.occupied_co
         rules = board.turn, board.castling_rights, board.ep_square, board.halfmove_clock, board.chess960
-        key = *men, board.occupied, *rules
+        key = *men, *rules
         if key not in known:
-            if len(known) == MOST_KNOWN:
-                known.clear()
             known[key] = function(board)
         return known[key]
 

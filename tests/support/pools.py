@@ -21,6 +21,7 @@ from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.store.provenance import EvaluatorIdentity
 from tests.support.plain import ROOT
+from tests.support.positions import after_each_move
 from tests.support.reference import HashEvaluator
 
 SECONDS = 120.0  # that a test waits for what must come, on however busy a machine
@@ -123,14 +124,7 @@ def evaluated(log: Path) -> list[str]:
 
 def games(count: int) -> list[chess.Board]:
     """Returns different positions: those after every pair of first moves."""
-    found = []
-    for first in chess.Board().legal_moves:
-        after = chess.Board()
-        after.push(first)
-        for second in after.legal_moves:
-            board = after.copy(stack=False)
-            board.push(second)
-            found.append(board)
+    found = [board for first in after_each_move(chess.Board()) for board in after_each_move(first)]
     assert count <= len(found)
     return found[:count]
 

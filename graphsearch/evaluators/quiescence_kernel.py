@@ -119,9 +119,12 @@ def exchange(T: BoardTable, s: Position, m: int64 | uint16, gains: Pointer[uint6
         put(gains, depth, standing - get(gains, depth - 1))
         standing = PLAIN_VALUES[kind]
         occupied ^= nearest_of(own & s[kind], side)
-        if kind != 1 and kind != 5:
-            attackers |= rules.rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
+        hidden = occupied & ~attackers & (s[QUEENS] | s[BISHOPS])
+        if hidden and (kind == 0 or kind == 2 or kind == 4):  # a slider may stand behind the man
             attackers |= rules.bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])
+        hidden = occupied & ~attackers & (s[QUEENS] | s[ROOKS])
+        if hidden and (kind == 3 or kind == 4):
+            attackers |= rules.rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
         side = 1 - side
     while depth > 0:
         put(gains, depth - 1, min(get(gains, depth - 1), -get(gains, depth)))

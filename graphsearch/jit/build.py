@@ -236,14 +236,8 @@ class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Compiles nothing yet."""
-        options = {
-            "nopython": True,
-            "nogil": True,
-            "error_model": "numpy",
-            "no_cpython_wrapper": True,
-            "no_cfunc_wrapper": True,
-            "_nrt": False,
-        }
+        on = "nopython", "nogil", "no_cpython_wrapper", "no_cfunc_wrapper"
+        options = {**dict.fromkeys(on, True), "error_model": "numpy", "_nrt": False}
         super().__init__(function, targetoptions=options, pipeline_class=InnerCompiler)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -15,6 +16,8 @@ from numba.core.base import BaseContext
 from numba.core.types import Type
 from numba.core.typing import Context, Signature
 from numba.extending import intrinsic
+
+from .pointers import COLUMNS, FEW_COLUMNS, MOST_PAIRS
 
 _I8, _I32, _I64, _I128 = map(ir.IntType, (8, 32, 64, 128))
 
@@ -156,6 +159,7 @@ def pause(code: Code) -> None:
         code.builder.call(code.builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
 
 
+ADD_ALL = "llvm.vector.reduce.add.v16i32"
 SUMS, AT_ONCE, LISTED = 16, 4, 8  # of `add_products`: sums, pairs that are multiplied, pairs that are listed
 
 
@@ -192,41 +196,78 @@ def _list_pairs(builder: IRBuilder, pairs: Value, count: Value, out: Value) -> V
     return listed
 
 
-def _pair_products(builder: IRBuilder, pair: Value, weights: Value) -> Value:
-    """Returns the sum of both products of a pair of int16 with each pair of weights, like x86's `pmaddwd`.
+def _sum_pairs(builder: IRBuilder, a: Value, b: Value) -> Value:
+    """Returns the sums of the products of adjacent pairs of two vectors of int16, like x86's `pmaddwd`.
 
-    LLVM emits a single instruction if the processor has one, else several.
+    LLVM emits a single instruction if the processor has one, else several; `vpdpwssd` also adds.
     """
-    pairs = builder.bitcast(_splat(builder, pair, SUMS), weights.type)
     wide = _vector(32, 2 * SUMS)
-    products = builder.mul(builder.sext(pairs, wide), builder.sext(weights, wide))
+    products = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
     even, odd = (ir.Constant(_vector(32, SUMS), [*range(part, 2 * SUMS, 2)]) for part in range(2))
     return builder.add(
         builder.shuffle_vector(products, products, even), builder.shuffle_vector(products, products, odd)
     )
 
 
-@emitting(lambda sums, values, weights, pairs, places: types.void(sums, values, weights, types.int64, places))
-def add_products(code: Code, sums: Value, values: Value, weights: Value, pairs: Value, places: Value) -> None:
-    """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights."""
-    builder = code.builder
-    out = builder.bitcast(sums, _vector(32, SUMS).as_pointer())
-    inputs = builder.bitcast(values, _I32.as_pointer())
-    rows = builder.bitcast(weights, _vector(16, 2 * SUMS).as_pointer())
-    listed = _list_pairs(builder, inputs, pairs, places)
+def _sum(builder: IRBuilder, count: Value, at_once: int, term: Callable[[Value], Value]) -> Value:
+    """Returns the sum of the terms 0 to `count`, rounded up to a multiple of `at_once`, as SUMS numbers."""
     nothing = ir.Constant(_vector(32, SUMS), [0] * SUMS)
-    parts = [cgutils.alloca_once_value(builder, nothing) for _ in range(AT_ONCE)]
-    with cgutils.for_range_slice(builder, _I64(0), listed, _I64(AT_ONCE), intp=_I64) as (first, _):
+    parts = [cgutils.alloca_once_value(builder, nothing) for _ in range(at_once)]
+    with cgutils.for_range_slice(builder, _I64(0), count, _I64(at_once), intp=_I64) as (first, _):
         for i, part in enumerate(parts):
-            place = builder.load(builder.gep(places, [builder.add(first, _I64(i))]), align=2)
-            at = builder.zext(place, _I64)
-            pair = builder.load(builder.gep(inputs, [at]), align=4)
-            row = builder.load(builder.gep(rows, [at]), align=4)
-            builder.store(builder.add(builder.load(part), _pair_products(builder, pair, row)), part)
-    total = builder.load(out, align=4)
-    for part in parts:
-        total = builder.add(total, builder.load(part))
+            builder.store(builder.add(builder.load(part), term(builder.add(first, _I64(i)))), part)
+    return reduce(builder.add, map(builder.load, parts))
+
+
+@emitting(lambda sums, values, weights, pairs: types.void(sums, values, weights, types.int64))
+def add_products(code: Code, sums: Value, values: Value, weights: Value, pairs: Value) -> None:
+    """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights."""
+    builder, lines = code.builder, _vector(16, 2 * SUMS)
+    inputs, rows = builder.bitcast(values, _I32.as_pointer()), builder.bitcast(weights, lines.as_pointer())
+    places = cgutils.alloca_once(builder, ir.IntType(16), MOST_PAIRS + LISTED)
+    listed = _list_pairs(builder, inputs, pairs, places)
+
+    def term(i: Value) -> Value:
+        at = builder.zext(builder.load(builder.gep(places, [i]), align=2), _I64)
+        pair = _splat(builder, builder.load(builder.gep(inputs, [at]), align=4), SUMS)
+        row = builder.load(builder.gep(rows, [at]), align=4)
+        return _sum_pairs(builder, builder.bitcast(pair, lines), row)
+
+    out = builder.bitcast(sums, _vector(32, SUMS).as_pointer())
+    total = builder.add(builder.load(out, align=4), _sum(builder, listed, AT_ONCE, term))
     builder.store(total, out, align=4)
+
+
+@emitting(lambda n, a, b: types.int32(types.int64, a, b))
+def dot(code: Code, n: Value, a: Value, b: Value) -> Value:
+    """Returns the dot product of two int16[n] as int32; n: a multiple of 64."""
+    builder = code.builder
+    lines = [builder.bitcast(p, _vector(16, 2 * SUMS).as_pointer()) for p in (a, b)]
+
+    def term(i: Value) -> Value:
+        return _sum_pairs(builder, *(builder.load(builder.gep(p, [i]), align=2) for p in lines))
+
+    total = _sum(builder, builder.udiv(n, _I64(2 * SUMS)), 2, term)
+    add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I32, [total.type]), ADD_ALL)
+    return builder.call(add, [total])
+
+
+@emitting(lambda *kinds: types.void(*kinds))
+def add_columns(
+    code: Code, rows: Value, stride: Value, base: Value, listed: Value, n: Value, m: Value, out: Value
+) -> None:
+    """Writes columns of `base` plus n rows minus m rows; keeps the sums in registers."""
+    builder, item = code.builder, code.kinds[2].dtype.bitwidth
+    count = COLUMNS if item == 16 else FEW_COLUMNS
+    kind, given = (_vector(bits, count) for bits in (item, code.kinds[0].dtype.bitwidth))
+    total = cgutils.alloca_once(builder, kind)
+    builder.store(builder.load(builder.bitcast(base, kind.as_pointer()), align=1), total)
+    for change, begin, end in ((builder.add, _I64(0), n), (builder.sub, n, builder.add(n, m))):
+        with cgutils.for_range_slice(builder, begin, end, _I64(1), intp=_I64) as (i, _):
+            row = builder.mul(builder.load(builder.gep(listed, [i])), stride)
+            value = builder.load(builder.bitcast(builder.gep(rows, [row]), given.as_pointer()), align=1)
+            builder.store(change(builder.load(total), builder.sext(value, kind)), total)
+    builder.store(builder.load(total), builder.bitcast(out, kind.as_pointer()), align=1)
 
 
 @emitting(lambda function, arguments: types.int64(types.int64, arguments))

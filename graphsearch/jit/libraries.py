@@ -1,8 +1,8 @@
-"""libsqlite3 and libzstd for kernels, which call them by address and without the GIL.
+"""libsqlite3 for kernels, which call it by address and without the GIL.
 
-Each set of functions comes from one loaded library: symbols resolved by name could come from another copy in
-the process, and cached kernels could only be loaded after the library. Another copy of SQLite would also undo
-its locks on the file. So its functions come from the library of the module `_sqlite3` itself, or not at all.
+All functions come from one loaded library: symbols resolved by name could come from another copy in the
+process, and cached kernels could only be loaded after the library. Another copy of SQLite would also undo its
+locks on the file. So its functions come from the library of the module `_sqlite3` itself, or not at all.
 """
 
 from __future__ import annotations
@@ -12,15 +12,10 @@ import sqlite3
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any
 
-import zstandard
-
-from ..base.errors import CompilerError
 from ..base.system import loaded_library
 from .compiler import JIT_OFF
 
-# ------------------------------------------------------------------ libsqlite3, Python's own
 ROW = 100  # what `sqlite3_step` returns for a row
 _READ_ONLY, _URI, _NO_MUTEX = 0x1, 0x40, 0x8000  # flags of `sqlite3_open_v2`
 
@@ -106,61 +101,3 @@ class ReadConnection:
             self._c.sqlite3_finalize(self._statements.pop())
         self._c.sqlite3_close_v2(self._handle)
         self._handle = ctypes.c_void_p()
-
-
-# ------------------------------------------------------------------ libzstd, inside the `zstandard` package
-DICTIONARY_MAGIC = (0xEC30A437).to_bytes(4, "little")  # RFC 8878, section 5; others are plain content
-
-
-class Libzstd:
-    """The functions of libzstd that decompress, in a module that `cffi` made, which frees what they return.
-
-    Attributes:
-      decompress: address of `ZSTD_decompress_usingDDict`.
-      frame_size: address of `ZSTD_findFrameCompressedSize`.
-    """
-
-    def __init__(self, module: Any) -> None:
-        """Finds the functions."""
-        self._ffi, self._c = module.ffi, module.lib
-        self.decompress, self.frame_size = (
-            self.address(self._ffi.addressof(self._c, f"ZSTD_{name}"))
-            for name in ("decompress_usingDDict", "findFrameCompressedSize")
-        )
-
-    def address(self, pointer: object) -> int:
-        """Returns the address of an object or a function."""
-        return int(self._ffi.cast("intptr_t", pointer))
-
-    def new_context(self) -> object:
-        """Returns a decompression context for one thread, to be kept as long as its address is used.
-
-        Threads that share one get false reports of corruption.
-        """
-        context = self._c.ZSTD_createDCtx()
-        if not context:
-            raise MemoryError("libzstd has no memory for a decompression context")
-        return self._ffi.gc(context, self._c.ZSTD_freeDCtx)
-
-    def load_dictionary(self, data: bytes) -> object:
-        """Returns a dictionary ready for decompression, to be kept too, or None if the bytes are not one."""
-        if len(data) < 8 or data[:4] != DICTIONARY_MAGIC:
-            return None
-        dictionary = self._c.ZSTD_createDDict(data, len(data))
-        return self._ffi.gc(dictionary, self._c.ZSTD_freeDDict) if dictionary else None
-
-
-@cache
-def libzstd() -> Libzstd:
-    """Returns the library that the `zstandard` package brings; `cffi` finds its functions on every system.
-
-    Raises:
-      CompilerError: if kernels cannot call it.
-    """
-    try:
-        return Libzstd(import_module("zstandard._cffi"))
-    except ImportError as error:
-        raise CompilerError(
-            f"kernels cannot call libzstd inside zstandard {zstandard.__version__} ({error}); install a wheel"
-            " of it, and cffi: pip install --force-reinstall zstandard cffi"
-        ) from None

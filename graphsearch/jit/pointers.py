@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from .cache import MOST_RESULTS
 from .compiler import JIT_OFF, Bound, Intrinsic, inner
-from .types import Pointer, float64, int16, int32, int64, uint8, uint16, uint64
+from .types import Pointer, float64, int16, int32, int64, uint8, uint64
 
 U = uint64
 ZERO, ONE = U(0), U(1)
 LOW32 = U(0xFFFFFFFF)
+# columns of `add_columns`, for sums of int16 and of int32; most pairs of `add_products`
+COLUMNS, FEW_COLUMNS, MOST_PAIRS = 64, 8, 4096
 
 T = TypeVar("T")
 Integers = TypeVar(
@@ -77,11 +79,7 @@ if JIT_OFF:
         return U(int(a) * int(b) >> 64)
 
     def add_products(
-        sums: Pointer[int32],
-        values: Pointer[int16],
-        weights: Pointer[int16],
-        pairs: int64,
-        places: Pointer[uint16],
+        sums: Pointer[int32], values: Pointer[int16], weights: Pointer[int16], pairs: int64
     ) -> None:
         """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights.
 
@@ -91,12 +89,37 @@ if JIT_OFF:
           sums: int32[16] in and out.
           values: int16[pairs + 1][2], zeros after the last pair.
           weights: int16[pairs + 1][16][2], any values after the last pair.
-          pairs: a multiple of 8, less than 65536.
-          places: uint16[pairs + 8], scratch.
+          pairs: a multiple of 8, at most MOST_PAIRS.
         """
         rows = _plain(weights)[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
         columns = _plain(values)[: 2 * int(pairs)].reshape(-1, 1, 2)
         _plain(sums)[:16] += (rows * columns).sum(axis=(0, 2), dtype=np.int32)
+
+    def add_columns(
+        rows: Pointer[Any],
+        stride: int64,
+        base: Pointer[T],
+        listed: Pointer[int64],
+        n: int64,
+        m: int64,
+        out: Pointer[T],
+    ) -> None:
+        """Writes some columns of `base` plus n rows minus m rows.
+
+        Args:
+          rows: of the same or a smaller type, `stride` items from one to the next.
+          listed: int64[n + m], the indices of the n rows, then of the m rows.
+          base, out: both int16[COLUMNS] or both int32[FEW_COLUMNS].
+        """
+        total = _plain(base)[: COLUMNS if _plain(base).itemsize == 2 else FEW_COLUMNS].copy()
+        for i in range(n + m):
+            row = _plain(rows)[int(listed[i]) * int(stride) :][: len(total)]
+            total += row if i < n else -row.astype(total.dtype)
+        _plain(out)[: len(total)] = total
+
+    def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
+        """Returns the dot product of two int16[n] as int32; n: a multiple of 64."""
+        return cast(int32, np.dot(_plain(a)[:n].astype(np.int32), _plain(b)[:n].astype(np.int32)))
 
     def prefetch(p: Pointer[T], i: int64) -> None:
         """Asks the processor to load `p[i]`."""
@@ -154,8 +177,8 @@ if JIT_OFF:
 
 else:
     NAMES = """
-    add_products adv bytes_at call_c compare_exchange ctz exchange fetch_add load_acquire mulhi pause popc
-    prefetch ptr store_release view zeros
+    add_columns add_products adv bytes_at call_c compare_exchange ctz dot exchange fetch_add load_acquire
+    mulhi pause popc prefetch ptr store_release view zeros
     """
     globals().update({name: Intrinsic(name) for name in NAMES.split()})
 

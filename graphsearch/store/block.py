@@ -10,15 +10,17 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
 from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdError
 
-from ..base.errors import CorruptRecordError, UnfitRecordError
-from ..jit.libraries import libzstd
+from ..base.errors import CompilerError, CorruptRecordError, UnfitRecordError
 from ..position.board import MAX_MOVES, POSITION_WORDS, key_of_words
 from . import block_kernel as kernel
 from .block_kernel import BLOCK, HEADER, LOW, PADDING, room_for
@@ -50,6 +52,65 @@ _REFUSED = {
 _START, _CRC_TABLES = np.array(kernel.START, np.uint64), owned(kernel.crc_tables(), np.uint32)
 
 
+# ------------------------------------------------------------------ libzstd, inside the `zstandard` package
+DICTIONARY_MAGIC = (0xEC30A437).to_bytes(4, "little")  # RFC 8878, section 5; others are plain content
+
+
+class Libzstd:
+    """The functions of libzstd that decompress, in a module that `cffi` made, which frees what they return.
+
+    Attributes:
+      decompress: address of `ZSTD_decompress_usingDDict`.
+      frame_size: address of `ZSTD_findFrameCompressedSize`.
+    """
+
+    def __init__(self, module: Any) -> None:
+        """Finds the functions."""
+        self._ffi, self._c = module.ffi, module.lib
+        self.decompress, self.frame_size = (
+            self.address(self._ffi.addressof(self._c, f"ZSTD_{name}"))
+            for name in ("decompress_usingDDict", "findFrameCompressedSize")
+        )
+
+    def address(self, pointer: object) -> int:
+        """Returns the address of an object or a function."""
+        return int(self._ffi.cast("intptr_t", pointer))
+
+    def new_context(self) -> object:
+        """Returns a decompression context for one thread, to be kept as long as its address is used.
+
+        Threads that share one get false reports of corruption.
+        """
+        context = self._c.ZSTD_createDCtx()
+        if not context:
+            raise MemoryError("libzstd has no memory for a decompression context")
+        return self._ffi.gc(context, self._c.ZSTD_freeDCtx)
+
+    def load_dictionary(self, data: bytes) -> object:
+        """Returns a dictionary ready for decompression, to be kept too, or None if the bytes are not one."""
+        if len(data) < 8 or data[:4] != DICTIONARY_MAGIC:
+            return None
+        dictionary = self._c.ZSTD_createDDict(data, len(data))
+        return self._ffi.gc(dictionary, self._c.ZSTD_freeDDict) if dictionary else None
+
+
+@cache
+def libzstd() -> Libzstd:
+    """Returns the library that the `zstandard` package brings; `cffi` finds its functions on every system.
+
+    Raises:
+      CompilerError: if kernels cannot call it.
+    """
+    try:
+        return Libzstd(import_module("zstandard._cffi"))
+    except ImportError as error:
+        raise CompilerError(
+            f"kernels cannot call libzstd inside zstandard {zstandard.__version__} ({error}); install a wheel"
+            " of it, and cffi: pip install --force-reinstall zstandard cffi"
+        ) from None
+
+
+# ------------------------------------------------------------------ bytes for kernels
 def joined(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
     """Returns blocks concatenated and padded, for kernels, and where each ends."""
     ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))

@@ -455,7 +455,7 @@ class Workshop(Bundle):
     """The functions and memory for reading blocks; one for each thread.
 
     Attributes:
-      decompress, size_of_frame: addresses of functions of libzstd (`jit.libraries.Libzstd`).
+      decompress, size_of_frame: addresses of functions of libzstd (`block.Libzstd`).
       contexts: addresses of this thread's decompression contexts, for P codes and for columns: a context that
         changes dictionaries with every frame treats them as cold, and is slower.
       dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks

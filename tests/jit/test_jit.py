@@ -30,14 +30,13 @@ from graphsearch.graph.arena import Arena
 from graphsearch.jit import cache, compiler
 from graphsearch.jit.cache import FORMATS, LevelFolders
 from graphsearch.jit.compiler import JIT_OFF, Inner, Kernel, kernel
-from graphsearch.jit.libraries import Libzstd, libzstd
 from graphsearch.jit.pointers import zeros
 from graphsearch.jit.types import Bundle, Items, Pointer, float64, int64, uint16, uint64
 from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.tables import load_tables
 from graphsearch.search.visit_kernel import complete, is_root_decided
 from graphsearch.search.wave_kernel import new_wave
-from graphsearch.store.block import encode_chunk
+from graphsearch.store.block import Libzstd, encode_chunk, libzstd
 from graphsearch.store.record import NodeRecord
 from graphsearch.store.store import Store
 from tests.conftest import ROOT

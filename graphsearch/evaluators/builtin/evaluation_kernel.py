@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...jit.compiler import inner
-from ...jit.pointers import ONE, ZERO, U, adv, ctz, popc, view
+from ...jit.pointers import COLUMNS, ONE, ZERO, U, add_columns, add_products, adv, ctz, dot, popc, view
 from ...jit.types import Pointer, float32, float64, int8, int16, int32, int64, uint16, uint64
 from ...position import board_kernel as rules
 from ...position.board import (
@@ -48,7 +48,7 @@ from ...position.board import (
     BoardTable,
     Position,
 )
-from ...position.tables import KI, KN, PA
+from ...position.tables import BE, KI, KN, PA, RE
 from ...position.values import FAR, LEAST_WON
 from .. import quiescence_kernel as quiescence
 from ..batch_kernel import batch_of, chances, softmax, value_of_score
@@ -70,30 +70,18 @@ def rows_of(weights: Pointer[int64], name: int64) -> Pointer[int8]:
 
 
 @inner
-def sum_rows(
+def add_rows(
     width: int64,
     rows: Pointer[int8],
-    bias: Pointer[int16],
-    features: Pointer[int64],
+    base: Pointer[int16],
+    listed: Pointer[int64],
     n: int64,
+    m: int64,
     out: Pointer[int16],
 ) -> None:
-    """Writes the sum of the bias and the rows of n features, int16[width]; adds eight rows per pass."""
-    for i in range(width):
-        out[i] = bias[i]
-    whole = n & ~7
-    for j in range(0, whole, 8):
-        a, b = adv(rows, features[j] * width), adv(rows, features[j + 1] * width)
-        c, d = adv(rows, features[j + 2] * width), adv(rows, features[j + 3] * width)
-        e, f = adv(rows, features[j + 4] * width), adv(rows, features[j + 5] * width)
-        g, h = adv(rows, features[j + 6] * width), adv(rows, features[j + 7] * width)
-        for i in range(width):
-            four = int16(a[i]) + int16(b[i]) + int16(c[i]) + int16(d[i])
-            out[i] += four + int16(e[i]) + int16(f[i]) + int16(g[i]) + int16(h[i])
-    for j in range(whole, n):
-        a = adv(rows, features[j] * width)
-        for i in range(width):
-            out[i] += int16(a[i])
+    """Writes `base` plus the first n listed rows minus the m rows behind them, int16[width]."""
+    for at in range(0, width, COLUMNS):
+        add_columns(adv(rows, at), width, adv(base, at), listed, n, m, adv(out, at))
 
 
 @inner
@@ -102,15 +90,6 @@ def activate(width: int64, sums: Pointer[int16], out: Pointer[int16]) -> None:
     for i in range(width):
         x = min(max(sums[i], int16(0)), int16(layout.FULL))
         out[i] = int16(x * x)
-
-
-@inner
-def dot(n: int64, a: Pointer[int16], b: Pointer[int16]) -> int32:
-    """Returns the dot product of two int16[n] as int32; the weights are so small that it cannot overflow."""
-    total = int32(0)
-    for i in range(n):
-        total += int32(a[i]) * int32(b[i])
-    return int32(total)
 
 
 # ---------------------------------------------------------------------------------- features
@@ -268,8 +247,8 @@ def list_features(s: Position, seen: Seen, side: int64, out: Pointer[int64]) -> 
 
 
 # --------------------------------------------------------------------------- sums of a frame
-CAME, LEFT, VIEW = 0, MOST_FEATURES, 2 * MOST_FEATURES
-SEEN = 3 * MOST_FEATURES
+CAME, LEFT, VIEW, WHOLE = range(0, 4 * MOST_FEATURES, MOST_FEATURES)
+SEEN = 4 * MOST_FEATURES
 SUMS = (SEEN + 3 * quiescence.FRAMES + 7) // 8 * 8
 SUMS_WORDS = SUMS + quiescence.FRAMES * 2 * layout.MOST_WIDTH // 4
 MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
@@ -279,52 +258,6 @@ MOST_CHANGES = 32  # rows; with more changes, summing all rows is as fast
 def sums_at(weights: Pointer[int64], area: Pointer[uint64], ply: int64, side: int64) -> Pointer[int16]:
     """Returns the sums of a side's view in the frame at a ply: int16[width]."""
     return view(int16, adv(area, SUMS + (2 * ply + side) * (int64(weights[layout.VALUE_WIDTH]) >> 2)))
-
-
-@inner
-def change_rows(
-    width: int64,
-    stride: int64,
-    rows: Pointer[int8],
-    base: Pointer[int16],
-    came: Pointer[int64],
-    n: int64,
-    left: Pointer[int64],
-    m: int64,
-    out: Pointer[int16],
-) -> None:
-    """Writes `base` plus n rows and minus m rows; takes up to four rows per pass.
-
-    Args:
-      width: numbers of a row that are summed. stride: from one row to the next.
-      rows: int8, int16 or int32. base, out: different arrays, both int16 or both int32.
-    """
-    both = min(n, m)
-    single = both & 1
-    if single:
-        a, c = adv(rows, came[0] * stride), adv(rows, left[0] * stride)
-        for i in range(width):
-            out[i] = base[i] + a[i] - c[i]
-    elif both == 0:
-        for i in range(width):
-            out[i] = base[i]
-    for j in range(single, both, 2):
-        a, b = adv(rows, came[j] * stride), adv(rows, came[j + 1] * stride)
-        c, d = adv(rows, left[j] * stride), adv(rows, left[j + 1] * stride)
-        if j == 0:
-            for i in range(width):
-                out[i] = base[i] + a[i] + b[i] - c[i] - d[i]
-        else:
-            for i in range(width):
-                out[i] += a[i] + b[i] - c[i] - d[i]
-    for j in range(both, n):
-        a = adv(rows, came[j] * stride)
-        for i in range(width):
-            out[i] += a[i]
-    for j in range(both, m):
-        a = adv(rows, left[j] * stride)
-        for i in range(width):
-            out[i] -= a[i]
 
 
 @inner
@@ -339,8 +272,8 @@ def sum_frame(
         below -= 1
     base = adv(stack, max(below, int64(0)) * quiescence.FRAME_WORDS)
     came, left = view(int64, area), view(int64, adv(area, int64(LEFT)))
-    in_view = view(int64, adv(area, int64(VIEW)))
-    n, m = int64(0), int64(MOST_CHANGES)
+    in_view, whole = view(int64, adv(area, int64(VIEW))), view(int64, adv(area, int64(WHOLE)))
+    n, m, listed = int64(0), int64(MOST_CHANGES), int64(0)
     if below >= 0:
         at = adv(area, SEEN + 3 * below)
         known = Seen(at[0], at[1], at[2])
@@ -356,18 +289,21 @@ def sum_frame(
         ):
             see(s, side, came, n, in_view)
             see(s, side, left, m, adv(in_view, n))
-            change_rows(
-                width, width, rows, sums_at(weights, area, below, side), in_view, n, adv(in_view, n), m, out
-            )
+            add_rows(width, rows, sums_at(weights, area, below, side), in_view, n, m, out)
         else:
-            listed = list_features(s, seen, side, in_view)
-            sum_rows(width, rows, section(weights, int64(layout.VALUE_BIAS)), in_view, listed, out)
+            if listed == 0:
+                listed = list_men(s, seen, s, seen, True, whole)
+            see(s, side, whole, listed, in_view)
+            bias = section(weights, int64(layout.VALUE_BIAS))
+            add_rows(width, rows, bias, in_view, listed, int64(0), out)
 
 
 # ------------------------------------------------------------------------- the value network
 FIRST_OUTPUTS = layout.FIRST + layout.OUTPUTS
-# offsets in the work area, in words: the hidden layer of both views, then the layers of FIRST and SECOND
-FIRST_AT = 2 * layout.MOST_WIDTH // 4
+# offsets in the work area, in words: the hidden layer of both views and a pair of zeros, sums of the first
+# layer, then the layers of FIRST and SECOND
+FIRST_SUMS = 2 * layout.MOST_WIDTH // 4 + 8
+FIRST_AT = FIRST_SUMS + layout.FIRST // 2
 SECOND_AT = FIRST_AT + (FIRST_OUTPUTS + 1) // 2
 VALUE_WORDS = SECOND_AT + layout.SECOND // 2
 
@@ -394,15 +330,20 @@ def network_value(
     width, hidden = int64(weights[layout.VALUE_WIDTH]), view(int16, work)
     activate(width, own, hidden)
     activate(width, other, adv(hidden, width))
+    hidden[2 * width], hidden[2 * width + 1] = int16(0), int16(0)
     stack = min((men - 1) // layout.MEN_PER_STACK, int64(layout.STACKS - 1))
     # the first layer, then the linear part
     first, second = view(float32, adv(work, int64(FIRST_AT))), view(float32, adv(work, int64(SECOND_AT)))
+    sums, pairs = view(int32, adv(work, int64(FIRST_SUMS))), section(weights, int64(layout.VALUE_PAIRS))
+    for k in range(layout.FIRST):
+        sums[k] = int32(0)
+    add_products(sums, hidden, adv(pairs, stack * 2 * width * layout.FIRST), width)
     rows = adv(section(weights, int64(layout.VALUE_FIRST)), stack * FIRST_OUTPUTS * 2 * width)
     plain = view(float32, adv(weights, int64(weights[layout.VALUE_FIRST_PLAIN])))
     for k in range(FIRST_OUTPUTS):
         at = stack * FIRST_OUTPUTS + k
-        total = float32(dot(2 * width, hidden, adv(rows, k * 2 * width)))
-        first[k] = plain[at] + plain[layout.STACKS * FIRST_OUTPUTS + at] * total
+        total = sums[k] if k < layout.FIRST else dot(2 * width, hidden, adv(rows, k * 2 * width))
+        first[k] = plain[at] + plain[layout.STACKS * FIRST_OUTPUTS + at] * float32(total)
     # the layers of FIRST and SECOND, whose outputs add to the linear part
     middle = view(float32, adv(weights, int64(weights[layout.VALUE_SECOND])))
     middle = adv(middle, stack * (2 * layout.FIRST + 1) * layout.SECOND)
@@ -413,6 +354,8 @@ def network_value(
         second[j] = middle[2 * layout.FIRST * layout.SECOND + j]
     for i in range(layout.FIRST):
         x = clipped(first[i])
+        if x == float32(0):
+            continue
         a, b = adv(middle, i * layout.SECOND), adv(middle, (layout.FIRST + i) * layout.SECOND)
         for j in range(layout.SECOND):
             second[j] += x * a[j] + x * x * b[j]
@@ -452,9 +395,11 @@ def threatens(T: BoardTable, s: Position, m: uint16, kind: int64, theirs: uint64
     if kind == PAWNS:
         pawns = PA + 64 * rules.side_to_move(s)
         return (T[pawns + target] & ~T[pawns + start] & worth) != ZERO
-    before = attacks_from(T, kind, start, occupied)
-    after = attacks_from(T, kind, target, occupied & ~(ONE << U(start)))
-    return (after & ~before & worth) != ZERO
+    if kind != KNIGHTS:
+        worth &= (T[RE + target] if kind != BISHOPS else ZERO) | (T[BE + target] if kind != ROOKS else ZERO)
+    if worth:
+        worth &= attacks_from(T, kind, target, occupied & ~(ONE << U(start)))
+    return worth != ZERO and worth & ~attacks_from(T, kind, start, occupied) != ZERO
 
 
 @inner
@@ -526,7 +471,7 @@ def write_logits(
     width = int64(weights[layout.POLICY_WIDTH])
     hidden, sums = view(int16, adv(work, int64(HIDDEN))), view(int16, adv(work, int64(POLICY_SUMS)))
     rows, bias = rows_of(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
-    sum_rows(width, rows, bias, features, seen, sums)
+    add_rows(width, rows, bias, features, seen, int64(0), sums)
     activate(width, sums, hidden)
     plain = view(float32, adv(weights, int64(weights[layout.CLASS_BIAS])))
     unit = float64(plain[layout.CLASSES])

@@ -19,6 +19,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from ...jit.types import apart
 from ...store.provenance import EvaluatorIdentity, Option
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import BUILTIN
@@ -72,8 +73,9 @@ class Networks:
 
     def policy_words(self) -> NDArray[np.int64]:
         """Returns the array that the policy network's kernel reads, without the value network."""
-        begin, sections = int(self.words[at.POLICY_ROWS]), slice(at.POLICY_ROWS, at.CLASS_BIAS + 1)
-        out = np.concatenate([np.zeros(at.HEADER, np.int64), self.words[begin:]])
+        begin, end = self.words[[at.POLICY_ROWS, at.VALUE_PAIRS]].tolist()
+        sections = slice(at.POLICY_ROWS, at.CLASS_BIAS + 1)
+        out = np.concatenate([np.zeros(at.HEADER, np.int64), self.words[begin:end]])
         out[at.POLICY_WIDTH] = self.words[at.POLICY_WIDTH]
         out[sections] = self.words[sections] - (begin - at.HEADER)
         return out
@@ -99,8 +101,10 @@ def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
     Widths are multiples of 64, so sections are aligned to 64 bytes without padding.
     """
     widths = card["value_width"], card["policy_width"]
-    words = np.zeros(at.HEADER + -(-len(plain) // 64) * 8, np.int64)
-    words[at.VALUE_WIDTH], words[at.POLICY_WIDTH] = widths
+    pairs_at = at.HEADER + -(-len(plain) // 64) * 8
+    # behind the last pair of inputs the kernel reads one more
+    words = apart(pairs_at + (at.STACKS * widths[0] + 1) * at.FIRST // 2, np.int64)
+    words[at.VALUE_WIDTH], words[at.POLICY_WIDTH], words[at.VALUE_PAIRS] = *widths, pairs_at
     room, begin = words.view(np.uint8)[at.HEADER * 8 :], 0
     room[: len(plain)] = np.frombuffer(plain, np.uint8)
     arrays = {}
@@ -112,6 +116,9 @@ def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
         begin = end
     if begin != len(plain):
         raise ValueError(f"{len(plain)} bytes of weights instead of {begin}")
+    first = arrays["value_first"][:, : at.FIRST].reshape(at.STACKS, at.FIRST, widths[0], 2)
+    pairs = words[pairs_at:].view(np.int16)[: first.size].reshape(at.STACKS, widths[0], at.FIRST, 2)
+    pairs[...] = first.swapaxes(1, 2)
     return Networks(words, arrays, card)
 
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 
 from ...jit.compiler import inner
-from ...jit.pointers import ONE, ZERO, U, add_products, adv, ctz, popc, view
+from ...jit.pointers import COLUMNS, ONE, ZERO, U, add_columns, add_products, adv, ctz, popc, view
 from ...jit.types import Pointer, float32, float64, int16, int32, int64, uint16, uint64
 from ...position.board import (
     BISHOPS,
@@ -116,17 +116,17 @@ def change_view(
     Args:
       men: int64[LIST_WORDS]: `come` men at its beginning, `gone` men at GONE.
     """
-    came, left, king = adv(men, VIEW), adv(men, VIEW + GONE), king_of(s, side)
-    see(men, come, side, king, came)
-    see(adv(men, GONE), gone, side, king, left)
+    listed, king = adv(men, VIEW), king_of(s, side)
+    see(men, come, side, king, listed)
+    see(adv(men, GONE), gone, side, king, adv(listed, come))
     width, words = int64(weights[layout.WIDTH]), int64(weights[layout.ROW_WORDS])
     rows = adv(weights, int64(weights[layout.ROWS_AT]))
-    builtin.change_rows(
-        width, 4 * words, view(int16, rows), view(int16, base), came, come, left, gone, view(int16, out)
-    )
-    at = width >> 2
-    more, first, last = view(int32, adv(rows, at)), view(int32, adv(base, at)), view(int32, adv(out, at))
-    builtin.change_rows(int64(layout.STACKS), 2 * words, more, first, came, come, left, gone, last)
+    for at in range(0, width >> 2, COLUMNS >> 2):
+        part, first, last = view(int16, adv(rows, at)), view(int16, adv(base, at)), view(int16, adv(out, at))
+        add_columns(part, 4 * words, first, listed, come, gone, last)
+    material, at = view(int32, adv(rows, width >> 2)), width >> 2
+    start, end = view(int32, adv(base, at)), view(int32, adv(out, at))
+    add_columns(material, 2 * words, start, listed, come, gone, end)
 
 
 @inner
@@ -159,7 +159,7 @@ WEIGHT_BITS = 6
 SQUARE_MOST = 1 << 13  # its square fits in 32 bits and is clipped anyway
 OUTPUT_SCALE = 16
 SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # scale of the first layer's last sum
-# offsets in the work area, in words; last the inputs, int16[width + 2], and the places for `add_products`
+# offsets in the work area, in words; last the inputs, int16[width + 2]
 SUMS = 0  # int32[FIRST]
 SECOND_INPUT = SUMS + layout.FIRST // 2  # int16[SECOND_INPUTS + 2]
 SECOND_SUMS = SECOND_INPUT + layout.SECOND_INPUTS // 4 + 8  # int32[SECOND]
@@ -168,7 +168,7 @@ INPUTS = SECOND_SUMS + layout.SECOND // 2
 
 def work_words(width: int) -> int:
     """Returns the number of words in the work area."""
-    return INPUTS + width // 4 + 1 + width // 8 + 2
+    return INPUTS + width // 4 + 1
 
 
 @inner
@@ -181,12 +181,6 @@ def activate(half: int64, accumulator: Pointer[int16], out: Pointer[int16]) -> N
 
 
 @inner
-def places_at(work: Pointer[int64], width: int64) -> Pointer[uint16]:
-    """Returns the places for `add_products` in the work area."""
-    return view(uint16, adv(work, INPUTS + (width >> 2) + 1))
-
-
-@inner
 def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> None:
     """Writes the first layer's sums, and the second one's inputs: sums squared, then plain, all clipped."""
     bias = view(int32, adv(stack, int64(layout.FIRST_BIAS)))
@@ -195,7 +189,7 @@ def first_layer(width: int64, stack: Pointer[int64], work: Pointer[int64]) -> No
     out = view(int16, adv(work, int64(SECOND_INPUT)))
     for r in range(layout.FIRST):
         sums[r] = bias[r]
-    add_products(sums, inputs, weights, width >> 1, places_at(work, width))
+    add_products(sums, inputs, weights, width >> 1)
     for r in range(layout.FIRST - 1):
         size = min(abs(sums[r]), int32(SQUARE_MOST))
         out[r] = int16(min(int32(int32(size * size) >> int32(2 * WEIGHT_BITS + MOST_BITS)), int32(MOST)))
@@ -239,12 +233,12 @@ def output(
     bias, rows = view(int32, adv(stack, int64(layout.SECOND_BIAS))), adv(stack, int64(layout.SECOND_WEIGHTS))
     last = view(int16, adv(stack, int64(layout.LAST_WEIGHTS)))
     second = view(int16, adv(work, int64(SECOND_INPUT)))
-    sums, places = view(int32, adv(work, int64(SECOND_SUMS))), places_at(work, width)
+    sums = view(int32, adv(work, int64(SECOND_SUMS)))
     for r in range(layout.SECOND):
         sums[r] = bias[r]
     for r in range(0, layout.SECOND, layout.FIRST):
         group = adv(view(int16, rows), r * layout.SECOND_INPUTS)
-        add_products(adv(sums, r), second, group, int64(layout.SECOND_INPUTS // 2), places)
+        add_products(adv(sums, r), second, group, int64(layout.SECOND_INPUTS // 2))
     total = int32(0)
     for r in range(layout.SECOND):
         total += int32(clipped(sums[r])) * int32(last[r])

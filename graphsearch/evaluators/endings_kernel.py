@@ -6,10 +6,8 @@ mate with a rook in fifty moves.
 
 from __future__ import annotations
 
-import math
-
 from ..jit.compiler import inner
-from ..jit.pointers import adv, ctz, popc, view
+from ..jit.pointers import adv, bytes_at, ctz, popc, view
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position import board_kernel as rules
 from ..position.board import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
@@ -18,10 +16,9 @@ from .batch_kernel import WON_RANGE
 
 # The share of a known win that counts as drawn falls with the way that is left. It is at most 1 with two
 # minor pieces, a factor less for each minor piece more (a rook counts as three, a queen as five).
-MORE_MEN = 0.65
-AGAINST_ROOK = 0.3  # least share of a queen against a rook, which must be won first
-DRIVEN = 12  # the bare king's way to a corner; up to 7 more between the kings
-MOST_WAY = DRIVEN + 7
+MORE_MEN, WITH_ROOK = 0.65, 0.12  # with a rook so little that the search trades into such an ending
+AGAINST_ROOK, MOST_AGAINST_ROOK = 0.2, 0.8  # shares of a queen against a rook, which must be won first
+DRIVEN, MOST_WAY = 12, 19  # the bare king's way to a corner; with up to 7 more between the kings
 
 
 @inner
@@ -55,16 +52,38 @@ def drawn_share(s: Position, bare: int64, king: int64) -> float64:
         return to_bishops_corner(s, bare, king)
     apart = max(abs((bare & 7) - (king & 7)), abs((bare >> 3) - (king >> 3)))
     way = (DRIVEN - DRIVEN * to_edges(bare) // 6 + apart) / MOST_WAY
-    if popc(s[WHITE]) == popc(s[BLACK]):
-        return AGAINST_ROOK + (1.0 - AGAINST_ROOK) * way
-    return way * math.exp((men - 2) * math.log(MORE_MEN))
+    return way if men == 2 else way * WITH_ROOK * MORE_MEN ** (men - 3)
+
+
+# the size of the table of queen against rook, and its largest entry
+KING_PLACES, PLACES, MOST_PLIES = 10, 20 * 64**3, 63
 
 
 @inner
-def known_score(s: Position) -> int64:
+def place_of(s: Position, weak: uint64, strong: uint64, loses: bool) -> int64:
+    """Returns a position's place in the table of queen against rook, which `tools/queen_rook.py` makes.
+
+        uint8[side to move: queen, rook][king of the rook][other king][rook][queen]
+
+    An entry is the number of plies to the win of the rook or the mate, plus one; 0 if neither can be forced.
+    The board is turned so that the king of the rook stands on a1, b1, b2, c1, ... d4.
+    """
+    king = ctz(s[KINGS] & weak)
+    turn = (7 if king & 4 else 0) | (56 if king & 32 else 0)
+    file, rank = (king ^ turn) & 7, (king ^ turn) >> 3
+    place = KING_PLACES * int64(loses) + max(file, rank) * (max(file, rank) + 1) // 2 + min(file, rank)
+    for men in (s[KINGS] & strong, s[ROOKS], s[QUEENS]):
+        square = ctz(men) ^ turn
+        place = place << 6 | ((square & 7) << 3 | square >> 3 if rank > file else square)
+    return place
+
+
+@inner
+def known_score(s: Position, ways: int64) -> int64:
     """Returns the score of a known ending, seen by the side to move; FAR for every other position.
 
-    It is LEAST_WON to LEAST_MATE - 1, the more the shorter the way to the mate, or the negative.
+    It is LEAST_WON to LEAST_MATE - 1, the more the shorter the way to the mate, or the negative, or 0:
+    drawn. `ways`: the address of `queen_against_rook` of the built-in evaluator.
     """
     stm = rules.side_to_move(s)
     own, other = s[WHITE + stm], s[BLACK - stm]
@@ -74,42 +93,44 @@ def known_score(s: Position) -> int64:
         return int64(FAR)
     loses = bool(s[ROOKS] & own) if against_rook else popc(own) == 1
     weak, strong = (own, other) if loses else (other, own)
-    bare, king = ctz(s[KINGS] & weak), ctz(s[KINGS] & strong)
-    if s[PAWNS] or rules.is_dead(s) or (men == 4 and popc(s[KNIGHTS]) == 2):
+    if against_rook:
+        left = bytes_at(ways, int64(PLACES))[place_of(s, weak, strong, loses)]
+        if not left:
+            return int64(0)
+        share = AGAINST_ROOK + (MOST_AGAINST_ROOK - AGAINST_ROOK) * left / MOST_PLIES
+    elif s[PAWNS] or rules.is_dead(s) or (men == 4 and popc(s[KNIGHTS]) == 2):
         return int64(FAR)
-    score = LEAST_MATE - 1 - int64(drawn_share(s, bare, king) * WON_RANGE)
+    else:
+        share = drawn_share(s, ctz(s[KINGS] & weak), ctz(s[KINGS] & strong))
+    score = LEAST_MATE - 1 - int64(share * WON_RANGE)
     return -score if loses else score
 
 
 # --------------------------------------------------------------------------- two plies ahead
-CHILD, REPLY, REPLIES = 0, rules.PW, 2 * rules.PW  # offsets in the work area, which needs 84 words
+CHILD, AFTER, REPLIES, MOVES = 0, rules.PW, 2 * rules.PW, 84  # offsets in the work area of 148 words
 LOGIT_UNIT = 1000.0  # of the scores of moves: about a ply of the way
 MOST_APART = 3.0  # of the logits
 
 
 @inner
-def best_reply(T: BoardTable, s: Position, work: Pointer[uint64]) -> int64:
-    """Returns the score of a position after its best move, seen by the side to move."""
-    replies, after = view(uint16, adv(work, int64(REPLIES))), adv(work, int64(REPLY))
-    n, best = rules.generate_moves(T, s, replies), int64(-MATE)
-    for i in range(n):
-        rules.make_move(T, s, after, replies[i])
-        score = known_score(after)
-        best = max(best, int64(0) if score == FAR else -score)
-    return best if n or rules.in_check(T, s) else int64(0)
-
-
-@inner
-def look_ahead(
-    T: BoardTable, s: Position, moves: Pointer[uint16], n: int64, out: Pointer[float32], work: Pointer[uint64]
-) -> int64:
-    """Returns the score of a known ending after its best move and reply; writes the logits of its n moves."""
-    best, child = int64(-MATE), adv(work, int64(CHILD))
+def see_ahead(T: BoardTable, s: Position, ways: int64, out: Pointer[float32], work: Pointer[uint64]) -> int64:
+    """Returns the score of a known ending after its best move and reply; writes the logits of its moves."""
+    best, child, after = int64(-MATE), adv(work, int64(CHILD)), adv(work, int64(AFTER))
+    moves, replies = view(uint16, adv(work, int64(MOVES))), view(uint16, adv(work, int64(REPLIES)))
+    n = rules.generate_moves(T, s, moves)
     for i in range(n):
         rules.make_move(T, s, child, moves[i])
-        score = -best_reply(T, child, work)
-        out[i] = float32(score / LOGIT_UNIT)
-        best = max(best, score)
+        count, least, score = rules.generate_moves(T, child, replies), int64(MATE), known_score(child, ways)
+        if popc(child[WHITE]) == popc(child[BLACK]):  # bare kings, or an entry, which needs no replies
+            count, least = int64(0), int64(0) if score == FAR else -score
+        for k in range(count):
+            rules.make_move(T, child, after, replies[k])
+            score = known_score(after, ways)
+            least = min(least, int64(0) if score == FAR else score)
+        if least == MATE and not rules.in_check(T, child):
+            least = int64(0)
+        out[i] = float32(least / LOGIT_UNIT)
+        best = max(best, least)
     for i in range(n):
         out[i] = max(out[i], float32(best / LOGIT_UNIT - MOST_APART))
     return best

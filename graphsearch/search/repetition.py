@@ -53,13 +53,7 @@ class Draws:
         if not twice:
             return cls()
         at_once = _moves_to(board, twice)
-        offered, walk = set(), board.copy(stack=False)
-        for move in board.legal_moves:
-            walk.push(move)
-            if walk.halfmove_clock and move not in at_once and _moves_to(walk, twice):
-                offered.add(move)
-            walk.pop()
-        return cls(at_once, frozenset(offered))
+        return cls(at_once, _offering(board, twice) - at_once)
 
     def among(self, listed: Collection[chess.Move]) -> Draws:
         """Returns the draws of a search of listed moves only; none listed: all."""
@@ -74,23 +68,21 @@ class Draws:
 
     def ranked(self, rows: Sequence[tuple[chess.Move, int, float]]) -> list[tuple[chess.Move, int, float]]:
         """Returns rows of (move, visits, value), best first, with draws at their place and without visits."""
-        if not self:
-            return list(rows)
-        drawn = [row for row in rows if self.is_worth_a_draw(row[0], row[2] if row[1] else None)]
-        rest = [row for row in rows if row not in drawn]
-        drawn.sort(key=lambda row: row[0] not in self.at_once)
-        place = _place([row[2] if row[1] else None for row in rest])
-        return [*rest[:place], *((move, 0, 0.0) for move, _, _ in drawn), *rest[place:]]
+        order = self._order([(move, q if n else None) for move, n, q in rows])
+        return [(rows[k][0], 0, 0.0) if draws else rows[k] for k, draws in order]
 
     def shown(self, node: NodeView) -> NodeView:
         """Returns the view of the position in this game: the draws at their place, with their value."""
-        if not self:
-            return node
-        drawn = [move for move in node.moves if self.is_worth_a_draw(move.move, move.q)]
-        rest = [move for move in node.moves if move not in drawn]
-        drawn.sort(key=lambda move: move.move not in self.at_once)
-        place = _place([move.q for move in rest])
-        return replace(node, moves=(*rest[:place], *map(_drawn, drawn), *rest[place:]))
+        moves, order = node.moves, self._order([(move.move, move.q) for move in node.moves])
+        return replace(node, moves=tuple(_drawn(moves[k]) if draws else moves[k] for k, draws in order))
+
+    def _order(self, rows: Sequence[tuple[chess.Move, float | None]]) -> list[tuple[int, bool]]:
+        """Returns the places of moves with a value, draws before the first not clearly better; what draws."""
+        rest = [k for k, row in enumerate(rows) if not self.is_worth_a_draw(*row)]
+        drawn = [k for k in range(len(rows)) if k not in rest]
+        drawn.sort(key=lambda k: rows[k][0] not in self.at_once)
+        place = next((i for i, k in enumerate(rest) if (rows[k][1] or 0.0) < REFUSING), len(rest))
+        return [(k, k in drawn) for k in (*rest[:place], *drawn, *rest[place:])]
 
     def others(self, node: NodeView | None, moves: Sequence[chess.Move]) -> tuple[chess.Move, ...]:
         """Returns the moves of a list whose value here a search must find out; all if there are none."""
@@ -114,9 +106,15 @@ def _moves_to(board: chess.Board, past: Mapping[int, chess.Board]) -> frozenset[
     return frozenset(found)
 
 
-def _place(values: Sequence[float | None]) -> int:
-    """Returns the place of a draw among moves, best first: before the first that is not clearly better."""
-    return next((k for k, value in enumerate(values) if value is None or value < REFUSING), len(values))
+def _offering(board: chess.Board, past: Mapping[int, chess.Board]) -> frozenset[chess.Move]:
+    """Returns the moves with a reply to one of the positions of the game, given by Polyglot key."""
+    found, walk = set(), board.copy(stack=False)
+    for move in board.legal_moves:
+        walk.push(move)
+        if walk.halfmove_clock and _moves_to(walk, past):
+            found.add(move)
+        walk.pop()
+    return frozenset(found)
 
 
 def _drawn(move: MoveView) -> MoveView:
@@ -137,8 +135,8 @@ class Headway:
     """What the game says of the moves of a side that is ahead.
 
     Attributes:
-      again: moves to a position that occurred before. resetting: captures and pawn moves.
-      clock: plies since the last of them.
+      again: moves to a position that occurred before, or with a reply to one.
+      resetting: captures and pawn moves. clock: plies since the last of them.
     """
 
     again: frozenset[chess.Move] = frozenset()
@@ -157,7 +155,7 @@ class Headway:
         """
         past = occurrences(board, 1) if board.halfmove_clock > 2 else {}
         resetting = frozenset(filter(board.is_zeroing, board.legal_moves))
-        return cls(_moves_to(board, past), resetting, board.halfmove_clock)
+        return cls(_moves_to(board, past) | _offering(board, past), resetting, board.halfmove_clock)
 
     def others(self, node: NodeView | None, moves: Sequence[chess.Move]) -> tuple[chess.Move, ...]:
         """Returns the moves of a list to search: those to new positions, if the side is clearly better."""

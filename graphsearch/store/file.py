@@ -289,7 +289,7 @@ class BoundedConnection(sqlite3.Connection):
             self.set_progress_handler(chain(repeat(0, self.pulses), repeat(1)).__next__, PULSE)
         try:
             return super().execute(*args)
-        except UnicodeDecodeError as error:  # a damaged name in the schema, which SQLite puts into its message
+        except UnicodeDecodeError as error:  # a damaged name in the schema, that SQLite puts into its message
             raise sqlite3.DatabaseError("the names of its tables are damaged") from error
 
 

@@ -24,7 +24,7 @@ from ..search.job import SearchJob
 from ..search.params import Limits, SearchParams
 from ..search.repetition import Draws, Headway
 from ..search.results import Progress
-from ..store.ranking import known_edges, ranking
+from ..store.ranking import known_edges, ranking, resets_of
 from ..store.record import NodeRecord
 from .clock import FALLBACK_SECONDS, Budget, Standing, clock_budget, may_stop, move_budget
 from .options import Settings
@@ -393,12 +393,11 @@ class GoAnswer:
 
     def _ranked(self, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
         """Returns (move, visits, value) of the allowed moves, best first."""
-        moves = self._moves if record.codes else ()
-        order = record.order
-        edges = known_edges(record)
+        board, moves, order = self._board, self._moves, record.order
+        edges, resets = known_edges(record), resets_of(record, board, moves)
         rows = [
             (moves[order[k]], edges[k].n, edges[k].value) if k < len(edges) else (moves[order[k]], 0, -2.0)
-            for k in ranking(record)
+            for k in ranking(record, board.halfmove_clock, resets)
         ]
         return self._headway.ranked(self.draws.ranked([row for row in rows if self._may_play(row[0])]))
 

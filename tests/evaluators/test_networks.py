@@ -11,6 +11,7 @@ import math
 import os
 import random
 import threading
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -348,17 +349,29 @@ def test_material_captures_and_promotions_count() -> None:
 
 # ------------------------------------------------------------------ endings that are known
 @kernel
-def score_of(s: NDArray[np.uint64]) -> int64:
-    return endings_kernel.known_score(ptr(s, 0))
+def score_in(s: NDArray[np.uint64], ways: int64) -> int64:
+    return endings_kernel.known_score(ptr(s, 0), ways)
+
+
+def score_of(board: chess.Board) -> int:
+    return int(score_in(pack(board), evaluator.queen_against_rook().ctypes.data))
 
 
 def score(fen: str) -> int:
     """Returns `known_score` of White to move, after a look at Black to move."""
     white, black = chess.Board(fen), chess.Board(fen)
     black.turn = chess.BLACK
-    value = int(score_of(pack(white)))
-    assert score_of(pack(black)) == score_of(pack(black.mirror())) == -value
+    value = score_of(white)
+    assert score_of(black) == score_of(black.mirror()) == -value
     return value
+
+
+def ending(men: str, squares: Sequence[int], turn: chess.Color = chess.BLACK) -> chess.Board:
+    board = chess.Board(None)
+    board.turn = turn
+    for square, man in zip(squares, men, strict=True):
+        board.set_piece_at(square, chess.Piece.from_symbol(man))
+    return board
 
 
 def test_scores_stay_in_their_range() -> None:
@@ -366,26 +379,50 @@ def test_scores_stay_in_their_range() -> None:
     for men in ("BN", "BB", "R", "QQQQ"):
         for kings in itertools.product(range(16, 64, 5), range(16, 64)):
             if chess.square_distance(*kings) > 1:
-                board = chess.Board(None)
-                for square, man in zip((*range(len(men)), *kings), f"{men}Kk", strict=True):
-                    board.set_piece_at(square, chess.Piece.from_symbol(man))
-                board.turn = chess.BLACK
-                assert LEAST_WON <= -score_of(pack(board)) < LEAST_MATE
+                board = ending(f"{men}Kk", (*range(len(men)), *kings))
+                assert LEAST_WON <= -score_of(board) < LEAST_MATE
 
 
 def test_the_score_rises_on_the_way_to_the_mate() -> None:
-    rook = "k7/1r6/2K5/8/8/7Q/8/8", "8/8/2K5/8/3k4/7Q/1r6/8"
-    bishops_corner = "k7/8/1K6/8/8/8/8/NB6", "k7/8/1K6/8/8/8/8/N1B5"
-    for near, far in (rook, bishops_corner):
-        assert LEAST_MATE > score(near + " w - - 0 1") > score(far + " w - - 0 1") >= LEAST_WON
+    near, far = "k7/8/1K6/8/8/8/8/NB6", "k7/8/1K6/8/8/8/8/N1B5"  # the bishop's corner
+    assert LEAST_MATE > score(near + " w - - 0 1") > score(far + " w - - 0 1") >= LEAST_WON
     for men in ("8/8/8/K5NN", "8/8/8/K6B", "8/8/P7/K6R", "4rr2/8/8/K6Q", "7r/8/8/K6R", "8/8/8/K7"):
-        assert score_of(pack(chess.Board(f"8/8/8/4k3/{men} w - - 0 1"))) == FAR, men
+        assert score_of(chess.Board(f"8/8/8/4k3/{men} w - - 0 1")) == FAR, men
 
 
-@pytest.mark.parametrize("men", ["R", "BN"])
-def test_a_search_mates_a_bare_king(men: str) -> None:
+def plies_left(board: chess.Board) -> int:
+    """Returns the entry of queen against rook: plies to the win of the rook or the mate, plus one, or 0."""
+    share = (LEAST_MATE - 1 - abs(score_of(board))) / batch_kernel.WON_RANGE - endings_kernel.AGAINST_ROOK
+    whole = endings_kernel.MOST_AGAINST_ROOK - endings_kernel.AGAINST_ROOK
+    return round(share / whole * endings_kernel.MOST_PLIES) if score_of(board) else 0
+
+
+def left_after(board: chess.Board, move: chess.Move) -> int:
+    child = board.copy(stack=False)
+    child.push(move)
+    if child.rooks and child.queens:
+        return plies_left(child)
+    return int(bool(child.queens) and not child.is_stalemate() and not any(child.generate_legal_captures()))
+
+
+def test_the_table_of_queen_against_rook_follows_from_the_rules() -> None:
+    """Each entry is one ply more than the best of those after a move."""
+    rng = random.Random(5)
+    boards = [ending("KQkr", rng.sample(range(64), 4), rng.random() < 0.5) for _ in range(500)]
+    for board in filter(chess.Board.is_valid, boards):
+        after = [left_after(board, move) for move in board.legal_moves]
+        if board.turn == chess.WHITE:
+            expected = 1 + min(filter(None, after), default=-1)
+        else:
+            expected = 1 + max(after) if after and all(after) else int(board.is_checkmate())
+        assert plies_left(board) == expected, board.fen()
+        assert score_of(board) == score_of(board.mirror())
+
+
+@pytest.mark.parametrize("men", ["4k3/8/8/8/K6R", "4k3/8/8/8/K5BN", "4k3/5r2/8/8/K6Q"])
+def test_a_search_mates(men: str) -> None:
     """The defender takes the reply that the search thinks best."""
-    board = chess.Board(f"8/8/8/4k3/8/8/8/K{7 - len(men)}{men} w - - 0 1")
+    board = chess.Board(f"8/8/8/{men} w - - 0 1")
     with Graph.open(None, evaluator=factory.create("builtin")) as graph:
         while not board.is_checkmate() and board.halfmove_clock < 100 and not board.is_repetition(3):
             move = present(analyze(graph, board, Limits(evaluations=1000, visits=20_000)).bestmove)

@@ -26,22 +26,11 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.workers import executor, ray_workers
 
 from ..conftest import ROOT
-from ..support.pools import (
-    Oracle,
-    all_ready,
-    children,
-    evaluated,
-    games,
-    in_the_middle,
-    is_alive,
-    run_script,
-    searched,
-    until,
-)
+from ..support import pools
 from ..support.reference import HashEvaluator
 
-BATCH = PositionBatch.from_boards(games(200))
-BAD = games(101)[100].epd()
+BATCH = PositionBatch.from_boards(pools.games(200))
+BAD = pools.games(101)[100].epd()
 
 
 @pytest.fixture(autouse=True)
@@ -79,16 +68,16 @@ def test_every_position_is_evaluated_once_and_closing_closes_every_evaluator(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "LEAVING_SECONDS", 60.0)
-    before = set(children(os.getpid()))
-    with PooledEvaluator(Oracle(log, 0.02), 2) as pool:
-        all_ready(pool)
+    before = set(pools.children(os.getpid()))
+    with PooledEvaluator(pools.Oracle(log, 0.02), 2) as pool:
+        pools.all_ready(pool)
         assert same(pool.evaluate(BATCH), expected())
         assert pool.notes == ("a note",)  # the evaluator's
         workers = workers_of(log)
-        assert workers <= set(children(os.getpid())) - before
-    assert sorted(evaluated(log)) == sorted(names(BATCH))
+        assert workers <= set(pools.children(os.getpid())) - before
+    assert sorted(pools.evaluated(log)) == sorted(names(BATCH))
     assert len(workers) == 2
-    until(lambda: not workers & set(children(os.getpid())))
+    pools.until(lambda: not workers & set(pools.children(os.getpid())))
     assert {f"closed-{worker}" for worker in workers} == {file.name for file in log.glob("closed-*")}
     pool.close()
     with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
@@ -99,7 +88,7 @@ def test_batches_of_any_size_get_the_answers_of_one_evaluator_bit_for_bit() -> N
     options = {"PolicyTemperature": "1.7"}
     plain = create("builtin", options)
     with PooledEvaluator(partial(create, "builtin", options), 2) as pool:
-        for batch in (PositionBatch.from_boards(games(count)) for count in (0, 1, 17)):
+        for batch in (PositionBatch.from_boards(pools.games(count)) for count in (0, 1, 17)):
             assert same(pool.evaluate(batch), plain.evaluate(batch))
         assert (pool.identity, pool.temperature) == (plain.identity, 1.0)
 
@@ -109,45 +98,47 @@ def test_a_search_with_a_pool_stores_the_same_records_although_a_worker_is_kille
     log: Path, tmp_path: Path
 ) -> None:
     alone, once = HashEvaluator(), tmp_path / "once"
-    plain = searched(alone, 600)
-    with PooledEvaluator(Oracle(log, bad=alone.asked[200], how="hang", once=once), 2) as pool:
-        thread = in_the_middle(
+    plain = pools.searched(alone, 600)
+    with PooledEvaluator(pools.Oracle(log, bad=alone.asked[200], how="hang", once=once), 2) as pool:
+        thread = pools.in_the_middle(
             lambda: once.exists() and bool(once.read_text()),
             lambda: os.kill(int(once.read_text()), signal.SIGKILL),
         )
-        found = searched(pool, 600)
+        found = pools.searched(pool, 600)
         thread.join()
-        assert not is_alive(int(once.read_text()))
+        assert not pools.is_alive(int(once.read_text()))
         assert found == plain
-        assert set(evaluated(log)) == set(alone.asked)  # none is lost
-        until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) == 3)  # it was replaced
+        assert set(pools.evaluated(log)) == set(alone.asked)  # none is lost
+        pools.until(
+            lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) == 3
+        )  # it was replaced
 
 
 def test_a_worker_that_hangs_is_replaced_and_its_part_sent_again(log: Path, tmp_path: Path) -> None:
-    oracle = Oracle(log, bad=BAD, how="hang", once=tmp_path / "once")
+    oracle = pools.Oracle(log, bad=BAD, how="hang", once=tmp_path / "once")
     with PooledEvaluator(oracle, 2, timeout=1000.0) as pool:
-        all_ready(pool)
-        before = set(children(os.getpid()))
+        pools.all_ready(pool)
+        before = set(pools.children(os.getpid()))
         pool._timeout = 8.0  # now that both have started
         assert same(pool.evaluate(BATCH), expected())
-        assert len(before & set(children(os.getpid()))) < len(before)
+        assert len(before & set(pools.children(os.getpid()))) < len(before)
     assert (tmp_path / "once").exists()
-    assert sorted(evaluated(log)) == sorted(names(BATCH))
+    assert sorted(pools.evaluated(log)) == sorted(names(BATCH))
 
 
 def test_a_part_that_three_workers_do_not_survive_is_an_error_that_names_its_first_position(
     log: Path,
 ) -> None:
-    with PooledEvaluator(Oracle(log, bad=BAD, how="die"), 1) as pool:
+    with PooledEvaluator(pools.Oracle(log, bad=BAD, how="die"), 1) as pool:
         with pytest.raises(
             EvaluatorError, match=r"3 workers in a row .* begins with (\S+ ){5}\d+: .* signal 9"
         ):
             pool.evaluate(BATCH)
-        rest = PositionBatch.from_boards(games(100))
+        rest = PositionBatch.from_boards(pools.games(100))
         assert same(pool.evaluate(rest), expected(rest))  # and the pool is of use still
-        (worker,) = filter(is_alive, workers_of(log))
+        (worker,) = filter(pools.is_alive, workers_of(log))
         os.kill(worker, signal.SIGKILL)  # it is idle
-        until(lambda: not is_alive(worker))
+        pools.until(lambda: not pools.is_alive(worker))
         assert same(pool.evaluate(rest), expected(rest))
 
 
@@ -158,12 +149,14 @@ def test_what_an_evaluator_raises_arrives_with_its_text(log: Path) -> None:
         "exit": "the evaluator failed: SystemExit: 3",
         "shape": r"the evaluator answered \(\d+, 3\) values",
     }
-    bad = dict(zip(texts, (board.epd() for board in games(len(texts))), strict=True))
-    rest = PositionBatch.from_boards(games(60)[len(texts) :])
-    with PooledEvaluator(Oracle(log, bad=" ".join(bad.values()), how=" ".join(bad)), 2) as pool:
+    bad = dict(zip(texts, (board.epd() for board in pools.games(len(texts))), strict=True))
+    rest = PositionBatch.from_boards(pools.games(60)[len(texts) :])
+    with PooledEvaluator(pools.Oracle(log, bad=" ".join(bad.values()), how=" ".join(bad)), 2) as pool:
         for k, (how, text) in enumerate(texts.items()):
             with pytest.raises(EvaluatorError, match=text.format(bad=bad[how])):
-                pool.evaluate(PositionBatch.from_boards([games(len(texts))[k], *games(60)[len(texts) :]]))
+                pool.evaluate(
+                    PositionBatch.from_boards([pools.games(len(texts))[k], *pools.games(60)[len(texts) :]])
+                )
             assert same(pool.evaluate(rest), expected(rest))
 
 
@@ -177,7 +170,7 @@ def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a
 
 
 def test_workers_whose_evaluators_differ_are_refused(log: Path) -> None:
-    pool = PooledEvaluator(Oracle(log, 0.01, how="differ"), 2)
+    pool = PooledEvaluator(pools.Oracle(log, 0.01, how="differ"), 2)
     with pool, pytest.raises(EvaluatorError, match="the workers' evaluators differ"):
         _ = [pool.evaluate(BATCH) for _ in range(20)]
 
@@ -191,28 +184,28 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 def test_wrong_use_is_refused_before_any_worker_starts(log: Path) -> None:
-    before = set(children(os.getpid()))
+    before = set(pools.children(os.getpid()))
     for options, text in WRONG:
         with pytest.raises(InvalidParameterError, match=text):
-            PooledEvaluator(Oracle(log), **{"workers": 2, **options})
+            PooledEvaluator(pools.Oracle(log), **{"workers": 2, **options})
     with pytest.raises(EvaluatorError, match="cannot be sent to a worker"):
         PooledEvaluator(lambda: create("uniform"), 2)
-    assert set(children(os.getpid())) <= before
+    assert set(pools.children(os.getpid())) <= before
 
 
 # ---------------------------------------------------------- the end
 def test_a_pool_that_is_forgotten_ends_its_workers(log: Path) -> None:
-    pool = PooledEvaluator(Oracle(log), 1)
+    pool = PooledEvaluator(pools.Oracle(log), 1)
     pool.evaluate(BATCH)
     (worker,) = workers_of(log)
     del pool
     gc.collect()
-    until(lambda: not is_alive(worker))
+    pools.until(lambda: not pools.is_alive(worker))
 
 
 def test_closing_from_another_thread_ends_a_batch_that_is_under_way(log: Path) -> None:
-    pool = PooledEvaluator(Oracle(log, 0.05), 1)
-    thread = in_the_middle(lambda: len(evaluated(log)) > 0, pool.close)
+    pool = PooledEvaluator(pools.Oracle(log, 0.05), 1)
+    thread = pools.in_the_middle(lambda: len(pools.evaluated(log)) > 0, pool.close)
     with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
         all(pool.evaluate(BATCH) for _ in range(1000))  # until it is closed
     thread.join()
@@ -247,7 +240,7 @@ def script(tmp_path: Path, log: Path) -> Iterator[Any]:
 
     def start(body: str, seconds: float = 0.0, handled: tuple[int, ...] = (), text: str = SCRIPT) -> Any:
         text = HEAD + text.format(seconds=seconds, body=body, handled=handled)
-        process: Any = run_script(tmp_path / "script.py", text)
+        process: Any = pools.run_script(tmp_path / "script.py", text)
         started.append(process)
         assert process.stdout.readline() == "ready\n", process.communicate()
         return process
@@ -264,11 +257,11 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for proce
 @needs_proc
 def test_workers_vanish_with_a_parent_that_is_killed(script: Any, log: Path) -> None:
     process = script("while True:\n        pool.evaluate(batch)", 0.05)
-    until(lambda: len(list(log.iterdir())) == 2)
-    found = children(process.pid)
+    pools.until(lambda: len(list(log.iterdir())) == 2)
+    found = pools.children(process.pid)
     assert workers_of(log) <= set(found)
     process.kill()
-    until(lambda: not any(is_alive(child) for child in found))
+    pools.until(lambda: not any(pools.is_alive(child) for child in found))
 
 
 @needs_proc
@@ -283,13 +276,13 @@ def test_signals_to_the_whole_group_leave_the_workers_at_work_and_the_program_en
         os.killpg(process.pid, numbers[turn % 2])
         time.sleep(0.02)
     for count in (1, 60, 120):  # in the middle
-        until(lambda count=count: len(evaluated(log)) >= count)  # type: ignore[misc]
+        pools.until(lambda count=count: len(pools.evaluated(log)) >= count)  # type: ignore[misc]
         for number in numbers:
             os.killpg(process.pid, number)
     (log.parent / "sent").touch()
     out, err = process.communicate(timeout=120)
     assert (out, err, process.returncode) == ("200\n", "", 0)
-    assert len(evaluated(log)) == 200
+    assert len(pools.evaluated(log)) == 200
     assert sum(file.name.isdigit() for file in log.iterdir()) == 2
 
 
@@ -358,30 +351,32 @@ RAY_SCRIPT = """
 @pytest.mark.slow
 def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(script: Any) -> None:
     process = script("", text=RAY_SCRIPT)
-    started = children(process.pid)
+    started = pools.children(process.pid)
     process.terminate()  # alone: no group of processes survives this one
     assert process.stdout.readline() == "64\n", process.communicate()
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert (out, process.returncode) == ("saved\n", 143)
     assert [line.split(":")[0].split(";")[0] for line in err.splitlines()] == ["Stopping", "Still saving"]
-    until(lambda: not any(is_alive(child) for child in started))
+    pools.until(lambda: not any(pools.is_alive(child) for child in started))
 
 
 # ---------------------------------------------------------- two nodes
 @needs_ray
 @pytest.mark.slow
 def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(nodes: Any, log: Path) -> None:
-    with PooledEvaluator(Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
-        pool.evaluate(PositionBatch.from_boards(games(64)))
+    with PooledEvaluator(pools.Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
+        pool.evaluate(PositionBatch.from_boards(pools.games(64)))
         first = workers_of(log)
-        thread = in_the_middle(lambda: len(evaluated(log)) > 80, lambda: os.kill(min(first), signal.SIGKILL))
+        thread = pools.in_the_middle(
+            lambda: len(pools.evaluated(log)) > 80, lambda: os.kill(min(first), signal.SIGKILL)
+        )
         for _ in range(3):
             found = pool.evaluate(BATCH)
             assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
         thread.join()
         names = workers_of(log)
-        until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) > len(first))
+        pools.until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) > len(first))
         assert names >= first
 
 
@@ -397,24 +392,24 @@ def test_what_cannot_be_made_on_a_cluster_is_one_line_that_says_where(nodes: Any
 def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
     nodes: Any, log: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    plain = searched(HashEvaluator(), 800)
+    plain = pools.searched(HashEvaluator(), 800)
     victim = nodes.worker_nodes[0] if isinstance(nodes.worker_nodes, list) else next(iter(nodes.worker_nodes))
     before = signal.getsignal(signal.SIGTERM)
-    with PooledEvaluator(Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
+    with PooledEvaluator(pools.Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
         assert signal.getsignal(signal.SIGTERM) == before
-        everyone = PositionBatch.from_boards(games(64))
-        until(lambda: pool.evaluate(everyone) is not None and len(list(log.iterdir())) == 4)
+        everyone = PositionBatch.from_boards(pools.games(64))
+        pools.until(lambda: pool.evaluate(everyone) is not None and len(list(log.iterdir())) == 4)
         workers = workers_of(log)
         for file in log.iterdir():
             file.unlink()
-        thread = in_the_middle(
-            lambda: len(evaluated(log)) > 150, lambda: nodes.remove_node(victim, allow_graceful=False)
+        thread = pools.in_the_middle(
+            lambda: len(pools.evaluated(log)) > 150, lambda: nodes.remove_node(victim, allow_graceful=False)
         )
-        found = searched(pool, 800)
+        found = pools.searched(pool, 800)
         thread.join()
-        assert sum(map(is_alive, workers)) == 2  # it was the middle, and they were two of four
+        assert sum(map(pools.is_alive, workers)) == 2  # it was the middle, and they were two of four
     assert found == plain
-    assert len(set(evaluated(log))) == found[1]  # no result is lost
+    assert len(set(pools.evaluated(log))) == found[1]  # no result is lost
     assert capfd.readouterr() == ("", "")  # Ray says nothing: results belong on stdout
 
 
@@ -453,18 +448,18 @@ def test_an_address_where_nothing_listens_is_refused_within_seconds(log: Path) -
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(EvaluatorError, match=f"no Ray cluster answers at {address}: Connection refused"):
-            PooledEvaluator(Oracle(log), 2, f"ray:{address}")
+            PooledEvaluator(pools.Oracle(log), 2, f"ray:{address}")
 
 
 @needs_ray
 @pytest.mark.parametrize("address", ["nowhere", "host:port", "host:0", "ray://host:10001", ":6379"])
 def test_what_is_no_address_is_wrong_use(log: Path, address: str) -> None:
     with pytest.raises(InvalidParameterError, match="HOST:PORT or auto"):
-        PooledEvaluator(Oracle(log), 2, f"ray:{address}")
+        PooledEvaluator(pools.Oracle(log), 2, f"ray:{address}")
 
 
 @needs_ray
 def test_without_ray_one_line_says_how_to_install_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(EvaluatorError, match=r"pip install '\.\[ray\]'"):
-        PooledEvaluator(Oracle(log), 2, "ray")
+        PooledEvaluator(pools.Oracle(log), 2, "ray")

@@ -18,25 +18,7 @@ from graphsearch.base.errors import InvalidPositionError
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr, zeros
 from graphsearch.jit.types import uint16, uint64
-from graphsearch.position.board import (
-    CHESS960,
-    MAX_MOVES,
-    META,
-    board_of,
-    check,
-    chess960_start,
-    decode_move,
-    encode_move,
-    fen_of,
-    fens,
-    key_of,
-    key_of_words,
-    legal_moves,
-    pack,
-    settled,
-    terminal_kind,
-    unpack,
-)
+from graphsearch.position import board as packed
 from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, PW, generate_moves, mate_in_one, perft
 from graphsearch.position.notation import read_position
 from graphsearch.position.tables import load_tables
@@ -78,7 +60,7 @@ ODD_STARTS = [
 
 @pytest.mark.parametrize(("fen", "counts"), PERFT)
 def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
-    words = pack(board_of(fen)).reshape(1, -1)
+    words = packed.pack(packed.board_of(fen)).reshape(1, -1)
     assert [perft(words, d + 1) for d in range(len(counts))] == list(counts)
     assert perft(words, 0) == 1
 
@@ -89,11 +71,11 @@ def test_perft_file_of_tricky_positions() -> None:
     board, checked = None, 0
     for row in rows:
         if row[0] == "epd":
-            board = board_of(" ".join(row[1:5]) + " 0 1")
+            board = packed.board_of(" ".join(row[1:5]) + " 0 1")
             if not board.is_valid():  # an impossible check
                 board = None
         elif row[0] == "perft" and board is not None and int(row[2]) < 3_000_000:
-            assert perft(pack(board).reshape(1, -1), int(row[1])) == int(row[2]), board.fen()
+            assert perft(packed.pack(board).reshape(1, -1), int(row[1])) == int(row[2]), board.fen()
             checked += 1
     assert checked > 20
 
@@ -101,11 +83,11 @@ def test_perft_file_of_tricky_positions() -> None:
 @pytest.mark.parametrize("clock", [0, 75, 76, 99, 100, 149])
 def test_the_key_holds_the_clock_only_above_75(clock: int) -> None:
     board = chess.Board("8/8/4k3/8/8/4K3/4P3/R6r w - - 0 80")
-    plain = key_of(board)
+    plain = packed.key_of(board)
     board.halfmove_clock = clock
-    assert (key_of(board) == plain) == (clock <= 75)
-    assert key_of_words(pack(board)) == key_of(board)
-    assert unpack(pack(board).tolist()).halfmove_clock == clock
+    assert (packed.key_of(board) == plain) == (clock <= 75)
+    assert packed.key_of_words(packed.pack(board)) == packed.key_of(board)
+    assert packed.unpack(packed.pack(board).tolist()).halfmove_clock == clock
 
 
 # ------------------------------------------------------------------ how many moves a position can have
@@ -113,7 +95,7 @@ MOST = 253  # moves of any position that is let in, by the linear program of its
 
 
 def test_every_buffer_holds_more_moves_than_any_position_has() -> None:
-    assert MOST < MAX_MOVES < MAX_LEGAL_MOVES <= CAPACITIES[-1]
+    assert MOST < packed.MAX_MOVES < MAX_LEGAL_MOVES <= CAPACITIES[-1]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +113,7 @@ def test_every_buffer_holds_more_moves_than_any_position_has() -> None:
 )
 def test_pieces_need_pawns_that_are_gone(fen: str, problem: str) -> None:
     with pytest.raises(InvalidPositionError, match=problem) if problem else nullcontext():
-        check(chess.Board(fen))
+        packed.check(chess.Board(fen))
 
 
 # ------------------------------------------------------------------ mates in one
@@ -178,7 +160,7 @@ def scattered(rng: random.Random) -> chess.Board:
 def assert_same(boards: list[chess.Board]) -> int:
     """Asserts that kernel and python-chess agree; returns how many positions have a mate in one."""
     found = np.zeros(len(boards), np.int64)
-    find_mates(load_tables(), np.concatenate([pack(board) for board in boards]), found)
+    find_mates(load_tables(), np.concatenate([packed.pack(board) for board in boards]), found)
     for board, place in zip(boards, found.tolist(), strict=True):
         first = first_mate(board)
         assert place == (-1 if first is None else first), board.fen()
@@ -187,9 +169,9 @@ def assert_same(boards: list[chess.Board]) -> int:
 
 @pytest.mark.parametrize(("fen", "move"), KINDS)
 def test_every_kind_of_mate_in_one_is_seen(fen: str, move: str) -> None:
-    board = board_of(fen)
+    board = packed.board_of(fen)
     found = assert_same([board])
-    assert not move or (found, legal_moves(board)[first_mate(board) or 0].uci()) == (1, move)
+    assert not move or (found, packed.legal_moves(board)[first_mate(board) or 0].uci()) == (1, move)
 
 
 def test_mates_in_one_are_those_of_python_chess() -> None:
@@ -227,13 +209,13 @@ HALF_AT_HOME = [  # start positions with the king and one rook at home: castling
 
 def castlings(board: chess.Board) -> str:
     """Returns the castling moves that the kernels list, sorted."""
-    moves = map(decode_move, listed(pack(board))[0].tolist())
+    moves = map(packed.decode_move, listed(packed.pack(board))[0].tolist())
     return " ".join(sorted(move.uci() for move in moves if board.is_castling(move)))
 
 
 @pytest.mark.parametrize(("fen", "moves"), CORNERS_OF_THE_RULES)
 def test_castling_is_legal_where_python_chess_says_so(fen: str, moves: str) -> None:
-    board = board_of(fen)
+    board = packed.board_of(fen)
     oracle = chess.Board(fen, chess960=True)
     assert castlings(board) == moves
     assert len(moves.split()) == sum(oracle.is_castling(move) for move in oracle.legal_moves)
@@ -241,22 +223,23 @@ def test_castling_is_legal_where_python_chess_says_so(fen: str, moves: str) -> N
 
 def check_position(board: chess.Board, oracle: chess.Board) -> list[chess.Move]:
     """Compares a position and what moves lead to with python-chess's; returns its legal moves."""
-    words = pack(board)
+    words = packed.pack(board)
     codes, kind = listed(words)
     assert int(words[9]) == chess.polyglot.zobrist_hash(oracle)
-    assert key_of_words(words) == key_of(board)
-    assert board.chess960 == bool(int(words[META]) & CHESS960) == oracle.has_chess960_castling_rights()
-    assert fen_of(board) == fen_of(oracle)
-    assert fens(words.reshape(1, 10)) == [fen_of(unpack(words.tolist()))]
-    assert fen_of(unpack(words.tolist())).split()[:5] == fen_of(oracle).split()[:5]
-    moves = [decode_move(code) for code in codes.tolist()]
-    assert moves == legal_moves(board)
+    assert packed.key_of_words(words) == packed.key_of(board)
+    assert board.chess960 == bool(int(words[packed.META]) & packed.CHESS960)
+    assert board.chess960 == oracle.has_chess960_castling_rights()
+    assert packed.fen_of(board) == packed.fen_of(oracle)
+    assert packed.fens(words.reshape(1, 10)) == [packed.fen_of(packed.unpack(words.tolist()))]
+    assert packed.fen_of(packed.unpack(words.tolist())).split()[:5] == packed.fen_of(oracle).split()[:5]
+    moves = [packed.decode_move(code) for code in codes.tolist()]
+    assert moves == packed.legal_moves(board)
     assert {oracle.parse_uci(board.uci(move)) for move in moves} == set(oracle.legal_moves)
-    assert kind == terminal_kind(oracle), board.fen()
+    assert kind == packed.terminal_kind(oracle), board.fen()
     for move in moves[board.ply() % 6 :: 6]:
-        child = after(words, encode_move(move))
+        child = after(words, packed.encode_move(move))
         board.push(move)
-        assert child.tolist() == pack(board).tolist(), (board.fen(), move.uci())
+        assert child.tolist() == packed.pack(board).tolist(), (board.fen(), move.uci())
         board.pop()
     return moves
 
@@ -272,7 +255,7 @@ def test_random_games_are_those_of_python_chess() -> None:
     chance, castled, mixed = random.Random(3), 0, 0
     for game in range(GAMES):
         number = chance.choice(HALF_AT_HOME) if game % 2 else chance.randrange(960)
-        board, oracle = chess960_start(number), chess.Board.from_chess960_pos(number)
+        board, oracle = packed.chess960_start(number), chess.Board.from_chess960_pos(number)
         if game % 5 == 0:
             board, oracle = (chess.Board(ODD_STARTS[game // 5 % len(ODD_STARTS)]) for _ in range(2))
         for _ in range(50):
@@ -285,14 +268,14 @@ def test_random_games_are_those_of_python_chess() -> None:
             mixed += oracle.chess960 and not board.chess960 and bool(board.castling_rights)
             san = board.san(move)
             assert san == oracle.san(oracle.parse_san(san))
-            child = after(pack(board), encode_move(move))
+            child = after(packed.pack(board), packed.encode_move(move))
             board.push(move)
             oracle.push_san(san)
-            assert child.tolist() == pack(board).tolist() == pack(oracle).tolist(), board.fen()
+            assert child.tolist() == packed.pack(board).tolist() == packed.pack(oracle).tolist(), board.fen()
         while board.move_stack:
             board.pop()
             oracle.pop()
-        assert fen_of(board) == fen_of(oracle)
+        assert packed.fen_of(board) == packed.fen_of(oracle)
         assert board.chess960 == oracle.has_chess960_castling_rights()
     assert castled > GAMES / 4
     assert mixed
@@ -303,10 +286,10 @@ def test_perft_of_the_start_positions_is_stockfishs() -> None:
     rows = [[int(x) for x in line.split()] for line in text.splitlines()[1:]]
     assert [number for number, _ in rows] == list(range(960))
     for number, count in rows[::EVERY]:
-        assert perft(pack(chess960_start(number)).reshape(1, -1), 4) == count, number
+        assert perft(packed.pack(packed.chess960_start(number)).reshape(1, -1), 4) == count, number
 
 
-@pytest.mark.parametrize("fen", [chess.STARTING_FEN, chess960_start(0).fen()])
+@pytest.mark.parametrize("fen", [chess.STARTING_FEN, packed.chess960_start(0).fen()])
 def test_a_clock_out_of_range_is_refused_in_one_line(fen: str) -> None:
     for name, value in (("halfmove_clock", -5), ("fullmove_number", -1)):
         board = chess.Board(fen, chess960=True)
@@ -314,18 +297,22 @@ def test_a_clock_out_of_range_is_refused_in_one_line(fen: str) -> None:
         with pytest.raises(
             InvalidPositionError, match=rf"^(halfmove clock|move number) {value} is out of .*$"
         ):
-            check(settled(board))
+            packed.check(packed.settled(board))
     with pytest.raises(InvalidPositionError, match=r"^half-move clock cannot be negative: .*$"):
-        board_of(fen.replace("0 1", "-5 1"))
+        packed.board_of(fen.replace("0 1", "-5 1"))
 
 
 def test_a_position_at_home_is_the_standard_one_wherever_it_comes_from() -> None:
-    standard = pack(chess.Board()).tolist()
+    standard = packed.pack(chess.Board()).tolist()
     shredder = chess.STARTING_FEN.replace("KQkq", "HAha")
-    boards = [chess.Board.from_chess960_pos(518), board_of(shredder), read_position("chess960:518").board]
-    for board in [*boards, settled(boards[0])]:
-        assert pack(board).tolist() == standard
-        assert key_of(board) == chess.polyglot.zobrist_hash(chess.Board())
-    assert [move.uci() for move in legal_moves(settled(boards[0]))] == [
-        move.uci() for move in legal_moves(chess.Board())
+    boards = [
+        chess.Board.from_chess960_pos(518),
+        packed.board_of(shredder),
+        read_position("chess960:518").board,
+    ]
+    for board in [*boards, packed.settled(boards[0])]:
+        assert packed.pack(board).tolist() == standard
+        assert packed.key_of(board) == chess.polyglot.zobrist_hash(chess.Board())
+    assert [move.uci() for move in packed.legal_moves(packed.settled(boards[0]))] == [
+        move.uci() for move in packed.legal_moves(chess.Board())
     ]

@@ -19,16 +19,7 @@ from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze, fram
 from graphsearch.base import errors
 from graphsearch.book.build import build
 from graphsearch.book.config import BuildSettings, parse_config
-from graphsearch.position.board import (
-    board_of,
-    key_of,
-    key_of_text,
-    key_text,
-    key_text_of_words,
-    legal_moves,
-    pack,
-    unpack,
-)
+from graphsearch.position import board as packed
 from graphsearch.position.values import cp_of
 from graphsearch.query.diff import BEST, BOUNDS, OTHER_MOVE, WHATS, N, Q, diff
 from graphsearch.query.find import Filters, find, read_pieces
@@ -81,7 +72,7 @@ def men(board: chess.Board, letter: str) -> int:
 
 
 def best_of(record: NodeRecord) -> str | None:
-    move = best_move(record, unpack(record.words)) if has_best_move(record) else None
+    move = best_move(record, packed.unpack(record.words)) if has_best_move(record) else None
     return move.uci() if move else None
 
 
@@ -108,12 +99,12 @@ def best_of(record: NodeRecord) -> str | None:
 def test_what_is_found_is_what_a_loop_over_records_finds(
     any_file: Path, known: Records, filters: Filters, passes: Passes
 ) -> None:
-    found = {key_of_text(row.key): row for row in find(any_file, filters)}
+    found = {packed.key_of_text(row.key): row for row in find(any_file, filters)}
     assert sum(1 for _ in find(any_file, filters)) == len(found)
     assert found.keys() == {key for key, (board, record) in known.items() if passes(board, record)}
     for key, row in found.items():
         record, worth = known[key][1], row.worth
-        assert key_of(board_of(row.position)) == key
+        assert packed.key_of(packed.board_of(row.position)) == key
         assert (worth.n, worth.q, worth.bounds) == (record.visits, node_mean(record)[0], record.bounds)
         assert worth.best_move == best_of(record)
 
@@ -143,19 +134,19 @@ def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(tmp_p
     ways: dict[int, set[tuple[int, str]]] = {}
     for board, record in records.values():
         for k, child in visited_children(board, record):
-            way_in = key_of(board), legal_moves(board)[record.order[k]].uci()
-            ways.setdefault(key_of(child), set()).add(way_in)
+            way_in = packed.key_of(board), packed.legal_moves(board)[record.order[k]].uci()
+            ways.setdefault(packed.key_of(child), set()).add(way_in)
     for key in sorted(ways.keys() & records.keys())[::23]:
         board = records[key][0]
         steps = [one.step for one in parents(cyclic, board).parents]
-        found = {(key_of(step.board), step.move.uci()) for step in steps if step.edge.n}
+        found = {(packed.key_of(step.board), step.move.uci()) for step in steps if step.edge.n}
         assert found == ways[key], board.fen()
 
 
 # ------------------------------------------------------------------ moves taken back
 def place_of(board: chess.Board) -> tuple[int, ...]:
     """Returns what tells positions apart."""
-    return tuple(identities(pack(board).reshape(1, -1))[0].tolist())
+    return tuple(identities(packed.pack(board).reshape(1, -1))[0].tolist())
 
 
 def is_among(before: chess.Board, move: chess.Move, found: list[tuple[chess.Board, chess.Move]]) -> bool:
@@ -185,7 +176,7 @@ def predecessors(board: chess.Board) -> list[Unmade]:
     ],
 )
 def test_every_kind_of_move_can_be_taken_back(fen: str, uci: str) -> None:
-    before, move = board_of(fen), chess.Move.from_uci(uci)
+    before, move = packed.board_of(fen), chess.Move.from_uci(uci)
     assert before.is_legal(move)
     assert is_among(before, move, predecessors(after(before, move)))
 
@@ -195,7 +186,7 @@ def random_moves(seed: int, games: int, plies: int) -> list[tuple[chess.Board, c
     rng = random.Random(seed)
     found = []
     for number in range(games):
-        board = board_of(STARTS[number % len(STARTS)])
+        board = packed.board_of(STARTS[number % len(STARTS)])
         for _ in range(plies):
             moves = list(board.legal_moves)
             if not moves:
@@ -216,7 +207,7 @@ def test_what_is_taken_back_is_legal_leads_here_and_comes_once() -> None:
         for parent, its in found:
             assert parent.is_valid()
             assert parent.is_legal(its)
-            assert key_of(after(parent, its)) == key_of(board), (parent.fen(), its)
+            assert packed.key_of(after(parent, its)) == packed.key_of(board), (parent.fen(), its)
         ways = [(place_of(parent), its) for parent, its in found]
         assert len(ways) == len(set(ways))
 
@@ -267,7 +258,7 @@ def test_changes_are_counted_and_what_matters_most_is_listed_first(tmp_path: Pat
     unsure = sum(each[Q] is None for each in expected.values())
     assert 0 <= found.counts[Q] - sum(each[Q] is True for each in expected.values()) <= unsure
     rows = {row.key: row for row in found.changes}
-    by_key = {key_text_of_words(new[key].words): key for key in shared}
+    by_key = {packed.key_text_of_words(new[key].words): key for key in shared}
     for text, key in by_key.items():
         whats = {what for what in WHATS if expected[key][what]}
         row = rows.get(text)
@@ -483,7 +474,7 @@ def keys_of(found: Neighbourhood) -> set[str]:
 
 
 def key(line: str) -> str:
-    return key_text(after_line(line))
+    return packed.key_text(after_line(line))
 
 
 def edges(found: Neighbourhood) -> set[tuple[str, str, str]]:
@@ -573,7 +564,7 @@ def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ records read ahead
 BOARDS = [after_line(line) for line in (*LINES, "h4 a5")]
-BY_KEY = {key_text(board): board for board in BOARDS}
+BY_KEY = {packed.key_text(board): board for board in BOARDS}
 
 
 def test_nothing_is_read_ahead_from_a_state_after_that_of_the_query(tmp_path: Path) -> None:
@@ -598,7 +589,7 @@ def test_a_damaged_record_is_an_error_when_it_is_read_and_not_ahead(tmp_path: Pa
 
 # ------------------------------------------------------------------ SQL
 ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) "
-START_KEY = f"{key_of(chess.Board()):016x}"
+START_KEY = f"{packed.key_of(chess.Board()):016x}"
 
 
 @pytest.fixture(scope="module")
@@ -606,7 +597,7 @@ def sql_file(_filled_graph: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     """A searched file with games and a book."""
     path = Path(shutil.copy(_filled_graph, tmp_path_factory.mktemp("sql") / "small.graph"))
     after_e4 = after_line("e4")
-    e4_key = f"{key_of(after_e4):016x}"
+    e4_key = f"{packed.key_of(after_e4):016x}"
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO game_position VALUES (?, ?, 0)", (START_KEY, chess.STARTING_FEN))
         db.execute("INSERT INTO game_position VALUES (?, ?, 1)", (e4_key, after_e4.fen()))

@@ -19,6 +19,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from graphsearch.position.board import board_of, pack, unpack
+from graphsearch.store import block_kernel as form
 from graphsearch.store.block import (
     Dictionaries,
     EncodedChunk,
@@ -28,17 +29,6 @@ from graphsearch.store.block import (
     extract_stored,
     joined,
     unsound,
-)
-from graphsearch.store.block_kernel import (
-    CODES_AT,
-    DRAWN_AT,
-    EDGE_BYTES,
-    EDGES_AT,
-    FRAME_START,
-    HEADER,
-    LENGTH,
-    LOW,
-    RECORD_BYTES,
 )
 from graphsearch.store.index import SIZES, Sizes
 from graphsearch.store.index_kernel import FilterArrays, find_stored
@@ -307,7 +297,7 @@ class BlockError(Exception):
 def parts_of(block: bytes) -> tuple[int, int]:
     """Returns the offsets of the P codes and of the columns in a block before compression."""
     records, codes, edges = (int(found[0]) for found in announced(*joined([block])))
-    at = HEADER + LOW * (records + edges)
+    at = form.HEADER + form.LOW * (records + edges)
     return at, at + codes
 
 
@@ -319,14 +309,16 @@ def seal(dictionary: bytes, blocks: Sequence[bytes]) -> list[bytes]:
         parts.append((block[:codes], memoryview(block[codes:columns]), memoryview(block[columns:])))
     frames = Dictionaries(dictionary).frames([part[1] for part in parts], [part[2] for part in parts])
     return [
-        stored(low, *(frame[len(FRAME_START) :] for frame in pair))
+        stored(low, *(frame[len(form.FRAME_START) :] for frame in pair))
         for (low, _, _), pair in zip(parts, frames, strict=True)
     ]
 
 
 def stored(low: bytes, codes: bytes, columns: bytes) -> bytes:
     """Returns a stored block of a header with low parts, and two frames without their first bytes."""
-    return with_checksum(low[:HEADER] + struct.pack("<H", len(codes)) + low[HEADER:] + codes + columns)
+    return with_checksum(
+        low[: form.HEADER] + struct.pack("<H", len(codes)) + low[form.HEADER :] + codes + columns
+    )
 
 
 def opened(dictionary: bytes, block: bytes) -> bytes:
@@ -336,15 +328,15 @@ def opened(dictionary: bytes, block: bytes) -> bytes:
       BlockError: if its checksum is wrong, or its frames do not expand to what it announces.
     """
     data = block[:-4]
-    if len(block) < HEADER + LENGTH + 4 or with_checksum(data) != block:
+    if len(block) < form.HEADER + form.LENGTH + 4 or with_checksum(data) != block:
         raise BlockError("too short, or a wrong checksum")
-    header, rest = data[:HEADER], data[HEADER + LENGTH :]
+    header, rest = data[: form.HEADER], data[form.HEADER + form.LENGTH :]
     records, codes, edges = (int(found[0]) for found in announced(*joined([header])))
-    low = LOW * (records + edges)
-    middle = low + int.from_bytes(data[HEADER : HEADER + LENGTH], "little")
+    low = form.LOW * (records + edges)
+    middle = low + int.from_bytes(data[form.HEADER : form.HEADER + form.LENGTH], "little")
     end = 2 + int.from_bytes(dictionary[:2], "little")
     first = _expanded(rest[low:middle], dictionary[2:end], codes)
-    most = RECORD_BYTES * records + EDGE_BYTES * edges
+    most = form.RECORD_BYTES * records + form.EDGE_BYTES * edges
     if len(rest) < middle or len(first) != codes:
         raise BlockError("its P codes are not those that it announces")
     return header + rest[:low] + first + _expanded(rest[middle:], dictionary[end:], most)
@@ -356,7 +348,7 @@ def _expanded(frame: bytes, dictionary: bytes, most: int) -> bytes:
     try:
         whole = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
         return zstandard.ZstdDecompressor(dict_data=whole).decompress(
-            FRAME_START + frame, max_output_size=most, allow_extra_data=False
+            form.FRAME_START + frame, max_output_size=most, allow_extra_data=False
         )
     except zstandard.ZstdError as error:
         raise BlockError(str(error)) from None
@@ -369,7 +361,9 @@ def blocks_of(chunk: EncodedChunk) -> list[bytes]:
 
 def header_bytes(records: int, codes: int, edges: int, *, drawn: bool = False) -> bytes:
     """Returns a header as it is stored."""
-    return struct.pack("<I", records - 1 | codes << CODES_AT | edges << EDGES_AT | drawn << DRAWN_AT)
+    return struct.pack(
+        "<I", records - 1 | codes << form.CODES_AT | edges << form.EDGES_AT | drawn << form.DRAWN_AT
+    )
 
 
 def with_checksum(data: bytes) -> bytes:

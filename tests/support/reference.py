@@ -20,29 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.position.board import (
-    CLOCK_DRAW,
-    DEAD,
-    NOT_TERMINAL,
-    STALEMATE,
-    key_of,
-    legal_moves,
-    terminal_kind,
-    unpack,
-)
+from graphsearch.position import board as packed
 from graphsearch.search.params import SearchParams
+from graphsearch.store import record_kernel as proofs
 from graphsearch.store.provenance import EvaluatorIdentity
 from graphsearch.store.record import prior_codes, prior_order
-from graphsearch.store.record_kernel import (
-    DRAWN,
-    MOST_MATE,
-    UNPROVEN,
-    Bounds,
-    Proof,
-    bounds_of,
-    proof_of,
-    share_of,
-)
 from tests.support.positions import mate_in_one
 
 
@@ -100,7 +82,7 @@ def _hashed_answers(name: str, batch: PositionBatch) -> Iterator[Answer]:
 
 @lru_cache(1 << 14)  # tests ask about the same positions again and again, and python-chess takes its time
 def _hashed_answer(name: str, words: bytes, codes: bytes) -> Answer:
-    epd = unpack(np.frombuffer(words, np.uint64).tolist()).epd()
+    epd = packed.unpack(np.frombuffer(words, np.uint64).tolist()).epd()
     moves = [(code & 63, code >> 6 & 63, code >> 12) for code in np.frombuffer(codes, np.uint16).tolist()]
     if name == "hash":
         digest = hashlib.sha256(epd.encode()).digest()
@@ -125,7 +107,7 @@ class Node:
     r: list[int] = field(default_factory=list)
     q: list[float] = field(default_factory=list)
     edge_d: list[int] = field(default_factory=list)
-    terminal: int = NOT_TERMINAL
+    terminal: int = packed.NOT_TERMINAL
     clock: int = 0
     known: int = 0  # plies of a mate that was seen at once, which V and D then hold
 
@@ -136,25 +118,25 @@ class Node:
     def edges(self) -> list[tuple[int, float, int]]:
         return [(n - r, q, d) for n, r, q, d in zip(self.n, self.r, self.q, self.edge_d, strict=True)]
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> proofs.Bounds:
         if self.terminal:
             return (int(self.v), int(self.v))
         if self.known:
             return (1, 1)
         return edge_bounds(self.edges(), len(self.moves))
 
-    def proof(self) -> Proof | None:
+    def proof(self) -> proofs.Proof | None:
         return node_proof(self.bounds(), self.edges(), len(self.moves), self.clock, self.known)
 
     def closed(self, k: int, clock: int) -> bool:
         """Returns whether the result of edge `k` is proven at this clock."""
-        proof = proof_of(self.q[k], self.edge_d[k]) if self.n[k] > self.r[k] else None
+        proof = proofs.proof_of(self.q[k], self.edge_d[k]) if self.n[k] > self.r[k] else None
         return proof is not None and proof.holds_at(clock)
 
     def decided(self, clock: int) -> bool:
         """Returns whether edges prove the result at this clock."""
         proof = self.proof()
-        edges = [bounds_of(q, d) for valued, q, d in self.edges() if valued]
+        edges = [proofs.bounds_of(q, d) for valued, q, d in self.edges() if valued]
         if proof is None or not proof.holds_at(clock):
             return False
         return proof.result < 0 or any(low == proof.result for low, _ in edges)
@@ -172,7 +154,7 @@ class Node:
         if lower == upper:
             return 0 if lower else 1000
         edges = zip(self.n, self.r, self.q, self.edge_d, strict=True)
-        total = self.d + sum((n - r) * share_of(q, d) + 1000 * r for n, r, q, d in edges)
+        total = self.d + sum((n - r) * proofs.share_of(q, d) + 1000 * r for n, r, q, d in edges)
         return capped((2 * total + self.visits) // (2 * self.visits), self.mean())
 
 
@@ -205,11 +187,11 @@ class ReferenceSearch:
     def run(self, board: chess.Board, visits: int, searchmoves: frozenset[chess.Move] = frozenset()) -> Node:
         self.searchmoves = searchmoves
         for _ in range(visits):
-            known = self.nodes.get(key_of(board))
+            known = self.nodes.get(packed.key_of(board))
             if known and not searchmoves and known.decided(board.halfmove_clock):
                 break
             self.visit(board)
-        return self.nodes[key_of(board)]
+        return self.nodes[packed.key_of(board)]
 
     def visit(self, root: chess.Board) -> None:
         board = root.copy(stack=False)
@@ -217,7 +199,7 @@ class ReferenceSearch:
         seen: set[str] = set()
         end: Node | None = None
         while True:
-            epd, key = board.epd(), key_of(board)
+            epd, key = board.epd(), packed.key_of(board)
             if path and (epd in seen or self._drawn(board)):
                 break
             seen.add(epd)
@@ -247,11 +229,11 @@ class ReferenceSearch:
         return board.halfmove_clock >= 100 and not board.is_checkmate()
 
     def _evaluate(self, board: chess.Board) -> Node:
-        kind = terminal_kind(board)
+        kind = packed.terminal_kind(board)
         if kind:
-            drawn = kind in (STALEMATE, DEAD)
+            drawn = kind in (packed.STALEMATE, packed.DEAD)
             return Node(0.0 if drawn else -1.0, 1000 if drawn else 0, terminal=kind)
-        moves = legal_moves(board)
+        moves = packed.legal_moves(board)
         mate = mate_in_one(board)
         if mate is not None and board.halfmove_clock < 100:
             priors = np.full(len(moves), 0.25 / len(moves), np.float32)
@@ -319,19 +301,19 @@ class ReferenceSearch:
 
 
 # ------------------------------------------------------------------ the rules of proofs, for comparison
-def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> Bounds:
+def edge_bounds(edges: Iterable[tuple[int, float, int]], moves: int) -> proofs.Bounds:
     """Returns the bounds of a node by its edges, (n - r, q, d) each."""
     lower, upper, proven = -1, -1, 0
     for valued, q, d in edges:
-        low, high = bounds_of(q, d) if valued else UNPROVEN
+        low, high = proofs.bounds_of(q, d) if valued else proofs.UNPROVEN
         lower, upper = max(lower, low), max(upper, high)
         proven += 1
     return lower, upper if proven == moves else 1
 
 
 def node_proof(
-    bounds: Bounds, edges: Iterable[tuple[int, float, int]], moves: int, clock: int, known: int = 0
-) -> Proof | None:
+    bounds: proofs.Bounds, edges: Iterable[tuple[int, float, int]], moves: int, clock: int, known: int = 0
+) -> proofs.Proof | None:
     """Returns the proof of a node with an exact result: the shortest win, or the longest loss.
 
     A result with neither proven edges nor a mate that the record itself holds (`known`, in plies) is that of
@@ -340,26 +322,27 @@ def node_proof(
     if bounds[0] != bounds[1]:
         return None
     if bounds[0] == 0:
-        return Proof(0, None, 0)
-    codes = [d for valued, q, d in edges if valued and bounds_of(q, d) == bounds]
+        return proofs.Proof(0, None, 0)
+    codes = [d for valued, q, d in edges if valued and proofs.bounds_of(q, d) == bounds]
     if bounds[0] > 0 and known:
         codes.append(known)
     if bounds[0] > 0 and codes:
-        return proof_of(1.0, min(codes))
+        return proofs.proof_of(1.0, min(codes))
     if bounds[0] < 0 and codes and len(codes) == moves:
-        if max(codes) <= MOST_MATE:
-            mate = min(max(codes), known or MOST_MATE)  # the edges' mates may be longer than necessary
-            return Proof(-1, mate, mate)
-        return Proof(-1, None, max(code - MOST_MATE if code > MOST_MATE else code for code in codes))
+        if max(codes) <= proofs.MOST_MATE:
+            mate = min(max(codes), known or proofs.MOST_MATE)  # the edges' mates may be longer than necessary
+            return proofs.Proof(-1, mate, mate)
+        longest = max(code - proofs.MOST_MATE * (code > proofs.MOST_MATE) for code in codes)
+        return proofs.Proof(-1, None, longest)
     if known or not moves:
-        return Proof(bounds[0], known, known)
-    return Proof(bounds[0], None, CLOCK_DRAW - clock)
+        return proofs.Proof(bounds[0], known, known)
+    return proofs.Proof(bounds[0], None, packed.CLOCK_DRAW - clock)
 
 
-def edge_code(proof: Proof, *, resets: bool) -> int:
+def edge_code(proof: proofs.Proof, *, resets: bool) -> int:
     """Returns the `d` of an edge to a node with a proven result; `resets`: its move resets the clock."""
     if proof.result == 0:
-        return DRAWN
-    if proof.mate is not None and proof.mate < MOST_MATE:
+        return proofs.DRAWN
+    if proof.mate is not None and proof.mate < proofs.MOST_MATE:
         return proof.mate + 1
-    return MOST_MATE + (1 if resets else min(proof.plies + 1, MOST_MATE))
+    return proofs.MOST_MATE + (1 if resets else min(proof.plies + 1, proofs.MOST_MATE))

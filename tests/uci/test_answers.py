@@ -28,17 +28,17 @@ from graphsearch.base.errors import InvalidParameterError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
-from graphsearch.position.board import board_of, key_of
+from graphsearch.position.board import board_of, key_of, legal_moves, pack
 from graphsearch.position.notation import board_from_fen
 from graphsearch.position.values import cp_of
 from graphsearch.search import gather_kernel, visit_kernel
 from graphsearch.search.repetition import Draws, Headway
-from graphsearch.store.record import NodeRecord
+from graphsearch.store.record import UNPROVEN, Edge, NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
 from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop
 from graphsearch.uci.options import OPTIONS, Settings
-from graphsearch.uci.protocol import parse_go, parse_position, parse_setoption, written_line
+from graphsearch.uci.protocol import Writer, parse_go, parse_position, parse_setoption, written_line
 from tests.conftest import Cli, finish, shared_data, start
 from tests.support.graphs import numbers_below
 from tests.support.pools import until
@@ -544,6 +544,7 @@ def test_a_move_that_lets_the_worse_side_repeat_is_a_draw_as_well() -> None:
     assert not draws.at_once
     (offered,) = draws.offered  # ...Nd5 would be the third time
     assert offered == chess.Move.from_uci("e2f3")
+    assert offered in Headway.of(game).again
     assert draws.is_worth_a_draw(offered, 0.5)
     assert not draws.is_worth_a_draw(offered, -0.5)
 
@@ -586,6 +587,16 @@ def test_a_side_that_is_ahead_resets_the_clock_if_that_costs_less_than_the_clock
             assert headway.first([(again, 90, best_value), (push, 40, best_value)]) == 0
         assert headway.first([(again, 90, 0.6), (quiet, 3, 0.6), (push, 40, 0.5)]) == 0
         assert headway.first([(quiet, 6000, -0.9), (push, 10, -0.5), (again, 100, 0.6)]) == 2
+
+
+def test_a_won_position_is_not_drawn_by_the_clock_if_a_capture_wins() -> None:
+    """The mate after the capture comes later than the hundredth ply, and another move has the visits."""
+    board = chess.Board("8/8/5k2/6R1/8/5K2/8/6q1 b - - 86 60")
+    codes = bytes(60 if board.is_capture(move) else 1 for move in legal_moves(board))
+    edges = Edge(100, 0, 1.0, 23), Edge(67, 0, 1.0, 25), Edge(5784, 0, 0.9988, 1)
+    given = answer.GoAnswer(parse_go([]), board, [], Settings(), Writer(print), 0.0)
+    given.note(NodeRecord(tuple(pack(board).tolist()), 0.7, 300, 1, UNPROVEN, codes, edges))
+    assert given.best_line() == (chess.Move.from_uci("f6g5"),)
 
 
 # ------------------------------------------------------------------ commands as values

@@ -52,7 +52,7 @@ from ...position.tables import BE, KI, KN, PA, RE
 from ...position.values import FAR, LEAST_WON
 from .. import quiescence_kernel as quiescence
 from ..batch_kernel import batch_of, chances, softmax, value_of_score
-from ..endings_kernel import known_score, look_ahead
+from ..endings_kernel import known_score, see_ahead
 from . import layout
 
 
@@ -518,7 +518,7 @@ def value_at(
     sum_frame(weights, stack, ply, seen, area)
     own, other = sums_at(weights, area, ply, stm), sums_at(weights, area, ply, 1 - stm)
     value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
-    score = known_score(s)
+    score = known_score(s, weights[layout.QUEEN_ROOK])
     if score == FAR:
         score = int64(min(max(value.score * layout.SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
     quiescence.put(s, quiescence.KEPT, score)
@@ -551,8 +551,8 @@ def evaluate_position(
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
     """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`."""
-    if min(popc(s[WHITE]), popc(s[BLACK])) == 1 and known_score(s) != FAR:
-        score = look_ahead(T, s, moves, n, priors, scratch)
+    if known_score(s, weights[layout.QUEEN_ROOK]) != FAR:
+        score = see_ahead(T, s, weights[layout.QUEEN_ROOK], priors, scratch)
         softmax(priors, n)
         return value_of_score(float64(score > 0), float64(score < 0), score)
     stack, area = scratch, adv(scratch, int64(quiescence.STACK_WORDS))

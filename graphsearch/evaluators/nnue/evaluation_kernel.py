@@ -52,10 +52,11 @@ from ...position.board import (
     Position,
 )
 from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
-from ...position.values import FAR, LEAST_WON
+from ...position.values import FAR
 from .. import quiescence_kernel as quiescence
 from ..batch_kernel import batch_of, chances, softmax, value_of_score
 from ..builtin import evaluation_kernel as builtin
+from ..builtin.evaluation_kernel import MOST_STATIC
 from ..endings_kernel import known_score
 from . import layout
 
@@ -277,7 +278,6 @@ def map_exponent(numbers: Pointer[int64], s: Position, score: int64) -> float64:
 
 
 # -------------------------------------------------------------------------------- quiescence
-MOST_STATIC = LEAST_WON - 1
 
 
 def area_words(width: int) -> int:
@@ -314,7 +314,7 @@ def static_at(
 ) -> int64:
     """Returns `network_score` of a frame's position, or its `known_score`; adds to the accumulators."""
     score = network_score(weights, stack, ply, area)
-    known = known_score(adv(stack, ply * quiescence.FRAME_WORDS))
+    known = known_score(adv(stack, ply * quiescence.FRAME_WORDS), weights[layout.QUEEN_ROOK])
     return known if known != FAR else min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from graphsearch.graph.graph import Graph
 from graphsearch.jit.cache import COMPILING
-from graphsearch.search import detached as turns_module
+from graphsearch.search.detached import Turns
 from graphsearch.search.job import SearchJob
 from graphsearch.store.entries import Entry
 from tests.conftest import Cli, finish, sql, start
@@ -187,17 +187,17 @@ def rows(out: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def _until_each_had_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns of 0.2 s, and Ctrl-C after one of each and the proof: no machine is too slow for that."""
-    real, had = turns_module.Turns.count, set[str]()
+    real, had = Turns.count, set[str]()
 
-    def count(turns: turns_module.Turns, job: SearchJob, seconds: float, reason: str) -> None:
+    def count(turns: Turns, job: SearchJob, seconds: float, reason: str) -> None:
         real(turns, job, seconds, reason)
         had.add(job.title)
         if len(had) == 3 and any(turns.ended(each) for each in turns.jobs):
             had.clear()
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(turns_module, "ROUND_SECONDS", 0.6)
-    monkeypatch.setattr(turns_module.Turns, "count", count)
+    monkeypatch.setattr("graphsearch.cli.analyze.ROUND_SECONDS", 0.6)
+    monkeypatch.setattr(Turns, "count", count)
 
 
 @pytest.mark.usefixtures("_until_each_had_its_turn")

@@ -21,6 +21,7 @@ from graphsearch.evaluators.protocol import LINE_PLIES, OUTSIDE_BATCH, Evaluatio
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, pack
+from graphsearch.query.source import after
 from graphsearch.search.job import Control, SearchClock
 from graphsearch.search.params import GATHERERS
 from graphsearch.store.store import Store
@@ -137,16 +138,10 @@ def same(a: Lines, b: Lines) -> bool:
     return np.array_equal(a.words, b.words) and np.array_equal(a.repeated, b.repeated)
 
 
-def steps(before: chess.Board, after: chess.Board) -> list[chess.Move]:
+def steps(here: chess.Board, there: chess.Board) -> list[chess.Move]:
     """Returns the legal moves from one position to another."""
-    gone = before.occupied & ~after.occupied
-    moves = []
-    for move in before.generate_legal_moves(from_mask=gone):
-        child = before.copy(stack=False)
-        child.push(move)
-        if np.array_equal(pack(child), pack(after)):
-            moves.append(move)
-    return moves
+    moves = here.generate_legal_moves(from_mask=here.occupied & ~there.occupied)
+    return [move for move in moves if np.array_equal(pack(after(here, move)), pack(there))]
 
 
 def replayed(root: chess.Board, boards: list[chess.Board]) -> chess.Board | None:
@@ -155,8 +150,8 @@ def replayed(root: chess.Board, boards: list[chess.Board]) -> chess.Board | None
     if at is None:
         return None
     board = root.copy()
-    for before, after in zip(boards[at:], boards[at + 1 :], strict=False):
-        board.push(steps(before, after)[0])
+    for here, there in zip(boards[at:], boards[at + 1 :], strict=False):
+        board.push(steps(here, there)[0])
     return board
 
 

@@ -17,6 +17,7 @@ from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import FREE_CLOCK, board_of, fen_of, key_of, legal_moves, terminal_kind
+from graphsearch.query.source import after
 from graphsearch.store import record_kernel
 from graphsearch.store.ranking import node_mean
 from graphsearch.store.record import NodeRecord, RecordBatch
@@ -116,13 +117,7 @@ def records_of(batch: RecordBatch) -> Iterator[NodeRecord]:
 def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, chess.Board]]:
     """Returns (place of the edge, position behind it) of every visited edge."""
     moves = moves_of(board) if record.edges else ()  # most have none, and listing moves takes longest
-    children = []
-    for k, edge in enumerate(record.edges):
-        if edge.n:
-            child = board.copy(stack=False)
-            child.push(moves[record.order[k]])
-            children.append((k, child))
-    return children
+    return [(k, after(board, moves[record.order[k]])) for k, edge in enumerate(record.edges) if edge.n]
 
 
 def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> Records:

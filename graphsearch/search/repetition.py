@@ -79,8 +79,7 @@ class Draws:
     def _order(self, rows: Sequence[tuple[chess.Move, float | None]]) -> list[tuple[int, bool]]:
         """Returns the places of moves with a value, draws before the first not clearly better; what draws."""
         rest = [k for k, row in enumerate(rows) if not self.is_worth_a_draw(*row)]
-        drawn = [k for k in range(len(rows)) if k not in rest]
-        drawn.sort(key=lambda k: rows[k][0] not in self.at_once)
+        drawn = sorted({*range(len(rows))} - {*rest}, key=lambda k: (rows[k][0] not in self.at_once, k))
         place = next((i for i, k in enumerate(rest) if (rows[k][1] or 0.0) < REFUSING), len(rest))
         return [(k, k in drawn) for k in (*rest[:place], *drawn, *rest[place:])]
 

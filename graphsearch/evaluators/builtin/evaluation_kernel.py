@@ -64,12 +64,6 @@ def section(weights: Pointer[int64], name: int64) -> Pointer[int16]:
 
 
 @inner
-def rows_of(weights: Pointer[int64], name: int64) -> Pointer[int8]:
-    """Returns the rows of features of a network; `name`: their word in the header."""
-    return view(int8, adv(weights, int64(weights[name])))
-
-
-@inner
 def add_rows(
     width: int64,
     rows: Pointer[int8],
@@ -279,7 +273,7 @@ def sum_frame(
         known = Seen(at[0], at[1], at[2])
         n = list_men(s, seen, base, known, False, came)
         m = list_men(base, known, s, seen, False, left)
-    width, rows = int64(weights[layout.VALUE_WIDTH]), rows_of(weights, int64(layout.VALUE_ROWS))
+    width, rows = int64(weights[layout.VALUE_WIDTH]), view(int8, section(weights, int64(layout.VALUE_ROWS)))
     for side in range(2):
         turn, out = turn_of(s, side), sums_at(weights, area, ply, side)
         if (
@@ -470,8 +464,8 @@ def write_logits(
     """
     width = int64(weights[layout.POLICY_WIDTH])
     hidden, sums = view(int16, adv(work, int64(HIDDEN))), view(int16, adv(work, int64(POLICY_SUMS)))
-    rows, bias = rows_of(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
-    add_rows(width, rows, bias, features, seen, int64(0), sums)
+    rows, bias = section(weights, int64(layout.POLICY_ROWS)), section(weights, int64(layout.POLICY_BIAS))
+    add_rows(width, view(int8, rows), bias, features, seen, int64(0), sums)
     activate(width, sums, hidden)
     plain = view(float32, adv(weights, int64(weights[layout.CLASS_BIAS])))
     unit = float64(plain[layout.CLASSES])

@@ -301,8 +301,9 @@ class Saver:
     # ---------------------------------------------------------- the thread
     def _loop(self) -> None:
         while True:
+            is_held = self._log_held and self._log_bytes > MERGING_LOG_BYTES
             try:
-                job = self._jobs.get(block=not self._can_merge())
+                job = self._jobs.get(block=is_held or not self._merging.is_set())
             except queue.Empty:
                 self._merge()
                 continue
@@ -319,9 +320,6 @@ class Saver:
                 outcome.set_exception(failure)
             else:
                 outcome.set_result(None)
-
-    def _can_merge(self) -> bool:
-        return self._merging.is_set() and not (self._log_held and self._log_bytes > MERGING_LOG_BYTES)
 
     def _merge(self) -> None:
         """Does one merge step; if it is the last or fails, merging waits for the next save or `check`."""

@@ -68,16 +68,15 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
         return
     is_silent = told or missing != [FILE]  # the body compiles too, and says so itself
     process = _process("graphsearch.search.warm", *parts, is_silent=is_silent)
-    collects = gc.isenabled()
-    gc.disable()  # as below
+    collected = gc.get_threshold()
+    gc.set_threshold(0)  # never, as below
     try:
         yield
     except BaseException:
         process.terminate()
         raise
     finally:
-        if collects:
-            gc.enable()
+        gc.set_threshold(*collected)
         process.wait()  # unfinished kernels are compiled when they are needed
 
 

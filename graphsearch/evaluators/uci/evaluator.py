@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 import shlex
 import signal
@@ -217,12 +216,8 @@ THREAD = "graphsearch-uci"
 T = TypeVar("T")
 
 
-def _is_of_others(record: logging.LogRecord) -> bool:
-    """Keeps python-chess's messages about the program's own engines; those here may print more than UCI."""
-    return record.threadName != THREAD
-
-
-chess.engine.LOGGER.addFilter(_is_of_others)
+# not the messages of python-chess about engines of this module, which may print more than UCI
+chess.engine.LOGGER.addFilter(lambda record: record.threadName != THREAD)
 
 
 class EngineFailureError(Exception):

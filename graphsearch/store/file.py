@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain, count, repeat
 from pathlib import Path
@@ -421,13 +421,14 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
 
 @contextmanager
 def open_unless_failed(path: Path, mode: str) -> Iterator[BoundedConnection]:
-    """Yields a new connection, which stays open unless the body raises."""
-    connection = connect(path, mode)
-    try:
+    """Yields a new connection, which stays open unless the body raises. A file that it made is deleted then."""
+    with ExitStack() as stack:
+        if mode == "mode=rwc" and not path.exists():
+            stack.callback(path.unlink, missing_ok=True)
+        connection = connect(path, mode)
+        stack.callback(connection.close)
         yield connection
-    except BaseException:
-        connection.close()
-        raise
+        stack.pop_all()
 
 
 def _mend_sequence(connection: sqlite3.Connection, table: str) -> None:

@@ -421,7 +421,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
 
 @contextmanager
 def open_unless_failed(path: Path, mode: str) -> Iterator[BoundedConnection]:
-    """Yields a new connection, which stays open unless the body raises. A file that it made is deleted then."""
+    """Yields a new connection, open unless the body raises; then a file that it made is deleted."""
     with ExitStack() as stack:
         if mode == "mode=rwc" and not path.exists():
             stack.callback(path.unlink, missing_ok=True)

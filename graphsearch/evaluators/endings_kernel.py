@@ -17,7 +17,7 @@ from .batch_kernel import WON_RANGE
 # The share of a known win that counts as drawn falls with the way that is left. It is at most 1 with two
 # minor pieces, a factor less for each minor piece more (a rook counts as three, a queen as five).
 MORE_MEN, WITH_ROOK = 0.65, 0.12  # with a rook so little that the search trades into such an ending
-AGAINST_ROOK, MOST_AGAINST_ROOK = 0.2, 0.8  # shares of a queen against a rook, which must be won first
+AGAINST_ROOK, MOST_AGAINST_ROOK = 0.1, 0.5  # shares of a queen against a rook, which must be won first
 DRIVEN, MOST_WAY = 12, 19  # the bare king's way to a corner; with up to 7 more between the kings
 
 

@@ -120,15 +120,17 @@ def see_ahead(T: BoardTable, s: Position, ways: int64, out: Pointer[float32], wo
     n = rules.generate_moves(T, s, moves)
     for i in range(n):
         rules.make_move(T, s, child, moves[i])
-        count, least, score = rules.generate_moves(T, child, replies), int64(MATE), known_score(child, ways)
         if popc(child[WHITE]) == popc(child[BLACK]):  # bare kings, or an entry, which needs no replies
-            count, least = int64(0), int64(0) if score == FAR else -score
-        for k in range(count):
-            rules.make_move(T, child, after, replies[k])
-            score = known_score(after, ways)
-            least = min(least, int64(0) if score == FAR else score)
-        if least == MATE and not rules.in_check(T, child):
-            least = int64(0)
+            score = known_score(child, ways)
+            least = int64(0) if score == FAR else -score
+        else:
+            least = int64(MATE)
+            for k in range(rules.generate_moves(T, child, replies)):
+                rules.make_move(T, child, after, replies[k])
+                score = known_score(after, ways)
+                least = min(least, int64(0) if score == FAR else score)
+            if least == MATE and not rules.in_check(T, child):
+                least = int64(0)
         out[i] = float32(least / LOGIT_UNIT)
         best = max(best, least)
     for i in range(n):

@@ -15,15 +15,8 @@ import tempfile
 from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
 
-from graphsearch.jit.compiler import mark_compiled
-from graphsearch.search.warm import (
-    PAGING,
-    PARTS,
-    compile_all_here,
-    compile_alone,
-    compile_paging_kernels,
-    go_to_background,
-)
+from graphsearch.jit.compiler import PLACES, mark_compiled
+from graphsearch.search import warm
 
 from . import main
 from .settings import ignore_settings
@@ -67,7 +60,7 @@ def compile_part(part: str) -> None:
     from graphsearch.evaluators.uniform import OutsideUniform
 
     ignore_settings(Path.cwd())
-    compile_all_here()
+    warm.compile_all_here()
     if part == "rest":  # an evaluator outside the kernels: waves of many visits, with overlap, and of one
         for batch in (32, 1):
             with Graph.open(None, evaluator=OutsideUniform()) as graph:
@@ -77,25 +70,31 @@ def compile_part(part: str) -> None:
             if code := main(shlex.split(command)):
                 raise SystemExit(code)
     if part == "waves":
-        compile_paging_kernels()
-    if part in PARTS:
+        warm.compile_paging_kernels()
+    if part in warm.PARTS:
         mark_compiled(part)
 
 
 def compile_in_background() -> None:
     """Compiles what no search needs first, in a temporary folder; once, even if a command fails here."""
-    go_to_background()
-    compile_alone(PAGING)
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        for part in PARTS:
+    with (
+        PLACES.own.alone(warm.BACKGROUND, wait=False) as is_alone,
+        tempfile.TemporaryDirectory() as folder,
+        chdir(folder),
+    ):
+        if not is_alone:  # each such process takes 200 MB
+            return
+        warm.go_to_background()
+        warm.compile_alone(warm.PAGING)
+        for part in warm.PARTS:
             with suppress(SystemExit):
-                compile_alone(part, compile_part)
+                warm.compile_alone(part, compile_part)
             mark_compiled(part)
 
 
 if __name__ == "__main__":
     gc.disable()  # the compiler makes little garbage; looking for it takes a seventh of the time
-    if sys.argv[1:] == list(PARTS):
+    if sys.argv[1:] == list(warm.PARTS):
         compile_in_background()
     else:
         compile_part(sys.argv[1])

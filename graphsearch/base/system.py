@@ -250,10 +250,10 @@ def unlock(handle: int) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, seconds: float) -> Iterator[None]:
+def locked(path: Path, seconds: float) -> Iterator[bool]:
     """Holds a lock between processes; does without if another process keeps it so long, or none can be had.
 
-    The system releases it when the process ends; its empty file stays.
+    Yields whether it holds it. The system releases it when the process ends; its empty file stays.
     """
     from filelock import FileLock
 
@@ -261,7 +261,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
     with contextlib.suppress(OSError):  # a timeout, an odd file, or a file system without locks
         lock.acquire()
     try:
-        yield
+        yield lock.is_locked
     finally:
         lock.release()
 

@@ -274,9 +274,9 @@ class CodeFolder:
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def alone(self, name: str) -> AbstractContextManager[None]:
-        """Holds a lock between processes, where the system has such locks."""
-        return locked(self.path / f"{name}.lock", LONGEST_WAIT_S)
+    def alone(self, name: str, *, wait: bool = True) -> AbstractContextManager[bool]:
+        """Holds a lock between processes, where the system has such locks; yields whether it does."""
+        return locked(self.path / f"{name}.lock", LONGEST_WAIT_S if wait else 0)
 
 
 def _with_digest(name: str, content: bytes) -> bytes:

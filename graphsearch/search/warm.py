@@ -42,6 +42,7 @@ from ..workers.process import end_with_parent, python_command
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
+BACKGROUND = "background"  # the lock of the process that compiles after a search
 KERNELS = {SEARCH: 13, OUTSIDE: 5, FILE: 24}  # of a first search, and of its save and reopening
 PARTS = ("waves", "rest")  # of the kernels of other commands
 COMMANDS = "graphsearch.cli.compile_kernels"  # executes those commands
@@ -97,12 +98,15 @@ def other_kernels_compiling() -> Iterator[None]:
 
     It may outlast the body, ends within `MOST_SECONDS`, and has the lowest priority and no signals of this
     terminal. A process of low priority starts none, nor one without a cache of kernels, nor one that compiles
-    all of them itself (`compile_all_here`).
+    all of them itself (`compile_all_here`), nor one beside which another process compiles them.
     """
     _LEFT[:] = [process for process in _LEFT if process.poll() is None]
     is_done = all(map(is_compiled, (PAGING, *PARTS))) or not PLACES.own.path.is_dir()
     if not (is_done or _LEFT or _IS_ALONE or has_low_priority()):
-        _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
+        with PLACES.own.alone(BACKGROUND, wait=False) as is_free:
+            pass  # it is for the new process
+        if is_free:
+            _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
     yield
     if any(process.poll() is None for process in _LEFT):
         logging.getLogger("graphsearch").warning(COMPILES_IN_BACKGROUND)

@@ -20,6 +20,7 @@ from graphsearch.evaluators.pool import Crew
 from graphsearch.evaluators.protocol import AbsentEvaluator
 from graphsearch.evaluators.uniform import OutsideUniform, UniformEvaluator
 from graphsearch.graph.graph import Graph
+from graphsearch.jit.compiler import PLACES
 from graphsearch.search import detached, warm
 from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.loop import analyze
@@ -283,6 +284,9 @@ def test_other_kernels_compile_on_after_the_search_in_one_process(
     assert started == [True]
     assert [record.message for record in caplog.records] == 2 * [warm.COMPILES_IN_BACKGROUND]
     ended.append(0)
+    with PLACES.own.alone(warm.BACKGROUND), warm.other_kernels_compiling():  # another process compiles
+        pass
+    assert started == [True]
     with warm.other_kernels_compiling():
         ended.clear()
     assert started == [True, True]

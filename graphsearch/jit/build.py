@@ -34,9 +34,10 @@ from numba.core.datamodel.models import PrimitiveModel
 from numba.core.datamodel.registry import register_default
 from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import lower_getattr_generic
+from numba.core.ir_utils import build_definitions
 from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
+from numba.core.ssa import reconstruct_ssa
 from numba.core.typed_passes import (
-    IRLegalization,
     NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
@@ -45,7 +46,7 @@ from numba.core.typed_passes import (
 from numba.core.types import Type
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.core.untyped_passes import FixupArgs, GenericRewrites, ReconstructSSA, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, GenericRewrites, TranslateByteCode
 from numba.cpython.builtins import do_minmax
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype
@@ -153,22 +154,11 @@ class InnerCompiler(CompilerBase):  # type: ignore[misc]
     """A compiler that is its one pipeline: the passes of Numba's that kernels need, in its order.
 
     The others are for closures, `with`, literals, array expressions, and branches that LLVM prunes too.
-    Numba's own manager analyses the lifetime of variables after each pass; those here do so at need.
+    Numba analyses the lifetime of variables five times, to delete them; here nothing needs to be deleted.
     """
 
     pipeline_name = "graphsearch"
     exec_times: ClassVar[dict[str, object]] = {}
-    passes = (
-        TranslateByteCode(),
-        FixupArgs(),
-        GenericRewrites(),
-        ReconstructSSA(),
-        NopythonTypeInference(),
-        PreLowerStripPhis(),
-        IRLegalization(),
-        InnerLowering(),
-        NoPythonBackend(),
-    )
 
     def define_pipelines(self) -> list[InnerCompiler]:
         """Returns the one pipeline."""
@@ -176,7 +166,13 @@ class InnerCompiler(CompilerBase):  # type: ignore[misc]
 
     def run(self, state: Any) -> None:
         """Compiles the function of a state."""
-        for step in self.passes:
+        for step in TranslateByteCode(), FixupArgs(), GenericRewrites():
+            step.run_pass(state)
+        state.func_ir = reconstruct_ssa(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        NopythonTypeInference().run_pass(state)
+        state.func_ir = PreLowerStripPhis()._strip_phi_nodes(state.func_ir)
+        for step in InnerLowering(), NoPythonBackend():
             step.run_pass(state)
 
 
@@ -209,6 +205,9 @@ class InnerTyping(typing.Context):  # type: ignore[misc]
 class InnerContext(CPUContext):  # type: ignore[misc]
     """Numba's lowering of calls, which remembers results."""
 
+    # LLVM parses a module to tell the size of a type
+    get_abi_sizeof = staticmethod(cache(cpu_target.target_context.get_abi_sizeof))
+
     def __init__(self) -> None:
         self.__dict__.update(vars(cpu_target.target_context))  # the same registered functions
         self._found: dict[Any, Any] = {}
@@ -239,6 +238,12 @@ class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
         on = "nopython", "nogil", "no_cpython_wrapper", "no_cfunc_wrapper"
         options = {**dict.fromkeys(on, True), "error_model": "numpy", "_nrt": False}
         super().__init__(function, targetoptions=options, pipeline_class=InnerCompiler)
+
+    def compile(self, kinds: tuple[Type, ...]) -> None:
+        """Types and lowers the function for arguments of these types, once; Numba also times it."""
+        if kinds not in self.overloads:
+            with self._compiling_counter:
+                self.add_overload(self._compiler.compile(kinds, None))
 
 
 # LLVM's names of platforms whose code can be made on another one, with the same kind of processor

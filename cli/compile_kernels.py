@@ -15,7 +15,7 @@ import tempfile
 from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
 
-from graphsearch.jit.compiler import PLACES, mark_compiled
+from graphsearch.jit.compiler import PLACES, is_compiled, mark_compiled
 from graphsearch.search import warm
 
 from . import main
@@ -85,11 +85,13 @@ def compile_in_background() -> None:
         if not is_alone:  # each such process takes 200 MB
             return
         warm.go_to_background()
-        warm.compile_alone(warm.PAGING)
+        warm.compile_part(warm.FILE)  # what a short search has left
+        warm.compile_part(warm.PAGING)
         for part in warm.PARTS:
-            with suppress(SystemExit):
-                warm.compile_alone(part, compile_part)
-            mark_compiled(part)
+            if not is_compiled(part):
+                with suppress(SystemExit):
+                    compile_part(part)
+                mark_compiled(part)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Compiles the kernels of a first search on two cores: another process compiles during the search.
+"""Compiles the kernels of a first search on two cores: another process compiles beside the search's.
 
-A search compiles the kernels that evaluate and those that make visits. Meanwhile another process, for which
-it waits, compiles those that save, find mates, and answer questions about the file: they have little in
-common. Eviction and paging, which only large graphs need, and the kernels of other commands compile while the
-search runs and, if it is short, after it. A process waits for a kernel that another is compiling.
+    the search's process | find mates, evaluate | search ...              | save
+    one beside it        | make visits          | save, answer questions |
+    one behind them                             | evict, page, other commands ...
+
+The search begins before the kernels that save are compiled; if it ends so soon, it compiles the missing ones
+itself. A process waits for a kernel that another is compiling. Eviction and paging, which only large graphs
+need, and the kernels of other commands compile at the lowest priority, also after the search.
 """
 
 from __future__ import annotations
@@ -14,9 +17,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import MIN_TABLE, Arena
 from ..graph.graph import Graph
 from ..graph.saving import DirtyRecords
+from ..jit.cache import COMPILING, say_once
 from ..jit.compiler import PLACES, is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
 from ..position.board_kernel import list_all, list_moves, make_steps
@@ -39,36 +42,39 @@ from ..store.provenance import EvaluatorIdentity
 from ..store.record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_codes
 from ..store.store import Store
 from ..workers.process import end_with_parent, python_command
+from .loop import analyze
+from .params import Limits
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
 BACKGROUND = "background"  # the lock of the process that compiles after a search
-KERNELS = {SEARCH: 13, OUTSIDE: 5, FILE: 24}  # of a first search, and of its save and reopening
+KERNELS = {SEARCH: 13, OUTSIDE: 5}  # of a first search
 PARTS = ("waves", "rest")  # of the kernels of other commands
 COMMANDS = "graphsearch.cli.compile_kernels"  # executes those commands
 MOST_SECONDS = 1200.0  # of a process that still compiles after the search
 COMPILES_IN_BACKGROUND = "kernels of other commands are compiled in the background, once, for a minute or two"
 
-_LEFT: list[subprocess.Popen[bytes]] = []  # processes that still compile
+_BESIDE: list[subprocess.Popen[bytes]] = []  # they end with this process
+_LEFT: list[subprocess.Popen[bytes]] = []  # they may outlast it
 _IS_ALONE = False
 
 
 @contextmanager
-def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: bool) -> Iterator[None]:
-    """Compiles the kernels that the body, a search, needs next in another process; waits for it at the end.
+def kernels_compiling(evaluator: Evaluator, *, filed: bool, told: bool) -> Iterator[None]:
+    """Compiles the kernels of visits, which the body needs last, in another process; then those that save.
 
     Args:
-      filed: also the kernels that save. prover: the module whose `compile_kernels` compiles the mate finder.
-      told: whether the user already knows of the compilation. If not, the compiling process says so.
+      filed: whether the search saves. told: whether the user already knows of the compilation.
     """
     missing = _missing(evaluator, filed=filed)
-    made_by = {SEARCH: prover, OUTSIDE: prover, FILE: FILE}  # the body compiles the kernel of its evaluator
-    parts = dict.fromkeys(made_by[part] for part in missing if part in made_by)
+    parts = [part for part in (SEARCH, FILE) if part in missing]
     if not parts:
         yield
         return
-    is_silent = told or missing != [FILE]  # the body compiles too, and says so itself
-    process = _process("graphsearch.search.warm", *parts, is_silent=is_silent)
+    if not told:
+        say_once(COMPILING)
+    process = _process("graphsearch.search.warm", *parts)
+    _BESIDE.append(process)
     collected = gc.get_threshold()
     gc.set_threshold(0)  # never, as below
     try:
@@ -78,11 +84,10 @@ def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str, told: b
         raise
     finally:
         gc.set_threshold(*collected)
-        process.wait()  # unfinished kernels are compiled when they are needed
 
 
 def kernels_missing(evaluator: Evaluator, *, filed: bool) -> int:
-    """Returns the number of kernels still to be compiled for a search, and for its save if it is `filed`."""
+    """Returns the number of kernels still to be compiled for a search; if it is `filed`, 1 for its save."""
     return sum(KERNELS.get(part, 1) for part in _missing(evaluator, filed=filed))
 
 
@@ -106,7 +111,7 @@ def other_kernels_compiling() -> Iterator[None]:
         with PLACES.own.alone(BACKGROUND, wait=False) as is_free:
             pass  # it is for the new process
         if is_free:
-            _LEFT.append(_process(COMMANDS, *PARTS, is_silent=True, **own_group()))
+            _LEFT.append(_process(COMMANDS, *PARTS, **own_group()))
     yield
     if any(process.poll() is None for process in _LEFT):
         logging.getLogger("graphsearch").warning(COMPILES_IN_BACKGROUND)
@@ -118,15 +123,18 @@ def compile_all_here() -> None:
     _IS_ALONE = True
 
 
-def _process(module: str, *parts: str, is_silent: bool, **options: Any) -> subprocess.Popen[bytes]:
+def _process(module: str, *parts: str, **options: Any) -> subprocess.Popen[bytes]:
     quiet = subprocess.DEVNULL
     return subprocess.Popen(  # noqa: S603
-        python_command(module, *parts),
-        stdin=quiet,
-        stdout=quiet,
-        stderr=quiet if is_silent else None,
-        **options,
+        python_command(module, *parts), stdin=quiet, stdout=quiet, stderr=quiet, **options
     )
+
+
+def compile_search_kernels() -> None:
+    """Runs a short search, with an evaluator whose kernel is small, and enlarges a table."""
+    Arena().expect(MIN_TABLE)
+    with Graph.open(None, evaluator=UniformEvaluator()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=2))  # marks them as compiled
 
 
 def compile_file_kernels() -> None:
@@ -150,7 +158,6 @@ def compile_file_kernels() -> None:
     saving = DirtyRecords(arena)
     list(saving.copies())
     saving.end(saved=True)
-    arena.expect(MIN_TABLE)
     _compile_small_kernels()
     mark_compiled(FILE)
 
@@ -165,9 +172,7 @@ def _compile_small_kernels() -> None:
     make_steps(tables, words, indices, moves, words, words)
     find_held(bits, words, held)
     find_stored(no_filter(), words, words, held)
-    uniform = UniformEvaluator()
-    uniform.evaluate(PositionBatch.from_boards([]))
-    mark_compiled(uniform.purpose)
+    UniformEvaluator().evaluate(PositionBatch.from_boards([]))
 
 
 def compile_paging_kernels() -> None:
@@ -189,20 +194,9 @@ def compile_paging_kernels() -> None:
 
 
 def compile_part(name: str) -> None:
-    """Compiles a part by name; for a module, by its `compile_kernels`."""
-    if name == FILE:
-        compile_file_kernels()
-    elif name == PAGING:
-        compile_paging_kernels()
-    else:
-        import_module(name).compile_kernels()
-
-
-def compile_alone(part: str, compile_it: Callable[[str], object] = compile_part) -> None:
-    """Compiles a part unless another process of this user has; waits for one that is compiling it."""
-    with PLACES.own.alone(part):
-        if not is_compiled(part):
-            compile_it(part)
+    """Compiles a part by name, unless it is compiled."""
+    if not is_compiled(name):
+        {SEARCH: compile_search_kernels, FILE: compile_file_kernels, PAGING: compile_paging_kernels}[name]()
 
 
 def go_to_background() -> None:

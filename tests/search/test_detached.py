@@ -20,6 +20,7 @@ from graphsearch.evaluators.pool import Crew
 from graphsearch.evaluators.protocol import AbsentEvaluator
 from graphsearch.evaluators.uniform import OutsideUniform, UniformEvaluator
 from graphsearch.graph.graph import Graph
+from graphsearch.jit.cache import COMPILING
 from graphsearch.jit.compiler import PLACES
 from graphsearch.search import detached, warm
 from graphsearch.search.job import Control, SearchJob
@@ -222,31 +223,20 @@ def test_searches_run_on_a_ray_cluster(log: Path, tmp_path: Path, monkeypatch: p
 
 
 # ------------------------------------------------------------------ what another process compiles
-BESIDE = "graphsearch.solvers.mate.beside"
-
-
-@pytest.mark.parametrize(
-    ("missing", "told", "speaks"),
-    [
-        (["file"], False, True),
-        (["file"], True, False),
-        (["search", "file"], False, False),  # the search itself says it
-    ],
-)
-def test_the_other_process_speaks_where_nobody_else_does(
-    monkeypatch: pytest.MonkeyPatch, missing: list[str], told: bool, speaks: bool
+@pytest.mark.parametrize("told", [False, True])
+def test_a_process_compiles_beside_a_first_search_and_the_user_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, told: bool
 ) -> None:
     started: list[Any] = []
-
-    def popen(command: list[str], **streams: Any) -> Any:
-        started.append(streams["stderr"])
-        return SimpleNamespace(wait=lambda: 0)
-
-    monkeypatch.setattr(warm, "_missing", lambda *_, **__: missing)
-    monkeypatch.setattr("subprocess.Popen", popen)
-    with warm.kernels_compiling(UniformEvaluator(), filed=True, prover=BESIDE, told=told):
-        pass
-    assert started == [None if speaks else subprocess.DEVNULL]
+    monkeypatch.setattr("graphsearch.jit.cache._SAID", set())
+    monkeypatch.setattr(warm, "_BESIDE", [])
+    monkeypatch.setattr(warm, "_missing", lambda *_, **__: ["file", "search"])
+    monkeypatch.setattr("subprocess.Popen", lambda command, **_: started.append(command))
+    for _ in range(2):
+        with warm.kernels_compiling(UniformEvaluator(), filed=True, told=told):
+            pass
+    assert [command[-2:] for command in started] == 2 * [["search", "file"]]
+    assert [record.message for record in caplog.records] == ([] if told else [COMPILING])
 
 
 def test_a_search_with_an_evaluator_outside_compiles_before_its_clock_starts(
@@ -298,14 +288,13 @@ def test_other_kernels_compile_on_after_the_search_in_one_process(
     assert started == [True, True]
 
 
-def test_a_part_that_another_process_has_compiled_is_not_compiled_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_part_that_is_compiled_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
+    monkeypatch.setattr(warm, "compile_paging_kernels", lambda: compiled.append("paging"))
     for known in (True, False):
         monkeypatch.setattr(warm, "is_compiled", lambda part, known=known: known)
-        warm.compile_alone("test", compiled.append)
-    assert compiled == ["test"]
+        warm.compile_part("paging")
+    assert compiled == ["paging"]
 
 
 def test_the_other_process_runs_this_program_in_a_folder_with_another_of_its_name(tmp_path: Path) -> None:

@@ -291,15 +291,16 @@ def compile_search(
     told: bool,
     board: chess.Board | None = None,
 ) -> None:
-    """Runs a short search in a graph of its own, to compile its kernels.
+    """Compiles the kernels of a finder, then runs a short search in a graph of its own.
 
     Args:
       filed: also compile the kernels that save to a file.
       told: whether the user already knows about the compilation; else the log says so.
     """
     with (
-        kernels_compiling(evaluator, filed=filed, prover=__name__, told=told),
+        kernels_compiling(evaluator, filed=filed, told=told),
         Graph.open(None, evaluator=evaluator) as trial,
     ):
+        compile_kernels()
         analyze(trial, board or chess.Board(), Limits(visits=2), params)
         analyze(trial, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder)

@@ -362,7 +362,7 @@ def _set_cells(row: SetRow) -> dict[str, str]:
         "Line": str(row.source.number),
         "Id": row.source.id,
         "Wanted": row.wanted,
-        "Best": row.pv[0] if row.pv else "",
+        "Best": row.sans[0] if row.pv else "",
         "Solved": "" if row.solved is None else "yes" if row.solved else "no",
         "Points": "" if row.points is None else f"{row.points} of {row.most_points}",
         "Score": tables.score(row.cp, node.mate, white=white),
@@ -370,7 +370,7 @@ def _set_cells(row: SetRow) -> dict[str, str]:
         "Solved after": after,
         "Q": tables.signed(node.q, white=white),
         "Spent": f"{row.evaluations:,}",
-        "PV": numbered(node.position, row.pv),
+        "PV": numbered(node.position, row.sans),
     }
 
 
@@ -720,8 +720,9 @@ def _watch_facts(turns: Turns, job: SearchJob, node: NodeView | None) -> dict[st
         "ended": turns.ended(job),
         "visits": node.visits if node else 0,
         "q": node.q if node else None,
+        "cp": cp_of(node.q) if node else None,
         "mate": node.mate if node else None,
-        "best": best.move.uci() if best else None,
+        "best_move": best.move.uci() if best else None,
         "pv": [move.uci() for move in best.pv] if best else [],
     }
 

@@ -142,10 +142,11 @@ def _print_found(store: Path, found: Iterable[Found], *, whole: bool) -> int:
             root = way.start if way and not way.line else None  # with its own move number
             line = way_text(way, root or row.position)
             fen = f"  {row.position}" if is_detailed() and line not in (root, row.position) else ""
-            worth, best = score(row.worth.cp, None, white=is_white(row.position)), row.worth.best_san or ""
+            value = score(row.worth.cp, row.worth.mate, white=is_white(row.position))
+            best = row.worth.best_san or ""
             proven = f"{_proven(row):<11}  " if is_any_proven else ""
             print(
-                f"{worth:>7}  {row.worth.n:>12,}  {best:<7}  {proven}{line}{opening}{fen}",
+                f"{value:>7}  {row.worth.n:>12,}  {best:<7}  {proven}{line}{opening}{fen}",
                 flush=number % 64 == 0,
             )
     if fault:

@@ -300,7 +300,7 @@ def _weak(spot: WeakSpot) -> dict[str, str]:
         "Move": f"{move.san}{GLYPHS.get(move.nag or 0, '')}",
         "Score": tables.score(move.cp, None, white=white) or "never searched",
         "Loss of Q": "" if move.loss is None else f"{move.loss:.3f}",
-        "Best": move.best or "",
+        "Best": move.best_san or "",
     }
 
 

@@ -107,7 +107,7 @@ def moves_of(found: Positions) -> Columns:
         "r": Column(moves.by_edge(found.edges.r), None, "uint32"),
         "p": Column(p, ~np.isnan(p), "float32"),
         "q": Column(worth.q, visited, "float32"),
-        "draw": Column(worth.draw, visited, "float32"),
+        "draw": Column(np.minimum(worth.draw, 1.0 - np.abs(worth.q)), visited, "float32"),
         "mate": Column(np.where(mates, 1, worth.mates), mates | (worth.mates != 0), "int16"),
     }
 

@@ -97,8 +97,7 @@ class Found(Answer):
 
     def as_row(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch find`."""
-        names = "n=worth.n q=worth.q cp=worth.cp bounds=worth.bounds best_move=worth.best_san"
-        return picked(self, f"position key {names}")
+        return picked(self, "position key *worth")
 
 
 def found_in(batch: RecordBatch, known: Known) -> Iterator[Found]:

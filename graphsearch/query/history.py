@@ -120,7 +120,7 @@ def _points(store: Store, root: chess.Board) -> list[HistoryPoint]:
         run, of_save = runs.get(save.run), dict[str, Any]()
         if isinstance(save, RootValues):
             book, wdl = None, wdl_from_q(save.q, save.draw)
-            of_save = {"win": wdl.win, "draw": save.draw, "loss": wdl.loss, "depth": save.depth}
+            of_save = {"win": wdl.win, "draw": wdl.draw, "loss": wdl.loss, "depth": save.depth}
         else:
             book = names.get(save.book, f"book {save.book}")
             of_save = {"positions": save.positions}

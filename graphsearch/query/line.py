@@ -15,7 +15,7 @@ from ..base.deadline import check_time
 from ..base.errors import InvalidPositionError, UnknownPositionError, check_least
 from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE, check, fen_of, occurrences, terminal_kind
 from ..position.notation import read_legal_uci
-from ..position.values import cp_of, loss_of, negate
+from ..position.values import cp_of, draw_beside, loss_of, negate
 from ..store.ranking import node_mean
 from .source import Records, Step, Valued, after, mate_of, mate_step, records_of, steps_of
 
@@ -30,7 +30,7 @@ ENDS = {CHECKMATE: "checkmate", STALEMATE: "stalemate", DEAD: "dead"}
 class LinePly(Valued):
     """One move of a line; values are those of its edge, seen by the side to move where the line begins."""
 
-    json_keys = "move=step.move san n=step.edge.n q draw=step.edge.draws cp mate apart=step.edge.apart"
+    json_keys = "move=step.move san n=step.edge.n q draw cp mate apart=step.edge.apart"
 
     step: Step
     q: float
@@ -40,6 +40,11 @@ class LinePly(Valued):
     def san(self) -> str:
         """The move as people write it."""
         return self.step.san
+
+    @property
+    def draw(self) -> float:
+        """The draw probability beside `q`."""
+        return draw_beside(self.q, self.step.edge.draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,7 @@ class LinePoint:
       q, cp: node Q, from White's view. mate: moves to a proven mate, negative if White is mated.
       move, san: the move that was played; None at the last position.
       played_n, played_q: N of that move, and its value from White's view (`worth_of`).
-      best, best_san, best_q: the best move, its value from White's view; None without visits.
+      best_move, best_san, best_q: the best move, its value from White's view; None without visits.
       loss, loss_cp: of the played move against the best one (`Judged.cost`).
     """
 
@@ -174,7 +179,7 @@ class LinePoint:
     san: str | None = None
     played_n: int | None = None
     played_q: float | None = None
-    best: str | None = None
+    best_move: str | None = None
     best_san: str | None = None
     best_q: float | None = None
     loss: float | None = None
@@ -233,7 +238,7 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
         mate=-mate if mate and board.turn == chess.BLACK else mate,
         played_n=judged.n if move else None,
         played_q=None if judged.q is None else for_white(board, judged.q),
-        best=judged.best.uci() if judged.best else None,
+        best_move=judged.best.uci() if judged.best else None,
         best_san=judged.best_san,
         best_q=None if judged.best_q is None else for_white(board, judged.best_q),
         loss=judged.cost,
@@ -251,7 +256,7 @@ class Judged(Answer):
       best, best_san, best_q: the best move by `store.ranking`, and its value; None without visits.
     """
 
-    json_keys = "n q cp best=best_san best_q best_cp cost cost_cp"
+    json_keys = "n q cp best_move=best best_san best_q best_cp cost cost_cp"
 
     n: int | None
     q: float | None

@@ -172,6 +172,7 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
     assert len((tmp_path / "out.epd").read_text().splitlines()) == 2
     rows = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
     assert [(row["line"], row["solved"], row["known"]) for row in rows] == [(1, True, True), (3, None, True)]
+    assert rows[0]["pv"] == [rows[0]["best_move"]] == ["d1d8"]
     one = cli("analyze", tmp_path / "a.epd", "--game", 1, "--visits", 50).ends(0)
     assert "bestmove d1d8" in one.out
 

@@ -81,7 +81,10 @@ def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     ]
     assert "1 position" in outcome.err
     some = cli("find", "--store", file, "--lines", 4, "--json")
-    assert len([json.loads(line) for line in some.out.splitlines()]) == 4
+    rows = [json.loads(line) for line in some.out.splitlines()]
+    sans = [chess.Board(row["position"]).san(chess.Move.from_uci(row["best_move"])) for row in rows]
+    assert sans == [row["best_san"] for row in rows]
+    assert len(rows) == 4
     assert "more than 4 positions" in some.err
     for wrong in (
         ["--pieces", "P=x"],
@@ -226,6 +229,7 @@ def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> N
     assert data["evaluator"] == {"number": 0, "kind": "rules", "description": "the rules"}
     assert data["run"]["number"] == 1
     assert "V and P of the rules, in run 1" in cli("show", *mate, "--details").out
+    assert "#-1 " in cli("find", path, "--bounds", "win").out
 
 
 def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) -> None:

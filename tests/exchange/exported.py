@@ -30,7 +30,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.exchange import exports, importing, imports, output
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import board_of, key_of, key_text, legal_moves, pack
-from graphsearch.position.values import wdl_from_q
+from graphsearch.position.values import draw_beside, wdl_from_q
 from graphsearch.query.source import after
 from graphsearch.store.ranking import node_mean, ranking, resets_of
 from graphsearch.store.record import Edge, NodeRecord
@@ -152,7 +152,7 @@ def edge_rows(board: chess.Board, record: NodeRecord) -> Rows:
                 "r": edge.r if edge else 0,
                 "p": record.priors[index],
                 "q": edge.value if edge and edge.n else None,
-                "draw": edge.draws if edge and edge.n else None,
+                "draw": draw_beside(edge.value, edge.draws) if edge and edge.n else None,
                 "lower": edge.bounds[0] if edge else -1,
                 "upper": edge.bounds[1] if edge else 1,
                 "mate": 1 if child.is_checkmate() else proof.moves if proof and holds else None,

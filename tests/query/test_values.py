@@ -102,7 +102,7 @@ def test_every_view_follows_the_better_move(files: tuple[Path, Path], tmp_path: 
     game = BOARD.copy()
     game.push(old)
     point = values(after, game).points[0]
-    assert point.best == uci
+    assert point.best_move == uci
     assert present(point.loss) > 0
     target = tmp_path / "out.pgn"
     export("pgn", after, target)

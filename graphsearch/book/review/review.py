@@ -393,7 +393,7 @@ class MoveReview(Answer):
     """
 
     json_keys = (
-        "ply number white move san position n *value best best_san best_line best_q=best_value.q"
+        "ply number white move san position n *value best_move=best best_san best_line best_q=best_value.q"
         " best_cp=best_value.cp best_mate=best_value.mate loss loss_cp accuracy weight glyph phase novelty"
     )
 

@@ -321,7 +321,7 @@ class SetRow(Answer):
 
     Attributes:
       source: its line. node: the position.
-      best: the best move in UCI; None if the game is over. pv: the best line, in SAN.
+      best: the best move in UCI; None if the game is over. pv: the best line.
       solved: whether the best move or mate is the result named in the line; None if it names none.
       wanted: the named result, with moves in SAN.
       points, most_points: of the best move, and the most of any move; None if the line gives none.
@@ -331,15 +331,15 @@ class SetRow(Answer):
     """
 
     json_keys = (
-        "line=source.number id=source.id position=node.position best pv solved wanted points most_points"
-        " q=node.q cp mate=node.mate visits=node.visits evaluations seconds"
+        "line=source.number id=source.id position=node.position best_move=best pv solved wanted points"
+        " most_points q=node.q cp mate=node.mate visits=node.visits evaluations seconds"
         " solved_evaluations solved_seconds known"
     )
 
     source: EpdLine
     node: NodeView
     best: str | None
-    pv: tuple[str, ...]
+    pv: tuple[chess.Move, ...]
     solved: bool | None
     wanted: str
     points: int | None
@@ -354,6 +354,11 @@ class SetRow(Answer):
     def cp(self) -> int:
         """The value in centipawns."""
         return cp_of(self.node.q)
+
+    @property
+    def sans(self) -> tuple[str, ...]:
+        """The best line in SAN."""
+        return sans_of(self.source.board, self.pv)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -501,7 +506,7 @@ def _row(line: EpdLine, node: NodeView | None, spent: Spent, *, known: bool) -> 
         source=line,
         node=node,
         best=best.move.uci() if best else None,
-        pv=tuple(sans_of(line.board, best.pv)) if best else (),
+        pv=tuple(best.pv) if best else (),
         solved=solved,
         wanted=_wanted(line),
         points=points.get(best.move.uci(), 0) if points and best else None,
@@ -532,4 +537,4 @@ def _operations(row: SetRow) -> dict[str, str]:
         ce = MATE_CE - (2 * mate - 1) if mate > 0 else -MATE_CE - 2 * mate
     found = {"acd": len(row.pv), "acn": row.node.visits, "acs": round(row.seconds), "ce": ce}
     found |= {"dm": mate} if mate > 0 else {}
-    return {name: str(number) for name, number in found.items()} | {"pv": " ".join(row.pv)}
+    return {name: str(number) for name, number in found.items()} | {"pv": " ".join(row.sans)}

@@ -269,7 +269,7 @@ class SurveyedMove(Answer):
       n, q, cp: edge N, Q and centipawns; None where the graph has none.
       share: probability of a reply (1 for own moves). games: imported games with it.
       loss: of Q against the best move, None if it cannot be judged. nag: ?!, ? or ?? by this loss, else None.
-      best: the best move in SAN; None if it is this one or unknown.
+      best_san: the best move in SAN; None if it is this one or unknown.
     """
 
     move: str
@@ -282,7 +282,7 @@ class SurveyedMove(Answer):
     games: int
     loss: float | None = None
     nag: int | None = None
-    best: str | None = None
+    best_san: str | None = None
 
 
 class MainLine(NamedTuple):
@@ -457,7 +457,7 @@ class Surveyor:
             games=self.games(position.key).get(row.move, 0),
             loss=loss,
             nag=None if loss is None else mistake_of(loss),
-            best=None if loss is None or judged.best == move else judged.best_san,
+            best_san=None if loss is None or judged.best == move else judged.best_san,
         )
 
     def gaps(self, key: str, at: MainLine) -> Iterator[Gap]:

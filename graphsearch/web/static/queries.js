@@ -40,7 +40,7 @@ export const findView = view("find", "Positions by their record", "Find",
   (values, look) => look(ask("find", values), drawPositions));
 
 function drawPositions(host, found) {
-  const rows = found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_move || "", row.n, proven(row.bounds, row.position)]);
+  const rows = found.positions.map((row) => [wayTo(row), ecoOf(row), chip(row, row.position), row.best_san || "", row.n, proven(row.bounds, row.position)]);
   put(host, h("p", { class: "note" }, found.complete ? "" : "The file is large; these are the results of 20 seconds."),
     table(["Line", "ECO", "Score", "Best", "Visits", "Proven"], rows, { caption: "Positions", empty: "No position fits." }));
 }
@@ -54,8 +54,8 @@ export const noveltiesView = view("novelties", "Best moves of the search that im
   });
 
 function drawNovelties(host, found, given) {
-  const liked = found.novelties.map((row) => [goTo(row), chip(row, row.position), row.best, row.games, row.reached, row.n, percent(row.n_share)]);
-  const worse = found.popular.map((row) => [goTo(row), chip(row, row.position), row.best, pawns(row.cost_cp), row.games, row.reached, row.n, row.weight.toFixed(1)]);
+  const liked = found.novelties.map((row) => [goTo(row), chip(row, row.position), row.best_san, row.games, row.reached, row.n, percent(row.n_share)]);
+  const worse = found.popular.map((row) => [goTo(row), chip(row, row.position), row.best_san, pawns(row.cost_cp), row.games, row.reached, row.n, row.weight.toFixed(1)]);
   put(host, h("p", { class: "note", text: `${count(found.reached)} positions of games, ${count(found.judged)} of them searched. Scores in pawns, White's view.` }),
     table(["Line", "Score", "Best", "Games", "Of", "Visits", "Share"], liked, { caption: given.cp ? `Best by the search, or within ${pawns(given.cp)}, new in games` : "Best by the search, new in games", empty: "No best move of the search is new." }),
     table(["Line", "Score", "Best", "Loss", "Games", "Of", "Visits", "Points lost"], worse, { caption: "Popular in games, and worse", empty: "No popular move with enough visits loses so much." }),
@@ -77,7 +77,7 @@ function drawPlayers(host, found, choose) {
 }
 
 function drawPreparation(host, found) {
-  const rows = found.moves.map((row) => [goTo(row), row.games, row.games_here, percent(row.score, 0), pawns(row.cost_cp), chip(row, row.position), row.best || "", row.answer || "", row.last || "", `${row.source}:${row.number}`]);
+  const rows = found.moves.map((row) => [goTo(row), row.games, row.games_here, percent(row.score, 0), pawns(row.cost_cp), chip(row, row.position), row.best_san || "", row.answer || "", row.last || "", `${row.source}:${row.number}`]);
   const side = found.color ? ` as ${found.color}` : "";
   put(host, h("p", { class: "note", text: `${found.players.join(" / ")}${side}: ${count(found.games)} games, ${count(found.entered)} in ${found.book ? `the book ${found.book}` : "the graph"}; left by him ${count(found.left)}, by the other side before ${count(found.left_by_other)}, ended inside ${count(found.stayed)}.` }),
     table(["Line", "Games", "Of", "Result", "Costs", "Score", "Best", "Your answer", "Last", "Game"], rows, { caption: "Where he leaves", empty: "He never leaves it." }),

@@ -65,7 +65,7 @@ export const repertoireView = {
 
     function weak(found) {
       const rows = found.weak.slice(0, MOST_ROWS).map((spot) => [link(lineText(spot), () => go(spot)), link(`${spot.move.san}${glyphOf(spot.move)}`, () => go(spot, spot.move.move)),
-        spot.move.q === null ? "never searched" : chip(spot.move, spot.position), spot.move.loss === null ? "" : spot.move.loss.toFixed(3), spot.move.best || ""]);
+        spot.move.q === null ? "never searched" : chip(spot.move, spot.position), spot.move.loss === null ? "" : spot.move.loss.toFixed(3), spot.move.best_san || ""]);
       return found.weak.length > 0 && table(["After", "Own move", "Score", "Loss of Q", "Best"], rows, { caption: "Weak spots: own moves that lose, or that no search knows" });
     }
 

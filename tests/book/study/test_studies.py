@@ -427,7 +427,7 @@ def test_a_likely_reply_without_an_answer_is_a_gap_with_its_weight(file: Path) -
 def test_a_losing_and_an_unsearched_own_move_are_weak_spots(file: Path) -> None:
     found = surveyed(file, "e4 c5 d4", "e4 e5 Nf3", "e4 e5 Bc4")
     weak = {(*spot.at.line, spot.move.san): spot.move for spot in found.weak}
-    assert (weak["e4", "c5", "d4"].nag, weak["e4", "c5", "d4"].best) == (4, "Nf3")
+    assert (weak["e4", "c5", "d4"].nag, weak["e4", "c5", "d4"].best_san) == (4, "Nf3")
     assert weak["e4", "c5", "d4"].loss == pytest.approx(0.35)
     assert weak["e4", "e5", "Bc4"].q is None
     assert ("e4", "e5", "Nf3") not in weak

@@ -140,24 +140,25 @@ def compile_search_kernels() -> None:
 def compile_file_kernels() -> None:
     """Saves a record to a temporary file, and reads it as the next search and questions will."""
     board = chess.Board()
-    moves = legal_moves(board)
-    words = tuple(int(word) for word in pack(board))
+    moves, words = legal_moves(board), tuple(map(int, pack(board)))
     codes = prior_codes(np.full(len(moves), 1 / len(moves), np.float32)).tobytes()
     batch = RecordBatch.from_records(
         [NodeRecord(words=words, v=0.0, d=0, evaluator=1, flags=UNPROVEN, codes=codes, edges=(Edge(2, 1),))]
     )
     arena = Arena()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "warm.graph"
-        with Store.open(path, identity=EvaluatorIdentity("warm"), create=True) as store:
-            for fresh in (1, 0):  # the later of two records of one position, in one segment and in two
-                store.append(RecordBatch.concat([batch, batch]), fresh=fresh)
-            for loaded in store.scan():
-                arena.load(loaded)
-            store.read(board)  # as questions do
-    saving = DirtyRecords(arena)
+    saving = DirtyRecords(arena)  # of nothing; first what the search's end needs
     list(saving.copies())
+    arena.list_log(np.zeros(0, np.int64))
     saving.end(saved=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.open(Path(folder, "warm.graph"), identity=EvaluatorIdentity("warm"), create=True) as store,
+    ):
+        for fresh in (1, 0):  # the later of two records of one position, in one segment and in two
+            store.append(RecordBatch.concat([batch, batch]), fresh=fresh)
+        for loaded in store.scan():
+            arena.load(loaded)
+        store.read(board)  # as questions do
     _compile_small_kernels()
     mark_compiled(FILE)
 

@@ -43,15 +43,6 @@ def read_openings(path: Path) -> list[chess.Board]:
         return [game.end().board() for game in games if game]
 
 
-def expected(wdl: chess.engine.Wdl) -> float:
-    """Returns win - loss of an engine's WDL.
-
-    >>> expected(chess.engine.Wdl(600, 300, 100))
-    0.5
-    """
-    return (wdl.wins - wdl.losses) / 1000
-
-
 def score_of(score: chess.engine.Score) -> dict[str, Any]:
     """Returns a score as it is written.
 
@@ -81,7 +72,7 @@ def play(engine: chess.engine.SimpleEngine, board: chess.Board, rng: random.Rand
         if board.is_game_over(claim_draw=True):
             return
         found = engine.analyse(board, chess.engine.Limit(nodes=PLAY_NODES), multipv=PLAYED, game=board)
-        values = [expected(one["wdl"].relative) for one in found]
+        values = [2 * one["wdl"].relative.expectation() - 1 for one in found]  # win - loss
         yield values[0]
         weights = [math.exp((value - values[0]) / DRAWN_SCALE) for value in values]
         board.push(rng.choices([one["pv"][0] for one in found], weights)[0])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorError, EvaluatorFileError
 from ..base.system import thread_seconds
-from ..position.board import BLACK, CASTLING_BITS, CASTLING_SHIFT, META, WHITE, fen_of, unpack
+from ..position.board import BLACK, CASTLING_BITS, CASTLING_SHIFT, META, WHITE, after, fen_of, unpack
 from .protocol import Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
@@ -195,8 +195,7 @@ class Syzygy:
 
     def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
         """Returns the rank of a move: result, plies to mate or zeroing (negative if won); None if unknown."""
-        board = board.copy(stack=False)
-        board.push(move)
+        board = after(board, move)
         if board.is_checkmate():
             return 1, 0
         if board.is_stalemate() or board.is_insufficient_material():

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..base.dates import pgn_date
 from ..base.errors import ImportFileError
 from ..base.limits import GAME_MOVES
-from ..position.board import KEY, KINGS, POSITION_WORDS, encode_move, fens, key_texts, pack
+from ..position.board import KEY, KINGS, POSITION_WORDS, after, encode_move, fens, key_texts, pack
 from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
 from ..position.openings import DEEPEST, opening_names, opening_places
 from ..position.pgn import (
@@ -156,9 +156,7 @@ def variations_of(game: ReadGame, max_ply: int | None) -> Iterator[GivenGame]:
                 [move] = own_moves(board, [child.move])
                 if (in_variation or i > 0) and (max_ply is None or board.ply() < max_ply):
                     yield GivenGame({}, "", 0, 0, pack(board), board.ply(), [Wanted(CODE, encode_move(move))])
-                after = board.copy(stack=False)
-                after.push(move)
-                waiting.append((child, after, in_variation or i > 0))
+                waiting.append((child, after(board, move), in_variation or i > 0))
 
 
 # ------------------------------------------------------------------ playing

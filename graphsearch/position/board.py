@@ -446,6 +446,13 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
     return found
 
 
+def after(board: chess.Board, move: chess.Move) -> chess.Board:
+    """Returns the position after a move, without history."""
+    child = board.copy(stack=False)
+    child.push(move)
+    return child
+
+
 def occurrences(board: chess.Board, times: int) -> dict[int, chess.Board]:
     """Returns the positions that occurred so often since the last irreversible move, by Polyglot key."""
     game = settled(board).copy()

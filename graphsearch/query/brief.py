@@ -18,14 +18,14 @@ import chess
 from ..base.answer import Answer
 from ..base.system import join_command
 from ..graph.view import MoveView, NodeView, lines_of, view
-from ..position.board import CHECKMATE, DEAD, STALEMATE, fen_of, is_over_by_clock, terminal_kind
+from ..position.board import CHECKMATE, DEAD, STALEMATE, after, fen_of, is_over_by_clock, terminal_kind
 from ..position.notation import numbered, sans_of
 from ..position.values import CP_FACTOR, CP_SLOPE, cp_of, loss_of
 from ..store.tables.books import chosen_moves
 from ..store.tables.games import games_played
 from ..store.tables.history import of_root
 from .saves import Saved, first_run, saved_at
-from .source import Records, after, records_of, steps_of
+from .source import Records, records_of, steps_of
 
 # The chance of a move is its share of exp(score). The score adds these for the leading move, and per unit of
 # ln(n), of ln(P) and of Q ln(n).

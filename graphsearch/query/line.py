@@ -13,17 +13,17 @@ from chess.polyglot import zobrist_hash
 from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import InvalidPositionError, UnknownPositionError, check_least
-from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE, check, fen_of, occurrences, terminal_kind
+from ..position.board import CLOCK_DRAW, after, check, fen_of, occurrences, terminal_kind
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, draw_beside, loss_of, negate
 from ..store.ranking import node_mean
-from .source import Records, Step, Valued, after, mate_of, mate_step, records_of, steps_of
+from .source import Records, Step, Valued, mate_of, mate_step, records_of, steps_of
 
 MAX_PLIES = 200
 
 # why a line ends
 UNVISITED, UNKNOWN, REPETITION, CLOCK, TOO_LONG = "unvisited", "unknown", "repetition", "clock", "length"
-ENDS = {CHECKMATE: "checkmate", STALEMATE: "stalemate", DEAD: "dead"}
+ENDS = ("", "checkmate", "stalemate", "dead")  # by terminal kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def ended_by_rule(board: chess.Board) -> str:
     >>> ended_by_rule(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"))
     'checkmate'
     """
-    return ENDS.get(terminal_kind(board)) or (CLOCK if board.halfmove_clock >= CLOCK_DRAW else "")
+    return ENDS[terminal_kind(board)] or (CLOCK if board.halfmove_clock >= CLOCK_DRAW else "")
 
 
 # ------------------------------------------------------------------ values along a line

@@ -11,7 +11,7 @@ import chess
 
 from ..base.answer import picked
 from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, Origin, view
-from ..position.board import check, fen_of, key_text
+from ..position.board import after, check, fen_of, key_text
 from ..position.values import negate
 from ..store.ranking import node_mean
 from ..store.record import NodeRecord
@@ -22,7 +22,7 @@ from ..store.tables.rows import read_rows, rows
 from ..store.tables.studies import find_note
 from .brief import Brief, brief
 from .games import counts_at
-from .source import Records, RecordSource, after, opened, records_of
+from .source import Records, RecordSource, opened, records_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from ..base.answer import Answer
 from ..base.dates import date_text
 from ..base.errors import InvalidParameterError
-from ..position.board import BLACK_TO_MOVE, META, decode_move, fen_of, key_text
+from ..position.board import BLACK_TO_MOVE, META, after, decode_move, fen_of, key_text
 from ..position.notation import sans_of
 from ..store.tables import books as book_tables
 from ..store.tables.games import GameRow, games_of
 from .game_list import NO_MOVE, Known, Replay, book_positions, graph_positions, named
 from .line import Judged, judge
-from .source import RecordSource, after, opened, steps_of
+from .source import RecordSource, opened, steps_of
 
 READ_AT_ONCE = 1000  # moves that leave
 OUTSIDE_PLIES = 8  # half-moves for which a game is followed after leaving: it may return

@@ -24,6 +24,7 @@ from ..position.board import (
     FREE_CLOCK,
     KEY,
     POSITION_WORDS,
+    after,
     as_chess960,
     board_of,
     check,
@@ -37,7 +38,7 @@ from ..position.board import (
 from ..position.notation import sans_of
 from ..position.openings import Opening, opening_at, opening_of
 from ..store.ranking import edge_of
-from .source import RecordSource, Step, after, opened, roots_of, ways_of
+from .source import RecordSource, Step, opened, roots_of, ways_of
 from .steps import positions_after
 
 # ------------------------------------------------------------------ moves taken back

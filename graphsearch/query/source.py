@@ -18,7 +18,7 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.deadline import check_time
 from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecordError
-from ..position.board import board_of, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
+from ..position.board import after, board_of, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
 from ..position.values import cp_of
 from ..store.apart import ApartMoves, Read
 from ..store.ranking import has_best_move, known_edges, proof_at, ranking
@@ -309,10 +309,3 @@ def mate_of(record: NodeRecord, board: chess.Board) -> int | None:
     """Returns moves to a proven mate, negative if the side to move is mated; None without a proof."""
     proof = record.proof_at(board.halfmove_clock)
     return proof.moves if proof and proof.mate else None
-
-
-def after(board: chess.Board, move: chess.Move) -> chess.Board:
-    """Returns the position after a move, without history."""
-    child = board.copy(stack=False)
-    child.push(move)
-    return child

@@ -24,6 +24,7 @@ from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
 from ..position.board import (
     NOT_TERMINAL,
+    after,
     fen_of,
     game_before,
     history_keys,
@@ -549,9 +550,7 @@ class ForcedVisits:
         """Makes one visit of an edge if it can catch up; returns the n that it can catch up to, or 0."""
         record = self.record()
         n = record.edges[edge].n if edge < len(record.edges) else 0
-        child = self._board.copy(stack=False)
-        child.push(legal_moves(self._board)[record.order[edge]])
-        known = self._graph.read(child)
+        known = self._graph.read(after(self._board, legal_moves(self._board)[record.order[edge]]))
         reach = int(known.visits / params.catch_up_ratio) if known else 0
         if reach <= n + 1:
             return 0

@@ -19,7 +19,7 @@ import chess
 import chess.polyglot
 
 from ..graph.view import UNPROVEN, MoveView, NodeView, Reader, view
-from ..position.board import occurrences
+from ..position.board import after, occurrences
 from ..position.values import WDL
 from ..store.ranking import best_move
 
@@ -215,49 +215,27 @@ def view_in_game(
 
 def doubtful_moves(read: Reader, board: chess.Board, past: Collection[int]) -> frozenset[chess.Move]:
     """Returns the moves whose proof may reach one of these positions, or that lead to one at once."""
-    keys = frozenset(int(key) for key in past)
-    return frozenset(move for move in board.legal_moves if not _Walk(read, keys).is_safe_after(board, move))
+    keys, seen = frozenset(int(key) for key in past), set[int]()
+    return frozenset(move for move in board.legal_moves if _may_reach(read, after(board, move), keys, seen))
 
 
-class _Walk:
-    """Walks through the proofs of moves."""
+def _may_reach(read: Reader, board: chess.Board, past: frozenset[int], seen: set[int]) -> bool:
+    """Returns whether a line of the proof of a position may reach the past; adds to the positions `seen`.
 
-    def __init__(self, read: Reader, past: frozenset[int]) -> None:
-        self._read = read
-        self._past = past
-        self._seen: set[int] = set()
-
-    def is_safe_after(self, board: chess.Board, move: chess.Move) -> bool:
-        """Returns whether no line of the proof of a move reaches one of the positions."""
-        waiting = [_after(board, move)]
-        while waiting:
-            at = waiting.pop()
-            key = chess.polyglot.zobrist_hash(at)
-            if at.halfmove_clock == 0 or key in self._seen or not any(at.legal_moves):
-                continue
-            if key in self._past or len(self._seen) >= MOST_POSITIONS:
-                return False
-            self._seen.add(key)
-            following = self._following(at)
-            if following is None:
-                return False
-            waiting += following
-        return True
-
-    def _following(self, board: chess.Board) -> list[chess.Board] | None:
-        """Returns the next positions of a proof: one if the side to move wins, else all; None: unknown."""
-        record = self._read(board)
-        proof = record.proof_at(board.halfmove_clock) if record else None
+    The line follows one move of the side that wins, and all of the other side.
+    """
+    waiting = [board]
+    while waiting:
+        at = waiting.pop()
+        key = chess.polyglot.zobrist_hash(at)
+        if at.halfmove_clock == 0 or key in seen or not any(at.legal_moves):
+            continue
+        record = None if key in past or len(seen) >= MOST_POSITIONS else read(at)
+        proof = record.proof_at(at.halfmove_clock) if record else None
         if record is None or proof is None or not proof.result:
-            return None
-        if not record.codes:
-            return []
-        best = best_move(record, board)
-        moves = [best] if proof.result > 0 and best else list(board.legal_moves)
-        return [_after(board, move) for move in moves]
-
-
-def _after(board: chess.Board, move: chess.Move) -> chess.Board:
-    child = board.copy(stack=False)
-    child.push(move)
-    return child
+            return True
+        seen.add(key)
+        if record.codes:
+            best = best_move(record, at) if proof.result > 0 else None
+            waiting += [after(at, move) for move in ([best] if best else at.legal_moves)]
+    return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import chess
 import numpy as np
 
-from ..position.board import key_of_text, key_text, legal_moves, unpack
+from ..position.board import after, key_of_text, key_text, legal_moves, unpack
 from ..position.values import D_SCALE, negate
 from .ranking import node_mean
 from .record import Edge, NodeRecord, RecordBatch, keys_of
@@ -90,8 +90,7 @@ class ApartMoves:
     def _behind(self, record: NodeRecord, k: int, board: chess.Board, move: chess.Move) -> Edge | None:
         """Returns a move's edge as the position after it knows it, None if that knows no more."""
         edge = record.edges[k] if k < len(record.edges) else Edge(0)
-        child = board.copy(stack=False)
-        child.push(move)
+        child = after(board, move)
         behind = self._read(child)
         if behind is None or behind.visits <= edge.n or edge.proof:
             return None

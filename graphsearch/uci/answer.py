@@ -17,7 +17,7 @@ import chess
 
 from ..base.faults import error_line
 from ..graph.view import MoveView, NodeView, Reader
-from ..position.board import board_of, history_keys, legal_moves
+from ..position.board import after, board_of, history_keys, legal_moves
 from ..position.values import WDL, cp_of, rounded_shares, wdl_from_q
 from ..search import puct
 from ..search.job import SearchJob
@@ -583,9 +583,8 @@ def _gain(board: chess.Board, move: chess.Move) -> float:
     """Returns the gain of a move in pawns, at most one capture deep; of equals, one towards the centre."""
     taken = None if board.is_castling(move) else board.piece_type_at(move.to_square)
     mover = move.promotion or board.piece_type_at(move.from_square) or chess.PAWN
-    gain = (WORTH[taken] if taken else 0) + (WORTH[move.promotion] - 1 if move.promotion else 0)
+    gain: float = (WORTH[taken] if taken else 0) + (WORTH[move.promotion] - 1 if move.promotion else 0)
     if board.is_attacked_by(not board.turn, move.to_square):
         gain -= WORTH[mover]
-    after = board.copy(stack=False)
-    after.push(move)
-    return MATE if after.is_checkmate() else gain - chess.square_distance(move.to_square, chess.E4) / 100
+    gain -= chess.square_distance(move.to_square, chess.E4) / 100
+    return MATE if after(board, move).is_checkmate() else gain

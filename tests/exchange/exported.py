@@ -29,9 +29,8 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.exchange import exports, importing, imports, output
 from graphsearch.exchange.selection import Selection
-from graphsearch.position.board import board_of, key_of, key_text, legal_moves, pack
+from graphsearch.position.board import after, board_of, key_of, key_text, legal_moves, pack
 from graphsearch.position.values import draw_beside, wdl_from_q
-from graphsearch.query.source import after
 from graphsearch.store.ranking import node_mean, ranking, resets_of
 from graphsearch.store.record import Edge, NodeRecord
 from graphsearch.store.store import Store

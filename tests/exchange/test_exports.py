@@ -40,9 +40,8 @@ from graphsearch.exchange.polyglot import MAX_WEIGHT, fitted, weight_of_loss
 from graphsearch.exchange.rows_export import COLUMNS, EDGES, MOVE, NODE, NODES, Table
 from graphsearch.exchange.selection import Selection
 from graphsearch.exchange.site.export import NAMES, OWN, SHARED, script
-from graphsearch.position.board import board_of, key_of, legal_moves, unpack
+from graphsearch.position.board import after, board_of, key_of, legal_moves, unpack
 from graphsearch.position.values import cp_of
-from graphsearch.query.source import after
 from graphsearch.query.tree import neighbourhood
 from graphsearch.store.ranking import has_best_move, node_mean, ranking
 from graphsearch.store.record import NodeRecord

@@ -27,7 +27,7 @@ from graphsearch.query.games import games
 from graphsearch.query.line import pv, tree_values, values
 from graphsearch.query.position import moves
 from graphsearch.query.routes import Unmade, Way, candidates, leads_to, parents, routes
-from graphsearch.query.source import KeptFile, after, opened
+from graphsearch.query.source import KeptFile, opened
 from graphsearch.query.sql import plain_tables, sql
 from graphsearch.query.tree import Neighbourhood, neighbourhood, tree
 from graphsearch.store.ranking import best_move, has_best_move, node_mean
@@ -178,7 +178,7 @@ def predecessors(board: chess.Board) -> list[Unmade]:
 def test_every_kind_of_move_can_be_taken_back(fen: str, uci: str) -> None:
     before, move = packed.board_of(fen), chess.Move.from_uci(uci)
     assert before.is_legal(move)
-    assert is_among(before, move, predecessors(after(before, move)))
+    assert is_among(before, move, predecessors(packed.after(before, move)))
 
 
 def random_moves(seed: int, games: int, plies: int) -> list[tuple[chess.Board, chess.Move]]:
@@ -201,13 +201,13 @@ def random_moves(seed: int, games: int, plies: int) -> list[tuple[chess.Board, c
 
 def test_what_is_taken_back_is_legal_leads_here_and_comes_once() -> None:
     for before, move in random_moves(3, 6, 40)[::31]:
-        board = after(before, move)
+        board = packed.after(before, move)
         found = predecessors(board)
         assert is_among(before, move, found)
         for parent, its in found:
             assert parent.is_valid()
             assert parent.is_legal(its)
-            assert packed.key_of(after(parent, its)) == packed.key_of(board), (parent.fen(), its)
+            assert packed.key_of(packed.after(parent, its)) == packed.key_of(board), (parent.fen(), its)
         ways = [(place_of(parent), its) for parent, its in found]
         assert len(ways) == len(set(ways))
 
@@ -677,7 +677,7 @@ REFUSED = {
     "SELECT record(7)": r"record\(\): expected a FEN, not 7",
     "SELECT cp('x')": r"cp\(\): expected a number",
     "SELECT san('startpos', 'e5')": r"san\(\): move 1 of the list, 'e5', is illegal",
-    "SELECT after('startpos', 'Qh9')": r"after\(\): move 1",
+    "SELECT packed.after('startpos', 'Qh9')": r"after\(\): move 1",
 }
 
 

@@ -20,8 +20,7 @@ from graphsearch.evaluators.pool import PooledEvaluator
 from graphsearch.evaluators.protocol import LINE_PLIES, OUTSIDE_BATCH, Evaluation, Lines, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
-from graphsearch.position.board import key_of, pack
-from graphsearch.query.source import after
+from graphsearch.position.board import after, key_of, pack
 from graphsearch.search.job import Control, SearchClock
 from graphsearch.search.params import GATHERERS
 from graphsearch.store.store import Store

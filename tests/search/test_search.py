@@ -23,7 +23,7 @@ from graphsearch.base import errors
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.sweeps.reevaluate import reevaluate
-from graphsearch.position.board import key_of, legal_moves, unpack
+from graphsearch.position.board import after, key_of, legal_moves, unpack
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
 from graphsearch.store import index, merging, provenance, ranking
@@ -303,9 +303,7 @@ def edge_visits(graph: Graph, board: chess.Board, move: chess.Move) -> int:
 
 
 def child_visits(graph: Graph, board: chess.Board, move: chess.Move) -> int:
-    child = board.copy(stack=False)
-    child.push(move)
-    record = graph.read(child)
+    record = graph.read(after(board, move))
     return record.visits if record else 0
 
 

@@ -16,8 +16,7 @@ from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.arena import Arena
 from graphsearch.graph.graph import Graph
-from graphsearch.position.board import FREE_CLOCK, board_of, fen_of, key_of, legal_moves, terminal_kind
-from graphsearch.query.source import after
+from graphsearch.position.board import FREE_CLOCK, after, board_of, fen_of, key_of, legal_moves, terminal_kind
 from graphsearch.store import record_kernel
 from graphsearch.store.ranking import node_mean
 from graphsearch.store.record import NodeRecord, RecordBatch

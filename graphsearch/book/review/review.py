@@ -58,11 +58,11 @@ from ...position.board import (
     occurrences,
     terminal_kind,
 )
+from ...position.board import after as position_after
 from ...position.notation import numbered, sans_of
 from ...position.openings import Opening, opening_after
 from ...position.pgn import GameText, cut_games, read_game
 from ...position.values import cp_of, loss_of, negate
-from ...query.source import after as position_after
 from ...search.params import Limits
 from ...search.repetition import view_in_game
 from ...search.results import Progress

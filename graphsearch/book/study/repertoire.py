@@ -28,11 +28,11 @@ from ...base.errors import InvalidParameterError, InvalidPositionError
 from ...base.limits import REPERTOIRE
 from ...exchange.importing import GivenFile
 from ...exchange.output import JUDGED_VISITS, mistake_of
-from ...position.board import board_of, check, fen_of, key_text, legal_moves
+from ...position.board import after, board_of, check, fen_of, key_text, legal_moves
 from ...position.notation import numbered, ply_of
 from ...position.openings import opening_at
 from ...query.line import judge
-from ...query.source import RecordSource, after, opened
+from ...query.source import RecordSource, opened
 from ...query.source import steps_of as visited_steps
 from ...store.file import editing, opened_to_read
 from ...store.provenance import now

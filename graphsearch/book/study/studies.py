@@ -34,11 +34,10 @@ from ...base.errors import ChangedMeanwhileError, CorruptRecordError, ImportFile
 from ...base.limits import GAME_MOVES, STUDIES, STUDY_MOVES
 from ...exchange.importing import GivenFile, opened
 from ...exchange.output import header
-from ...position.board import check, fen_of, key_text
+from ...position.board import after, check, fen_of, key_text
 from ...position.notation import read_legal_uci
 from ...position.pgn import DEEPEST, RESULTS, cut_games, own_moves, read_game, shown
 from ...position.pgn import ReadGame as PgnGame
-from ...query.source import after
 from ...store.file import changing, editing, opened_to_read
 from ...store.tables import studies as rows
 from ...store.tables.studies import Note, Study, TurnedEdit

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import EvaluatorError, InvalidParameterError
 from ...base.system import end_tree, ending_with_parent, own_group
-from ...position.board import CHECKMATE, NOT_TERMINAL, fen_of, terminal_kind
+from ...position.board import CHECKMATE, NOT_TERMINAL, after, fen_of, terminal_kind
 from ...position.values import WDL, wdl_from_q
 from ...store.provenance import EvaluatorIdentity, Option
 from ..factory import SHOWN_HEX, UCI, Part, truth
@@ -620,8 +620,7 @@ class UciEvaluator(Evaluator):
 
     def _after(self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: Limit) -> Score:
         """Returns the score of a move: by the rules if it ends the game, else by a search after it."""
-        child = board.copy(stack=False)
-        child.push(move)
+        child = after(board, move)
         if (kind := terminal_kind(child)) != NOT_TERMINAL:
             return MATES if kind == CHECKMATE else DRAWS
         score = self._score(engine, child, limit)

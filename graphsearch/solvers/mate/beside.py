@@ -21,7 +21,7 @@ from ...base.errors import CapacityError
 from ...evaluators.protocol import Evaluator
 from ...graph.graph import Graph
 from ...graph.view import NodeView
-from ...position.board import CLOCK_DRAW, encode_move, pack
+from ...position.board import CLOCK_DRAW, after, encode_move, pack
 from ...search import visit_kernel
 from ...search.job import Control
 from ...search.loop import analyze
@@ -69,8 +69,7 @@ def learn_line(graph: Graph, board: chess.Board, line: Sequence[chess.Move]) -> 
     """
     boards = [board.copy(stack=False)]
     for move in line:
-        boards.append(boards[-1].copy(stack=False))
-        boards[-1].push(move)
+        boards.append(after(boards[-1], move))
     graph.make_room(len(boards), len(boards) * BYTES_PER_POSITION)
     words = np.array([pack(each) for each in boards])
     if not graph.pager.complete:

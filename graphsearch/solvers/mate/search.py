@@ -23,6 +23,7 @@ from ...position.board import (
     CLOCK_DRAW,
     DEAD,
     NOT_TERMINAL,
+    after,
     check,
     decode_move,
     fen_of,
@@ -560,8 +561,7 @@ class MateSearch:
                 if length < left:
                     break
                 moves.append(move)
-                path.append(path[-1].copy(stack=False))
-                path[-1].push(move)
+                path.append(after(path[-1], move))
                 left -= 1
             if left == 0:
                 return tuple(moves)

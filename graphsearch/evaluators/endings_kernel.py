@@ -7,7 +7,7 @@ mate with a rook in fifty moves.
 from __future__ import annotations
 
 from ..jit.compiler import inner
-from ..jit.pointers import adv, bytes_at, ctz, popc, view
+from ..jit.pointers import U, adv, bytes_at, ctz, popc, view
 from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position import board_kernel as rules
 from ..position.board import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
@@ -18,6 +18,7 @@ from .batch_kernel import WON_RANGE
 # minor pieces, a factor less for each minor piece more (a rook counts as three, a queen as five).
 MORE_MEN, WITH_ROOK = 0.65, 0.12  # with a rook so little that the search trades into such an ending
 AGAINST_ROOK, MOST_AGAINST_ROOK = 0.1, 0.5  # shares of a queen against a rook, which must be won first
+WITH_PAWN = 0.6  # of these shares, with a pawn that will be a queen
 DRIVEN, MOST_WAY = 12, 19  # the bare king's way to a corner; with up to 7 more between the kings
 
 
@@ -55,21 +56,27 @@ def drawn_share(s: Position, bare: int64, king: int64) -> float64:
     return way if men == 2 else way * WITH_ROOK * MORE_MEN ** (men - 3)
 
 
-# the size of the table of queen against rook, and its largest entry
-KING_PLACES, PLACES, MOST_PLIES = 10, 20 * 64**3, 63
+# squares of the weak king in the table of queen against rook; places of this table and of both; largest entry
+KING_PLACES, QUEEN_PLACES, PLACES, MOST_PLIES = 10, 20 * 64**3, 21 * 64**3, 63
 
 
 @inner
 def place_of(s: Position, weak: uint64, strong: uint64, loses: bool) -> int64:
-    """Returns a position's place in the table of queen against rook, which `tools/queen_rook.py` makes.
+    """Returns a position's place in the tables of queen against rook and of a pawn (`tools/endings.py`).
 
-        uint8[side to move: queen, rook][king of the rook][other king][rook][queen]
+        uint8[side to move: queen, rook][king of the rook: 10][other king][rook][queen]
+        uint8[side to move: pawn, bare king][bare king: 32][other king][pawn]
 
-    An entry is the number of plies to the win of the rook or the mate, plus one; 0 if neither can be forced.
-    The board is turned so that the king of the rook stands on a1, b1, b2, c1, ... d4.
+    An entry is the number of plies to the win of the rook, promotion or mate, plus one; 0 if none is forced.
+    The board is turned: the weak king is on a1, b1, b2, c1, ... d4; with a pawn, White's, on files a to d.
     """
     king = ctz(s[KINGS] & weak)
-    turn = (7 if king & 4 else 0) | (56 if king & 32 else 0)
+    turn = 7 if king & 4 else 0
+    if s[PAWNS]:
+        turn |= 56 if strong == s[BLACK] else 0
+        place = QUEEN_PLACES >> 12 | 32 * int64(loses) | ((king ^ turn) >> 3) * 4 | (king ^ turn) & 3
+        return (place << 6 | ctz(s[KINGS] & strong) ^ turn) << 6 | ctz(s[PAWNS]) ^ turn
+    turn |= 56 if king & 32 else 0
     file, rank = (king ^ turn) & 7, (king ^ turn) >> 3
     place = KING_PLACES * int64(loses) + max(file, rank) * (max(file, rank) + 1) // 2 + min(file, rank)
     for men in (s[KINGS] & strong, s[ROOKS], s[QUEENS]):
@@ -79,11 +86,23 @@ def place_of(s: Position, weak: uint64, strong: uint64, loses: bool) -> int64:
 
 
 @inner
+def holds_corner(s: Position, king: int64, up: int64) -> bool:
+    """Returns whether a bare king draws in a corner of rook's pawns; `up`: 56 for White, 0 for Black."""
+    first, last = s[PAWNS] & rules.FILE_A, s[PAWNS] & rules.FILE_H
+    if s[KNIGHTS] | s[ROOKS] | s[QUEENS] or (first and last) or s[PAWNS] != first | last:
+        return False
+    corner = up | (7 if last else 0)
+    attacking = rules.DARK if rules.DARK >> U(corner) & U(1) else ~rules.DARK
+    is_near = abs((king & 7) - (corner & 7)) < 2 and abs((king >> 3) - (corner >> 3)) < 2
+    return is_near and not s[BISHOPS] & attacking
+
+
+@inner
 def known_score(s: Position, ways: int64) -> int64:
     """Returns the score of a known ending, seen by the side to move; FAR for every other position.
 
     It is LEAST_WON to LEAST_MATE - 1, the more the shorter the way to the mate, or the negative, or 0:
-    drawn. `ways`: the address of `queen_against_rook` of the built-in evaluator.
+    drawn. `ways`: the address of `endings_table` of the built-in evaluator.
     """
     stm = rules.side_to_move(s)
     own, other = s[WHITE + stm], s[BLACK - stm]
@@ -93,15 +112,19 @@ def known_score(s: Position, ways: int64) -> int64:
         return int64(FAR)
     loses = bool(s[ROOKS] & own) if against_rook else popc(own) == 1
     weak, strong = (own, other) if loses else (other, own)
-    if against_rook:
+    king = ctz(s[KINGS] & weak)
+    if against_rook or (s[PAWNS] and men == 3):  # in a table
         left = bytes_at(ways, int64(PLACES))[place_of(s, weak, strong, loses)]
         if not left:
             return int64(0)
         share = AGAINST_ROOK + (MOST_AGAINST_ROOK - AGAINST_ROOK) * left / MOST_PLIES
-    elif s[PAWNS] or rules.is_dead(s) or (men == 4 and popc(s[KNIGHTS]) == 2):
+        share *= 1.0 if against_rook else WITH_PAWN
+    elif s[PAWNS]:
+        return int64(0) if holds_corner(s, king, 56 if strong == s[WHITE] else 0) else int64(FAR)
+    elif rules.is_dead(s) or (men == 4 and popc(s[KNIGHTS]) == 2):
         return int64(FAR)
     else:
-        share = drawn_share(s, ctz(s[KINGS] & weak), ctz(s[KINGS] & strong))
+        share = drawn_share(s, king, ctz(s[KINGS] & strong))
     score = LEAST_MATE - 1 - int64(share * WON_RANGE)
     return -score if loses else score
 
@@ -120,7 +143,7 @@ def see_ahead(T: BoardTable, s: Position, ways: int64, out: Pointer[float32], wo
     n = rules.generate_moves(T, s, moves)
     for i in range(n):
         rules.make_move(T, s, child, moves[i])
-        if popc(child[WHITE]) == popc(child[BLACK]):  # bare kings, or an entry, which needs no replies
+        if popc(child[WHITE]) == popc(child[BLACK]) or child[PAWNS]:  # drawn, or an entry: needs no replies
             score = known_score(child, ways)
             least = int64(0) if score == FAR else -score
         else:

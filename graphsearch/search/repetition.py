@@ -59,9 +59,6 @@ class Draws:
         """Returns the draws of a search of listed moves only; none listed: all."""
         return Draws(self.at_once.intersection(listed), self.offered.intersection(listed)) if listed else self
 
-    def __bool__(self) -> bool:
-        return bool(self.at_once or self.offered)
-
     def is_worth_a_draw(self, move: chess.Move, value: float | None) -> bool:
         """Returns whether a move of some value elsewhere is worth a draw here: no opponent refuses a gain."""
         return move in self.at_once or (move in self.offered and value is not None and value > 0)

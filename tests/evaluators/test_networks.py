@@ -41,7 +41,7 @@ from graphsearch.evaluators.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, 
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import U, adv, ptr
 from graphsearch.jit.types import int64
-from graphsearch.position.board import encode_move, pack, unpack
+from graphsearch.position.board import after, encode_move, pack, unpack
 from graphsearch.position.board_kernel import PW, make_move
 from graphsearch.position.tables import load_tables
 from graphsearch.position.values import FAR, LEAST_MATE, LEAST_WON
@@ -354,7 +354,7 @@ def score_in(s: NDArray[np.uint64], ways: int64) -> int64:
 
 
 def score_of(board: chess.Board) -> int:
-    return int(score_in(pack(board), evaluator.queen_against_rook().ctypes.data))
+    return int(score_in(pack(board), evaluator.endings_table().ctypes.data))
 
 
 def score(fen: str) -> int:
@@ -386,40 +386,49 @@ def test_scores_stay_in_their_range() -> None:
 def test_the_score_rises_on_the_way_to_the_mate() -> None:
     near, far = "k7/8/1K6/8/8/8/8/NB6", "k7/8/1K6/8/8/8/8/N1B5"  # the bishop's corner
     assert LEAST_MATE > score(near + " w - - 0 1") > score(far + " w - - 0 1") >= LEAST_WON
-    for men in ("8/8/8/K5NN", "8/8/8/K6B", "8/8/P7/K6R", "4rr2/8/8/K6Q", "7r/8/8/K6R", "8/8/8/K7"):
+    for men in ("8/P7/P7/K7", "8/8/8/K6B", "8/8/P7/K6R", "4rr2/8/8/K6Q", "7r/8/8/K6R", "8/8/8/K7"):
         assert score_of(chess.Board(f"8/8/8/4k3/{men} w - - 0 1")) == FAR, men
 
 
 def plies_left(board: chess.Board) -> int:
-    """Returns the entry of queen against rook: plies to the win of the rook or the mate, plus one, or 0."""
-    share = (LEAST_MATE - 1 - abs(score_of(board))) / batch_kernel.WON_RANGE - endings_kernel.AGAINST_ROOK
+    """Returns the entry of a position of the tables: plies until it is plainly won, plus one, or 0."""
+    share = (LEAST_MATE - 1 - abs(score_of(board))) / batch_kernel.WON_RANGE
+    share = share / (endings_kernel.WITH_PAWN if board.pawns else 1) - endings_kernel.AGAINST_ROOK
     whole = endings_kernel.MOST_AGAINST_ROOK - endings_kernel.AGAINST_ROOK
     return round(share / whole * endings_kernel.MOST_PLIES) if score_of(board) else 0
 
 
 def left_after(board: chess.Board, move: chess.Move) -> int:
-    child = board.copy(stack=False)
-    child.push(move)
-    if child.rooks and child.queens:
+    child = after(board, move)
+    if child.pawns or (child.rooks and child.queens):
         return plies_left(child)
-    return int(bool(child.queens) and not child.is_stalemate() and not any(child.generate_legal_captures()))
+    has_heavy = bool((child.queens | child.rooks) & child.occupied_co[chess.WHITE])
+    return int(has_heavy and not child.is_stalemate() and not any(child.generate_legal_captures()))
 
 
-def test_the_table_of_queen_against_rook_follows_from_the_rules() -> None:
+@pytest.mark.parametrize("men", ["KQkr", "KPk"])
+def test_the_table_of_an_ending_follows_from_the_rules(men: str) -> None:
     """Each entry is one ply more than the best of those after a move."""
     rng = random.Random(5)
-    boards = [ending("KQkr", rng.sample(range(64), 4), rng.random() < 0.5) for _ in range(500)]
+    boards = [ending(men, rng.sample(range(64), len(men)), rng.random() < 0.5) for _ in range(500)]
     for board in filter(chess.Board.is_valid, boards):
-        after = [left_after(board, move) for move in board.legal_moves]
+        left = [left_after(board, move) for move in board.legal_moves]
         if board.turn == chess.WHITE:
-            expected = 1 + min(filter(None, after), default=-1)
+            expected = 1 + min(filter(None, left), default=-1)
         else:
-            expected = 1 + max(after) if after and all(after) else int(board.is_checkmate())
+            expected = 1 + max(left) if left and all(left) else int(board.is_checkmate())
         assert plies_left(board) == expected, board.fen()
         assert score_of(board) == score_of(board.mirror())
 
 
-@pytest.mark.parametrize("men", ["4k3/8/8/8/K6R", "4k3/8/8/8/K5BN", "4k3/5r2/8/8/K6Q"])
+def test_a_bare_king_draws_in_the_corner_of_rooks_pawns_that_no_bishop_attacks() -> None:
+    for men in ("6k1/8/6K1/7P/4B2P/8/8", "k7/8/KB6/P7/8/8/8", "8/1k6/8/P1K5/P7/8/8"):
+        assert score(f"{men}/8 w - - 0 1") == 0
+    for men in ("6k1/8/6K1/7P/5B2/8/8", "5k2/8/6K1/7P/4B3/8/8", "6k1/8/6K1/6PP/4B3/8/8"):
+        assert score_of(chess.Board(f"{men}/8 w - - 0 1")) == FAR, men
+
+
+@pytest.mark.parametrize("men", ["4k3/8/8/8/K6R", "4k3/8/8/8/K5BN", "4k3/5r2/8/8/K6Q", "6k1/8/8/1P5K/8"])
 def test_a_search_mates(men: str) -> None:
     """The defender takes the reply that the search thinks best."""
     board = chess.Board(f"8/8/8/{men} w - - 0 1")
@@ -654,8 +663,8 @@ def learned(teacher: str, state: str) -> list[list[float]]:
 @needs_jax
 def test_both_networks_learn_and_can_be_packed(teacher: str, tmp_path: Path) -> None:
     state, out = tmp_path / "state.npz", tmp_path / "networks.bin"
-    for before, after in plain.in_plain_python(learned, teacher, str(state)):
-        assert after < 0.9 * before
+    for first, last in plain.in_plain_python(learned, teacher, str(state)):
+        assert last < 0.9 * first
     assert main(["pack", str(out), str(state)]) == 0
     assert evaluator.read_networks(out.read_bytes()).widths == (64, 64)
 

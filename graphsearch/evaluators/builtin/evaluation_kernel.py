@@ -512,7 +512,7 @@ def value_at(
     sum_frame(weights, stack, ply, seen, area)
     own, other = sums_at(weights, area, ply, stm), sums_at(weights, area, ply, 1 - stm)
     value = network_value(weights, own, other, popc(s[WHITE] | s[BLACK]), adv(area, int64(WORK)))
-    score = known_score(s, weights[layout.QUEEN_ROOK])
+    score = known_score(s, weights[layout.ENDINGS])
     if score == FAR:
         score = int64(min(max(value.score * layout.SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
     quiescence.put(s, quiescence.KEPT, score)
@@ -545,8 +545,8 @@ def evaluate_position(
     scratch: Pointer[uint64],
 ) -> tuple[float32, float32]:
     """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`."""
-    if known_score(s, weights[layout.QUEEN_ROOK]) != FAR:
-        score = see_ahead(T, s, weights[layout.QUEEN_ROOK], priors, scratch)
+    if known_score(s, weights[layout.ENDINGS]) != FAR:
+        score = see_ahead(T, s, weights[layout.ENDINGS], priors, scratch)
         softmax(priors, n)
         return value_of_score(float64(score > 0), float64(score < 0), score)
     stack, area = scratch, adv(scratch, int64(quiescence.STACK_WORDS))

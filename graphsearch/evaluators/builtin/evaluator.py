@@ -25,7 +25,7 @@ from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import BUILTIN
 from . import layout as at
 
-FILE, QUEEN_ROOK_FILE = "networks.bin", "queen_rook.bin"
+FILE, ENDINGS_FILE = "networks.bin", "endings.bin"
 MAGIC = b"gsnets2\n"
 MOST_BYTES = 1 << 26
 ROW_BITS = 8  # of both networks' rows, as the kernels read them
@@ -105,7 +105,7 @@ def _networks(plain: bytes, card: dict[str, Any]) -> Networks:
     # behind the last pair of inputs the kernel reads one more
     words = apart(pairs_at + (at.STACKS * widths[0] + 1) * at.FIRST // 2, np.int64)
     words[at.VALUE_WIDTH], words[at.POLICY_WIDTH], words[at.VALUE_PAIRS] = *widths, pairs_at
-    words[at.QUEEN_ROOK] = queen_against_rook().ctypes.data
+    words[at.ENDINGS] = endings_table().ctypes.data
     room, begin = words.view(np.uint8)[at.HEADER * 8 :], 0
     room[: len(plain)] = np.frombuffer(plain, np.uint8)
     arrays = {}
@@ -130,15 +130,15 @@ def load_networks() -> Networks:
 
 
 @cache
-def queen_against_rook() -> NDArray[np.uint8]:
+def endings_table() -> NDArray[np.uint8]:
     """Returns the table of `endings_kernel.place_of`, at its address; what nobody reads takes no memory."""
-    return np.memmap(str(files(__package__).joinpath(QUEEN_ROOK_FILE)), np.uint8, "r")
+    return np.memmap(str(files(__package__).joinpath(ENDINGS_FILE)), np.uint8, "r")
 
 
 # SHA-256 of the packaged weights; computing it would add 14 ms to every start
 DIGEST = "ce84a45059291aa9202cd47ee974fd3188bc1c5ef297f1cd088c8667f8670b94"
 # raise when the code's results change for the same weights
-REVISION = 7
+REVISION = 8
 MAPPING = "networks-wdl"
 
 

@@ -50,7 +50,7 @@ NOISE_RANGE = (-3.5, 2.0)  # of the logarithm of the noise
     CLASS,  # int16[CLASSES][width]
     CLASS_BIAS,  # float32[CLASSES], then float32: the scale of a logit's sum
     VALUE_PAIRS,  # int16[STACKS][width][FIRST][2]: the first layer once more, for `add_products`
-    QUEEN_ROOK,  # the address of `evaluator.queen_against_rook`
+    ENDINGS,  # the address of `evaluator.endings_table`
 ) = range(16)
 HEADER = 16
 MOST_WIDTH = 4096  # of either network

@@ -314,7 +314,7 @@ def static_at(
 ) -> int64:
     """Returns `network_score` of a frame's position, or its `known_score`; adds to the accumulators."""
     score = network_score(weights, stack, ply, area)
-    known = known_score(adv(stack, ply * quiescence.FRAME_WORDS), weights[layout.QUEEN_ROOK])
+    known = known_score(adv(stack, ply * quiescence.FRAME_WORDS), weights[layout.ENDINGS])
     return known if known != FAR else min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
 
 

@@ -34,14 +34,14 @@ from ...base.errors import EvaluatorError
 from ...base.limits import PIECE
 from ...jit.cache import cache_folder
 from ...store.provenance import EvaluatorIdentity, Option
-from ..builtin.evaluator import load_networks, queen_against_rook
+from ..builtin.evaluator import endings_table, load_networks
 from ..inside import BatchKernel, KernelEvaluator
 from ..protocol import NNUE
 from ..uci.program import Program, file_digest, find_program, network_bytes
 from . import layout
 from .layout import FEATURES, FIRST, HEADER_WORDS, NNUE_SUFFIX, ROWS, SECOND, SECOND_INPUTS, STACKS
 
-REVISION = 7  # raise when the code's results change for the same network and numbers
+REVISION = 8  # raise when the code's results change for the same network and numbers
 MAPPING = "nnue-wdl"
 FITTED = Path(__file__).with_name("fitted.json")
 EXPORT_SECONDS = 60.0
@@ -70,7 +70,7 @@ class NnueEvaluator(KernelEvaluator):
         self.threads = threads
         behind = self.weights[layout.HEADER_WORDS - 8 : layout.HEADER_WORDS].tobytes()
         behind += self.weights[int(self.weights[layout.FITTED_AT]) :].tobytes() + bytes([REVISION])
-        self.weights[layout.QUEEN_ROOK] = queen_against_rook().ctypes.data  # not of its identity
+        self.weights[layout.ENDINGS] = endings_table().ctypes.data  # not of its identity
         options: dict[str, Option] = {"numbers": hashlib.sha256(behind).hexdigest()[:16]}
         if temperature != 1.0:
             options["PolicyTemperature"] = temperature

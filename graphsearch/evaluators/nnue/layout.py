@@ -29,7 +29,7 @@ WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, LAYER_WORDS, PAWN, FITTED_AT, POLICY_NETWO
 # exact scores, below the best score (LIMIT) and above a move's first one (RISE), in thousandths of a pawn.
 EFFORT_AT = 8
 SEEN_MOVES, SEEN_REPLIES, VERIFIED_MOVES, LIMIT, RISE = range(EFFORT_AT, EFFORT_AT + 5)
-QUEEN_ROOK = 15  # the address of `queen_against_rook` of the built-in evaluator
+ENDINGS = 15  # the address of `endings_table` of the built-in evaluator
 HEADER_WORDS = 16
 
 MAP_TERMS = 10  # of each width of the value map; see `evaluation_kernel.map_exponent`

@@ -1,4 +1,4 @@
-"""Writes the table of queen against rook, by retrograde analysis: `python -m tools.queen_rook`."""
+"""Writes the tables of queen against rook and of a pawn by retrograde analysis: `python -m tools.endings`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin import evaluator
-from graphsearch.evaluators.endings_kernel import KING_PLACES, MOST_PLIES, PLACES, place_of
+from graphsearch.evaluators.endings_kernel import KING_PLACES, MOST_PLIES, PLACES, QUEEN_PLACES, place_of
 from graphsearch.jit.compiler import inner, kernel
 from graphsearch.jit.pointers import U, adv, popc, ptr, view
 from graphsearch.jit.types import Pointer, int64, uint8, uint16, uint64
 from graphsearch.position import board_kernel as rules
-from graphsearch.position.board import BLACK, KINGS, META, QUEENS, ROOKS, WHITE, BoardTable, Position, Words
+from graphsearch.position.board import BLACK, KINGS, META, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 from graphsearch.position.tables import load_tables
 
-CORNER = np.array([0, 1, 9, 2, 10, 18, 3, 11, 19, 27], np.int64)  # squares of the weak king
+CORNER = np.array([0, 1, 9, 2, 10, 18, 3, 11, 19, 27], np.int64)  # squares of the king of the rook
 
 
 @inner
 def put(s: Position, at: int64) -> bool:
-    """Writes the position of a place, White having the queen; returns whether its squares differ."""
-    squares = U(1) << U(at & 63), U(1) << U(at >> 6 & 63), U(1) << U(at >> 12 & 63)
-    weak_king, loses = U(1) << U(CORNER[(at >> 18) % KING_PLACES]), (at >> 18) // KING_PLACES
-    s[QUEENS], s[ROOKS], s[KINGS] = squares[0], squares[1], squares[2] | weak_king
-    s[WHITE], s[BLACK], s[META] = squares[0] | squares[2], squares[1] | weak_king, U(loses)
-    return popc(s[WHITE] | s[BLACK]) == 4
+    """Writes the position of a place, White having the queen or pawn; returns whether men can stand so."""
+    first, second, third = U(1) << U(at >> 12 & 63), U(1) << U(at >> 6 & 63), U(1) << U(at & 63)
+    if at < QUEEN_PLACES:
+        loses, weak_king = (at >> 18) // KING_PLACES, U(1) << U(CORNER[(at >> 18) % KING_PLACES])
+        s[PAWNS], s[QUEENS], s[ROOKS], king = U(0), third, second, first
+    else:
+        loses, weak_king = at >> 17 & 1, U(1) << U((at >> 14 & 7) << 3 | at >> 12 & 3)
+        s[PAWNS], s[QUEENS], s[ROOKS], king = third & ~rules.LAST_RANKS, U(0), U(0), second
+    s[WHITE], s[BLACK] = s[PAWNS] | s[QUEENS] | king, s[ROOKS] | weak_king
+    s[KINGS], s[META] = king | weak_king, U(loses)
+    return popc(s[WHITE] | s[BLACK]) == (4 if at < QUEEN_PLACES else 3)
 
 
 @inner
 def is_won_bare(tables: BoardTable, s: Position, moves: Pointer[uint16], after: Position) -> bool:
-    """Returns whether a bare king, to move against a queen, can neither take it nor is stalemated."""
+    """Returns whether a bare king, to move, can neither take the queen or rook nor is stalemated."""
     n = rules.generate_moves(tables, s, moves)
     for i in range(n):
         rules.make_move(tables, s, after, moves[i])
-        if not after[QUEENS]:
+        if popc(after[WHITE]) == 1:
             return False
     return n > 0 or rules.in_check(tables, s)
 
@@ -49,10 +54,10 @@ def entry_of(tables: BoardTable, s: Position, found: Pointer[uint8], work: Point
     n, best = rules.generate_moves(tables, s, moves), int64(0)
     for i in range(n):
         rules.make_move(tables, s, child, moves[i])
-        if not child[QUEENS]:
+        if popc(child[WHITE]) == 1:
             return int64(0)
-        if not child[ROOKS]:
-            if is_won_bare(tables, child, replies, grandchild):
+        if not child[ROOKS] & child[BLACK] | child[PAWNS]:
+            if child[QUEENS] | child[ROOKS] and is_won_bare(tables, child, replies, grandchild):
                 return int64(2)
             continue
         entry = int64(found[place_of(child, child[BLACK], child[WHITE], not loses)])
@@ -64,12 +69,13 @@ def entry_of(tables: BoardTable, s: Position, found: Pointer[uint8], work: Point
 
 
 @kernel
-def add_ply(tables: Words, found: NDArray[np.uint8], entry: int64, words: Words) -> None:
+def add_ply(
+    tables: NDArray[np.uint64], found: NDArray[np.uint8], entry: int64, words: NDArray[np.uint64]
+) -> None:
     """Writes the entries of this number."""
     t, s = ptr(tables, 0), ptr(words, 0)
     for at in range(len(found)):
-        loses = at >= len(found) // 2
-        if not found[at] and loses == bool(entry & 1) and put(s, at):
+        if not found[at] and put(s, at) and s[META] == U(entry & 1):
             s[META] ^= U(1)
             is_legal = not rules.in_check(t, s)
             s[META] ^= U(1)
@@ -81,4 +87,4 @@ if __name__ == "__main__":
     made, area = np.zeros(PLACES, np.uint8), np.zeros(110, np.uint64)
     for plies in range(MOST_PLIES):
         add_ply(load_tables(), made, plies + 1, area)
-    Path(evaluator.__file__).with_name(evaluator.QUEEN_ROOK_FILE).write_bytes(made.tobytes())
+    Path(evaluator.__file__).with_name(evaluator.ENDINGS_FILE).write_bytes(made.tobytes())

@@ -120,8 +120,8 @@ class PositionBatch:
         return PositionBatch(self.words[chosen], self.moves[np.repeat(chosen, lengths)], offsets, lines)
 
     def by_move(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Repeats each position's value for all its moves, `[M]`; returns a single value as is, `[1]`."""
-        return values if len(values) == 1 else np.repeat(values, np.diff(self.offsets))
+        """Repeats each position's value for all its moves, `[M]`."""
+        return np.repeat(values, np.diff(self.offsets))
 
     def boards(self) -> Iterator[tuple[chess.Board, list[chess.Move]]]:
         """Yields every position with its legal moves in canonical order."""

@@ -34,17 +34,13 @@ class LinePly(Valued):
 
     step: Step
     q: float
+    draw: float
     mate: int | None
 
     @property
     def san(self) -> str:
         """The move as people write it."""
         return self.step.san
-
-    @property
-    def draw(self) -> float:
-        """The draw probability beside `q`."""
-        return draw_beside(self.q, self.step.edge.draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +123,7 @@ class _Walk:
         q = edge.value if edge.n else edge.q
         if self.board.turn != self._mover:
             q, mate = negate(q), mate and -mate
-        self._plies.append(LinePly(step, q, mate))
+        self._plies.append(LinePly(step, q, draw_beside(q, edge.draws), mate))
         self.board.push(step.move)
 
     def _next(self, source: Records) -> tuple[Step | None, str]:

@@ -172,7 +172,7 @@ def _is_whole(value: object) -> bool:
 
 def _check(ok: bool, name: str, found: object, expected: str) -> None:
     if not ok:
-        raise InvalidParameterError(f"{name} must be {expected}, not {found}")
+        raise InvalidParameterError(f"{name} must be {expected}, not {found!r}")
 
 
 def _number(name: str, text: str) -> float | int:

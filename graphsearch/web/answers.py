@@ -43,7 +43,7 @@ from ..book.study import repertoire, studies
 from ..book.study.studies import MoveRow, StudyGame, game_of, read_games, steps_of, text_of
 from ..exchange.importing import GivenFile
 from ..exchange.kept_games import export_games, game_text
-from ..position.board import check, fen_of, is_over_by_clock, key_text
+from ..position.board import check, fen_of, is_over_by_clock, key_text, terminal_kind
 from ..position.notation import (
     START_WORD,
     board_from_fen,
@@ -65,6 +65,7 @@ from ..query.prepare import Preparation, prepare
 from ..query.routes import parents, routes
 from ..query.tree import neighbourhood, tree
 from ..store.info import info
+from ..store.record import TERMINALS
 from ..store.store import unfinished_state
 from . import tasks
 from .gate import body_of
@@ -173,6 +174,7 @@ async def _receive(request: Request, file: Path) -> None:
 
 
 MOST_PLIES = 24  # of a line on the page
+DRAWN = "draw by the 75-move rule"
 MOST_GAMES = 500  # games offered from a pasted PGN
 MOST_TRANSLATED = 100_000  # characters of a text that may be in another language
 
@@ -240,7 +242,7 @@ def state_of(board: chess.Board) -> dict[str, Any]:
     return {
         "line": list(_line(board)),
         "check": chess.square_name(king) if king is not None and board.is_check() else None,
-        "over": _over(board),
+        "over": TERMINALS.get(terminal_kind(board)) or (DRAWN if is_over_by_clock(board) else None),
         "legal": [{"move": move.uci(), "san": board.san(move)} for move in board.legal_moves],
     }
 
@@ -250,16 +252,6 @@ def _line(board: chess.Board) -> Iterator[dict[str, Any]]:
     for move in board.move_stack:
         yield {"move": move.uci(), "san": walk.san(move), "turn": "w" if walk.turn else "b"}
         walk.push(move)
-
-
-def _over(board: chess.Board) -> str | None:
-    if board.is_checkmate():
-        return "checkmate"
-    if board.is_stalemate():
-        return "stalemate"
-    if board.is_insufficient_material():
-        return "insufficient material"
-    return "drawn by the 75-move rule" if is_over_by_clock(board) else None
 
 
 def _way(served: ServedFile, wanted: GivenPosition) -> dict[str, Any]:

@@ -86,15 +86,10 @@ def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
     assert sans == [row["best_san"] for row in rows]
     assert len(rows) == 4
     assert "more than 4 positions" in some.err
-    for wrong in (
-        ["--pieces", "P=x"],
-        ["--bounds", "won"],
-        ["--q", "0.5..0.2"],
-        ["--q", "nan"],
-        ["--side", "green"],
-    ):
-        outcome = cli("find", *wrong, "--store", file).ends(2)
-        assert wrong[0].strip("-") in outcome.err.splitlines()[0]
+    for wrong in ("--pieces P=x", "--bounds won", "--q 0.5..0.2", "--q nan", "--side green"):
+        option, value = wrong.split()
+        outcome = cli("find", option, value, "--store", file).ends(2)
+        assert option.strip("-") in outcome.err.splitlines()[0]
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -64,6 +64,10 @@ def test_a_wrong_option_is_refused_with_those_that_there_are(name: str, option: 
 
 
 # ----------------------------------------------------------------------- a class in a file
+def test_the_value_of_a_single_position_is_repeated_for_its_moves() -> None:
+    assert PositionBatch.from_boards([chess.Board()]).by_move(np.array([0.5])).tolist() == [0.5] * 20
+
+
 MINE = """
 import os
 from dataclasses import dataclass

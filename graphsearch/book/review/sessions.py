@@ -321,7 +321,7 @@ class SetRow(Answer):
 
     Attributes:
       source: its line. node: the position.
-      best: the best move in UCI; None if the game is over. pv: the best line.
+      best: the best move in UCI; None if the game is over. pv, sans: the best line.
       solved: whether the best move or mate is the result named in the line; None if it names none.
       wanted: the named result, with moves in SAN.
       points, most_points: of the best move, and the most of any move; None if the line gives none.
@@ -340,6 +340,7 @@ class SetRow(Answer):
     node: NodeView
     best: str | None
     pv: tuple[chess.Move, ...]
+    sans: tuple[str, ...]
     solved: bool | None
     wanted: str
     points: int | None
@@ -354,11 +355,6 @@ class SetRow(Answer):
     def cp(self) -> int:
         """The value in centipawns."""
         return cp_of(self.node.q)
-
-    @property
-    def sans(self) -> tuple[str, ...]:
-        """The best line in SAN."""
-        return sans_of(self.source.board, self.pv)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -507,6 +503,7 @@ def _row(line: EpdLine, node: NodeView | None, spent: Spent, *, known: bool) -> 
         node=node,
         best=best.move.uci() if best else None,
         pv=tuple(best.pv) if best else (),
+        sans=sans_of(line.board, best.pv) if best else (),
         solved=solved,
         wanted=_wanted(line),
         points=points.get(best.move.uci(), 0) if points and best else None,

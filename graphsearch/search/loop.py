@@ -165,7 +165,7 @@ class GraphSearch:
         self._control = control
         self._listed = asked or best  # at the root; empty: all
         self._by_tables = bool(best) and not asked  # they know the answer: one visit for each listed move
-        self._draws = (Draws.of(job.board) if len(self.past) else Draws()).among(self._listed)
+        self._draws = Draws.of(job.board, self._listed)
         self._forces = bool(asked) and asked != best and len(asked) < job.board.legal_moves.count()
         batch, overlap = self.params.minibatch_size, bool(self.params.overlap)
         self._runner = WaveRunner(

@@ -12,11 +12,12 @@ if none of its lines reaches a position that occurred twice.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import chess
-import chess.polyglot
+from chess.polyglot import zobrist_hash
 
 from ..graph.view import UNPROVEN, MoveView, NodeView, Reader, view
 from ..position.board import after, occurrences
@@ -40,8 +41,8 @@ class Draws:
     offered: frozenset[chess.Move] = frozenset()
 
     @classmethod
-    def of(cls, board: chess.Board) -> Draws:
-        """Returns the drawing moves of the last position of a game.
+    def of(cls, board: chess.Board, listed: Collection[chess.Move] = ()) -> Draws:
+        """Returns the drawing moves of the last position of a game, among the listed ones if there are any.
 
         >>> board = chess.Board()
         >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
@@ -52,12 +53,10 @@ class Draws:
         twice = occurrences(board, 2)
         if not twice:
             return cls()
-        at_once = _moves_to(board, twice)
-        return cls(at_once, _offering(board, twice) - at_once)
-
-    def among(self, listed: Collection[chess.Move]) -> Draws:
-        """Returns the draws of a search of listed moves only; none listed: all."""
-        return Draws(self.at_once.intersection(listed), self.offered.intersection(listed)) if listed else self
+        asked = frozenset(listed or board.legal_moves)
+        at_once = _moves_to(board, twice) & asked
+        offered = frozenset(move for move in asked if _moves_to(after(board, move), twice))
+        return cls(at_once, offered - at_once)
 
     def is_worth_a_draw(self, move: chess.Move, value: float | None) -> bool:
         """Returns whether a move of some value elsewhere is worth a draw here: no opponent refuses a gain."""
@@ -89,28 +88,27 @@ class Draws:
 
 def _moves_to(board: chess.Board, past: Mapping[int, chess.Board]) -> frozenset[chess.Move]:
     """Returns the moves that lead to positions of the game, given by Polyglot key."""
-    mover, found, walk = board.turn, set(), board.copy(stack=False)
-    own = {before.occupied_co[mover] for before in past.values()}  # to compare men is quicker than a key
-    if all(before.occupied_co[not mover] != board.occupied_co[not mover] for before in past.values()):
-        return frozenset()
-    for move in board.legal_moves:
-        walk.push(move)
-        is_near = walk.halfmove_clock and walk.occupied_co[mover] in own
-        if is_near and chess.polyglot.zobrist_hash(walk) in past:
-            found.add(move)
-        walk.pop()
-    return frozenset(found)
+    mover, men, at = board.turn, board.occupied_co, chess.BB_SQUARES
+    if all(before.occupied_co[not mover] != men[not mover] for before in past.values()):
+        return frozenset()  # to compare men is quicker than a key
+    own = {before.occupied_co[mover] for before in past.values()}
+    near = (m for m in board.legal_moves if men[mover] ^ at[m.from_square] ^ at[m.to_square] in own)
+    return frozenset(move for move in near if zobrist_hash(after(board, move)) in past)
 
 
-def _offering(board: chess.Board, past: Mapping[int, chess.Board]) -> frozenset[chess.Move]:
-    """Returns the moves with a reply to one of the positions of the game, given by Polyglot key."""
-    found, walk = set(), board.copy(stack=False)
-    for move in board.legal_moves:
-        walk.push(move)
-        if walk.halfmove_clock and _moves_to(walk, past):
-            found.add(move)
-        walk.pop()
-    return frozenset(found)
+def _returns(board: chess.Board, past: Mapping[int, chess.Board], *, by_check: bool = True) -> bool:
+    """Returns whether a position is one of the game, or its side to move can return to one of them.
+
+    It has a move to one, or (`by_check`) a check after each answer to which the same is true.
+    """
+    if zobrist_hash(board) in past or _moves_to(board, past):
+        return True
+    for check in filter(board.gives_check, board.legal_moves if by_check else ()):
+        at = after(board, check)
+        answers = list(at.legal_moves)
+        if answers and all(_returns(after(at, move), past, by_check=False) for move in answers):
+            return True
+    return False
 
 
 def _drawn(move: MoveView) -> MoveView:
@@ -131,11 +129,11 @@ class Headway:
     """What the game says of the moves of a side that is ahead.
 
     Attributes:
-      again: moves to a position that occurred before, or with a reply to one.
+      repeats: whether a move leads to a position that occurred before, or lets the other side return to one.
       resetting: captures and pawn moves. clock: plies since the last of them.
     """
 
-    again: frozenset[chess.Move] = frozenset()
+    repeats: Callable[[chess.Move], bool] = lambda _: False
     resetting: frozenset[chess.Move] = frozenset()
     clock: int = 0
 
@@ -146,17 +144,18 @@ class Headway:
         >>> board = chess.Board()
         >>> for san in "Nf3 Nf6 Ng1".split():
         ...     _ = board.push_san(san)
-        >>> list(map(str, Headway.of(board).again))
+        >>> [move.uci() for move in board.legal_moves if Headway.of(board).repeats(move)]
         ['f6g8']
         """
-        past = occurrences(board, 1) if board.halfmove_clock > 2 else {}
+        past, here = occurrences(board, 1) if board.halfmove_clock > 2 else {}, board.copy(stack=False)
         resetting = frozenset(filter(board.is_zeroing, board.legal_moves))
-        return cls(_moves_to(board, past) | _offering(board, past), resetting, board.halfmove_clock)
+        returns = cache(lambda move: bool(past) and _returns(after(here, move), past))
+        return cls(returns, resetting, board.halfmove_clock)
 
     def others(self, node: NodeView | None, moves: Sequence[chess.Move]) -> tuple[chess.Move, ...]:
         """Returns the moves of a list to search: those to new positions, if the side is clearly better."""
         ahead = node is not None and node.bounds != (1, 1) and node.q >= REFUSING
-        return tuple(move for move in moves if not ahead or move not in self.again) or tuple(moves)
+        return tuple(move for move in moves if not (ahead and self.repeats(move))) or tuple(moves)
 
     def first(self, rows: Sequence[tuple[chess.Move, int, float]]) -> int:
         """Returns which of the rows (move, visits, value), best first, to play.
@@ -166,15 +165,15 @@ class Headway:
         that of the other, damped by the clock. If a search of new positions alone found that none holds the
         value, it is the best earlier one.
         """
-        earlier = [k for k, (move, n, _) in enumerate(rows) if move in self.again and n > FEW * rows[0][1]]
-        held = max(earlier, key=lambda k: rows[k][2], default=0)
-        if held and rows[held][2] >= REFUSING and rows[0][2] < KEPT * rows[held][2]:
+        worth = (k for k, (_, n, q) in enumerate(rows) if q >= REFUSING and n > FEW * rows[0][1])
+        held = max((k for k in worth if self.repeats(rows[k][0])), key=lambda k: rows[k][2], default=0)
+        if held and rows[0][2] < KEPT * rows[held][2]:
             return held
         if not rows or not rows[0][1] or not REFUSING <= rows[0][2] < 1.0:
             return 0
-        least = LEAST_SHARE * max((n for move, n, _ in rows if move not in self.again), default=0)
+        least = LEAST_SHARE * max((n for move, n, _ in rows if n and not self.repeats(move)), default=0)
         holding = [k for k, (_, n, q) in enumerate(rows) if n >= max(1, least) and q >= KEPT * rows[0][2]]
-        fresh = [k for k in holding if rows[k][0] not in self.again] or [0]
+        fresh = [k for k in holding if not self.repeats(rows[k][0])] or [0]
         damped = rows[fresh[0]][2] * (1.0 - max(0, self.clock - CALM) / DAMPING)
         resetting = [k for k in fresh if rows[k][0] in self.resetting and rows[k][2] >= damped]
         if self.clock < CALM or not resetting:
@@ -224,7 +223,7 @@ def _may_reach(read: Reader, board: chess.Board, past: frozenset[int], seen: set
     waiting = [board]
     while waiting:
         at = waiting.pop()
-        key = chess.polyglot.zobrist_hash(at)
+        key = zobrist_hash(at)
         if at.halfmove_clock == 0 or key in seen or not any(at.legal_moves):
             continue
         record = None if key in past or len(seen) >= MOST_POSITIONS else read(at)

@@ -195,7 +195,7 @@ class GoAnswer:
         self._problem = problem
         self._board = board.copy()
         self.past = history_keys(board)  # with any, no proof ends a search
-        self.draws = Draws.of(board) if len(self.past) else Draws()
+        self.draws = Draws.of(board)
         self._headway = Headway.of(board)
         self._moves = tuple(legal_moves(self._board))
         self.listed = self._asked = frozenset(listed)

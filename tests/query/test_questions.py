@@ -677,7 +677,7 @@ REFUSED = {
     "SELECT record(7)": r"record\(\): expected a FEN, not 7",
     "SELECT cp('x')": r"cp\(\): expected a number",
     "SELECT san('startpos', 'e5')": r"san\(\): move 1 of the list, 'e5', is illegal",
-    "SELECT packed.after('startpos', 'Qh9')": r"after\(\): move 1",
+    "SELECT after('startpos', 'Qh9')": r"after\(\): move 1",
 }
 
 

@@ -544,7 +544,7 @@ def test_a_move_that_lets_the_worse_side_repeat_is_a_draw_as_well() -> None:
     assert not draws.at_once
     (offered,) = draws.offered  # ...Nd5 would be the third time
     assert offered == chess.Move.from_uci("e2f3")
-    assert offered in Headway.of(game).again
+    assert Headway.of(game).repeats(offered)
     assert draws.is_worth_a_draw(offered, 0.5)
     assert not draws.is_worth_a_draw(offered, -0.5)
 
@@ -578,10 +578,20 @@ def test_only_the_side_that_is_not_ahead_returns_to_a_position_of_the_game(
     assert [line for line in answer if " pv " in line][-1].split(" pv ")[1].startswith(best_of(answer))
 
 
+def test_a_side_that_is_ahead_avoids_a_move_that_a_check_takes_back() -> None:
+    before, moves = "r7/8/4k3/8/7Q/P7/3r4/1K6 b - - 0 1", "a8b8 b1a1 d2d8"
+    headway = Headway.of(played(before, moves.split()))
+    assert headway.repeats(chess.Move.from_uci("a1a2"))  # ...Rd2+ leaves only Ka1, as before ...Rd8
+    assert not headway.repeats(chess.Move.from_uci("h4g3"))
+    with Played(make=lambda settings: Habits(0.6, "a1a2")) as engine:
+        lines = (f"position fen {before} moves {moves}", "go nodes 300")
+        assert best_of(engine.ready().ask(*lines, until="bestmove")) != "a1a2"
+
+
 def test_a_side_that_is_ahead_resets_the_clock_if_that_costs_less_than_the_clock() -> None:
     again, quiet, push = (chess.Move.from_uci(text) for text in ("f6g8", "a8b8", "h7h5"))
     for clock, value, best in ((70, 0.55, push), (30, 0.55, quiet), (10, 0.6, quiet), (70, 0.2, quiet)):
-        headway = Headway(frozenset({again}), frozenset({push}), clock)
+        headway = Headway({again}.__contains__, frozenset({push}), clock)
         assert headway.ranked([(again, 90, 0.61), (quiet, 50, 0.6), (push, 40, value)])[0][0] == best
         for best_value in (0.2, 1.0):  # level, and a proven win
             assert headway.first([(again, 90, best_value), (push, 40, best_value)]) == 0

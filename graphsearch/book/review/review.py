@@ -53,12 +53,12 @@ from ...position.board import (
     CHECKMATE,
     CLOCK_DRAW,
     NOT_TERMINAL,
+    after,
     fen_of,
     key_text,
     occurrences,
     terminal_kind,
 )
-from ...position.board import after as position_after
 from ...position.notation import numbered, sans_of
 from ...position.openings import Opening, opening_after
 from ...position.pgn import GameText, cut_games, read_game
@@ -656,7 +656,7 @@ def _best(
 ) -> tuple[chess.Move, Value]:
     """Returns the best move with its value: the search's best, or one that draws by repetition."""
     moves = [move.move for move in node.moves] if twice else []
-    repeats = [move for move in moves if zobrist_hash(position_after(board, move)) in twice]
+    repeats = [move for move in moves if zobrist_hash(after(board, move)) in twice]
     first = next((move for move in node.moves if move.move not in repeats), None)
     value = _worth(read, board, node, first) if first else DRAW
     if first is None or (repeats and value.q < 0):
@@ -666,17 +666,17 @@ def _best(
 
 def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> Value:
     """Returns the value of a move for the side that plays it: the child's if it has the edge's visits."""
-    after = position_after(board, move.move)
-    kind, mate = terminal_kind(after), move.mate
+    child = after(board, move.move)
+    kind, mate = terminal_kind(child), move.mate
     if mate and mate > 0:
         mate -= 1  # the moves that remain
     if kind != NOT_TERMINAL:
         return Value(1.0, 0) if kind == CHECKMATE else DRAW
-    if after.halfmove_clock >= CLOCK_DRAW:
+    if child.halfmove_clock >= CLOCK_DRAW:
         return DRAW
-    record = read(after)
+    record = read(child)
     if record is not None and record.visits >= move.n:
-        proof = record.proof_at(after.halfmove_clock)
+        proof = record.proof_at(child.halfmove_clock)
         if mate is None and proof and proof.mate is not None:
             mate = moves_of(-proof.result, proof.mate)
         return Value(negate(node_mean(record)[0]), mate)

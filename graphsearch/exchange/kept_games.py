@@ -13,6 +13,7 @@ import zstandard
 from ..base.errors import InvalidParameterError
 from ..base.limits import text_lines
 from ..position.board import legal_moves
+from ..position.pgn import cut_text
 from ..query.game_list import ListedGames, start_of
 from ..store.file import real_path
 from ..store.store import Store
@@ -39,14 +40,15 @@ def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[s
 
 
 def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:
-    """Returns the text of a game, and whether it is the original one.
+    """Returns the text of a game, and whether it is the original one; blank lines between moves are left out.
 
     A file that was damaged may have lost that; the text then has headers and moves only.
     """
     data = text_of_rows(games.text_rows(store, row.source, row.place, row.size), row.place, row.size)
     if data is None:
         return plain_text(row), False
-    return "".join(text_lines(io.BytesIO(data), "a game")).strip(), True
+    game = next(cut_text(text_lines(io.BytesIO(data), "a game")))
+    return "".join(line for _, line in (*game.tags, (0, "\n"), *game.moves)).strip(), True
 
 
 def plain_text(row: GameRow) -> str:

@@ -46,7 +46,7 @@ _FEN = re.compile(r"\s*\[?\s*FEN\b", re.IGNORECASE)
 _WORD = re.compile(r"[{};()]|[^\s{};()]+")
 _RESULT = re.compile(r"(?:1-0|0-1|1/2(?:-1/2)?|\*)$")
 _FIRST_NUMBER = re.compile(r"1\.(?!\.|\s*\.)")
-_NEW_GAME = re.compile(r"\W*1\s*\.(?!\s*\.)")
+_NEW_GAME = re.compile(r"[^\w(]*1\s*\.(?!\s*\.)")
 _GOES_ON = re.compile(r"\s*(?:\d+\s*\.|[({$*;)]|1-0|0-1|1/2)")
 
 

@@ -286,6 +286,13 @@ def test_names_moves_and_text_are_those_of_the_file(tmp_path: Path, end: str, he
     assert verify(store).problems == []
 
 
+def test_a_text_has_no_blank_line_between_its_moves_which_would_end_it_elsewhere(tmp_path: Path) -> None:
+    file, store = tmp_path / "a.pgn", tmp_path / "a.graph"
+    file.write_text('[White "A"]\n\n1. e4\n\n(1. d4 d5)\n\n1... e5 {a\n\nb} *\n\n1. d4 *\n')
+    assert imported(store, file, players=True).taken == 2
+    assert game_text(store, 1, 1)[0] == '[White "A"]\n\n1. e4\n(1. d4 d5)\n1... e5 {a\n\nb} *'
+
+
 def test_players_are_added_later_without_counting_again(tmp_path: Path) -> None:
     file, late, at_once = pgn(tmp_path), tmp_path / "late.graph", tmp_path / "once.graph"
     imported(late, file)

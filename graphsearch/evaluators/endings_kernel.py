@@ -12,7 +12,7 @@ from ..jit.types import Pointer, float32, float64, int64, uint16, uint64
 from ..position import board_kernel as rules
 from ..position.board import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE, BoardTable, Position
 from ..position.values import FAR, LEAST_MATE, MATE
-from .batch_kernel import WON_RANGE
+from .batch_kernel import WON_RANGE, softmax, value_of_score
 
 # The share of a known win that counts as drawn falls with the way that is left. It is at most 1 with two
 # minor pieces, a factor less for each minor piece more (a rook counts as three, a queen as five).
@@ -159,3 +159,13 @@ def see_ahead(T: BoardTable, s: Position, ways: int64, out: Pointer[float32], wo
     for i in range(n):
         out[i] = max(out[i], float32(best / LOGIT_UNIT - MOST_APART))
     return best
+
+
+@inner
+def evaluate_known(
+    T: BoardTable, s: Position, n: int64, ways: int64, priors: Pointer[float32], work: Pointer[uint64]
+) -> tuple[float32, float32]:
+    """Returns Q and the draw probability of a known ending, and writes its n priors."""
+    score = see_ahead(T, s, ways, priors, work)
+    softmax(priors, n)
+    return value_of_score(float64(score > 0), float64(score < 0), score)

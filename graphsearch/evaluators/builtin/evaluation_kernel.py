@@ -52,7 +52,7 @@ from ...position.tables import BE, KI, KN, PA, RE
 from ...position.values import FAR, LEAST_WON
 from .. import quiescence_kernel as quiescence
 from ..batch_kernel import batch_of, chances, softmax, value_of_score
-from ..endings_kernel import known_score, see_ahead
+from ..endings_kernel import evaluate_known, known_score
 from . import layout
 
 
@@ -546,9 +546,7 @@ def evaluate_position(
 ) -> tuple[float32, float32]:
     """Returns Q and the draw probability of a position, and writes its priors: see `batch_of`."""
     if known_score(s, weights[layout.ENDINGS]) != FAR:
-        score = see_ahead(T, s, weights[layout.ENDINGS], priors, scratch)
-        softmax(priors, n)
-        return value_of_score(float64(score > 0), float64(score < 0), score)
+        return evaluate_known(T, s, n, weights[layout.ENDINGS], priors, scratch)
     stack, area = scratch, adv(scratch, int64(quiescence.STACK_WORDS))
     white, black = attacks_of(T, s, int64(0)), attacks_of(T, s, int64(1))
     stm, seen = rules.side_to_move(s), seen_of(s, white, black)

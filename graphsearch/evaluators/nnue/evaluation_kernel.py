@@ -57,7 +57,7 @@ from .. import quiescence_kernel as quiescence
 from ..batch_kernel import batch_of, chances, softmax, value_of_score
 from ..builtin import evaluation_kernel as builtin
 from ..builtin.evaluation_kernel import MOST_STATIC
-from ..endings_kernel import known_score
+from ..endings_kernel import evaluate_known, known_score
 from . import layout
 
 
@@ -562,6 +562,8 @@ def evaluate_position(
     Args:
       scratch: uint64[scratch_words(width)], zeros before the first call; always used with the same weights.
     """
+    if known_score(s, weights[layout.ENDINGS]) != FAR:
+        return evaluate_known(T, s, n, weights[layout.ENDINGS], priors, adv(scratch, int64(REPLY_ORDER)))
     fitted = adv(weights, weights[layout.FITTED_AT])
     seen = write_root(s, moves, n, scratch)
     best = score_moves(T, weights, seen, n, scratch)

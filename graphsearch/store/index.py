@@ -136,14 +136,14 @@ def _segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
         if (into := one.merged_into) is not None and into not in by_id:
             raise CorruptRecordError(f"{path}: segment {own} goes into {into}, which is missing")
     names = tuple(one.name for one in fields(Chunk))
-    for row in rows(connection, "chunk", names, "ORDER BY id"):
-        chunk = Chunk(*row)
-        chunk = replace(chunk, first_key=chunk.first_key & _U64)
-        name = f"{path}: chunk {chunk.id}"
+    for *numbers, first_key in rows(connection, "chunk", names, "ORDER BY id"):
+        chunk, fault = Chunk(*(*numbers, first_key & _U64)), ""
         if chunk.segment not in by_id:
-            raise CorruptRecordError(f"{name} belongs to segment {chunk.segment}, which is missing")
-        if chunk.gone > chunk.blocks:
-            raise CorruptRecordError(f"{name} has lost {chunk.gone} of {chunk.blocks} blocks")
+            fault = f"belongs to segment {chunk.segment}, which is missing"
+        elif chunk.gone > chunk.blocks:
+            fault = f"has lost {chunk.gone} of {chunk.blocks} blocks"
+        if fault:
+            raise CorruptRecordError(f"{path}: chunk {chunk.id} {fault}")
         by_id[chunk.segment].chunks.append(chunk)
     return list(by_id.values())
 

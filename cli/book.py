@@ -304,7 +304,7 @@ def build(
 
     Args:
       config: BOOK.toml: The book's settings (docs/books.md).
-      evaluations: --evaluations N: Start no search that might exceed N evaluations.
+      evaluations: --evaluations N: Start no search that might exceed N evaluations, except the first.
       forever: --forever: Wait for the queue when nothing is left to search.
     """
     from graphsearch.book.build import build as build_book

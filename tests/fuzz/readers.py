@@ -230,7 +230,7 @@ def read_toml(data: bytes, folder: Path) -> bool:
     file.write_bytes(data)
     read_config(file)
     if len(data) % 5 == 0:
-        build = ("book", "build", file, "--evaluations", 8, "--ram", "64MB")
+        build = ("book", "build", file, "--evaluations", 8, "--time", 5, "--ram", "64MB")
         return commands.run(*build, "--store", _store(folder)).code == 0
     return True
 

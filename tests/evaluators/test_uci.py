@@ -24,7 +24,7 @@ from graphsearch.base.errors import EvaluatorError, InvalidParameterError, Unkno
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.evaluators.uci import evaluator as uci
-from graphsearch.position.board import board_of
+from graphsearch.position.board import after, board_of
 from graphsearch.store.verify import verify
 
 from ..conftest import finish, present, start
@@ -91,9 +91,7 @@ def expected() -> Evaluation:
         wdl.append(uci.cp_wdl(cp_of(board)))
         q = []
         for move in moves:
-            child = board.copy()
-            child.push(move)
-            q.append(uci.policy_q(uci.Score(-cp_of(child))))
+            q.append(uci.policy_q(uci.Score(-cp_of(after(board, move)))))
         weights = np.exp(np.array(q) / 0.08)
         priors += list(weights / weights.sum())
     return Evaluation(np.array(wdl, np.float32), np.array(priors, np.float32))

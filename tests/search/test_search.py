@@ -377,10 +377,8 @@ def test_a_stopped_restricted_search_goes_on_where_it_was(
 def test_a_move_that_another_search_knows_takes_no_more_than_its_share_of_a_restricted_search() -> None:
     board = chess.Board()
     listed = [chess.Move.from_uci("a2a3"), chess.Move.from_uci("e2e4")]
-    after = board.copy()
-    after.push(listed[0])
     with Graph.open(None) as graph:
-        analyze(graph, after, Limits(visits=5000))
+        analyze(graph, after(board, listed[0]), Limits(visits=5000))
         result = analyze(graph, board, Limits(visits=1000), searchmoves=listed)
     assert result.bestmove == listed[1]
 

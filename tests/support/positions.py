@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.position.board import POSITION_WORDS, chess960_start, legal_moves, pack
+from graphsearch.position.board import after as position_after
 from graphsearch.position.board_kernel import MAX_LEGAL_MOVES, list_all, make_steps
 from graphsearch.position.tables import load_tables
 
@@ -88,12 +89,7 @@ def after_line(line: str, fen: str = chess.STARTING_FEN) -> chess.Board:
 
 def after_each_move(board: chess.Board) -> list[chess.Board]:
     """Returns the positions after each legal move, in canonical order, without their games."""
-    found = []
-    for move in legal_moves(board):
-        child = board.copy(stack=False)
-        child.push(move)
-        found.append(child)
-    return found
+    return [position_after(board, move) for move in legal_moves(board)]
 
 
 def played(fen: str, moves: list[str]) -> chess.Board:

@@ -151,10 +151,10 @@ BROKEN = [
 
 
 def test_a_game_counts_up_to_its_null_move_and_that_is_told(path: Path) -> None:
-    text = "1. e4 e5\n2. -- (2. Nf3 Nc6) 2... d5 3. d4 1-0\n\n1. d4 d5 0-1\n"
+    text = "1. e4\n\n(1. d4) 1... e5\n2. -- (2. Nf3 Nc6) 2... d5 3. d4 1-0\n\n1. d4 d5 0-1\n"
     report = imported(path, text, players=True)
     assert (report.taken, report.skipped, report.players) == (2, 0, 2)
-    assert [(one.place, "null move" in one.reason) for one in report.problems] == [(2, True)]
+    assert [(one.place, "null move" in one.reason) for one in report.problems] == [(4, True)]
     assert moves_of(path, chess.Board()) == {"e4": (1, 0, 0, 0, 0), "d4": (0, 0, 1, 0, 0)}
     assert moves_of(path, after_line("e4")) == {"e5": (1, 0, 0, 0, 0)}
     assert moves_of(path, after_line("e4 e5")) == {}

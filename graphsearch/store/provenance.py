@@ -132,9 +132,9 @@ MOST_COUNT = (1 << 53) - 1  # exact in every program that reads JSON
 FIRST_EVALUATOR = 1  # id of the evaluator of a new file
 
 
-def now() -> str:
-    """Returns the present time as ISO 8601 in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def now(unit: str = "seconds") -> str:
+    """Returns the present time as ISO 8601 in UTC, to the second unless another `unit` is given."""
+    return datetime.now(UTC).isoformat(timespec=unit)
 
 
 def fact(connection: sqlite3.Connection, name: str) -> str | None:

@@ -479,7 +479,8 @@ class Store:
     def record_root(self, key: str, fen: str, visits: int) -> None:
         """Records that a position was searched as a root, with its root N."""
         with self.writing() as connection:
-            row = {"key": key, "position": fen, "visits": visits, "last_searched": provenance.now()}
+            searched = provenance.now("milliseconds")  # two short searches may end in one second
+            row = {"key": key, "position": fen, "visits": visits, "last_searched": searched}
             write_row(connection, "root", row)
 
     def raise_root(self, key: str, visits: int) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -167,11 +168,12 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
         first = store.begin_run(chess.STARTING_FEN, {"visits": 100}, {"cpuct": 1.5})
         store.begin_run("8/8/8/8/8/8/8/K1k5 w - - 0 1", {}, {})
         store.update_run(first, 100, 90, finished=True)
-        for visits in (100, 150):
-            store.record_root("463b96181691fc9c", chess.STARTING_FEN, visits)
+        for key, visits in ("f", 100), ("0", 9), ("f", 150):  # within one second
+            store.record_root(16 * key, chess.STARTING_FEN, visits)
+            time.sleep(0.002)
         runs = [(run.visits, run.limits, run.params, run.finished is not None) for run in store.runs()]
         assert runs == [(100, {"visits": 100}, {"cpuct": 1.5}, True), (0, {}, {}, False)]
-        assert [(root.key, root.visits) for root in store.roots()] == [("463b96181691fc9c", 150)]
+        assert [(root.key[0], root.visits) for root in store.roots()] == [("f", 150), ("0", 9)]
 
 
 def test_tidying_drops_old_versions_and_shrinks_the_file_if_there_is_time(path: Path) -> None:

@@ -381,8 +381,7 @@ def why(store: options.StoreOption, position: options.PositionOptions, book: Boo
     """
     board = position.board()
     found = explain(store, board, book)
-    verdicts = [""] if found.verdicts else []
-    print_answer(found, [*_why(found), *verdicts, _verdicts_table(found)])
+    print_answer(found, [*_why(found), *([""] if found.verdicts else []), _verdicts_table(found)])
     return 0 if found.found else FAILED
 
 

@@ -13,6 +13,7 @@ import shlex
 import sys
 import tempfile
 from contextlib import chdir, redirect_stdout, suppress
+from itertools import filterfalse
 from pathlib import Path
 
 from graphsearch.jit.compiler import PLACES, is_compiled, mark_compiled
@@ -70,10 +71,8 @@ def compile_part(part: str) -> None:
             if code := main(shlex.split(command)):
                 raise SystemExit(code)
     if part == "waves":
-        for name in warm.FILE, warm.PAGING:  # another process has begun the first
-            warm.compile_part(name)
-    if part in warm.PARTS:
-        mark_compiled(part)
+        warm.compile_parts(warm.FILE, warm.PAGING)  # another process has begun the first
+    mark_compiled(part)
 
 
 def compile_in_background() -> None:
@@ -86,13 +85,11 @@ def compile_in_background() -> None:
         if not is_alone:  # each such process takes 200 MB
             return
         warm.go_to_background()
-        warm.compile_part(warm.FILE)  # what a short search has left
-        warm.compile_part(warm.PAGING)
-        for part in warm.PARTS:
-            if not is_compiled(part):
-                with suppress(SystemExit):
-                    compile_part(part)
-                mark_compiled(part)
+        warm.compile_parts(warm.FILE, warm.PAGING)  # a short search has left some of the first
+        for part in filterfalse(is_compiled, warm.PARTS):
+            with suppress(SystemExit):
+                compile_part(part)
+            mark_compiled(part)
 
 
 if __name__ == "__main__":

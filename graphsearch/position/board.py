@@ -456,8 +456,7 @@ def after(board: chess.Board, move: chess.Move) -> chess.Board:
 def occurrences(board: chess.Board, times: int) -> dict[int, chess.Board]:
     """Returns the positions that occurred so often since the last irreversible move, by Polyglot key."""
     game = settled(board).copy()
-    counts: Counter[int] = Counter()
-    found = {}
+    counts, found = Counter[int](), dict[int, chess.Board]()
     while game.move_stack and game.halfmove_clock:
         game.pop()
         key = chess.polyglot.zobrist_hash(game)
@@ -526,10 +525,8 @@ def clocks_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _placements(words: NDArray[np.uint64]) -> list[str]:
-    if not len(words):
-        return []
     men = np.ascontiguousarray(words[:, : NO_MAN + 2]).astype("<u8").view(np.uint8)
-    bits = np.unpackbits(men, axis=1, bitorder="little").reshape(len(words), -1, 8, 8)
+    bits = np.unpackbits(men, axis=1, bitorder="little").reshape(len(words), NO_MAN + 2, 8, 8)
     board = np.full((len(words), 8, 8), _EMPTY, np.uint8)  # ranks from the first
     for kind, letter in enumerate(_LETTERS):
         board += bits[:, kind] * np.uint8(letter - _EMPTY)

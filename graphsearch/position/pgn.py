@@ -725,8 +725,7 @@ class _Builder(chess.pgn.GameBuilder[chess.pgn.Game]):
     def finish(self) -> None:
         """Adds what is open at the end of the text."""
         if self._comment_line:
-            hides = any(_moves_in(word) for word in " ".join(self._comment).split())
-            if hides:
+            if any(_moves_in(word) for word in " ".join(self._comment).split()):
                 self._found.fail(self._comment_line, OPEN_COMMENT, self.main_moves())
             else:
                 self._remark(OPEN_COMMENT, self._comment_line)

@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +195,9 @@ def compile_paging_kernels() -> None:
     mark_compiled(PAGING)
 
 
-def compile_part(name: str) -> None:
-    """Compiles a part by name, unless it is compiled."""
-    if not is_compiled(name):
+def compile_parts(*names: str) -> None:
+    """Compiles parts by their names, except those that are compiled."""
+    for name in filterfalse(is_compiled, names):
         {SEARCH: compile_search_kernels, FILE: compile_file_kernels, PAGING: compile_paging_kernels}[name]()
 
 
@@ -211,5 +212,4 @@ def go_to_background() -> None:
 if __name__ == "__main__":
     end_with_parent()  # a search that was killed needs no kernels
     gc.disable()  # the compiler makes little garbage; looking for it takes a seventh of the time
-    for name in sys.argv[1:]:
-        compile_part(name)
+    compile_parts(*sys.argv[1:])

@@ -293,7 +293,7 @@ def test_a_part_that_is_compiled_is_not_compiled_again(monkeypatch: pytest.Monke
     monkeypatch.setattr(warm, "compile_paging_kernels", lambda: compiled.append("paging"))
     for known in (True, False):
         monkeypatch.setattr(warm, "is_compiled", lambda part, known=known: known)
-        warm.compile_part("paging")
+        warm.compile_parts("paging")
     assert compiled == ["paging"]
 
 

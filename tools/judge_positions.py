@@ -48,6 +48,8 @@ def score_of(score: chess.engine.Score) -> dict[str, Any]:
 
     >>> score_of(chess.engine.Cp(31)), score_of(chess.engine.Mate(-2))
     ({'cp': 31}, {'mate': -2})
+    >>> score_of(chess.engine.MateGiven)
+    {'mate': 0}
     """
     return {"mate": score.mate()} if score.is_mate() else {"cp": score.score()}
 

@@ -27,7 +27,7 @@ import chess
 import numpy as np
 
 from ..base.errors import CapacityError, CorruptRecordError
-from ..position.board import POSITION_WORDS, legal_moves, pack
+from ..position.board import POSITION_WORDS, after, legal_moves, pack
 from ..store.index_kernel import FilterArrays, no_filter
 from ..store.reading import FileArrays, Reader
 from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
@@ -200,14 +200,13 @@ class Pager:
         while heap and count < most:
             boards, words = list[chess.Board](), list[Words]()
             while heap and len(boards) < min(AT_ONCE, most - count):
-                _, _, after, move = heapq.heappop(heap)
+                _, _, at, move = heapq.heappop(heap)
                 if move is not None:
-                    after = after.copy(stack=False)
-                    after.push(move)
-                packed = pack(after)
+                    at = after(at, move)
+                packed = pack(at)
                 if (name := identities(packed.reshape(1, -1)).tobytes()) not in met:
                     met.add(name)
-                    boards.append(after)
+                    boards.append(at)
                     words.append(packed)
             if not boards:
                 break

@@ -29,7 +29,7 @@ import numpy as np
 from ..base.answer import Answer
 from ..base.errors import StoreError
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
-from ..position.board import fen_of, key_text
+from ..position.board import after, fen_of, key_text
 from ..store import entries
 from ..store.entries import PLACE_BYTES, EntryTable, Places, depths
 from ..store.file import LOG_BYTES, LONGEST_LOG_BYTES
@@ -409,9 +409,7 @@ def top_rows(read: Reader, root: chess.Board) -> list[Shown]:
     queue: deque[tuple[chess.Board, str]] = deque([(root, "")])
     while queue and len(found) < TOP_NODES:
         before, move = queue.popleft()
-        board = before.copy(stack=False)
-        if move:
-            board.push(chess.Move.from_uci(move))
+        board = after(before, chess.Move.from_uci(move)) if move else before
         record = read(board)
         if record is None:
             continue

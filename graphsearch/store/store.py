@@ -477,9 +477,9 @@ class Store:
             return read_rows(connection, "run", RunInfo, rest, values, objects=("limits", "params"))
 
     def record_root(self, key: str, fen: str, visits: int) -> None:
-        """Records that a position was searched as a root, with its root N."""
+        """Records that a position was searched as a root, with its root N, and when, to the millisecond."""
         with self.writing() as connection:
-            searched = provenance.now("milliseconds")  # two short searches may end in one second
+            searched = provenance.now("milliseconds")
             row = {"key": key, "position": fen, "visits": visits, "last_searched": searched}
             write_row(connection, "root", row)
 

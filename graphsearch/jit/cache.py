@@ -148,11 +148,12 @@ class MachineCode(NamedTuple):
     def load(self) -> int:
         """Loads the code; returns the address of its entry: (words, results) -> int32 status, 0 if done."""
         llvm = _llvm()
-        target = llvm.Target.from_triple(llvm.get_process_triple())
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.create_target_machine(jit=True))
-        if any(
-            llvm.address_of_symbol(name) is None for name in self.outside
-        ):  # the engine finds the process's
+        triple = llvm.get_process_triple()
+        target = llvm.Target.from_triple(triple).create_target_machine(jit=True)
+        # as llvmlite decides it by `platform.machine`, which starts a process on Windows
+        is_arm = triple.startswith(("aarch64", "arm64"))
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target, is_arm)
+        if not all(map(llvm.address_of_symbol, self.outside)):  # the engine finds the process's
             from numba.core.registry import cpu_target  # it brings C functions, as of libm on Windows
 
             cpu_target.target_context.refresh()

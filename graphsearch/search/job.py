@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import chess
 
-from ..base.errors import InvalidPositionError
+from ..base.errors import InvalidParameterError, InvalidPositionError
 from ..position.board import check_type, fen_of, settled
 from ..position.notation import read_uci
 from .params import Limits, SearchParams
@@ -71,8 +71,13 @@ class SearchJob:
 
         Raises:
           InvalidPositionError: if the root is not a `chess.Board`, or one of `searchmoves` not legal.
+          InvalidParameterError: if limits, parameters or moves are of another class.
         """
         check_type(self.board)
+        asked = ((move, chess.Move) for move in self.searchmoves)
+        for given, wanted in ((self.limits, Limits), (self.params, SearchParams), *asked):
+            if not isinstance(given, wanted):
+                raise InvalidParameterError(f"{given!r:.40} is no {wanted.__name__}")
         board = settled(self.board)
         try:
             moves = tuple(read_uci(board, move.uci()) for move in self.searchmoves)

@@ -100,6 +100,7 @@ def analyze(
 
     Raises:
       InvalidPositionError: if the position or one of `searchmoves` is not legal.
+      InvalidParameterError: if limits, parameters or `searchmoves` are of another class.
       EvaluatorError: if the evaluator fails. Earlier results are saved.
       UnsavedError: if the file cannot be written. Its `result` is the search's result.
       GraphSearchError: if another search is running on the graph.

@@ -24,6 +24,7 @@ from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import after, key_of, legal_moves, unpack
+from graphsearch.search.job import SearchJob
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.results import Progress
 from graphsearch.store import index, merging, provenance, ranking
@@ -214,10 +215,12 @@ def test_what_could_not_be_saved_is_still_answered(tmp_path: Path, monkeypatch: 
 
 PARAMS = [("cpuct_base", float("inf")), ("fpu_value", 1e308), ("cpuct", "2"), ("minibatch_size", 2.5)]
 LIMITS = [("visits", 10**30), ("visits", 10.5), ("evaluations", "5"), ("seconds", float("nan"))]
+JOBS: list[tuple[str, object]] = [("limits", 100), ("params", {}), ("searchmoves", ["e2e4"])]
 
 
 def test_parameters_and_limits_that_would_spoil_a_search_are_refused() -> None:
-    for kind, wrong in [(SearchParams, [*PARAMS, ("cpuct", True)]), (Limits, LIMITS)]:
+    job: Any = partial(SearchJob, board=chess.Board(), limits=Limits(), params=SearchParams())
+    for kind, wrong in (SearchParams, [*PARAMS, ("cpuct", True)]), (Limits, LIMITS), (job, JOBS):
         for name, value in wrong:
             fields: dict[str, Any] = {name: value}
             with pytest.raises(errors.InvalidParameterError):

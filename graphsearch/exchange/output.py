@@ -32,13 +32,12 @@ def new_output(target: Target, *, store: Path | None) -> Iterator[BinaryIO]:
     if not isinstance(target, (str, os.PathLike)):
         yield target
         return
-    path = real_path(target)
-    _check(path, store)
+    path = _checked(target, store)
     part = path.with_name(path.name + ".part")
     try:
         with synced(part) as handle:
             yield handle
-        _check(path, store)
+        _checked(target, store)
         replace(part, path)
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
@@ -59,8 +58,7 @@ def check_target(target: Target | None, *, store: Path | None, source: Path | No
     """
     if not isinstance(target, (str, os.PathLike)):
         return
-    path = real_path(target)
-    _check(path, store)
+    path = _checked(target, store)
     _keep(path, source, "the file that is read")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ExportError(f"{path} cannot be written: no permission to write in {path.parent}")
@@ -72,14 +70,17 @@ def _keep(path: Path, other: Path | None, what: str) -> None:
         raise ExportTargetError(f"{path} is {what}; name another file")
 
 
-def _check(path: Path, store: Path | None) -> None:
+def _checked(target: str | os.PathLike[str], store: Path | None) -> Path:
+    """Returns the file that an output makes or replaces."""
+    path = real_path(target)
     if path.is_dir():
         raise ExportTargetError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise ExportTargetError(f"{path.parent} does not exist; make this folder first")
     _keep(path, store, "the graph file itself")
-    if path.exists() and not path.is_file():
-        raise ExportTargetError(f"{path} is not a regular file; name another one")
+    if Path(target).exists() and not path.is_file():  # of a pipe the path leads nowhere
+        raise ExportTargetError(f"{target} is not a regular file; name another one")
+    return path
 
 
 # ------------------------------------------------------------------ folders

@@ -40,14 +40,14 @@ def game_text(path: str | os.PathLike[str], source: int, number: int) -> tuple[s
 
 
 def text_of_game(store: Store, row: GameRow) -> tuple[str, bool]:
-    """Returns the text of a game, and whether it is the original one; blank lines between moves are left out.
+    """Returns the text of a game, without blank lines between moves, and whether it is the stored one.
 
     A file that was damaged may have lost that; the text then has headers and moves only.
     """
     data = text_of_rows(games.text_rows(store, row.source, row.place, row.size), row.place, row.size)
-    if data is None:
+    game = next(cut_text(text_lines(io.BytesIO(data or b""), "a game")), None)
+    if game is None:
         return plain_text(row), False
-    game = next(cut_text(text_lines(io.BytesIO(data), "a game")))
     return "".join(line for _, line in (*game.tags, (0, "\n"), *game.moves)).strip(), True
 
 

@@ -362,12 +362,13 @@ def test_a_name_is_exact_or_a_unique_part_of_one(tmp_path: Path) -> None:
             who("%")
 
 
-def test_a_game_whose_text_was_lost_has_headers_and_moves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loss", ["DELETE FROM game_text", "UPDATE game SET place = bytes - 1, bytes = 1"])
+def test_a_game_whose_text_was_lost_has_headers_and_moves(tmp_path: Path, loss: str) -> None:
     file, store = pgn(tmp_path), tmp_path / "a.graph"
     imported(store, file, players=True)
     file.unlink()
     assert game_text(store, 1, 1)[0] == GAMES[0]  # the graph file has it
-    sql(store, "DELETE FROM game_text")
+    sql(store, loss)
     read, whole = (chess.pgn.read_game(io.StringIO(text)) for text in (game_text(store, 1, 1)[0], GAMES[0]))
     assert read is not None
     assert whole is not None

@@ -381,7 +381,8 @@ def why(store: options.StoreOption, position: options.PositionOptions, book: Boo
     """
     board = position.board()
     found = explain(store, board, book)
-    print_answer(found, [*_why(found), *([""] if found.verdicts else []), _verdicts_table(found)])
+    verdicts = [""] if found.verdicts else []
+    print_answer(found, [*_why(found), *verdicts, _verdicts_table(found)])
     return 0 if found.found else FAILED
 
 

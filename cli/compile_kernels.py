@@ -77,19 +77,16 @@ def compile_part(part: str) -> None:
 
 def compile_in_background() -> None:
     """Compiles what no search needs first, in a temporary folder; once, even if a command fails here."""
-    with (
-        PLACES.own.alone(warm.BACKGROUND, wait=False) as is_alone,
-        tempfile.TemporaryDirectory() as folder,
-        chdir(folder),
-    ):
+    with PLACES.own.alone(warm.BACKGROUND, wait=False) as is_alone:
         if not is_alone:  # each such process takes 200 MB
             return
         warm.go_to_background()
         warm.compile_parts(warm.FILE, warm.PAGING)  # a short search has left some of the first
-        for part in filterfalse(is_compiled, warm.PARTS):
-            with suppress(SystemExit):
-                compile_part(part)
-            mark_compiled(part)
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            for part in filterfalse(is_compiled, warm.PARTS):
+                with suppress(SystemExit):
+                    compile_part(part)
+                mark_compiled(part)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,12 @@ from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import perft as count_leaves
 from graphsearch.position.notation import holds_positions
 from graphsearch.search.results import SearchResult
+from graphsearch.store.record import TERMINALS
 
 from .options import STDIN, EvaluatorOptions, LineOptions, Natural, Param, Position, open_input, option
 from .output import FAILED, fail, print_answer, say
 from .progress import progress_bar
-from .render import TERMINALS, game_text, named, wdl
+from .render import game_text, named, wdl
 from .tables import VIEW, is_detailed, is_json, is_white, rate, score, signed
 
 TOP = 5  # priors that the text shows

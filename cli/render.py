@@ -13,7 +13,7 @@ from graphsearch.position.board import board_of
 from graphsearch.position.notation import sans_of
 from graphsearch.position.openings import Opening, opening_after
 from graphsearch.position.values import WDL, cp_of, rounded_shares
-from graphsearch.store.record import TERMINALS as TERMINALS
+from graphsearch.store.record import TERMINALS
 
 from .tables import VIEW, Part, Prose, Table, count, is_white, moment, score, signed
 
@@ -56,7 +56,6 @@ def wdl(shares: WDL | None, *, white: bool) -> str:
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 APART = "searched apart"  # its numbers are those of the position after it
-BY_CLOCK = "draw by the 75-move rule"
 
 
 def move_number(number: int, *, white: bool) -> str:

@@ -29,13 +29,14 @@ from graphsearch.solvers.mate.search import MateCheck, MateProgress, MateResult,
 from graphsearch.solvers.nodetypes import Agreement, Classification, classify_file
 from graphsearch.store.entries import facts
 from graphsearch.store.file import file_bytes
+from graphsearch.store.record import BY_CLOCK, TERMINALS
 from graphsearch.store.store import Store
 from graphsearch.store.transposition_kernel import MOST_DEPTH
 
 from . import output as out
 from .options import Count, PositionOptions, Ram, StoreOption, StoreToSave, Time
 from .progress import StopSignals, progress_bar, progress_display
-from .render import BY_CLOCK, TERMINALS, bounded_score, line_text
+from .render import bounded_score, line_text
 from .tables import RIGHT, VIEW, Part, Table, clock, count, is_json, rate, size
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory, and of those of a search

@@ -24,7 +24,7 @@ from ..base.errors import ExportError, MissingPackageError
 from ..base.version import __version__
 from ..position.board import BLACK_TO_MOVE, CHECKMATE, META, clocks_of, key_texts
 from ..position.board_kernel import MATE
-from ..query.columns import chances_of, draws_of
+from ..query.columns import chances_of, draws_beside, draws_of
 from ..query.steps import SAN_BYTES, Ints, Mask, castling_of, names_of, uci_names
 from ..store.record import TERMINAL_MASK, TERMINALS, keys_of
 from ..store.record_kernel import MAX_EVALUATOR
@@ -107,7 +107,7 @@ def moves_of(found: Positions) -> Columns:
         "r": Column(moves.by_edge(found.edges.r), None, "uint32"),
         "p": Column(p, ~np.isnan(p), "float32"),
         "q": Column(worth.q, visited, "float32"),
-        "draw": Column(np.minimum(worth.draw, 1.0 - np.abs(worth.q)), visited, "float32"),
+        "draw": Column(draws_beside(worth.q, worth.draw), visited, "float32"),
         "mate": Column(np.where(mates, 1, worth.mates), mates | (worth.mates != 0), "int16"),
     }
 

@@ -178,9 +178,14 @@ def draws_of(batch: RecordBatch) -> Floats:
     return np.asarray(_edge_rules()["share"][_signs(batch.v), batch.d] / D_SCALE)
 
 
+def draws_beside(q: Floats, draw: Floats) -> Floats:
+    """Returns the draw probabilities of values, as `draw_beside`."""
+    return np.minimum(np.maximum(draw, 0.0), 1.0 - np.abs(q))
+
+
 def chances_of(worth: Worth) -> tuple[Floats, Floats, Floats]:
     """Returns win, draw and loss of values, as `wdl_from_q`."""
-    draw = np.minimum(np.maximum(worth.draw, 0.0), 1.0 - np.abs(worth.q))
+    draw = draws_beside(worth.q, worth.draw)
     win, loss = (np.maximum((1.0 - draw + sign * worth.q) / 2, 0.0) + 0.0 for sign in (1.0, -1.0))
     return win, draw, loss
 

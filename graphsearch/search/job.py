@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import chess
 
-from ..base.errors import InvalidParameterError, InvalidPositionError
+from ..base.errors import InvalidPositionError
 from ..position.board import check_type, fen_of, settled
 from ..position.notation import read_uci
-from .params import Limits, SearchParams
+from .params import Limits, SearchParams, check_value
 
 if TYPE_CHECKING:
     from ..graph.graph import Graph
@@ -74,10 +74,10 @@ class SearchJob:
           InvalidParameterError: if limits, parameters or moves are of another class.
         """
         check_type(self.board)
-        asked = ((move, chess.Move) for move in self.searchmoves)
-        for given, wanted in ((self.limits, Limits), (self.params, SearchParams), *asked):
-            if not isinstance(given, wanted):
-                raise InvalidParameterError(f"{given!r:.40} is no {wanted.__name__}")
+        check_value(isinstance(self.limits, Limits), "limits", self.limits, "of the class Limits")
+        check_value(isinstance(self.params, SearchParams), "params", self.params, "of the class SearchParams")
+        are_moves = all(isinstance(move, chess.Move) for move in self.searchmoves)
+        check_value(are_moves, "searchmoves", self.searchmoves, "of the class chess.Move")
         board = settled(self.board)
         try:
             moves = tuple(read_uci(board, move.uci()) for move in self.searchmoves)

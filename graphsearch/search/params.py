@@ -77,11 +77,11 @@ class SearchParams:
         for one in dataclasses.fields(self):
             value, option = getattr(self, one.name), one.metadata["option"]
             if one.name not in TEXTS:
-                _check(_is_number(value), option, value, "a number")
+                check_value(_is_number(value), option, value, "a number")
             if one.name in WHOLE_NUMBERS:
-                _check(_is_whole(value), option, value, "a whole number")
+                check_value(_is_whole(value), option, value, "a whole number")
             holds, expected = one.metadata["allowed"]
-            _check(holds(value), option, value, expected)
+            check_value(holds(value), option, value, expected)
 
     @classmethod
     def from_options(cls, options: Iterable[str] = (), **fields: Any) -> SearchParams:
@@ -150,9 +150,9 @@ class Limits:
         for name in ("visits", "evaluations"):
             value = getattr(self, name)
             good = value is None or (_is_whole(value) and 1 <= value <= MAX_LIMIT)
-            _check(good, name, value, "a whole number from 1 to 10**18")
+            check_value(good, name, value, "a whole number from 1 to 10**18")
         good = self.seconds is None or (_is_number(self.seconds) and 0 < self.seconds <= SECONDS.most)
-        _check(good, "time", self.seconds, f"a number of seconds above 0, at most {SECONDS.most:,}")
+        check_value(good, "time", self.seconds, f"a number of seconds above 0, at most {SECONDS.most:,}")
 
     def as_dict(self) -> dict[str, float | int]:
         """Returns the limits that are set, as stored with every search."""
@@ -170,7 +170,8 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _check(ok: bool, name: str, found: object, expected: str) -> None:
+def check_value(ok: bool, name: str, found: object, expected: str) -> None:
+    """Raises InvalidParameterError unless a given value is what it must be."""
     if not ok:
         raise InvalidParameterError(f"{name} must be {expected}, not {found!r}")
 
@@ -184,5 +185,5 @@ def _number(name: str, text: str) -> float | int:
     except ValueError:
         kind = "a whole number" if whole else "a number"
         raise InvalidParameterError(f"{name} must be {kind}, not {shortened(text)!r}") from None
-    _check(value == value, name, text, "a number")
+    check_value(value == value, name, text, "a number")
     return value

@@ -31,6 +31,7 @@ from .record_kernel import LOWER_SHIFT, UPPER_SHIFT, Bounds, Columns, Proof, fla
 UNPROVEN = flags_with(-1, 1)
 TERMINAL_MASK = kernel.KIND_BITS
 TERMINALS = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}  # names of the kinds
+BY_CLOCK = "draw by the 75-move rule"  # which depends on the path
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from .block import unfit
 from .index import KEPT, KEPT_WRITING, SIZES, Catalog, OnCorrupt, Sizes
 from .index_kernel import find_stored
 from .ordered_work import in_order, thread_count
-from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinished
+from .provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, Unfinished, now
 from .reading import Reader, find
 from .record import NodeRecord, RecordBatch, keys_of, owned, sort_keys, take
 from .record_kernel import MAX_EVALUATOR, MAX_RUN
@@ -445,7 +445,7 @@ class Store:
             run = run or self.reserve_run()
             row = {
                 "id": run,
-                "started": provenance.now(),
+                "started": now(),
                 "position": position_fen,
                 "limits": json.dumps(dict(limits)),
                 # JSON has no infinity, but a number that no double holds
@@ -462,7 +462,7 @@ class Store:
         """Records the visits and evaluations that a run has added so far, and its end if `finished`."""
         row: dict[str, object] = {"visits": visits, "evaluations": evaluations}
         with self.writing() as connection:
-            update_row(connection, "run", run, row | ({"finished": provenance.now()} if finished else {}))
+            update_row(connection, "run", run, row | ({"finished": now()} if finished else {}))
 
     def runs(self) -> list[RunInfo]:
         """Returns all runs of a file, oldest first."""
@@ -479,8 +479,7 @@ class Store:
     def record_root(self, key: str, fen: str, visits: int) -> None:
         """Records that a position was searched as a root, with its root N, and when, to the millisecond."""
         with self.writing() as connection:
-            searched = provenance.now("milliseconds")
-            row = {"key": key, "position": fen, "visits": visits, "last_searched": searched}
+            row = {"key": key, "position": fen, "visits": visits, "last_searched": now("milliseconds")}
             write_row(connection, "root", row)
 
     def raise_root(self, key: str, visits: int) -> None:

@@ -65,7 +65,7 @@ from ..query.prepare import Preparation, prepare
 from ..query.routes import parents, routes
 from ..query.tree import neighbourhood, tree
 from ..store.info import info
-from ..store.record import TERMINALS
+from ..store.record import BY_CLOCK, TERMINALS
 from ..store.store import unfinished_state
 from . import tasks
 from .gate import body_of
@@ -174,7 +174,6 @@ async def _receive(request: Request, file: Path) -> None:
 
 
 MOST_PLIES = 24  # of a line on the page
-DRAWN = "draw by the 75-move rule"
 MOST_GAMES = 500  # games offered from a pasted PGN
 MOST_TRANSLATED = 100_000  # characters of a text that may be in another language
 
@@ -242,7 +241,7 @@ def state_of(board: chess.Board) -> dict[str, Any]:
     return {
         "line": list(_line(board)),
         "check": chess.square_name(king) if king is not None and board.is_check() else None,
-        "over": TERMINALS.get(terminal_kind(board)) or (DRAWN if is_over_by_clock(board) else None),
+        "over": TERMINALS.get(terminal_kind(board)) or (BY_CLOCK if is_over_by_clock(board) else None),
         "legal": [{"move": move.uci(), "san": board.san(move)} for move in board.legal_moves],
     }
 

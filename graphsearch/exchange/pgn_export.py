@@ -145,10 +145,10 @@ class _Writer:
         self._text = MoveText(out)
 
     def write(self) -> None:
-        """Writes a game for every visited root without a parent."""
+        """Writes a game for every visited root without a parent that has a value or moves."""
         positions, roots = self._tree.positions, self._export.roots[: len(self._tree.positions)]
-        valued = (positions["parent"] == 0) & (positions["visited"] > 0) & ~np.isnan(positions["q"])
-        top = np.flatnonzero(valued[: len(roots)]).tolist()
+        known = positions["visited"] & (~np.isnan(positions["q"]) | (positions["size"] > 0))
+        top = np.flatnonzero((known & (positions["parent"] == 0))[: len(roots)]).tolist()
         self._games = {i + 1: game for game, i in enumerate(top, 1)}
         for game, i in enumerate(top, 1):
             self._write_game(i, game)
@@ -167,7 +167,7 @@ class _Writer:
                 text.visit_san(ply, san)
         n, q, proof = (positions[column].item(i) for column in ("n", "q", "proof"))
         words = [] if n == UNKNOWN else [f"N {n}"]
-        words += [f"Q {q:+.3f} for {'Black' if root.ply() & 1 else 'White'}"]
+        words += [] if isnan(q) else [f"Q {q:+.3f} for {'Black' if root.ply() & 1 else 'White'}"]
         words += [NOTES[proof]] if proof else []
         if self._comments and self._records.read(root):
             words = [*brief(self._records, root).lines[:BRIEF], *words]

@@ -259,7 +259,7 @@ class Finder:
 # The weight of a move is its N (`n`), or, for a loss in centipawns against the best move of its position,
 # 2 ** (-loss / 25) (`q`). `n` stays unchanged if the largest weight of a position fits 16 bits, else all its
 # weights are scaled; `q` gives the best move 65,535. Moves with a weight that rounds to 0 are omitted, but
-# never the best one.
+# never the best one. Moves of a book that were never searched weigh 1.
 HALVING_CP = 25.0  # loss in centipawns that halves the weight
 
 
@@ -306,7 +306,7 @@ def entries_of(parts: Sequence[_Part], export: Export, *, by_value: bool) -> NDA
     moves = begins[rows][of] + np.arange(len(of)) - first[of]
     numbers = _weights_by_value(value[moves], first, of) if by_value else n[moves].astype(np.float64)
     largest = np.maximum.reduceat(numbers, first)
-    scaled = fitted(numbers, largest[of], fill=by_value)
+    scaled = np.maximum(fitted(numbers, largest[of], fill=by_value), np.isnan(value[moves]))
     kept = np.flatnonzero(scaled)
     kept = kept[np.lexsort((-scaled[kept], of[kept]))]
     report.scaled += 0 if by_value else int(counts[rows][largest > MAX_WEIGHT].sum())

@@ -293,9 +293,9 @@ class Positions:
 
     @property
     def any_priors(self) -> Floats:
-        """P of the moves from the records, else from the book."""
+        """P of the moves from the records, else from the book, where a move that a person chose has none."""
         p, in_book = self.priors, self.moves.p
-        return p if in_book is None else np.where(np.isnan(p), in_book, p)
+        return p if in_book is None else np.where(np.isnan(p) & (in_book > 0), in_book, p)
 
 
 # ------------------------------------------------------------------ the choice of moves

@@ -343,7 +343,7 @@ MORE = LINES | {"e4 c5": {"Nf3": (18, 0.2), "d4": (12, -0.15)}}
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return graph_file(tmp_path / "a.graph", MORE)
+    return graph_file(tmp_path / "file.graph", MORE)
 
 
 def surveyed(path: Path, *lines: str, side: str = "white") -> repertoire.Survey:
@@ -394,7 +394,7 @@ def test_a_merge_keeps_the_moves_of_both_repertoires(file: Path, tmp_path: Path)
     assert verify(file).problems == []
 
 
-def test_a_repertoire_is_a_book_by_its_name_alone(file: Path, tmp_path: Path) -> None:
+def test_a_repertoire_is_a_book_by_its_name_alone(file: Path, graph: Path, tmp_path: Path) -> None:
     surveyed(file, "e4 e5 Nf3", "e4 c5 Nf3")
     with Store.open(file, read_only=True) as store:
         assert [book.name for book in books(store)] == []
@@ -403,10 +403,12 @@ def test_a_repertoire_is_a_book_by_its_name_alone(file: Path, tmp_path: Path) ->
     (own,) = (one for one in found.verdicts if one.admitted)
     assert (own.reason, own.candidate.value) == ("chosen by a person", own.candidate.q)
     assert own.candidate.q is not None
-    target = tmp_path / "book.bin"
-    export("polyglot", file, target, Selection(book="white repertoire"))
-    with chess.polyglot.open_reader(target) as entries:
-        assert [entry.move.uci() for entry in entries.find_all(chess.Board())] == ["e2e4"]
+    surveyed(graph, "e4 e5 Nf3", "e4 e5 Bc4")  # never searched
+    for form in ("polyglot", "pgn"):
+        export(form, graph, tmp_path / form, Selection(book="white repertoire"), comments=True)
+    assert (tmp_path / "pgn").read_text().split("]")[-1].startswith("\n\n1. e4 { N 0 } 1... e5 ")
+    with chess.polyglot.open_reader(tmp_path / "polyglot") as entries:
+        assert sorted((entry.move.uci(), entry.weight) for entry in entries)[1:] == [("f1c4", 1), ("g1f3", 1)]
     head = '[book]\nname = "white repertoire"\nside = "white"\nmax_ply = 4\n'
     config = parse_config(f'{head}[evaluator]\nname = "uniform"\n', tmp_path, "a")
     with pytest.raises(errors.InvalidParameterError, match="is a repertoire; give the book another name"):

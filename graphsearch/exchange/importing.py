@@ -289,7 +289,6 @@ def _zstd() -> zstandard.ZstdDecompressionObj:
 # ------------------------------------------------------------------ imports
 SAY_SECONDS = 0.2
 
-
 OnProgress = Callable[[FileProgress], object]
 
 

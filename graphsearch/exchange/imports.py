@@ -13,7 +13,7 @@ from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import GameSource
 from .epd_import import read_positions
-from .importing import FileProgress, FileReport, GivenFile, Importing, Input, OnProgress, opened
+from .importing import STDIN, FileProgress, FileReport, GivenFile, Importing, Input, OnProgress, opened
 from .pgn_import import read_games
 from .polyglot import read_book
 
@@ -38,9 +38,8 @@ def import_files(
     A missing graph file is made, bound to no evaluator. A file with the same bytes as one imported before
     does not count again; an interrupted import resumes after what is saved.
 
-    A game counts once for each of its (position, move) pairs, even if it repeats them; a broken one does not
-    count. A book has only the keys of its positions. Their FENs come from the graph file, and from a search
-    over the moves of the book and single moves that it lacks, from there and from the start of the game.
+    A game counts once for a move that it repeats in a position; a broken one does not count. The FENs of a
+    book's positions are looked up (`polyglot.Finder`).
 
     Args:
       form: `pgn`, `polyglot` or `epd`. variations: of pgn: count moves of variations in a column apart.
@@ -110,9 +109,11 @@ def _begin(
         with store.transaction():
             known = tables.begin_source(store, report.kind, file.name, file.digest, options)
         report.state = "imported"
-        same = [one for one in tables.sources(store) if one.digest == file.digest and one.kind == report.kind]
-        if not again and any(one.options != dict(options) for one in same):
+        before = [one for one in tables.sources(store) if one.kind == report.kind]
+        if not again and any(one.digest == file.digest and one.options != options for one in before):
             report.notes.append("it was imported before with other options; its content counts again")
+        if any(one.digest != file.digest and one.name == file.name != STDIN for one in before):
+            report.notes.append("it has changed since it was imported; what it held before counts twice")
     elif not known.finished:
         report.state = "continued"
     else:

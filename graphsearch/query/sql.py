@@ -78,7 +78,6 @@ PURE: dict[str, tuple[int, Callable[..., Value]]] = {
     "cp": (1, _cp),
 }
 
-
 PULSE = 1000  # steps of SQLite's machine between two looks at the clock, and for Ctrl-C
 TIMEOUT_SECONDS = 60.0
 MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB, in a row or as an intermediate value of a function

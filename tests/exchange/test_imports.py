@@ -57,7 +57,6 @@ SAMPLES = (
 )
 LARGE = "8moves_v3_first8000.pgn"
 
-
 imported = partial(imported_as, "pgn")
 
 
@@ -198,7 +197,7 @@ def test_a_fault_in_a_variation_counts_where_variations_are_read(path: Path) -> 
     assert imported(path, text).taken == 1
     assert imported(path, text, variations=True).skipped == 1
     report = imported(path, "1. d4 (1. e4 -- 2. d4 (2. c4)) d5 *", variations=True)
-    assert (report.taken, len(report.notes)) == (1, 1)
+    assert (report.taken, len(report.notes)) == (1, 2)  # and that the file has changed
     assert moves_of(path, chess.Board())["e4"] == (0, 0, 0, 1, 1)
 
 
@@ -364,6 +363,7 @@ def test_the_same_bytes_count_once_unless_asked_for_again(path: Path) -> None:
     assert "with other options; its content counts again" in other.notes[0]
     assert imported(path, THREE, again=True).state == "imported"
     assert moves_of(path, chess.Board())["e4"] == (3, 0, 3, 0, 1)
+    assert "what it held before counts twice" in imported(path, THREE + "\n").notes[0]
 
 
 def test_counts_and_how_far_they_are_reach_the_file_together(

@@ -198,7 +198,6 @@ CORNERS_OF_THE_RULES = [  # FEN, the castling moves of the side to move
     ("4k3/8/8/8/8/8/8/RR2K2R w AH - 0 1", "e1g1"),  # both at home: standard; b1 is in the way
 ]
 
-
 HALF_AT_HOME = [  # start positions with the king and one rook at home: castling may become standard
     number
     for number in range(960)

@@ -213,7 +213,7 @@ def _point_cells(point: HistoryPoint, position: str) -> dict[str, str]:
         "Run": str(point.run),
         "Kind": f"book {point.book}" if point.book else point.kind or "",
         "Saved (UTC)": moment(point.saved),
-        "Score": score(point.cp, None, white=white),
+        "Score": score(point.cp, point.mate, white=white),
         "W D L": render.wdl(point.wdl, white=white),
         "Visits": f"{point.n:,}",
         "Q": signed(point.q, white=white),

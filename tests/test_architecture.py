@@ -26,7 +26,6 @@ PACKAGE = ROOT / "graphsearch"
 MODULES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
 PACKAGES = sorted(path for path in MODULES if path.name == "__init__.py" and path.parent != PACKAGE)
 
-
 FLOOR_EDGE = re.compile(r"[┌├└]")
 
 
@@ -218,7 +217,6 @@ def loaded_by(code: str, *args: str) -> set[str]:
 
 
 MAIN = "from graphsearch.cli import main\nassert main(sys.argv[1:]) == 0"
-
 
 READERS = {  # commands, with the modules of `SOME` that they need
     "show": {"query.position", "store.tables.studies"},

@@ -38,7 +38,7 @@ class HistoryPoint(Saved):
 
     json_keys = (
         "run kind evaluator book saved n q win draw loss cp depth positions"
-        " best_move best_san changed pv line"
+        " best_move best_san mate changed pv line"
     )
 
     kind: str | None
@@ -91,8 +91,8 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
         check(root)
         points = _points(source.store, root)
         names = source.store.evaluators() if points else {}
-    met = sorted({point.evaluator for point in points if point.evaluator is not None})
-    evaluators = {number: names[number].describe() for number in met if number in names}
+    met = sorted(names.keys() & {point.evaluator for point in points})
+    evaluators = {number: names[number].describe() for number in met}
     return History(fen_of(root), tuple(points), evaluators)
 
 

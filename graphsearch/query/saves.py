@@ -24,7 +24,7 @@ class Saved(Valued):
       run, saved: the run that saved them, and when, ISO 8601 in UTC.
       n, q: of the node; in a book, the value there.
       best_move, best_san: the best move in UCI and in SAN; None if it is not known.
-      mate: moves to a mate that is proven now, None in a save before.
+      mate: moves to a proven mate, None if the line saved does not end with it.
     """
 
     json_keys = "run saved n q cp best_move best_san mate"
@@ -41,8 +41,10 @@ class Saved(Valued):
 def saved_at(root: chess.Board, save: RootValues | BookValues) -> Saved:
     """Returns the values of a root at a save."""
     q, best = save.q if isinstance(save, RootValues) else save.value, save.best_move
-    san = next(iter(sans_of(root, legal_part(root, [best] if best else []))), None)
-    return Saved(save.run, save.saved, save.n, q, best, san)
+    line = sans_of(root, legal_part(root, (save.pv or best or "").split()))
+    mates = abs(q) == 1 and line and line[-1].endswith("#")
+    mate = int(q) * ((len(line) + 1) // 2) if mates else None
+    return Saved(save.run, save.saved, save.n, q, best, line[0] if line else None, mate)
 
 
 # ------------------------------------------------------------------ moments

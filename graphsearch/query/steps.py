@@ -39,7 +39,6 @@ Mask = NDArray[np.bool_]
 CASTLING_STEP = 2  # files that a king moves in castling only
 TARGET = 63 << 6  # of a move's code
 
-
 Legal = tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]  # of `legal_codes`
 
 

@@ -116,7 +116,7 @@ def tree(
         least = max(1, record.visits // share) if min_visits is None else min_visits
         q, _ = node_mean(record)
         root = Branch(n=record.visits, q=q, position=fen_of(board), words=pack(board), key=key_text(board))
-        level = [root]
+        root.mate, level = mate_of(record, board), [root]
         for ply in range(depth + 1):
             there = level if ply < depth else []
             boards = {one.key: unpack(one.words.tolist()) for one in there if one.key not in expanded}

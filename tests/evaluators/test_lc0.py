@@ -307,7 +307,6 @@ def test_a_turned_board_has_the_priors_of_the_board_that_it_is_turned_to(tmp_pat
 
 # ------------------------------------------------------------------ what is refused
 
-
 TINY, MANY = Shape(), Shape(several=True, embedding="dense")
 
 

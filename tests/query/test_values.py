@@ -201,6 +201,13 @@ def test_the_line_is_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
     assert [point for point in found.points if point.changed] == [found.points[0], odd, after]
 
 
+def test_a_proven_mate_is_in_the_history_and_at_the_root_of_the_tree(tmp_path: Path) -> None:
+    for fen, mate in (("7k/8/5K2/8/8/8/8/6R1 w - - 0 1", 2), ("7k/8/5KR1/8/8/8/8/8 b - - 1 1", -2)):
+        with Graph.open(path := tmp_path / "mate.graph", evaluator="uniform") as graph:
+            analyze(graph, board := chess.Board(fen), Limits(visits=1000))
+        assert history(path, board).points[-1].mate == tree(path, board).root.mate == mate
+
+
 def test_a_refresh_notes_all_roots(small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, after_line("e4"), Limits(visits=60), SMALL)

@@ -393,7 +393,6 @@ for at in range(1, calls + 1, step):
 print(json.dumps([failures, bad]))
 """
 
-
 STEP = 1 if os.environ.get("GRAPHSEARCH_FULL") else 24  # of the calls, every how many fails
 
 

@@ -396,7 +396,6 @@ def test_the_limits_of_the_program_are_those_of_the_tables() -> None:
 # ------------------------------------------------------------------ hostile values
 CASES = 1000 if os.environ.get("GRAPHSEARCH_FULL") else 5
 
-
 ASKED: tuple[Callable[[Path], object], ...] = (
     info,
     status,
@@ -540,7 +539,6 @@ def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, t
 
 
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
-
 
 BOUND = "a statement took longer than the size of the file explains"
 

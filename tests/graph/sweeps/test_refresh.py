@@ -44,7 +44,6 @@ EXACT = 1e-6
 
 Records = dict[int, tuple[chess.Board, NodeRecord]]
 
-
 FILES = {  # positions with what is searched below them
     "stale": (chess.STARTING_FEN, "", "e4", "e4 e5", "d4 d5", "Nf3 Nf6"),  # one improved behind others' backs
     "cyclic": (ENDGAME, "", "Ra6+", "Rxh1"),  # with terminals, and visits that ended in draws of the path

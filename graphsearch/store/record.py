@@ -130,7 +130,7 @@ class NodeRecord:
             return bounds, None
         if lower == 0 or not self.codes:
             return bounds, Proof(lower, 0 if lower else None, 0)
-        clock, known = clock_of_words(self.words), kernel.mate_kept(self.v, self.d)
+        clock, known = clock_of_words(self.words), int(kernel.mate_kept(self.v, self.d))
         mate, plies = kernel.decisive_plies(lower == 1, tally, covers, clock, known)
         return bounds, Proof(lower, None if mate < 0 else mate, plies)
 

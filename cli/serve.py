@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from graphsearch.base.faults import Watch, error_line
+from graphsearch.base.faults import Watch, error_line, signal_of
 from graphsearch.base.limits import UCI_LINE, decoded, size_text
 from graphsearch.base.system import interruptible
 from graphsearch.uci.engine import Engine
@@ -123,10 +123,8 @@ def uci(
     with StopSignals() as signals:
         try:
             _read(engine, writer, signals)
-        except KeyboardInterrupt:
-            code = 130
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
+        except (KeyboardInterrupt, SystemExit) as ended:
+            code = 128 + signal_of(ended)
         except OSError as error:
             writer.info(f"ERROR: stdin: {error_line(error)}")
             code = FAILED

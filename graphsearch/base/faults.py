@@ -190,14 +190,17 @@ class Watch:
             self._write(error_line(error))
 
 
+def signal_of(error: BaseException | None) -> int:
+    """Returns the number of the signal that raised an exception, 0 if none did."""
+    code = getattr(error, "code", None)
+    if not isinstance(error, Exception) and isinstance(code, int) and code > 128:
+        return code - 128  # the exception that ends the program at SIGTERM
+    return int(signal.SIGINT) if isinstance(error, KeyboardInterrupt) else 0
+
+
 def _sent_again(error: BaseException | None) -> bool:
     """Sends a signal again that Python dropped, as in a callback; returns whether the error was one."""
-    code = getattr(error, "code", None)
-    if isinstance(error, KeyboardInterrupt):
-        number = int(signal.SIGINT)
-    elif not isinstance(error, Exception) and isinstance(code, int) and code > 128:
-        number = code - 128  # the exception that ends the program at SIGTERM
-    else:
+    if not (number := signal_of(error)):
         return False
 
     def send() -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..base.errors import EvaluatorError, EvaluatorFileError, InvalidParameterError, UnknownEvaluatorError
+from ..base.faults import signal_of
 from ..base.limits import shortened
 from ..base.system import cores
 from ..store.provenance import EvaluatorIdentity, Option
@@ -320,7 +321,9 @@ def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
         spec.loader.exec_module(module)
         found = getattr(module, wanted, None)
         made = found(**options) if isinstance(found, type) else None
-    except Exception as error:
+    except BaseException as error:  # a file may end the program as well
+        if signal_of(error):
+            raise
         raise EvaluatorError(f"{name} cannot be made: {type(error).__name__}: {error}") from error
     if made is None:
         raise EvaluatorError(f"{path} has no class {wanted}")

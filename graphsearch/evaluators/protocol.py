@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import EvaluatorDefectError, EvaluatorError, GraphSearchError, InvalidParameterError
+from ..base.faults import signal_of
 from ..position.board import (
     KEY,
     POSITION_WORDS,
@@ -270,9 +271,9 @@ def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:
     """
     try:
         return checked(batch, evaluator.evaluate(batch))
-    except GraphSearchError:
-        raise
-    except Exception as error:
+    except BaseException as error:  # it may try to end the program as well
+        if isinstance(error, GraphSearchError) or signal_of(error):
+            raise
         raise EvaluatorDefectError(f"the evaluator failed: {type(error).__name__}: {error}") from error
 
 

@@ -358,7 +358,8 @@ def _hides_move(word: str, behind: str, ahead: str, near: str) -> bool:
     """Returns whether a word without moves could be one, or part of one: 0-0(-0), (S)f3, (N) f3."""
     if behind[:1] in ("O", "0") and re.match(rf"{_DASH}|{_CASTLE}", word):
         return True
-    if ahead and not all(map(_is_punctuation, word)):
+    kinds = ("Po", "Ps", "Pe", "Pi", "Pf", "Sk", "Cf", "Pc")  # of punctuation
+    if ahead and not all(unicodedata.category(c) in kinds or c in "+=<>|" for c in word):
         return True
     if near[:1] in tuple("abcdefghx") and re.fullmatch(r"[A-Z]", word.strip(_MARKS)):
         return True
@@ -369,10 +370,6 @@ def _find(what: str, text: str, at: int) -> int:
     """Returns the place of a character; the length of the text if it is not there."""
     found = text.find(what, at)
     return len(text) if found < 0 else found
-
-
-def _is_punctuation(c: str) -> bool:
-    return unicodedata.category(c) in ("Po", "Ps", "Pe", "Pi", "Pf", "Sk", "Cf", "Pc") or c in "+=<>|"
 
 
 def shown(word: str) -> str:

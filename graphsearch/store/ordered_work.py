@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -15,14 +16,6 @@ MOST_THREADS = 8  # each holds an item and working memory: some 10 MB
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-def let_hashes_wrap() -> None:
-    """Lets hashes wrap around without a warning in this thread, where kernels run as plain Python.
-
-    `jit/pointers.py` does the same for the main thread.
-    """
-    np.seterr(over="ignore")
 
 
 def thread_count() -> int:
@@ -39,7 +32,8 @@ def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads:
         yield from map(solve, items)
         return
     waiting: deque[Future[_Result]] = deque()
-    with ThreadPoolExecutor(threads, "graphsearch-file", let_hashes_wrap) as pool:
+    quiet = partial(np.seterr, over="ignore")  # hashes wrap around where kernels run as plain Python
+    with ThreadPoolExecutor(threads, "graphsearch-file", quiet) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(solve, item))

@@ -108,6 +108,7 @@ class Broken(Mine):
 def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> None:
     path = tmp_path / "mine.py"
     path.write_text(MINE)
+    (tmp_path / "exit.py").write_text("raise SystemExit('no licence')")
     made = create(f"{path}:Mine", {"q": "0.5"})
     assert made.evaluate(BATCH).wdl.tolist() == [[0.75, 0, 0.25]] * 2
     assert (made.identity.kind, made.identity.options) == ("mine", {"q": 0.5})
@@ -119,6 +120,7 @@ def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> N
         f"{path}:Other": "has no class Other",
         f"{path}:Settings": "cannot be made: TypeError",
         f"{path}:Wrong": "does not have all of them",
+        f"{tmp_path}/exit.py:Mine": "cannot be made: SystemExit: no licence",
         f"{path}:Broken": "cannot be made: ValueError: no weights",
     }.items():
         with pytest.raises((EvaluatorError, InvalidParameterError), match=told):

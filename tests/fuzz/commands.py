@@ -28,10 +28,6 @@ class Ended:
     err: str
 
 
-def _is_ours(error: Exception) -> bool:
-    return isinstance(error, GraphSearchError | OSError)
-
-
 class _LeftError(BaseException):
     """A command that left at once, because nothing was left to save."""
 
@@ -48,7 +44,7 @@ def strict() -> Iterator[None]:
     """
     output: Any = importlib.import_module("graphsearch.cli.output")
     before = output.is_defect
-    output.is_defect = lambda error: not _is_ours(error)
+    output.is_defect = lambda error: not isinstance(error, GraphSearchError | OSError)
     leave, os._exit = os._exit, _leave  # type: ignore[assignment]
     try:
         yield

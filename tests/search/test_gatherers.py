@@ -260,10 +260,6 @@ def load(edges: list[tuple[float, float, float]]) -> None:
         WAVE.counts[wave_kernel.SPLIT + j] = 0
 
 
-def given_to(count: int) -> list[int]:
-    return [int(x) for x in WAVE.counts[wave_kernel.SPLIT : wave_kernel.SPLIT + count]]
-
-
 def one_by_one(edges: list[tuple[float, float, float]], k: int) -> list[int]:
     """Gives every visit to the edge with the highest score, and counts it before the next."""
     taken = [0] * len(edges)
@@ -296,7 +292,7 @@ def fair(edges: list[tuple[float, float, float]], found: list[int]) -> bool:
 def test_the_level_is_what_visits_one_by_one_come_to(edges: list[tuple[float, float, float]], k: int) -> None:
     load(edges)
     fill_in_kernel(WAVE, len(edges), k)
-    found = given_to(len(edges))
+    found = WAVE.counts[wave_kernel.SPLIT :][: len(edges)].tolist()
     assert sum(found) == k
     assert fair(edges, found)
     expected = one_by_one(edges, k)

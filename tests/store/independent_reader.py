@@ -247,7 +247,7 @@ def records_of(block: bytes, dictionaries: tuple[bytes, bytes]) -> Iterator[Reco
     edge = code = 0
     for k in range(count):
         assert reference[k] <= k
-        before, word, run = found[k - reference[k]] if reference[k] else (_start_men(), 15 << 1, 0)
+        before, word, run = found[k - reference[k]] if reference[k] else (_men(START_WORDS), 15 << 1, 0)
         board = list(before)
         left = [before[square] for square in gone[k]]
         for square in gone[k]:
@@ -297,10 +297,6 @@ def _edges(
         Edge(moves[place].uci(), codes[place] ** 4 / total, *value)
         for place, value in zip(order, values, strict=False)
     )
-
-
-def _start_men() -> list[int]:
-    return _men(START_WORDS)
 
 
 def _men(words: tuple[int, ...]) -> list[int]:

@@ -110,7 +110,8 @@ class Lc0Evaluator(Evaluator):
             planes, transforms = planes_and_transforms(part.words, self.input, lines=lines)
             policy, value = self.run(planes)
             policy = turned_back(policy, transforms)
-            wdl = value if self.has_wdl else wdl_without_draws(value[:, 0])
+            q = value[:, 0]
+            wdl = value if self.has_wdl else np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
             parts.append(Evaluation(wdl, priors(part, policy, self.policy_temperature)))
         return Evaluation.of_parts(parts)
 
@@ -133,11 +134,6 @@ class Lc0Evaluator(Evaluator):
                 f"onnxruntime failed on {self.device}: {network.first_line(error)}"
             ) from error
         return policy[:count], value[:count]
-
-
-def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns `[(1 + q) / 2, 0, (1 - q) / 2]` for each q, `[B, 3]`."""
-    return np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
 
 
 def padded_size(count: int) -> int:

@@ -102,8 +102,12 @@ def _worth(move: MoveView) -> _Worth | None:
     if move.mate is not None:
         lower = upper = 1 if move.mate > 0 else -1
     if lower == upper:
-        return _Worth(float(lower), wdl_from_q(lower, 1 - abs(lower)), move.mate)
+        return _certain(lower, move.mate)
     return None if move.q is None or move.wdl is None else _Worth(move.q, move.wdl)
+
+
+def _certain(result: float, mate: int | None) -> _Worth:
+    return _Worth(float(result), wdl_from_q(result, 1 - abs(result)), mate)
 
 
 def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
@@ -338,9 +342,10 @@ class GoAnswer:
     def prove(self, result: MateResult) -> None:
         """Uses a proven mate as the answer."""
         plies, speed = len(result.pv), round(result.visits / max(result.seconds, 1e-3))
+        score = _score(_certain(1 if plies % 2 else -1, result.mate), wdl=self.settings.is_on("UCI_ShowWDL"))
         info = (
             f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - self.began))}"
-            f" nodes {result.visits} score mate {result.mate} nps {speed} multipv 1"
+            f" nodes {result.visits} {score} nps {speed} multipv 1"
             f" pv {' '.join(self._written(result.pv))}"
         )
         with self._lock:
@@ -519,9 +524,12 @@ class GoAnswer:
             spent = f"info string {report.visits} new visits, {report.evaluations} evaluations"
             lines = [spent] if report.visits else []
             wanted = self.settings.is_on("VerboseMoveStats") or self.settings.is_on("LogLiveStats")
-            lines += self._lines(report, stats=wanted)
+            # the record may be newer than the report, and have another best move
+            moves = tuple(sorted(report.node.moves, key=lambda move: move.move not in line[:1]))
+            lines += self._lines(replace(report, node=replace(report.node, moves=moves)), stats=wanted)
         elif not self._moves:
-            lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
+            end = _certain(-1, 0) if self._board.is_check() else _certain(0, None)
+            lines = [f"info depth 0 {_score(end, wdl=self.settings.is_on('UCI_ShowWDL'))}"]
         if not line:
             return [*lines, "bestmove 0000"]
         best, *after = self._written(line[:2])

@@ -112,7 +112,7 @@ class FailingEvaluator(HashEvaluator):
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         if self.calls >= 4:
-            raise RuntimeError("the device is gone")
+            raise SystemExit("the device is gone")
         return super().evaluate(batch)
 
 
@@ -164,11 +164,11 @@ def test_a_file_of_another_evaluator_or_of_another_writer_is_left_alone_and_that
 
 
 def test_a_finished_game_has_no_best_move() -> None:
-    with Played() as game:
+    with Played({"UCI_ShowWDL": "true"}) as game:
         mate = game.ask("position fen 7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "go nodes 10", until="bestmove")
-        assert mate[-2:] == ["info depth 0 score mate 0", "bestmove 0000"]
+        assert mate[-2:] == ["info depth 0 score mate 0 wdl 0 0 1000", "bestmove 0000"]
         stale = game.ask("position fen 7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "go movetime 50", until="bestmove")
-        assert stale[-2:] == ["info depth 0 score cp 0", "bestmove 0000"]
+        assert stale[-2:] == ["info depth 0 score cp 0 wdl 0 1000 0", "bestmove 0000"]
         dead = game.ask(
             "position fen 7k/8/6K1/8/8/8/8/8 b - - 0 1", "go wtime 900 btime 900", until="bestmove"
         )
@@ -390,16 +390,25 @@ TWO = "position fen kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 
 
 def test_a_mate_within_the_moves_is_proven_and_played() -> None:
-    with Played() as game:
+    with Played({"UCI_ShowWDL": "true"}) as game:
         lines = game.ready().ask(TWO, "go mate 3", until="bestmove")
-        assert " score mate 2 " in lines[-2]
+        assert " score mate 2 wdl 1000 0 0 " in lines[-2]
         assert lines[-2].partition(" pv ")[2].split()[0] == "a1a6" == best_of(lines)
         lines = game.ask(TWO + " moves a1a6", "go mate 3", until="bestmove")
-        assert " score mate -1 " in lines[-2]
+        assert " score mate -1 wdl 0 0 1000 " in lines[-2]
         late = "position fen 7k/8/6K1/8/8/8/8/R7 w - - 100 90"
         for go in ("go mate 1", "go nodes 20"):
             lines = game.ask(late, go, until="bestmove")
             assert " score mate 1 " in lines[-2]
+
+
+def test_the_first_line_is_that_of_the_move_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Played() as game:
+        plain = game.ready().ask("go nodes 400", until="bestmove")
+        real = answer.GoAnswer._ranked  # the record of the search may be newer than its report
+        monkeypatch.setattr(answer.GoAnswer, "_ranked", lambda self, record: real(self, record)[1:])
+        lines = game.ask("go nodes 401", until="bestmove")
+        assert lines[-2].partition(" pv ")[2].split()[0] == best_of(lines) != best_of(plain)
 
 
 def test_where_no_mate_is_that_short_or_moves_are_listed_the_graph_is_searched() -> None:

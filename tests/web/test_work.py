@@ -202,7 +202,8 @@ def test_a_stopped_search_is_saved_and_what_waits_is_held(client: Client, small_
     assert visits(small_graph, after) > before
     state = queue(client)
     assert (state["held"], [job["number"] for job in state["waiting"]]) == (True, [waiting])
-    client.post("queue", action="stop", number=waiting)
+    removals = [client.post("queue", action="stop", number=waiting).status for _ in range(2)]
+    assert removals == [200, 400]  # it is gone
     client.post("queue", action="go")
     assert not queue(client)["waiting"]
 

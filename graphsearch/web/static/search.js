@@ -76,10 +76,11 @@ const REST_MS = 120; // for which the board rests before the search comes
 
 const limits = new Map(); // sets of moves that searches leave out, by FEN
 let timer = 0;
+let left = 0; // the task that this page has ended; the server's word comes later
 let goesThere = false; // whether the search goes to the position that is awaited
 
 const followJob = () => state.queue.running.find((one) => one.kind === "follow") || state.queue.waiting.find((one) => one.kind === "follow");
-const isFollowing = () => Boolean(followJob() && !followJob().stopping);
+const isFollowing = () => Boolean(followJob() && !followJob().stopping && followJob().number !== left);
 
 // ------------------------------------------------------------ moves that are searched
 export const leftOut = () => limits.get(state.look?.position) || new Set();
@@ -105,6 +106,7 @@ export function limitNote(sanOf) {
 // ------------------------------------------------------------ the search that goes where the board goes
 function follow() {
   clearTimeout(timer);
+  left = 0;
   if (!state.look) { whenKnown(follow); return; } // a page that has just been opened
   if (state.look.over) return;
   const { evaluator, threads, ram, params } = settings();
@@ -113,7 +115,9 @@ function follow() {
 
 function followNot() {
   clearTimeout(timer);
-  if (followJob()) send("queue", { action: "stop", number: followJob().number, hold: true });
+  if (!followJob()) return;
+  left = followJob().number;
+  send("queue", { action: "stop", number: left, hold: true });
 }
 
 function followSwitch() {

@@ -262,6 +262,9 @@ class EvaluatorOptions:
 
 def _absolute(name: str | None) -> str | None:
     """Returns the name of an evaluator with the absolute path of its file."""
+    path, _, of = (name or "").rpartition(":")
+    if path.endswith(".py") and Path(path).is_file():
+        return f"{Path(path).absolute()}:{of}"
     kind, colon, rest = (name or "").partition(":")
     return f"{kind}:{Path(rest).absolute()}" if colon and Path(rest).is_file() else name
 

@@ -7,7 +7,7 @@ import math
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import chdir, closing, nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -125,11 +125,10 @@ def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> N
     }.items():
         with pytest.raises((EvaluatorError, InvalidParameterError), match=told):
             create(name)
-    file, mine = tmp_path / "a.graph", ("--evaluator", f"{path}:Mine")
-    cli("analyze", "startpos", "--visits", "20", "--store", file, *mine).ends(0)
-    cli("analyze", "startpos", "--visits", "20", "--store", file).ends(
-        0, "is searched with its own evaluator"
-    )
+    words = ("analyze", "startpos", "--visits", "20", "--store", tmp_path / "a.graph")
+    with chdir(tmp_path):
+        cli(*words, "--evaluator", "mine.py:Mine").ends(0)
+    cli(*words).ends(0, f"is searched with its own evaluator, {path}:Mine")
 
 
 # ----------------------------------------------------------------------- policy and value

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -438,10 +437,7 @@ def readings(text: str) -> Iterator[str]:
         moves = text.replace(*RUSSIAN_KING) if letters == LETTERS["Russian"] else text
         # the letter of a piece that moves, or that a pawn becomes
         piece = rf"(?<!\w)[{letters}](?=[a-h]?[1-8]?[x:]?[a-h][1-8])|(?<=[a-h][18])=?[{letters}]\b"
-        found = re.sub(piece, partial(_english, str.maketrans(letters, ENGLISH)), moves)
+        table = str.maketrans(letters, ENGLISH)
+        found = re.sub(piece, lambda word: word[0].translate(table), moves)  # noqa: B023 (called here)
         if found != text:
             yield found
-
-
-def _english(table: dict[int, int], word: re.Match[str]) -> str:
-    return word[0].translate(table)

@@ -217,7 +217,7 @@ class GraphSearch:
             nodes=self.graph.node_count,
             stop_reason=self.reason or "stop",
             evaluator=self.graph.evaluator.identity.describe(),
-            parameters=self.params.as_dict(),
+            parameters={k: "inf" if v == float("inf") else v for k, v in self.params.as_dict().items()},
             tablebase=self._table_line(node),
             problems=self.graph.problems,
         )

@@ -54,12 +54,14 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
 
 def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "it's mine.graph"
-    params = ("--param", "MinibatchSize=1", "--param", "CPuct=2")
+    params = ("--param", "MinibatchSize=1", "--param", "CatchUpRatio=inf")
     outcome = cli("analyze", chess.STARTING_FEN, "--moves", "e4 e5", "--visits", 50, *params, "--store", path)
     command = next(line for line in outcome.err.splitlines() if line.startswith("Resume with: "))
     words = shlex.split(command.removeprefix("Resume with: "))
     assert words[:2] == ["graphsearch", "analyze"]
-    assert cli(*words[1:], "--json").json["visits"] == 100
+    found = cli(*words[1:], "--json").json
+    assert (found["visits"], found["parameters"]["CatchUpRatio"]) == (100, "inf")
+    assert cli("store", "info", path, "--json").json["runs"][1]["params"] == found["parameters"]
 
 
 def started_analysis(path: Path, before: str = "") -> subprocess.Popen[str]:

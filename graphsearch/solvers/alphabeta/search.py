@@ -531,7 +531,8 @@ class _AlphaBetaSession:
             if not found.complete:
                 self.stop_reason = self.stop_reason or "nodes"
                 return
-            self._note_iteration(found)
+            self.graph.note_later(self._row_of(found))
+            self._save()
             if self.on_depth:
                 self.on_depth(found)
             if is_shortest_mate(found.value, found.bound, found.depth) and found.depth < self.asked:
@@ -583,11 +584,6 @@ class _AlphaBetaSession:
         self.run_id = entries.begin(
             store, ALPHABETA, fen_of(self.board), key_text(self.board), limits, self.graph.entries.evaluation
         )
-
-    def _note_iteration(self, found: DepthResult) -> None:
-        """Adds an iteration to the next save, which begins now if no save is running."""
-        self.graph.note_later(self._row_of(found))
-        self._save()
 
     def _row_of(self, found: DepthResult | None) -> Callable[[Store], None]:
         """Returns what writes an iteration and the results so far, or, without one, the end of the run."""

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -110,16 +111,12 @@ def fault_of_row(name: str) -> str:
     table = TABLES[name]
     cases = []
     for column, one in table.columns.items():
-        found = f"'{column} is ' || {_shown(one)} || {_quoted(f', expected {one.form}')}"
+        blob, size = f"typeof({one.name}) = 'blob'", f"length({one.name})"
+        value = f"iif({blob}, 'a BLOB of ' || {size} || ' bytes', substr(quote({one.name}), 1, 40))"
+        found = f"'{column} is ' || {value} || {_quoted(f', expected {one.form}')}"
         cases.append(f"WHEN NOT {one.fits(column)} THEN {found}")
     cases += [f"WHEN NOT ({rule}) THEN {_quoted(f'expected {rule}')}" for rule in table.rules]
     return f"CASE {' '.join(cases)} END"
-
-
-def _shown(one: Column) -> str:
-    """Returns the SQL that shows a value of a column: a BLOB by its type and size."""
-    blob = f"typeof({one.name}) = 'blob'"
-    return f"iif({blob}, 'a BLOB of ' || length({one.name}) || ' bytes', substr(quote({one.name}), 1, 40))"
 
 
 def _quoted(text: str) -> str:
@@ -148,14 +145,21 @@ def shown(value: object) -> str:
 def json_object(text: object) -> dict[str, Any] | None:
     """Returns the JSON object of a text; None if it is not one, or is nested deeper than `DEEPEST`.
 
-    >>> json_object('{"depth": 2}'), json_object("nojson"), json_object("[]")
-    ({'depth': 2}, None, None)
+    >>> json_object('{"depth": 1e999}'), json_object("nojson"), json_object("[]")
+    ({'depth': 'inf'}, None, None)
     """
     try:
-        found = json.loads(text) if isinstance(text, str) else None
+        found = (
+            json.loads(text, parse_float=_number, parse_constant=_number) if isinstance(text, str) else None
+        )
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and _is_flat(found) else None
+
+
+def _number(text: str) -> float | str:
+    """Returns a number of JSON; one that is not finite as text, since JSON cannot write it again."""
+    return number if isfinite(number := float(text)) else str(number)
 
 
 def _is_flat(found: object, left: int = DEEPEST) -> bool:

@@ -179,12 +179,13 @@ class _Writer:
     def _headers(self, root: chess.Board, game: int) -> dict[str, str]:
         """Returns the headers of a game: those of the game that leads to its root, where it is known."""
         given = dict(self._export.selection.headers)
+        given["Annotator"] = "; ".join(filter(None, (given.get("Annotator"), "graphsearch")))
         found = dict(chess.pgn.Game().headers) | {
             "Event": f"graph {self._export.store.path.name}",
             "Date": datetime.now(UTC).strftime("%Y.%m.%d"),
             "Round": str(game),
         }
-        found |= given | {"Annotator": "graphsearch"}
+        found |= given
         before = self._export.games.get(without_clocks(fen_of(root)))
         start = root if before is None else before.root()
         opening = opening_of(root if before is None else before)

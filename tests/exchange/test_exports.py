@@ -672,14 +672,14 @@ def test_moves_have_their_values_and_notes_and_no_other_words(lines: Path, tmp_p
 
 
 def test_the_tags_of_the_game_before_the_root_stay(lines: Path, tmp_path: Path, cli: Cli) -> None:
-    tags = '[Event "Cup"]\n[Site "Oslo"]\n[Date "2024.05.01"]\n[White "A"]\n[Black "B"]\n'
+    tags = '[Event "Cup"]\n[Site "Oslo"]\n[Date "2024.05.01"]\n[White "A"]\n[Black "B"]\n[Annotator "Me"]\n'
     (tmp_path / "game.pgn").write_text(f'{tags}[Result "1-0"]\n\n1. e4 e5 2. Nf3 1-0\n')
     cli("export", "--store", lines, tmp_path / "game.pgn", "--ply", 2, "-o", tmp_path / "out.pgn").ends(0)
     (game,) = read_games((tmp_path / "out.pgn").read_text())
     kept = [game.headers[name] for name in ("Event", "Site", "Date", "White", "Black", "Result")]
     assert kept == ["Cup", "Oslo", "2024.05.01", "A", "B", "1-0"]
     assert [move.uci() for move in game.mainline_moves()][:2] == ["e2e4", "e7e5"]
-    assert game.headers["Annotator"] == "graphsearch"
+    assert game.headers["Annotator"] == "Me; graphsearch"
     assert (game.headers["ECO"], game.headers["Opening"]) == ("C20", "King's Pawn Game")
 
 

@@ -131,7 +131,6 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 _Value = TypeVar("_Value", bound="DataclassInstance")
 
-
 SHOWN = 40  # characters of a value in a message
 DEEPEST = 32  # objects and lists within each other in a JSON object
 

@@ -39,7 +39,7 @@ def argument(metavar: str, help_text: str, **more: Any) -> Any:
 Json = Annotated[bool, option("--json", "Print JSON instead of a table.")]
 _POSITIONS = "startpos, chess960:N, a FEN or moves in quotes, a PGN file (its last position) or an EPD file"
 Position = Annotated[str, argument("POSITION", f"{_POSITIONS}; startpos by default.")]
-AnyPosition = Annotated[str | None, argument("POSITION", f"{_POSITIONS}; the file's roots by default.")]
+AnyPosition = Annotated[str | None, argument("POSITION", f"{_POSITIONS}; if none, as above, or startpos.")]
 _STORE = "The graph file; it may also come first, without --store"
 StoreOption = Annotated[Path, option("--store FILE", f"{_STORE}.")]
 StoreToMake = Annotated[Path, option("--store FILE", f"{_STORE}. Created if missing.")]

@@ -450,7 +450,8 @@ class Walk:
           StoreError: if the file cannot be read.
         """
         export, store, roots, done = self.export, self.export.store, self.export.roots, 0
-        if export.soft and not store.roots() and store.read(roots[0]) is None and (named := books(store)):
+        has_root = not export.soft or store.roots() or store.read(roots[0]) is not None
+        if not has_root and (named := books(store, repertoires=True)):
             names = ", ".join(repr(book.name) for book in named)
             raise InvalidParameterError(f"{store.path} has only books; name one with --book: {names}")
         _, new = self.met.meet(np.array([pack(board) for board in roots], np.uint64))

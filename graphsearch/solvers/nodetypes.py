@@ -39,7 +39,6 @@ Counts = dict[str, int]  # by type
 PV, CUT, ALL = "pv", "cut", "all"
 KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, like `store.entries.TYPES`
 
-
 PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
 # The way to a node: the first move of its parent, a further one that may well cut, or any other.
 FIRST, CANDIDATE, FURTHER = range(3)

@@ -404,6 +404,8 @@ def test_a_repertoire_is_a_book_by_its_name_alone(file: Path, graph: Path, tmp_p
     assert (own.reason, own.candidate.value) == ("chosen by a person", own.candidate.q)
     assert own.candidate.q is not None
     surveyed(graph, "e4 e5 Nf3", "e4 e5 Bc4")  # never searched
+    with pytest.raises(errors.InvalidParameterError, match="name one with --book: 'white repertoire'"):
+        export("pgn", graph, tmp_path / "pgn")
     for form in ("polyglot", "pgn"):
         export(form, graph, tmp_path / form, Selection(book="white repertoire"), comments=True)
     assert (tmp_path / "pgn").read_text().split("]")[-1].startswith("\n\n1. e4 { N 0 } 1... e5 ")

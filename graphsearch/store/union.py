@@ -117,7 +117,7 @@ LeaveOut = Callable[[str], object]
 class Input:
     """An input file, read in one snapshot; `name`: as the user gave it.
 
-    `numbers` has, by table, the number in the target file for each number of this one.
+    `numbers` has, by table, the target file's number for each of this one, 0 for a source that is left out.
     """
 
     store: Store
@@ -136,7 +136,7 @@ class Input:
             for column, table in refs.items()
             if row[column]
         }
-        return None if None in new.values() else row | new
+        return row | new if all(new.values()) else None
 
 
 def _rows(
@@ -189,8 +189,8 @@ def _enter(connection: sqlite3.Connection, one: Input, table: str, rule: Rule, l
         for row in one.rows(table, f"ORDER BY {', '.join(TABLES[table].key)}"):  # writes pages in order
             if found := one.translated(row, rule.refs):
                 yield found
-            else:
-                strays += 1
+            else:  # a source that was left out is reported
+                strays += all(one.numbers[to].get(row[column]) != 0 for column, to in rule.refs.items())
 
     connection.executemany(upsert(table, rule.by), translated())
     if strays:
@@ -373,8 +373,7 @@ def _unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> int:
     for key, source in sorted(theirs.items(), key=lambda item: item[1].id):
         known, counts = ours.get(key), source.kind != PGN or adds or replaces
         if known is None:
-            if counts:
-                numbers[source.id] = games.put_source(store, replace(source, id=0)).id
+            numbers[source.id] = games.put_source(store, replace(source, id=0)).id if counts else 0
             continue
         numbers[source.id] = known.id
         changed = ["players"] if (source.players or 0) > (known.players or 0) else []

@@ -36,7 +36,6 @@ from tests.support.reference import HashEvaluator
 ENDGAME = "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"
 SMALL = 400_000  # bytes: some 1,300 nodes
 
-
 pytestmark = pytest.mark.usefixtures("small_memories")
 
 

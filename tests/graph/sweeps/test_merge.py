@@ -239,6 +239,9 @@ def test_who_played_is_kept_as_far_as_one_file_knows_it(
     before = dump(a)
     merge([c, b], into=a)
     assert dump(a) == before
+    (tmp_path / "third.pgn").write_text("1. a4 *\n")
+    import_files("pgn", b, [GivenFile("third.pgn")], players=True)
+    assert len(merge([b], into=a).problems) == 1  # the games of third.pgn, not their rows once more
 
 
 def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> None:

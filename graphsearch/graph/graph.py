@@ -98,7 +98,7 @@ class Graph:
         self.tables_meanwhile = True  # whether a search writes the plain tables, not only `flush` and `close`
         self._notes: list[Work] = []
         self.apart = ApartMoves.of(store, self.pager.read) if store else ApartMoves(self.pager.read)
-        self._tables = RootTables(self.pager.read)
+        self._tables = RootTables()
         self.entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
         self.evaluator = evaluator
         self.evaluator_number = store.evaluator_number if store else FIRST_EVALUATOR

@@ -16,7 +16,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -348,8 +347,7 @@ TOP_SHARE = 200  # a move is followed if its N is at least the root's N divided 
 class RootTables:
     """The rows of one graph: the searched roots, and the most visited positions below them."""
 
-    def __init__(self, read: Reader) -> None:
-        self._read = read
+    def __init__(self) -> None:
         self._roots: dict[str, chess.Board] = {}
         self._written_at = 0.0
 
@@ -369,17 +367,16 @@ class RootTables:
         return time.monotonic() - self._written_at > TABLES_SECONDS
 
     def rows(self) -> Callable[[Store], None]:
-        """Returns a function that writes the present rows."""
+        """Returns a function that writes the rows of what the file has then."""
         self._written_at = time.monotonic()
-        roots = [(key, board, self._read(board)) for key, board in self._roots.items()]
-        known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
-        tops = [top_rows(self._read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
+        boards = self.roots()
 
         def write(store: Store) -> None:
-            for key, fen, visits in known:
-                store.record_root(key, fen, visits)
-            for found in tops:
-                store.write_top(found)
+            for board, record in zip(boards, store.read_all(boards), strict=True):
+                if record:
+                    store.record_root(key_text(board), fen_of(board), record.visits)
+            for board in boards[-TABLE_ROOTS:]:
+                store.write_top(top_rows(store, board))
 
         return write
 
@@ -402,21 +399,19 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
     )
 
 
-def top_rows(read: Reader, root: chess.Board) -> list[Shown]:
+def top_rows(store: Store, root: chess.Board) -> list[Shown]:
     """Returns the most visited positions below a root, as `top_position` and `top_edge` have them."""
     found: dict[str, Shown] = {}
     least = 0
-    queue: deque[tuple[chess.Board, str]] = deque([(root, "")])
-    while queue and len(found) < TOP_NODES:
-        before, move = queue.popleft()
-        board = after(before, chess.Move.from_uci(move)) if move else before
-        record = read(board)
-        if record is None:
-            continue
-        key = key_text(board)
-        if key in found:
-            continue
-        least = least or max(2, record.visits // TOP_SHARE)
-        shown = found[key] = rows_of(fen_of(board), record)
-        queue.extend((board, move) for move, row in shown.moves.items() if row["n"] >= least)
+    queue: list[tuple[chess.Board, str]] = [(root, "")]
+    while queue and (room := TOP_NODES - len(found)) > 0:
+        some, queue = queue[:room], queue[room:]
+        boards = [after(board, chess.Move.from_uci(move)) if move else board for board, move in some]
+        for board, record in zip(boards, store.read_all(boards), strict=True):
+            key = key_text(board)
+            if record is None or key in found:
+                continue
+            least = least or max(2, record.visits // TOP_SHARE)
+            shown = found[key] = rows_of(fen_of(board), record)
+            queue.extend((board, move) for move, row in shown.moves.items() if row["n"] >= least)
     return list(found.values())

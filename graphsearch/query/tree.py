@@ -177,18 +177,13 @@ def _grown(
 class DrawnNode(Valued):
     """A position of the picture, drawn once: key as `key_text` has it, FEN, node N and Q, proven mate."""
 
-    json_keys = "key position n q cp mate white_q"
+    json_keys = "key position n q cp mate"
 
     key: str
     position: str
     n: int
     q: float
     mate: int | None
-
-    @property
-    def white_q(self) -> float:
-        """`q` as White sees it."""
-        return self.q if " w " in self.position else -self.q
 
 
 @dataclass(frozen=True, slots=True)

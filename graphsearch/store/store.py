@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..base.deadline import check_time
 from ..base.errors import CapacityError, CorruptRecordError, StoreError, UnfinishedError
 from ..base.version import __version__
-from ..position.board import fen_of, key_text_of_words, pack, unpack
+from ..position.board import POSITION_WORDS, fen_of, key_text_of_words, pack, unpack
 from . import file, merging, provenance
 from .block import unfit
 from .index import KEPT, KEPT_WRITING, SIZES, Catalog, OnCorrupt, Sizes
@@ -186,10 +186,9 @@ class Store:
             with file.transaction(self.connection, self.path):
                 self.place.check()
                 yield
-                self._top.follow(self.read)
+                self._top.follow(self.read_all)
                 self.place.note_run()
         except BaseException:
-            self._top.forget()
             try:
                 with file.sql_errors(self.path, "read it"):
                     self._load(forget=True)
@@ -279,12 +278,21 @@ class Store:
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position, or None."""
-        check_time()
         _, found = self.find(pack(board).reshape(1, -1))
         return found.record(0) if len(found) else None
 
+    def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
+        """Returns the records of positions, None without a sound one; 0.1 ms each, alone 1 ms."""
+        try:
+            have, found = self.find(np.array([*map(pack, boards)], np.uint64).reshape(-1, POSITION_WORDS))
+        except CorruptRecordError:  # of one of them
+            return [self.read_all([board])[0] for board in boards] if len(boards) > 1 else [None]
+        records = map(found.record, range(len(found)))
+        return [next(records) if held else None for held in have.tolist()]
+
     def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions, `[K, 10]`, have a record, and the newest ones, in order."""
+        check_time()
         with self.reading() as connection, self.snapshot():
             index = self.catalog.around(sort_keys(words))
             found = find(connection, index, words, self.catalog.sizes.piece_blocks)

@@ -145,7 +145,7 @@ class _Check:
             if not damaged and report.records != self._store.node_count:
                 counted = self._store.node_count
                 report.add(f"{path}: {report.records} live records, the file counts {counted}")
-            for line in TopTables(self._connection).faults(self._store.read):
+            for line in TopTables(self._connection).faults(self._store.read_all):
                 report.add(f"{path}: {line}")
             report.entries = sum(entries.sizes(self._store, report.add).values())
 

@@ -132,7 +132,7 @@ def write_root_tables(store: Store) -> list[Row]:
     """Writes the most visited positions below each root to the plain tables; returns the roots' rows."""
     found = []
     for root in store.roots():
-        shown = top_rows(store.read, board_of(root.position))
+        shown = top_rows(store, board_of(root.position))
         store.write_top(shown)
         found += [one.position for one in shown if one.position["key"] == root.key]
     return found

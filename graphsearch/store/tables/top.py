@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import compress
 from typing import Any, NamedTuple
@@ -28,11 +28,12 @@ from ..record import NodeRecord
 from .rows import TABLES, fault_of_row, write_row
 
 Row = dict[str, Any]
-Read = Callable[[chess.Board], NodeRecord | None]
+ReadAll = Callable[[Sequence[chess.Board]], list[NodeRecord | None]]
 
 _POSITION, _EDGE = (tuple(TABLES[name].columns) for name in ("top_position", "top_edge"))
 _ALONE = "key NOT IN (SELECT key FROM top_position)"  # moves of a position that is not listed
 _MENDS = "`graphsearch lab refresh` mends it"
+READ_AT_ONCE = 256  # records
 TOLERANCE = 1e-6  # for shares and values of rows and records: another machine may round differently
 
 
@@ -92,7 +93,7 @@ class TopTables:
         self._touched = set[str]()  # keys
 
     def touch(self, changed: Callable[[NDArray[np.uint64]], NDArray[np.bool_]] | None) -> None:
-        """Marks records as changed, so that `follow` renders their rows.
+        """Marks records as changed, so that `follow` renders their rows, now or after the next transaction.
 
         `changed` returns which records, by their keys, may have changed; None: any.
         """
@@ -104,20 +105,20 @@ class TopTables:
             keys = np.array([key_of_text(name) for name in names], np.uint64)
             self._touched.update(compress(names, changed(keys)))
 
-    def follow(self, read: Read) -> None:
+    def follow(self, read_all: ReadAll) -> None:
         """Renders the rows of touched positions; deletes those of a position without a record."""
-        for key in sorted(self._touched):
-            stored = self._stored(key)
-            found = _rendered(stored.position, read) if stored else None
+        for stored, found in self._compared(sorted(self._touched), read_all):
             if found is None:
-                self._remove(key)
+                self._remove(stored.position["key"])
             elif found != stored:
                 self._write(found)
         self._touched.clear()
 
-    def forget(self) -> None:
-        """Drops all marks, after the transaction was rolled back."""
-        self._touched.clear()
+    def _compared(self, keys: Sequence[str], read_all: ReadAll) -> Iterator[tuple[Shown, Shown | None]]:
+        """Yields listed positions as they are stored, and as their records have them now."""
+        for first in range(0, len(keys), READ_AT_ONCE):
+            listed = list(filter(None, map(self._stored, keys[first : first + READ_AT_ONCE])))
+            yield from zip(listed, _rendered(listed, read_all), strict=True)
 
     def write(self, found: Iterable[Shown]) -> None:
         """Replaces the rows of these positions; does not write rows that are equal already."""
@@ -127,15 +128,15 @@ class TopTables:
                 self._write(shown)
             self._touched.discard(key)
 
-    def faults(self, read: Read) -> Iterator[str]:
+    def faults(self, read_all: ReadAll) -> Iterator[str]:
         """Yields a line for each position with rows that disagree with its record, except invalid rows."""
         valid = (
             f"key NOT IN (SELECT key FROM {table} WHERE {fault_of_row(table)} IS NOT NULL)"  # noqa: S608
             for table in ("top_position", "top_edge")
         )
-        for key in self._keys(" AND ".join(valid)):
-            stored = self._stored(key)
-            if stored and not _agree(stored, _rendered(stored.position, read)):
+        for stored, found in self._compared(self._keys(" AND ".join(valid)), read_all):
+            if not _agree(stored, found):
+                key = stored.position["key"]
                 yield f"table top_position, row key {key}: it, or its moves, differ from its record; {_MENDS}"
         alone = f"SELECT DISTINCT key FROM top_edge WHERE {_ALONE}"  # noqa: S608 (a constant)
         for (key,) in self._connection.execute(alone).fetchall():
@@ -167,14 +168,16 @@ class TopTables:
             write_row(self._connection, "top_edge", row)
 
 
-def _rendered(row: Row, read: Read) -> Shown | None:
-    """Returns the rows of the position of a row of `top_position`, None if it has no readable record."""
+def _rendered(listed: Sequence[Shown], read_all: ReadAll) -> list[Shown | None]:
+    """Returns the rows that the records of listed positions give, None for one without a readable record."""
+    fens = [str(stored.position["fen"]) for stored in listed]
     try:
-        record = read(_listed(str(row["fen"]))[0])
-        found = record and rows_of(str(row["fen"]), record)
-    except (InvalidPositionError, CorruptRecordError):
-        return None
-    return found if found and found.position["key"] == row["key"] else None
+        records = read_all([_listed(fen)[0] for fen in fens])
+        found = [rows_of(fen, record) if record else None for fen, record in zip(fens, records, strict=True)]
+    except (InvalidPositionError, CorruptRecordError):  # of one of them
+        return [_rendered([stored], read_all)[0] for stored in listed] if len(listed) > 1 else [None]
+    keys = [stored.position["key"] for stored in listed]
+    return [one if one and one.position["key"] == key else None for one, key in zip(found, keys, strict=True)]
 
 
 def _agree(stored: Shown, found: Shown | None) -> bool:

@@ -224,7 +224,7 @@ function nodeOf(node, edges, base) {
   const route = routeTo(node);
   const sans = route.map((edge) => edge.san).join(" ");
   const about = `${node.position.split(" ").slice(0, 2).join(" ")}: ${node.n ? count(node.n) : "no"} visits, ${ways} ways in`;
-  const shown = score(forWhite(node, node.position));
+  const white = forWhite(node, node.position), shown = score(white);
   const name = ["node", node.level === 0 && "root", ways > 1 && "shared"].filter(Boolean).join(" ");
   const visit = () => open({ root: base.root, line: [...base.line, ...route.map((edge) => edge.move)] });
   const lit = (on) => {
@@ -232,7 +232,7 @@ function nodeOf(node, edges, base) {
     tell("preview", on ? { men: menOf(node.position), last: route.at(-1)?.move } : null);
   };
   return s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${sans || "this position"}: ${shown}. ${about}`, ...visited(visit), onmouseenter: () => lit(true), onmouseleave: () => lit(false) },
-    s("title", { text: `${sans}\n${about}` }), s("circle", { class: node.white_q === null ? "qp0" : tint(node.white_q), cx: x, cy: y, r: radius }), radius > 15 && s("text", { x, y: y + 3.5, text: shown }));
+    s("title", { text: `${sans}\n${about}` }), s("circle", { class: tint(white.q), cx: x, cy: y, r: radius }), radius > 15 && s("text", { x, y: y + 3.5, text: shown }));
 }
 
 function drawWays(host, found, way) {

@@ -319,8 +319,10 @@ def _analyze_set(request: Request) -> int:
     from graphsearch.book.review.sessions import SetSettings, read_lines, search_set
     from graphsearch.exchange.output import check_target
 
+    from .exports import target_of
+
     name = request.position.position
-    output = Path(request.output) if request.output else None
+    output = target_of(request.output) if request.output else None
     check_target(output, store=request.store, source=Path(name))
     with options.open_input(name) as file:
         lines, problems = read_lines(file, name)
@@ -347,10 +349,10 @@ def _analyze_set(request: Request) -> int:
             on_progress=show,
             on_row=keep,
         )
-    if not tables.is_json():
+    if not tables.is_json() and request.output != options.STDOUT:
         table = tables.Table(map(_set_cells, rows), {"Line": tables.LEFT}, spare=SET_SPARE)
         out.print_parts([tables.VIEW, table])
-    for line in _report_lines(request, report, skipped=len(problems), output=output):
+    for line in _report_lines(request, report, skipped=len(problems)):
         out.say(line)
     return signals.exit_code or (out.FAILED if problems else 0)
 
@@ -374,7 +376,7 @@ def _set_cells(row: SetRow) -> dict[str, str]:
     }
 
 
-def _report_lines(request: Request, report: SetReport, *, skipped: int, output: Path | None) -> Iterator[str]:
+def _report_lines(request: Request, report: SetReport, *, skipped: int) -> Iterator[str]:
     yield from (f"note: {note}" for note in report.notes)
     if report.judged:
         points = f"; {report.points:,} of {report.most_points:,} points" if report.most_points else ""
@@ -386,8 +388,8 @@ def _report_lines(request: Request, report: SetReport, *, skipped: int, output: 
     )
     if report.stopped:
         yield f"No file was written. Resume with: {out.command_text()}"
-    elif output is not None:
-        yield f"{output}: {tables.count(report.done, 'position')}"
+    elif request.output:
+        yield f"{request.output}: {tables.count(report.done, 'position')}"
     if request.store is None:
         yield out.NOT_SAVED
 
@@ -452,8 +454,7 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     from .games import file_title, given_file
 
     output = request.output or (None if every else default_output(request.file))
-    if tables.is_json() and output == options.STDOUT:
-        raise typer.BadParameter("-o - and --json print on stdout, which takes one of them; name a file")
+    pgn = target_of(output) if output else None
     choice = GameChoice(
         player=request.player or "",
         color=options.side_of(request.side) or "",
@@ -469,7 +470,6 @@ def run_review(request: ReviewRequest, *, every: bool = False) -> int:
     given = given_file(request.file)
     with ExitStack() as files:
         evaluator, params = compiled(request.search, request.store, files)
-        pgn = target_of(output) if output else None
         settings = ReviewSettings(choice=choice, pgn=pgn, **request.search.settings(params))
         signals = files.enter_context(StopSignals())
         show = files.enter_context(titled_bar("Reading", file_title))

@@ -49,7 +49,6 @@ POSITION_WORD = re.compile(r"\d+\.|[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8]|startpos|che
 # Typer's exception for wrong use, which Typer does not export
 Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-
 _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
 Function = Callable[..., int | None]  # of a command; returns its exit code, None for 0
 _without_tables: set[Function] = set()

@@ -140,8 +140,6 @@ def export(request: Request) -> int:
 
 def _check(request: Request, form: str) -> None:
     """Refuses options that a format does not have."""
-    if is_json() and request.output == STDOUT:
-        raise typer.BadParameter("--json and -o - both write to stdout; name a file with -o")
     if request.output == STDOUT and form in ("polyglot", "parquet", "site"):
         raise typer.BadParameter(f"{form} cannot go to stdout; name a file or folder with -o")
     given = {
@@ -180,7 +178,9 @@ def _headers(request: Request) -> dict[str, str]:
 
 
 def target_of(output: str) -> Any:
-    """Returns the target of an export: a path, or stdout as a stream."""
+    """Returns the target of an output: a path, or stdout as a stream, if no JSON goes there."""
+    if is_json() and output == STDOUT:
+        raise typer.BadParameter("--json and -o - both write to stdout; name a file with -o")
     return sys.stdout.buffer if output == STDOUT else Path(output)
 
 

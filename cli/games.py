@@ -27,6 +27,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables.games import imported
 
 from . import options
+from .exports import target_of
 from .find import range_of
 from .output import FAILED, fail, one_line, print_answer, print_json, problem_lines, say
 from .progress import StopSignals, progress_bar, titled_bar
@@ -208,7 +209,7 @@ class ListOptions:
       opening: --opening TEXT: Listed: an ECO code, its beginning, or part of a name.
       result: --result R: Listed: 1-0, 0-1, 1/2-1/2 or *.
       elo: --elo MIN..MAX: Listed: rating of both players.
-      output: -o --output OUT: Listed: also write these games as PGN, or .csv.
+      output: -o --output OUT: Listed: also write these games as PGN, or .csv; - for stdout, without the list.
     """
 
     listed: bool = False
@@ -219,7 +220,7 @@ class ListOptions:
     elo: str | None = None
     since: options.Since = None
     lines: options.Lines = 30
-    output: Path | None = None
+    output: str | None = None
 
     @property
     def given(self) -> bool:
@@ -248,8 +249,6 @@ class ListOptions:
 def _listed(found: ListedGames) -> Iterator[Part]:
     yield f"{count(found.total, 'game')} of {found.all_games:,}"
     yield Table(map(_listed_cells, found.games), LIST_KINDS, spare=LIST_SPARE)
-    if found.total > len(found.games):
-        say(f"note: {found.total - len(found.games):,} more games; --lines 0 lists them all")
 
 
 def _listed_cells(game: ListedGame) -> dict[str, str]:
@@ -307,15 +306,19 @@ def games_of(store: options.StoreOption, position: options.AnyPositionOptions, w
       graphsearch games games.graph "1. e4 c5 2. Nf3" --list --result 0-1 -o lost.pgn
     """
     if wanted.listed:
-        check_target(wanted.output, store=real_path(store))
+        target = target_of(wanted.output) if wanted.output else None
+        check_target(target, store=real_path(store))
         filters = wanted.filters(position.board())
         listed = list_games(store, filters, most=wanted.lines or options.ALL_LINES)
-        if wanted.output:
-            bare = export_games(store, listed, wanted.output)
+        if target:
+            bare = export_games(store, listed, target)
             say(f"wrote {wanted.output}: {count(len(listed.games), 'game')}")
             if bare:
                 say(f"note: of {count(bare, 'game')} only headers and moves are kept, without comments")
-        print_answer(listed, _listed(listed))
+        if wanted.output != options.STDOUT:
+            print_answer(listed, _listed(listed))
+        if listed.total > len(listed.games):
+            say(f"note: {listed.total - len(listed.games):,} more games; --lines 0 lists them all")
         return
     if wanted.given:
         raise typer.BadParameter("conditions on games are options of --list")

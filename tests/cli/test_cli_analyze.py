@@ -171,7 +171,7 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
     )
     assert "1 line left out" in done.err
     assert "Rd8#" in done.out
-    assert len((tmp_path / "out.epd").read_text().splitlines()) == 2
+    assert cli(*words, "-o", "-").out == (tmp_path / "out.epd").read_text()
     rows = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
     assert [(row["line"], row["solved"], row["known"]) for row in rows] == [(1, True, True), (3, None, True)]
     assert rows[0]["pv"] == [rows[0]["best_move"]] == ["d1d8"]

@@ -530,6 +530,7 @@ WRONG = {  # exit code 2
     "export --format polyglot --store hand.graph -o -": "name a file",
     "export --format polyglot --store hand.graph -o x --weights best": "must be n or q, not 'best'",
     "export --format epd --store hand.graph -o - --json": "--json and -o - both write to stdout",
+    "games --list --store hand.graph -o - --json": "--json and -o - both write to stdout",
     "export --format pgn --store hand.graph -o no/x.pgn": "make this folder first",
     "export --format pgn --store hand.graph -o hand.graph": "is the graph file itself",
     "import none.pgn --store new.graph": "none.pgn",

@@ -38,7 +38,6 @@ from tests.support import forks, graphs, pools, reference
 
 PARAMS = SearchParams(minibatch_size=16)
 
-
 pytestmark = pytest.mark.usefixtures("nothing_loaded_at_once")
 
 

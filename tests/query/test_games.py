@@ -393,6 +393,7 @@ def test_the_commands_print_tables_and_objects(cli: Cli, tmp_path: Path) -> None
     file, store = pgn(tmp_path), tmp_path / "a.graph"
     assert "players of" not in cli("import", file, "--store", store).out
     assert "players of 4 games added" in cli("import", file, "--players", "--store", store).out
+    assert cli("games", store, "--list", "--lines", 1, "-o", "-").ends(0, "note: 3 more").out.startswith("[")
 
 
 # ------------------------------------------------------------------ novelties and preparation

@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra web: pip install '.[web]'")
 pytest.importorskip("uvicorn", reason="needs the extra web: pip install '.[web]'")
 
-
 from graphsearch.web.serving import Server
 from graphsearch.web.task_queue import ServedFile
 from tests.conftest import ROOT

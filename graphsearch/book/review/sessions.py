@@ -32,7 +32,7 @@ from ...evaluators.protocol import Evaluator
 from ...exchange.epd_import import EpdLine, annotated, is_solved, read_set
 from ...exchange.importing import FileProgress, Problem
 from ...exchange.importing import OnProgress as OnFileProgress
-from ...exchange.output import check_target, new_output
+from ...exchange.output import Target, check_target, new_output
 from ...graph.graph import Graph
 from ...graph.view import NodeView, view
 from ...position.board import NOT_TERMINAL, history_keys, key_text, terminal_kind
@@ -308,9 +308,9 @@ JUDGING = ("bm", "am", "dm")  # operations that name a result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSettings(SearchSettings):
-    """The settings of a set; `output`: the EPD file to write, or None."""
+    """The settings of a set; `output`: the EPD file or stream to write, or None."""
 
-    output: Path | None = None
+    output: Target | None = None
     kind: str = "set"
     interval: float = 0.02  # between two looks at the best move; a slice of a search takes 0.03
 

@@ -60,7 +60,8 @@ def write_pgn(export: Export, out: BinaryIO, *, comments: bool = False) -> None:
         _Writer(tree, text, export, comments=comments).write()
         text.detach()
     if not export.report.games:
-        raise ExportError(f"{export.store.path}: nothing to export: it has none of the roots")
+        why = export.report.left_out_lines()
+        raise ExportError("; ".join([f"{export.store.path}: nothing to export", *why]))
 
 
 def _columns(found: Positions, *, notes: Mapping[str, str], of_book: bool) -> tuple[Columns, Columns]:

@@ -280,8 +280,8 @@ def write_polyglot(export: Export, out: BinaryIO, *, weights: str | None = None)
     if parts:
         out.write(entries_of(parts, export, by_value=by_value).tobytes())
     if not export.report.moves:
-        why = ", ".join(export.report.left_out_lines())
-        raise ExportError(f"{export.store.path}: nothing to export{why and f'; {why}'}")
+        why = export.report.left_out_lines()
+        raise ExportError("; ".join([f"{export.store.path}: nothing to export", *why]))
 
 
 _Part = tuple[Ints, NDArray[np.uint64], Mask, Ints, Floats, Ints, Ints, Floats]

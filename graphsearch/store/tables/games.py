@@ -328,7 +328,6 @@ SELECT id FROM (
 ) WHERE place = 1
 """
 
-
 _ADD = """
 INSERT OR REPLACE INTO game VALUES (
   ?, ?, ?, ?, (SELECT id FROM player WHERE name = ?), (SELECT id FROM player WHERE name = ?), ?, ?, ?,

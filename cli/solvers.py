@@ -14,7 +14,7 @@ from graphsearch.base.limits import byte_count, open_file, text_lines
 from graphsearch.exchange.epd_import import is_solved, read_epd
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import terminal_kind
-from graphsearch.position.notation import holds_positions, read_fen_lines
+from graphsearch.position.notation import holds_positions, read_fen_lines, sans_of
 from graphsearch.search.job import Control
 from graphsearch.search.params import Limits
 from graphsearch.solvers.alphabeta.search import (
@@ -36,7 +36,7 @@ from graphsearch.store.transposition_kernel import MOST_DEPTH
 from . import output as out
 from .options import Count, PositionOptions, Ram, StoreOption, StoreToSave, Time
 from .progress import StopSignals, progress_bar, progress_display
-from .render import bounded_score, line_text
+from .render import bounded_score, line_text, numbered
 from .tables import RIGHT, VIEW, Part, Table, clock, count, is_json, rate, size
 
 TABLE_BYTES = 256 << 20  # of the file's entries in memory, and of those of a search
@@ -154,7 +154,7 @@ def _judged(number: int, text: str, result: MateResult) -> bool | None:
 def _mate_answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -> Iterator[str]:
     yield _verdict(board, result)
     if result.pv:
-        yield board.variation_san(result.pv)
+        yield numbered(board.fen(), sans_of(board, result.pv))
     if result.stop_reason != "finished":
         yield (
             f"visits {result.visits:,}   proven positions {result.proofs:,}"

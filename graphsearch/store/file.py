@@ -111,10 +111,12 @@ class WriteLock:
                     time.sleep(ENDING_SECONDS)
                     continue
                 found = holder(path)
-                who = "another process"
+                who, advice = "another process", "wait for it"
                 if found and found["pid"]:
                     who = f"process {found['pid']} since {found['since']}"
-                raise StoreLockedError(f"{path} is being written by {who}; wait for it, or read only")
+                if found and found["pid"] == os.getpid():
+                    who, advice = "this program", "close that Graph"
+                raise StoreLockedError(f"{path} is being written by {who}; {advice}, or read only")
             self._descriptor = descriptor
             if self._is_current():
                 break

@@ -298,10 +298,7 @@ MEMORY_FULL = "the search ended because its memory is full; a larger RAM or a Gr
 UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two checks of a search's progress: on a clock, or not
 PROVER_BYTES = 1 << 26  # size of the prover's table
 PROVER_SHARE = 0.5  # of the time for a move, for the prover
-COMMANDS = (
-    *("uci", "isready", "setoption", "ucinewgame", "position", "go", "stop", "ponderhit"),
-    *("debug", "register", "d", "quit"),
-)
+COMMANDS = "uci, isready, setoption, ucinewgame, position, go, stop, ponderhit, debug, register, d, quit"
 Job = Callable[[], object]
 
 
@@ -378,8 +375,8 @@ class Engine:
                 self._writer.line(
                     *str(board).splitlines(), f"Fen: {board.fen()}", f"Key: {key_of(board):016X}"
                 )
-            case _ if name not in COMMANDS:
-                self._writer.info(f"unknown command {shortened(name)!r}; there are {', '.join(COMMANDS)}")
+            case _ if name not in COMMANDS.split(", "):
+                self._writer.info(f"unknown command {shortened(name)!r}; there are {COMMANDS}")
 
     def _isready(self) -> None:
         """Answers at once during a search, or after its move if it must stop; else once the graph is open."""

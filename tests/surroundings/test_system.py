@@ -402,7 +402,7 @@ def test_a_second_writer_is_refused_in_one_line(cli: Cli, small_graph: Path) -> 
         with Store.open(small_graph):
             outcome = cli(*command, small_graph).ends(1)
         (line,) = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
-        assert f"{small_graph} is being written by process" in line
+        assert f"{small_graph} is being written by this program" in line
 
 
 # ---------------------------------------------------------- streams and signals

@@ -593,7 +593,10 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
     task: Any = page.client.server.served.queue._running[False].task
     assert len(task.searchmoves.split()) == 19
     page.says("#counters", f"without {first}")
-    grown = until(lambda: more_than(before, page.client), "more visits of moves")
+    grown = until(
+        lambda: {move for move, n in counts_at_start(page.client).items() if n > before[move]},
+        "more visits of moves",
+    )
     assert chess.Board().parse_san(first).uci() not in grown
     page.has("#stop:not([hidden])")
     page.click(".limit button")  # the search goes on with all moves
@@ -608,11 +611,6 @@ def test_a_row_limits_the_search_to_its_move_excludes_it_and_leads_behind_it(pag
 def counts_at_start(client: Client) -> dict[str, int]:
     """Returns the visits of every move of the start position."""
     return {move["move"]: move["n"] for move in client.get("position").json["node"]["moves"]}
-
-
-def more_than(before: dict[str, int], client: Client) -> set[str]:
-    """Returns the moves of the start position that have more visits than before."""
-    return {move for move, n in counts_at_start(client).items() if n > before[move]}
 
 
 # ------------------------------------------------------------------ who may come in

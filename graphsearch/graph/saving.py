@@ -147,7 +147,7 @@ CLOSED = "the graph is closed; open it again to continue"
 
 FLUSH_NODES, FLUSH_SHARE = 1 << 19, 4  # dirty nodes that are saved at once, or 1 / FLUSH_SHARE of all nodes,
 MOST_FLUSH_NODES = 1 << 21  # but no more
-FLUSH_PARTS = 16  # 1 / FLUSH_PARTS of the nodes that the budget has room for, if these are fewer
+FLUSH_PARTS = 8  # 1 / FLUSH_PARTS of the nodes that the budget has room for, if these are fewer
 LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long per record
 COPIED_AT_ONCE, MADE_AHEAD = 8192, 3  # records of a batch, some 1.3 MB; batches that wait for a thread
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a longer log
@@ -160,7 +160,7 @@ def flush_nodes(budget: int, nodes: int) -> int:
     some 60 bytes for log and order, which nodes read from the file then lack, and all of them take a pause.
 
     >>> flush_nodes(64_000_000, 0), flush_nodes(512_000_000, 0), flush_nodes(20_000_000_000, 0)
-    (28571, 228571, 524288)
+    (57142, 457142, 524288)
     >>> flush_nodes(20_000_000_000, 4_000_000), flush_nodes(20_000_000_000, 10**9)
     (1000000, 2097152)
     """

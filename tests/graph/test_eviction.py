@@ -123,7 +123,7 @@ def test_draws_of_a_games_history_survive_eviction(tmp_path: Path, monkeypatch: 
     board, results = after_line("Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"), []
     busy, real = threading.Event(), Store.checkpoint
     monkeypatch.setattr(Store, "checkpoint", lambda *a, **k: busy.wait(0.02) or real(*a, **k))
-    for name, ram in (("large", None), ("small", 150_000)):
+    for name, ram in (("large", None), ("small", 170_000)):
         path = tmp_path / f"{name}.graph"
         with Graph.open(path, evaluator=HashEvaluator(), ram_bytes=ram) as graph:
             graph.pager.complete = False

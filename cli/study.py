@@ -13,7 +13,7 @@ import typer
 from graphsearch.base.answer import plain
 from graphsearch.base.limits import LINE, check_size
 from graphsearch.book.study import repertoire, studies
-from graphsearch.book.study.repertoire import Gap, Survey, SurveyedMove, SurveyedPosition, WeakSpot
+from graphsearch.book.study.repertoire import Gap, MainLine, Survey, SurveyedMove, SurveyedPosition, WeakSpot
 from graphsearch.store.store import Store
 
 from . import options, tables
@@ -245,10 +245,9 @@ def show_repertoire(
 ) -> None:
     """Print the repertoires of a file as trees, with their gaps and weak spots, the likeliest first.
 
-    A gap is a reply without an answer that is played at least 5 % of the time and met in at least 1 of 100
-    games. Its share comes from imported games where 20 or more are known, else from P or the visits,
-    whichever is greater. A weak spot is an own move that loses 0.1 (?!), 0.2 (?) or 0.3 (??) of Q against the
-    best one, or that no search knows.
+    A gap is a reply without an answer, played at least 5 % of the time and met in at least 1 of 100 games.
+    Its share comes from imported games, from 20 on, else from P or the visits, whichever is greater. A weak
+    spot is an own move that loses 0.1 (?!), 0.2 (?) or 0.3 (??) of Q, or that no search knows.
 
     JSON: `repertoires`, each with all `positions` and their `replies`; values are seen by the side that plays
     the move. `reach` is the probability of a line.
@@ -272,19 +271,24 @@ def show_repertoire(
 
 def _survey(found: Survey, depth: int | None, lines: int) -> Iterator[tables.Part]:
     replies = tables.count(found.moves - found.own, "reply", "replies")
-    weak = tables.count(len(found.weak), "weak spot")
-    gaps = tables.count(len(found.gaps), "gap")
-    facts = f"{tables.count(found.own, 'own move')}, {replies}; {gaps}, {weak}"
-    yield f"{found.side.capitalize()}: {facts}   {tables.VIEW}"
+    moves = f"{tables.count(found.own, 'own move')}, {replies}"
+    gaps, weak = tables.count(len(found.gaps), "gap"), tables.count(len(found.weak), "weak spot")
+    yield f"{found.side.capitalize()}: {moves}; {gaps}, {weak}   {tables.VIEW}"
     if found.moves:
         yield from _drawing(found, depth)
     yield tables.Table(map(_gap, found.gaps[:lines]), {"Line": tables.LEFT, "P": tables.RIGHT}, title="Gaps")
     yield tables.Table(map(_weak, found.weak[:lines]), {"Line": tables.LEFT}, title="Weak spots")
 
 
+def _line(at: MainLine) -> str:
+    """Returns the line to a position, behind its first position if that is not the start of the game."""
+    start = "" if at.root == chess.STARTING_FEN else at.root
+    return ": ".join(filter(None, (start, numbered(at.root, at.line)))) or "start"
+
+
 def _gap(gap: Gap) -> dict[str, str]:
     return {
-        "Line": numbered(gap.at.root, gap.at.line) if gap.at.line else "start",
+        "Line": _line(gap.at),
         "Reply": gap.san,
         "Met in": f"{100 * gap.reach:.1f}%",
         "P": "" if gap.p is None else f"{100 * gap.p:.1f}%",
@@ -296,7 +300,7 @@ def _gap(gap: Gap) -> dict[str, str]:
 def _weak(spot: WeakSpot) -> dict[str, str]:
     move, white = spot.move, tables.is_white(spot.at.position)
     return {
-        "Line": numbered(spot.at.root, spot.at.line) if spot.at.line else "start",
+        "Line": _line(spot.at),
         "Move": f"{move.san}{GLYPHS.get(move.nag or 0, '')}",
         "Score": tables.score(move.cp, None, white=white) or "never searched",
         "Loss of Q": "" if move.loss is None else f"{move.loss:.3f}",
@@ -319,11 +323,12 @@ def _drawing(found: Survey, depth: int | None) -> Iterator[str]:
             drawn.append((_label(one, move, child, is_here=is_here), child if is_here else None))
         for gap in gaps.get(one.at.position, ()):
             if all(gap.reply != move.move for move in one.replies):
-                text = f"{numbered(one.at.position, [gap.san])}  {100 * gap.share:.0f}%  no answer"
-                drawn.append((text, None))
+                reply = numbered(one.at.position, [gap.san])
+                drawn.append((f"{reply}  {100 * gap.share:.0f}%  no answer", None))
         return drawn
 
     for root in (one for one in found.positions if not one.at.line):
+        yield _line(root.at)
         for text, child in below(root):
             yield text
             yield from tables.tree_lines(child, below)
@@ -337,8 +342,7 @@ def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *
     if not one.own:
         parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
     if not is_here:
-        arrow = tables.signs("\u2192", "->")
-        parts.append(f"{arrow} {numbered(child.at.root, child.at.line) or 'start'}")
+        parts.append(" ".join((tables.signs("\u2192", "->"), _line(child.at))))
     elif child.opening and child.opening != one.opening:
         parts.append(child.opening)
     return "  ".join(parts)

@@ -256,10 +256,7 @@ class Finder:
 
 
 # ------------------------------------------------------------------ export
-# The weight of a move is its N (`n`), or, for a loss in centipawns against the best move of its position,
-# 2 ** (-loss / 25) (`q`). `n` stays unchanged if the largest weight of a position fits 16 bits, else all its
-# weights are scaled; `q` gives the best move 65,535. Moves with a weight that rounds to 0 are omitted, but
-# never the best one. Moves of a book that were never searched weigh 1.
+# schema/exports.md has the weights: N (`n`), or 2 ** (-loss / 25) for a loss in centipawns (`q`), in 16 bits.
 HALVING_CP = 25.0  # loss in centipawns that halves the weight
 
 

@@ -295,7 +295,6 @@ def _decompressed(data: bytes, name: str) -> bytes:
 # ------------------------------------------------------------------------- the model
 CONVOLUTION_PLANES = 80  # planes of a convolutional policy head; 73 are used
 
-
 POLICY_HEAD, VALUE_HEAD = "vanilla", "winner"  # lc0's defaults
 _POLICY_FIELDS = {"vanilla": 3, "optimistic": 4, "soft": 5, "opponent": 6}  # of PolicyHeads
 _VALUE_FIELDS = {"winner": 1, "q": 2, "st": 3}  # of ValueHeads

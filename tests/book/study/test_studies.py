@@ -36,7 +36,7 @@ from graphsearch.store.tables import studies as tables
 from graphsearch.store.tables.books import books
 from graphsearch.store.verify import verify
 
-from ...conftest import present, shared_data, sql
+from ...conftest import Cli, present, shared_data, sql
 from ...fuzz.pgn_games import generated
 from ...query.handmade import LINES, graph_file
 from ...support.positions import after_line
@@ -394,23 +394,25 @@ def test_a_merge_keeps_the_moves_of_both_repertoires(file: Path, tmp_path: Path)
     assert verify(file).problems == []
 
 
-def test_a_repertoire_is_a_book_by_its_name_alone(file: Path, graph: Path, tmp_path: Path) -> None:
+def test_a_repertoire_is_a_book_by_its_name(file: Path, graph: Path, tmp_path: Path, cli: Cli) -> None:
     surveyed(file, "e4 e5 Nf3", "e4 c5 Nf3")
     with Store.open(file, read_only=True) as store:
         assert [book.name for book in books(store)] == []
         assert [book.side for book in books(store, repertoires=True)] == ["white"]
     found = why(file, after_line("e4 e5"), "white repertoire")
     (own,) = (one for one in found.verdicts if one.admitted)
-    assert (own.reason, own.candidate.value) == ("chosen by a person", own.candidate.q)
-    assert own.candidate.q is not None
+    assert (own.reason, own.candidate.value) == ("chosen by a person", present(own.candidate.q))
     surveyed(graph, "e4 e5 Nf3", "e4 e5 Bc4")  # never searched
-    with pytest.raises(errors.InvalidParameterError, match="name one with --book: 'white repertoire'"):
-        export("pgn", graph, tmp_path / "pgn")
+    cli("export", graph, "-o", tmp_path / "a.pgn").ends(2, "name one with --book: 'white repertoire'")
     for form in ("polyglot", "pgn"):
         export(form, graph, tmp_path / form, Selection(book="white repertoire"), comments=True)
     assert (tmp_path / "pgn").read_text().split("]")[-1].startswith("\n\n1. e4 { N 0 } 1... e5 ")
     with chess.polyglot.open_reader(tmp_path / "polyglot") as entries:
         assert sorted((entry.move.uci(), entry.weight) for entry in entries)[1:] == [("f1c4", 1), ("g1f3", 1)]
+    cli("repertoire", "add", graph, "8/8/8/8/8/8/k6P/4K3 w - - 0 1", "--moves", "h4", "--side", "white").ends(
+        0
+    )
+    assert "\n8/8/8/8/8/8/k6P/4K3 w - - 0 1\n1. h4 " in cli("repertoire", "show", graph).out
     head = '[book]\nname = "white repertoire"\nside = "white"\nmax_ply = 4\n'
     config = parse_config(f'{head}[evaluator]\nname = "uniform"\n', tmp_path, "a")
     with pytest.raises(errors.InvalidParameterError, match="is a repertoire; give the book another name"):

@@ -111,7 +111,7 @@ def mate(
                 if check and result.mate is not None:
                     checked = check_mate(board, result.mate, search.attack)
             tried += 1
-            found += result.mate is not None
+            found += bool(result.pv)
             more: dict[str, object] = {}
             if line:
                 as_given = _judged(line, text, result)

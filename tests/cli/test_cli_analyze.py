@@ -313,6 +313,7 @@ def test_json_has_moves_line_and_what_is_excluded(cli: Cli) -> None:
     assert (data["mate"], data["shortest"], data["excluded"], data["stop_reason"]) == (-1, True, 0, "proven")
     assert (len(data["pv"]), data["checked"]["plies"], data["stored"]) == (2, 2, False)
     assert "\n1... " in cli("mate", TWO, "--moves", "Ra6").out
+    assert not cli("mate", TWO, "--moves", "Ra6 Bc7 Rxa7#").err, "there is nothing to save"
     none = cli("mate", "startpos", "--within", "1", "--json").json
     assert (none["mate"], none["pv"], none["excluded"], none["shortest"]) == (None, [], 1, False)
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import chess
 import numpy as np
 
+from ..base.answer import Answer
 from ..base.errors import InvalidPositionError
 from ..base.limits import LINE, PIECE, long_line
 from ..position.board import CHECKMATE, NOT_TERMINAL, decode_move, fens, pack_checked
@@ -25,7 +26,7 @@ KERNEL_CHUNK = 1024  # positions in one batch for kernels: some 20 ms
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(Answer):
     """The evaluation of one position, seen by its side to move.
 
     Attributes:
@@ -34,22 +35,14 @@ class Assessment:
       terminal: `CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
     """
 
+    json_keys = "position wdl q cp priors"
+
     position: str
     wdl: WDL
     q: float
     cp: int
     priors: dict[str, float]
     terminal: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch evaluate`."""
-        return {
-            "position": self.position,
-            "wdl": self.wdl.as_list(),
-            "q": self.q,
-            "cp": self.cp,
-            "priors": self.priors,
-        }
 
 
 def assess_boards(evaluator: Evaluator, boards: Iterable[chess.Board]) -> Iterator[list[Assessment]]:

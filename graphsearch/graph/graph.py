@@ -287,7 +287,7 @@ class Graph:
         if may_load and self.store is not None and self.pager.has_room_for(self._file_nodes):
             self.loading = Loader(self.store.path, self.pager)
 
-    def load_some(self, seconds: float) -> bool:
+    def load_some(self, seconds: float, left: float = math.inf) -> bool:
         """Continues to load the file for about `seconds`, or begins if it pays; returns whether more is left.
 
         Raises:
@@ -297,7 +297,7 @@ class Graph:
             self.load_ahead()
         loader, more = self.loading, False
         try:
-            more = loader is not None and loader.advance(seconds)
+            more = loader is not None and loader.advance(seconds, left)
         finally:
             if not more:
                 self._end_loading()

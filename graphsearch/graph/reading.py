@@ -303,13 +303,19 @@ class Loader:
         self._store = Store.open(path, read_only=True)
         self.done, self.total = 0, self._store.node_count
         self._evictions = pager.evictions
+        self._spent = 0.0
         self._batches: Iterator[RecordBatch] = self._store.portions(Portion.records)
         self._is_sound = True
-        pager.arena.expect(self.total)
 
-    def advance(self, seconds: float) -> bool:
-        """Loads records for about `seconds`; returns whether there are more; raises StoreError."""
+    def advance(self, seconds: float, left: float) -> bool:
+        """Loads records for about `seconds`; returns whether to go on; raises StoreError.
+
+        The rest must take less than half of the time `left` to the search.
+        """
         end = time.monotonic() + seconds
+        self._spent += seconds
+        if self.done:  # it goes on
+            self._pager.arena.expect(self.total)
         while time.monotonic() < end:
             if self._pager.evictions != self._evictions:
                 return False
@@ -330,7 +336,7 @@ class Loader:
                 self._pager.enter(batch)
             except CapacityError:
                 return False
-        return True
+        return 2 * self._spent * (self.total - self.done) < left * max(1, self.done)
 
     def close(self) -> None:
         """Stops the threads and closes the file."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 import chess.polyglot
 
-from ..base.answer import picked
+from ..base.answer import Answer
 from ..position.board import CLOCK_DRAW, KEY, check, fen_of, is_over_by_clock, key_text, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
 from ..store.apart import ApartMoves
@@ -41,7 +41,7 @@ SHOWN_MOVES = 10  # of a node in a notebook
 
 
 @dataclass(frozen=True, slots=True)
-class MoveView:
+class MoveView(Answer):
     """One legal move of a node. Values are seen by the side to move at the node.
 
     Attributes:
@@ -55,6 +55,8 @@ class MoveView:
       apart: whether n and q are those of the position after the move, which was searched apart.
     """
 
+    json_keys = "move san n p q wdl cp mate bounds pv apart"
+
     move: chess.Move
     san: str
     n: int
@@ -67,14 +69,9 @@ class MoveView:
     pv: tuple[chess.Move, ...]
     apart: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the move as an object of the commands' `moves` list."""
-        wdl = self.wdl.as_list() if self.wdl else None
-        return picked(self, "move san n p q wdl cp mate bounds pv apart") | {"wdl": wdl}
-
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(Answer):
     """A node as a person reads it.
 
     Attributes:
@@ -88,6 +85,8 @@ class NodeView:
       evaluator: number in the file of the evaluator that V and P come from; 0: the rules.
       run: number in the file of the run that V and P come from; None if unknown, or without a file.
     """
+
+    json_keys = "position key visits q wdl bounds moves"  # `Origin.as_dict` has evaluator and run
 
     position: str
     key: str
@@ -121,10 +120,6 @@ class NodeView:
             for move in self.moves[:SHOWN_MOVES]
         ]
         return board_and_table(repr(self)[1:-1], self.position, rows)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch show`, without `evaluator` and `run` (`Origin.as_dict`)."""
-        return picked(self, "position key visits q wdl bounds moves") | {"wdl": self.wdl.as_list()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ entries and their rows in the file share this scale.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 D_SCALE = 1000  # draw probability is stored per mille, the unit of UCI_ShowWDL
 
@@ -21,8 +21,7 @@ MATE_CE = 32767  # the largest `ce` of EPD: the opponent is mated
 MOST_CP = 1000  # for losses of a move, a value is cut to ten pawns
 
 
-@dataclass(frozen=True, slots=True)
-class WDL:
+class WDL(NamedTuple):
     """Probabilities of win, draw and loss for the side to move; they sum to 1."""
 
     win: float
@@ -33,10 +32,6 @@ class WDL:
     def q(self) -> float:
         """Expected result in [-1, 1]: win - loss."""
         return self.win - self.loss
-
-    def as_list(self) -> list[float]:
-        """Returns `[win, draw, loss]`, for JSON."""
-        return [self.win, self.draw, self.loss]
 
 
 def negate(q: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -123,6 +124,11 @@ class SearchClock:
     def seconds(self) -> float:
         """Wall time since the search began."""
         return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        """Wall time until its limit."""
+        return math.inf if self.limits.seconds is None else self.limits.seconds - self.seconds
 
     def reached(self, ahead: float = 0.0, **spent: int) -> str:
         """Returns the first limit reached, of those in `spent`, `time` or `stop`; empty if none is.

@@ -285,7 +285,7 @@ class GraphSearch:
             self._save_if_due()
             self._control.on_slice()
             self._clock.tell(self._progress)
-            self.graph.load_some(LOAD_SECONDS)
+            self.graph.load_some(LOAD_SECONDS, self._clock.left)
 
     def _left(self) -> tuple[int, int]:
         """Returns the visits and the evaluations that the limits leave."""

@@ -166,4 +166,4 @@ class SearchResult(Answer, Counts):
     @property
     def wdl(self) -> list[float]:
         """The root's win, draw and loss for the side to move."""
-        return self.node.wdl.as_list()
+        return list(self.node.wdl)

@@ -449,14 +449,16 @@ class WaveRunner:
         """Runs a slice of waves: as many as take about 30 ms."""
         self.make_room(self._waves_per_slice)
         turns = min(visits, evaluations, self._waves_per_slice)
-        begin, known = time.perf_counter(), int(self._arena.counters[arena_kernel.EVALUATIONS])
+        begin, counters = time.perf_counter(), self._arena.counters
+        known, done = int(counters[arena_kernel.EVALUATIONS]), int(counters[arena_kernel.VISITS])
         if self._walkers and turns >= WALK_FROM:
             self._walkers.walk(turns, self._serve, begin + SLICE_SECONDS)
         else:
             self._run_alone(visits, evaluations)
         spent = time.perf_counter() - begin
-        self.leaves.answered = int(self._arena.counters[arena_kernel.EVALUATIONS]) - known, spent
-        if spent < SLICE_SECONDS / 2 and self._have_room(2 * self._waves_per_slice):
+        self.leaves.answered = int(counters[arena_kernel.EVALUATIONS]) - known, spent
+        is_whole = counters[arena_kernel.VISITS] - done >= turns  # no thread had to ask for anything
+        if is_whole and spent < SLICE_SECONDS / 2 and self._have_room(2 * self._waves_per_slice):
             self._waves_per_slice *= 2
         elif spent > SLICE_SECONDS:
             self._waves_per_slice = max(1, self._waves_per_slice // 2)

@@ -297,7 +297,7 @@ def test_every_position_gets_its_own_answer_in_order(monkeypatch: pytest.MonkeyP
             continue
         batch = PositionBatch.from_boards([board])
         said = evaluator.evaluate(batch)
-        assert found.wdl.as_list() == pytest.approx(said.wdl[0].tolist(), abs=1e-6)
+        assert list(found.wdl) == pytest.approx(said.wdl[0].tolist(), abs=1e-6)
         expected = dict(zip([move.uci() for move in legal_moves(board)], said.priors.tolist(), strict=True))
         assert found.priors == pytest.approx(expected, abs=1e-6)
         assert list(found.priors.values()) == sorted(found.priors.values(), reverse=True)

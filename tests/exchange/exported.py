@@ -105,7 +105,7 @@ def node_row(board: chess.Board, record: NodeRecord, evaluators: dict[int, str])
         "depth": None,
         "n": record.visits,
         "q": q,
-        **dict(zip(("win", "draw", "loss"), wdl_from_q(q, draws).as_list(), strict=True)),
+        **dict(zip(("win", "draw", "loss"), wdl_from_q(q, draws), strict=True)),
         "v": record.v,
         "v_draw": record.v_draw,
         "lower": record.bounds[0],

@@ -544,6 +544,14 @@ def test_limits_hold_exactly_with_several_threads(teams: list[waves.Walkers]) ->
         graph.evaluator.close()
 
 
+def test_slices_do_not_grow_while_threads_stop_for_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waves.Walkers, "walk", lambda *_: None)
+    with Graph.open(None, evaluator=threaded(2)) as graph:
+        runner = waves.WaveRunner(graph, pack(BOARD), 1, threads=2)
+        runner.step(1000, 1000)
+        assert runner._waves_per_slice == waves.FIRST_VISITS
+
+
 def test_records_are_read_and_evicted_between_visits(teams: list[waves.Walkers], tmp_path: Path) -> None:
     path, most = tmp_path / "a.graph", 3_000
     for part in range(2):

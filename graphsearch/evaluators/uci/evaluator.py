@@ -556,7 +556,7 @@ class UciEvaluator(Evaluator):
             board.fullmove_number = MOVE_NUMBER
         with self._batch:
             answers = [self._answer(board, moves) for board, moves in positions]
-        wdl = np.array([value.as_list() for value, _ in answers], np.float32).reshape(-1, 3)
+        wdl = np.array([value for value, _ in answers], np.float32).reshape(-1, 3)
         priors = [np.zeros(0), *(of_moves for _, of_moves in answers)]
         return Evaluation(wdl, np.concatenate(priors).astype(np.float32))
 

@@ -105,13 +105,9 @@ class StopSignals:
         if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
             error.code = 128 + signal.SIGTERM  # Ray, while it starts, has a handler that ends with 15
 
-    def arm(self) -> None:
-        """Makes later signals ask the search to stop instead of ending the program."""
-        self._armed = True
-
-    def disarm(self) -> None:
-        """Makes later signals end the program at once; `stop` records earlier ones."""
-        self._armed = False
+    def arm(self, *, on: bool = True) -> None:
+        """Makes later signals ask the search to stop, or end the program at once again."""
+        self._armed = on
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._armed:

@@ -159,7 +159,7 @@ def _read(engine: Engine, writer: Writer, signals: StopSignals) -> None:
 
 def _next_line(signals: StopSignals, most: int) -> bytes:
     """Returns the next line of stdin or its first `most` bytes; nothing at the end or after a signal."""
-    signals.disarm()
+    signals.arm(on=False)
     stdin = sys.stdin  # a read that goes on in a thread keeps it: else Python's end would wait for the read
     line = b"" if signals.stop.is_set() else interruptible(lambda: stdin.buffer.readline(most))
     signals.arm()

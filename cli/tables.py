@@ -156,9 +156,10 @@ class Table:
         return self.kinds.get(name, RIGHT)
 
     def _widths(self, width: int | None) -> dict[str, int]:
-        """Returns the widths of the columns that are shown; in a terminal text gives way to numbers."""
+        """Returns the widths of the columns with content; in a terminal text gives way to numbers."""
         found = {}
-        for name in self._names():
+        names = dict.fromkeys(name for row in self.rows for name in row if name not in self._hidden)
+        for name in [name for name in names if any(row.get(name) for row in self.rows)]:
             widest = max(columns_of(row.get(name, "")) for row in (*self.rows, {name: name}))
             found[name] = min(widest, WIDEST) if self._kind(name) == WHOLE else widest
         if width is None:
@@ -171,11 +172,6 @@ class Table:
         for left, name in zip(range(len(fill), 0, -1), fill, strict=True):  # they share what is left
             found[name] += max(0, width - _sum(found.values())) // left
         return found
-
-    def _names(self) -> list[str]:
-        """Returns the columns with content in some row, in order."""
-        names = dict.fromkeys(name for row in self.rows for name in row if name not in self._hidden)
-        return [name for name in names if any(row.get(name) for row in self.rows)]
 
     def _fitting(self, widest: Mapping[str, int], width: int) -> list[str]:
         """Returns the columns for a width: without those of `spare`, then without the last, until all fit."""

@@ -11,8 +11,9 @@ The whole file is loaded with all cores, for a search that needs much of it:
 
 A single read costs about 10 times as much per record; 100 times where kernels cannot do it. A search begins
 with single reads, and loads the file once these have cost a certain share of loading it, or 0.2 s, if it fits
-into half of the budget. Records in memory are newer than those of the file, and stay. The first eviction ends
-the loading, because an older version of an evicted record could be loaded.
+into half of the budget and the rest of it takes less than half of the search's time. Records in memory are
+newer than those of the file, and stay. The first eviction ends the loading, because an older version of an
+evicted record could be loaded.
 """
 
 from __future__ import annotations

@@ -610,7 +610,7 @@ def _queue(served: ServedFile, order: QueueOrder) -> dict[str, Any]:
     """Changes the queue: `stop` (a job by number), `hold`, `go`, `clear` or `forget` (ended jobs)."""
     queue = served.queue
     if order.action == "stop":
-        queue.stop(queue.job(order.number).number, hold=order.hold)
+        queue.stop(order.number, hold=order.hold)
     elif order.action in ("clear", "forget"):
         queue.clear(ended=order.action == "forget")
     else:

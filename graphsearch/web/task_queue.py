@@ -421,16 +421,15 @@ class TaskQueue:
             return found
 
     def stop(self, number: int, *, hold: bool = False) -> None:
-        """Ends and saves a job, or removes it if it waits. `hold`: what waits is held."""
+        """Ends and saves a job, or removes it if it waits; raises as `job`. `hold`: what waits is held."""
         with self._changed:
+            job = self.job(number)
             self._held = self._held or (hold and bool(self._waiting))
-            for job in list(self._waiting):
-                if job.number == number:
-                    self._waiting.remove(job)
-                    self._forget(job)
-            for job in self._running.values():
-                if job.number == number and not job.stopping:
-                    self._end_soon(job)
+            if job in self._waiting:
+                self._waiting.remove(job)
+                self._forget(job)
+            elif job in self._running.values() and not job.stopping:
+                self._end_soon(job)
             self._news()
 
     def hold(self, held: bool) -> None:

@@ -125,10 +125,12 @@ def _change_row(connection: sqlite3.Connection, rng: random.Random) -> None:
     where = " AND ".join(f"{name} IS ?" for name in columns)
     what = rng.randrange(10)
     if what == 0:
-        connection.execute(f"DELETE FROM {table} WHERE {where}", _same(keys))
+        same = [key.decode("utf-8", "replace") if isinstance(key, bytes) else key for key in keys]
+        connection.execute(f"DELETE FROM {table} WHERE {where}", same)
     elif what == 1:
         marks = ", ".join("?" * len(columns))
-        connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", [_odd(v, rng) for v in keys])
+        odd = [rng.choice(VALUES) if rng.random() < 0.3 else value for value in keys]
+        connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", odd)
     elif what == 2:
         connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (rng.choice(VALUES),))
     else:
@@ -142,14 +144,6 @@ def _change_row(connection: sqlite3.Connection, rng: random.Random) -> None:
                 (place,),
             )
         connection.execute(f"UPDATE OR REPLACE {table} SET {column} = ? WHERE {key} = {picked}", values)
-
-
-def _same(keys: tuple[object, ...]) -> list[object]:
-    return [key.decode("utf-8", "replace") if isinstance(key, bytes) else key for key in keys]
-
-
-def _odd(value: object, rng: random.Random) -> object:
-    return rng.choice(VALUES) if rng.random() < 0.3 else value
 
 
 def _has_rowid(connection: sqlite3.Connection, table: str) -> bool:

@@ -250,11 +250,6 @@ def mutate_zst(seeds: list[bytes], rng: random.Random) -> bytes:
     return zstandard.ZstdCompressor().compress(pgn_words([PGN], rng)) + rng.choice((b"", b"x", seeds[1]))
 
 
-def gz_bomb() -> bytes:
-    """Returns a small gzip file that expands to `BOMB` megabytes."""
-    return gzip.compress(bytes(1 << 20), mtime=0) * BOMB
-
-
 # ------------------------------------------------------------------ UCI
 uci_words = Words(
     "uci", "isready", "ucinewgame", "stop", "ponderhit", "d", "show", "debug on", "go", "nodes 20",
@@ -311,7 +306,7 @@ def mutate_network(given: list[bytes], rng: random.Random) -> bytes:
         out = out[:at] + varint(rng.choice((1 << 20, 1 << 31, 1 << 62))) + out[at:]
     kind = rng.randrange(40)
     if kind == 0:
-        return gz_bomb()
+        return gzip.compress(bytes(1 << 20), mtime=0) * BOMB  # a small file that expands to `BOMB` megabytes
     if kind < 8:
         return gzip.compress(out, 1, mtime=0)
     return mutated(gzip.compress(data, 1, mtime=0), rng) if kind < 14 else out

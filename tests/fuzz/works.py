@@ -143,14 +143,10 @@ def make_starts(folder: Path) -> None:
     shutil.copyfile(full / "a.graph", full / "b.graph")
     more = ("analyze", "startpos", "--moves", "e4", "--visits", 40, "--store", full / "b.graph")
     assert commands.run(*more).code == 0
-    changes = (("none", _remove), ("logged", _log), ("damaged", _damage), ("counted", _count_only))
+    changes = (("none", Path.unlink), ("logged", _log), ("damaged", _damage), ("counted", _count_only))
     for name, change in changes:
         shutil.copytree(full, folder / name)
         change(folder / name / "a.graph")
-
-
-def _remove(path: Path) -> None:
-    path.unlink()
 
 
 def _count_only(path: Path) -> None:

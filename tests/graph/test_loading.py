@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import chess
@@ -103,7 +106,19 @@ def test_a_stop_ends_the_reading_and_the_search(path: Path, monkeypatch: pytest.
     assert max(found for found in seen if found) > (0, 500)
 
 
-def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path) -> None:
+def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading.Loader, "advance", lambda *_: True)
+    # each look at the clock takes a millisecond of it
+    clock = SimpleNamespace(monotonic=partial(next, itertools.count(0.0, 0.001)), thread_time=lambda: 0.0)
+    monkeypatch.setattr("graphsearch.search.loop.time", clock)
+    monkeypatch.setattr("graphsearch.search.job.time", clock)
+    with Graph.open(path) as graph:
+        result = analyze(graph, chess.Board(), Limits(seconds=0.2))
+        assert result.stop_reason == "time"
+        assert result.new_visits > 10
+
+
+def test_a_file_is_not_loaded_if_that_takes_half_of_a_search(path: Path) -> None:
     with Graph.open(path) as graph:
         graph.load_ahead()
         assert graph.load_some(0.0, 1e9)

@@ -613,10 +613,6 @@ def killed(work: str, path: Path, log: Path, rng: random.Random) -> None:
         time.sleep(rng.random() * 0.05)
 
 
-def asked_about(log: Path) -> list[str]:
-    return log.read_text().splitlines() if log.exists() else []
-
-
 def known_to(path: Path) -> set[str]:
     """Returns the positions whose evaluation the file has."""
     with Store.open(path, read_only=True) as store:
@@ -634,7 +630,7 @@ def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, work: st
     for _ in range(KILLS):
         killed(work, path, log, rng)
         assert verify(path).problems == []
-        lines = asked_about(log)
+        lines = log.read_text().splitlines() if log.exists() else []
         again = set(lines[asked:]) & saved
         assert not again, "asked about what the file knew when the work went on"
         saved, asked = known_to(path), len(lines)

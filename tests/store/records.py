@@ -258,11 +258,6 @@ def plain_blocks(batch: RecordBatch) -> list[bytes]:
     return [plain[a:b].tobytes() for a, b in pairwise([0, *ends.tolist()])]
 
 
-def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
-    """Returns the records of blocks before compression; raises BlockFault at the first that is not sound."""
-    return decode_chunk(b"", seal(b"", plain))
-
-
 def decode_chunk(dictionary: bytes, blocks: Sequence[bytes]) -> RecordBatch:
     """Returns the records of stored blocks; raises BlockFault at the first that is not sound."""
 

@@ -387,7 +387,9 @@ def test_a_read_only_file_system_is_read_not_written(cli: Cli, small_disk: Calla
 
 
 # ------------------------------------------------------------------ company
-def test_a_second_writer_is_refused_in_one_line(cli: Cli, small_graph: Path) -> None:
+def test_a_second_writer_is_refused_in_one_line(
+    cli: Cli, small_graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pgn = small_graph.with_name("a.pgn")
     pgn.write_text("1. e4 e5 *\n")
     for command in (
@@ -403,6 +405,9 @@ def test_a_second_writer_is_refused_in_one_line(cli: Cli, small_graph: Path) -> 
             outcome = cli(*command, small_graph).ends(1)
         (line,) = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
         assert f"{small_graph} is being written by this program" in line
+    monkeypatch.setattr("graphsearch.store.file.holder", lambda path: {"pid": 1, "since": "noon"})
+    with Store.open(small_graph):
+        cli("lab", "refresh", small_graph).ends(1, "is being written by process 1 since noon; wait for it")
 
 
 # ---------------------------------------------------------- streams and signals

@@ -156,7 +156,6 @@ _Kind = TypeVar("_Kind", bound=str)
 
 
 def _kind(text: str, kinds: Sequence[_Kind]) -> _Kind:
-    """Returns the kind that `--kind` names."""
     for kind in kinds:
         if kind == text:
             return kind
@@ -445,11 +444,8 @@ def _why(found: Why) -> Iterator[tables.Part]:
             reason = left.verdict.reason if left.verdict else f"that position is {STATES[left.state]}"
             yield f"Why: {reason}."
         elif found.roots:
-            more = (
-                f", and at {tables.count(len(found.roots) - 1, 'more position')}"
-                if len(found.roots) > 1
-                else ""
-            )
+            others = tables.count(len(found.roots) - 1, "more position")
+            more = f", and at {others}" if len(found.roots) > 1 else ""
             yield f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here."
         return
     at = found.at

@@ -12,6 +12,7 @@ import typer
 
 from graphsearch.base.errors import MissingStoreError
 from graphsearch.base.limits import byte_count
+from graphsearch.book.questions import refresh_values
 from graphsearch.graph.sweeps import merge as merging
 from graphsearch.graph.sweeps import reevaluate as reevaluating
 from graphsearch.graph.sweeps import refresh as refreshing
@@ -209,6 +210,7 @@ def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None)
     if not report.finished:
         say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
+    refresh_values(store)
     if not report.settled:
         refresh = command_text("lab", "refresh", str(store))
         say(f"The values have not settled; continue with: {refresh}")

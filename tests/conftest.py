@@ -124,6 +124,20 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> C
     return run
 
 
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets workers import the tests, whose functions they run."""
+    monkeypatch.syspath_prepend(ROOT)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Returns an empty folder, where evaluators of tests write what they were asked."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    return folder
+
+
 def sql(path: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
     """Returns the rows of a statement, executed on a file by SQLite alone."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

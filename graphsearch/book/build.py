@@ -424,8 +424,7 @@ class Builder:
         positions, moves = rows.position_rows(tree, started.book, changed)
         tree.changed.clear()
         roots = self.roots.changes(self.searched)
-        costs = tree.costs() if ended else {}
-        leaves = [(key, cost) for key, cost in costs.items() if tree.positions[key].state == LEAF]
+        leaves = tree.leaf_costs() if ended else {}
 
         def write(store: Store) -> None:
             rows.write_positions(store.connection, positions, moves)

@@ -306,13 +306,7 @@ class Growth:
         return True
 
     def _decide(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
-        known = known_moves(board, record)
-        own = [edge.n for edge in record.edges] + [0] * (len(known) - len(record.edges))
-        visits = {move.move: n for move, n in zip(known, own, strict=True)}  # without those behind the moves
-        for move in known:
-            taken = position.moves.get(move.move)
-            if taken:
-                taken.p, taken.n, taken.q = move.p, visits[move.move], move.q
+        known = self._read_numbers(position, board, record)
         for verdict in self.verdicts(position, board, known):
             name = verdict.candidate.move
             if verdict.rule and name not in position.moves:
@@ -322,6 +316,24 @@ class Growth:
         self._note_outside(position, known)
         self._tree.changed.add(position.key)
         self._tree.update([position.key])
+
+    def refresh(self) -> None:
+        """Reads the numbers of searched positions again, as after a reevaluation; decides nothing."""
+        for position in self._tree.positions.values():
+            record = self._read(board := board_of(position.fen)) if position.state == OPEN else None
+            if record is not None:
+                self._note_outside(position, self._read_numbers(position, board, record))
+        self._tree.touch(self._tree.positions)
+
+    @staticmethod
+    def _read_numbers(position: Position, board: chess.Board, record: NodeRecord) -> list[Candidate]:
+        """Returns all legal moves, and copies the numbers of the moves of the book."""
+        known = known_moves(board, record)
+        own = [edge.n for edge in record.edges] + [0] * (len(known) - len(record.edges))
+        for move, n in zip(known, own, strict=True):  # `n` lacks the visits behind the moves
+            if taken := position.moves.get(move.move):
+                taken.p, taken.n, taken.q = move.p, n, move.q
+        return known
 
     def verdicts(self, position: Position, board: chess.Board, known: Sequence[Candidate]) -> list[Verdict]:
         """Returns the present verdicts on every legal move of a position."""

@@ -29,7 +29,7 @@ from ..store.tables.rows import query
 from ..store.tables.rows import rows as stored_rows
 from .growth import Growth, RootValue, Verdict, known_moves
 from .queue import NewItem
-from .rows import StoredBook
+from .rows import StoredBook, position_rows, write_positions, write_priorities
 from .tree import APART, LEAF, OPEN, BookLine, Position, reply_share
 
 AnyPath = str | os.PathLike[str]
@@ -357,28 +357,17 @@ class Why:
     roots: tuple[str, ...]
 
     @property
-    def state(self) -> str | None:
-        """Its state in the book; None if it is not there."""
-        return self.at.state if self.found else None
-
-    @property
-    def ply(self) -> int | None:
-        """Its ply in the book; None if it is not there."""
-        return self.at.ply if self.found else None
-
-    @property
     def since(self) -> dict[str, int]:
         """By UCI move of the book, the number of the run that added it."""
         return {move.move: move.since for move in self.at.moves.values()}
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book why`."""
-        names = (
-            "book position key=at.key found state ply line searches=at.searches n=at.n value=at.value"
-            " outside=at.outside outside_move=outside_san priority rank leaves"
-        )
+        where = picked(self.at, "state ply") if self.found else {"state": None, "ply": None}
+        names = "line searches=at.searches n=at.n value=at.value outside=at.outside outside_move=outside_san"
         moves = [v.as_dict() | {"since_run": self.since.get(v.candidate.move)} for v in self.verdicts]
-        return picked(self, names) | {"moves": moves} | picked(self, "left_at roots")
+        found = picked(self, "book position key=at.key found") | where | picked(self, names)
+        return found | picked(self, "priority rank leaves") | {"moves": moves} | picked(self, "left_at roots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +420,19 @@ def admitted_moves(store: Store, name: str) -> Callable[[chess.Board], frozenset
     return admitted
 
 
+def refresh_values(path: AnyPath) -> None:
+    """Writes the present values of all books into their rows, as after a reevaluation; decides nothing."""
+    with Store.open(path) as store:
+        for row in books(store):
+            with suppress(BookConfigError):  # another version wrote the configuration
+                book = _BookReader(store, row.name)
+                book.growth.refresh()
+                with store.transaction():
+                    found = position_rows(book.tree, row.id, book.tree.positions)
+                    write_positions(store.connection, *found)
+                    write_priorities(store, row.id, book.tree.leaf_costs())
+
+
 class _BookReader:
     """One book of an open file."""
 
@@ -441,13 +443,13 @@ class _BookReader:
         self.config, self.tree = stored_config(self._book.row.config, self._book.row.name), self._book.tree
         self.tree.expansion = self.config.expansion
         self.tree.update(self.tree.positions)
-        self._growth = Growth(self.config, self.tree, 0, self._read, partial(games_by_move, store))
+        self.growth = Growth(self.config, self.tree, 0, self._read, partial(games_by_move, store))
 
     def why(self, board: chess.Board) -> Why:
         """Returns the explanation of a position."""
         key, positions, fen = key_text(board), self.tree.positions, fen_of(board)
         at = positions.get(key) or Position(key=key, fen=fen, ply=0, since=0)
-        costs = {leaf: cost for leaf, cost in self.tree.costs().items() if positions[leaf].reach == 0.0}
+        costs = self.tree.leaf_costs()
         return Why(
             book=self._book.row.name,
             position=fen,
@@ -469,7 +471,7 @@ class _BookReader:
         record = self._read(board) if position and position.state == OPEN else None
         if position is None or record is None:
             return ()
-        found = self._growth.verdicts(position, board, known_moves(board, record))
+        found = self.growth.verdicts(position, board, known_moves(board, record))
         return tuple(_as_it_stands(verdict, board) for verdict in found)
 
     def _line(self, key: str) -> str:

@@ -20,7 +20,7 @@ import chess
 from ..base.answer import Answer
 from ..base.errors import InvalidParameterError, InvalidPositionError
 from ..position.board import board_of, fen_of
-from ..position.notation import named_board, play_moves, read_position, start_position
+from ..position.notation import named_board, play_moves, read_fen_lines, read_position, start_position
 from ..store.file import changing, opened_to_read, sql_errors
 from ..store.provenance import now
 from ..store.store import Store
@@ -236,15 +236,12 @@ def from_lines(lines: Iterable[str], name: str) -> Iterator[GivenItem]:
     [('e2e4', 'e7e5'), ('d2d4',)]
     """
     is_empty = True
-    for number, line in enumerate(lines, 1):
-        text = line.strip().lstrip("\ufeff")
-        if not text or text.startswith("#"):
-            continue
+    for number, found in read_fen_lines(lines, _board):
         is_empty = False
-        try:
-            yield GivenItem(item_of(_board(text), f"line {number}"))
-        except InvalidPositionError as error:
-            yield GivenItem(None, problem=f"line {number}: {error}")
+        if isinstance(found, InvalidPositionError):
+            yield GivenItem(None, problem=f"line {number}: {found}")
+        else:
+            yield GivenItem(item_of(found, f"line {number}"))
     if is_empty:
         yield GivenItem(None, problem=f"{name} has no positions")
 

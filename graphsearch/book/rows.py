@@ -67,10 +67,14 @@ def start(store: Store, config: BookConfig) -> Started:
 
 
 def may_decide_otherwise(store: Store, started: Started, config: BookConfig) -> bool:
-    """Returns whether a new configuration or newer games may have outdated decisions of a book."""
-    counts_games = any(window.reply_games is not None for window in config.windows)
-    newer = any(row.finished is None or row.finished >= started.built for row in games.sources(store))
-    return started.before not in ("", config.text) or (counts_games and newer)
+    """Returns whether a new configuration, evaluator or newer games may have outdated decisions of a book."""
+    from ..graph.sweeps.reevaluate import KIND as REEVALUATION
+
+    ends = [run.finished for run in store.runs() if run.kind == REEVALUATION]
+    if any(window.reply_games is not None for window in config.windows):
+        ends += [row.finished for row in games.sources(store)]
+    newer = any(end is None or end >= started.built for end in ends)
+    return started.before not in ("", config.text) or newer
 
 
 def write_config(store: Store, book: int, config: BookConfig) -> None:
@@ -107,11 +111,11 @@ def write_positions(connection: sqlite3.Connection, positions: Sequence[Row], mo
     insert(connection, "book_move", tuple(TABLES["book_move"].columns), moves, otherwise="ABORT")
 
 
-def write_priorities(store: Store, book: int, priorities: Sequence[tuple[str, float]]) -> None:
-    """Replaces the priorities of a book by those of its leaves."""
+def write_priorities(store: Store, book: int, priorities: Mapping[str, float]) -> None:
+    """Replaces the priorities of a book by those of its leaves, by key."""
     store.connection.execute("UPDATE book_position SET priority = NULL WHERE book = ?", (book,))
     update = "UPDATE book_position SET priority = ? WHERE book = ? AND key = ?"
-    store.connection.executemany(update, [(cost, book, key) for key, cost in priorities])
+    store.connection.executemany(update, [(cost, book, key) for key, cost in priorities.items()])
 
 
 def write_run(store: Store, started: Started, numbers: Mapping[str, float], ended: str | None) -> None:

@@ -37,7 +37,7 @@ class BookMove:
 
     Attributes:
       child: key of the position after it. rule: by which it was added.
-      p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
+      p, n, q: prior, edge N and edge Q (None while n = 0) in the record at the last search or reevaluation.
       value: of the book when its row was last written; None if it was unknown then.
       loss, games: when it was added: centipawns against the best move, imported games with it.
       since: number of the book's run that added it.
@@ -346,6 +346,10 @@ class BookTree:
         """Returns the cost of the cheapest path from a root to every reachable position."""
         begins = dict.fromkeys(self.roots, 0.0)
         return self._cheapest(begins, lambda position: self._costs_of(position, self.values(position)))
+
+    def leaf_costs(self) -> dict[str, float]:
+        """Returns the costs of the leaves: their priorities."""
+        return {key: cost for key, cost in self.costs().items() if self.positions[key].state == LEAF}
 
     def _cheapest(
         self, begins: Mapping[str, float], steps: Callable[[Position], Iterable[tuple[BookMove, float]]]

@@ -6,7 +6,7 @@ Every Board keeps its move stack: repetition counts need the game before the pos
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -344,7 +344,9 @@ def _bad_move(board: chess.Board, text: str, number: int, problem: str) -> Inval
     return InvalidPositionError(f"move {number} of the list, {text!r}, {problem} in {board.fen()}")
 
 
-def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:
+def read_fen_lines(
+    lines: Iterable[str], read: Callable[[str], chess.Board] = named_board
+) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:
     """Yields `(line number, position or its error)` of lines, but not of blank ones and those with a `#`.
 
     >>> [(n, type(x).__name__) for n, x in read_fen_lines(["# two", "", "8/8/8/8/8/8/8/K1k5 w - -", "e4"])]
@@ -355,7 +357,7 @@ def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | In
         if not text or text.startswith("#"):
             continue
         try:
-            yield number, named_board(text)
+            yield number, read(text)
         except InvalidPositionError as error:
             yield number, error
 

@@ -609,7 +609,6 @@ class Engine:
 
 
 def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
-    """Returns the report of a search's progress."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
         node=answer.shown(progress.node(answer.settings.number("MultiPV"))),

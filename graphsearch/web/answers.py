@@ -532,7 +532,6 @@ def _ply_of(game: StudyGame, board: chess.Board) -> int:
 
 
 def _pgn(served: ServedFile, wanted: GameListWanted) -> Response:
-    """Returns the games of a list as a file."""
     out = BytesIO()
     export_games(served.path, _list(served, wanted), out)
     return download(out.getvalue(), f"{served.path.stem}-games", "pgn")
@@ -579,14 +578,12 @@ def _written(served: ServedFile, number: int, kind: type[T], ending: str) -> tup
 
 
 def _download(served: ServedFile, wanted: TaskWanted) -> Response:
-    """Returns the file of an export."""
     task, path = _written(served, wanted.number, tasks.ExportTask, ".export")
     name = f"{task.book or served.path.stem}.{'bin' if task.form == 'polyglot' else task.form}"
     return FileResponse(path, media_type="application/octet-stream", filename=name)
 
 
 def _review(served: ServedFile, wanted: TaskWanted) -> Response:
-    """Returns the games of a review for the page."""
     _, path = _written(served, wanted.number, tasks.ReviewTask, ".json")
     return FileResponse(path, media_type="application/json")
 
@@ -599,7 +596,6 @@ def _review_game(served: ServedFile, wanted: ReviewedGame) -> dict[str, Any]:
 
 
 def _review_pgn(served: ServedFile, wanted: TaskWanted) -> Response:
-    """Returns the annotated games of a review."""
     task, path = _written(served, wanted.number, tasks.ReviewTask, ".pgn")
     name = f"{Path(tasks.file_name(task.name)).stem}-reviewed.pgn"
     return FileResponse(path, media_type="application/x-chess-pgn", filename=name)
@@ -775,13 +771,11 @@ def _uploaded(served: ServedFile, wanted: StudyImport) -> Iterator[GivenFile]:
 
 
 def _import_studies(served: ServedFile, wanted: StudyImport) -> dict[str, Any]:
-    """Makes studies of the games of an uploaded file."""
     with _uploaded(served, wanted) as file:
         return studies.import_studies(served.path, file).as_dict()
 
 
 def _study_pgn(served: ServedFile, wanted: StudyWanted) -> Response:
-    """Returns a study as a file, or all of them."""
     text = studies.export_studies(served.path, [wanted.id] if wanted.id else [])
     name = f"study-{wanted.id}" if wanted.id else f"{served.path.stem}-studies"
     return download(text, name, "pgn")
@@ -818,7 +812,6 @@ def _repertoire(served: ServedFile, wanted: SideWanted) -> dict[str, object]:
 
 
 def _repertoire_file(served: ServedFile, wanted: SideWanted) -> Response:
-    """Returns a repertoire as a file."""
     if wanted.form == "toml":
         text = repertoire.toml_of_repertoire(served.path, wanted.side, wanted.side)
     else:
@@ -827,7 +820,6 @@ def _repertoire_file(served: ServedFile, wanted: SideWanted) -> Response:
 
 
 def _import_repertoire(served: ServedFile, wanted: RepertoireImport) -> dict[str, Any]:
-    """Adds the lines of an uploaded file."""
     with _uploaded(served, wanted) as file:
         return repertoire.import_file(served.path, wanted.side, file).as_dict()
 

@@ -233,7 +233,6 @@ def _page(request: Request) -> Response:
 
 
 def _asset(request: Request) -> Response:
-    """Returns a file of the page."""
     name, given = request.path_params["name"], request.path_params.get("digest")
     if name not in assets() or given not in (None, digest()):
         return Response("there is no such file", 404)

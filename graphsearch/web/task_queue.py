@@ -618,7 +618,6 @@ class ServedFile:
     file: KeptFile = field(init=False)
 
     def __post_init__(self) -> None:
-        """Makes the queue."""
         self.file = KeptFile(self.path)
         self.queue = TaskQueue(KeptQueue(self.path, read_only=self.read_only), lambda: self.place)
 

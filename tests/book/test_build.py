@@ -27,6 +27,7 @@ from graphsearch.book.questions import MIN_P, TodoRow, admitted_moves, status, t
 from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
 from graphsearch.book.tree import LEAF, OPEN, BookMove, BookTree, Position
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_text, legal_moves
@@ -443,6 +444,20 @@ def test_games_that_are_imported_later_count(tmp_path: Path) -> None:
     assert tree_of_file(path, found).positions[key_text(board)].moves["a2a4"].rule == "reply_games"
 
 
+def test_a_reevaluation_renews_a_book_and_the_next_build_decides_by_it(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "a.graph"
+    text = '[book]\nname = "b"\nside = "white"\nmax_ply = 3\n[[window]]\nown_cp = 9\n'
+    found = replace(parse_config(text, tmp_path, "b"), leaf=SMALL)
+    built(path, found, 100)
+    cli("reevaluate", path, "--evaluator", "uniform").ends(0)
+    tree = tree_of_file(path, found)
+    assert status(path)[0].roots[0].value == tree.positions[tree.roots[0]].value == 0.0
+    assert {row.priority for row in todo(path, None, top=0).rows} == set(tree.leaf_costs().values())
+    assert any(not one.rule for one in why(path, chess.Board()).verdicts if one.admitted)
+    build(path, found, evaluator=UniformEvaluator(), settings=BuildSettings(evaluations=1))
+    assert admitted_but_missing(path, found) == []
+
+
 # ------------------------------------------------------------------ what the windows say holds at the end
 def admitted_but_missing(path: Path, found: BookConfig) -> list[str]:
     """Returns moves that the configuration admits by what the book knows, and that the book has not."""
@@ -648,7 +663,6 @@ def states(path: Path) -> dict[int, tuple[str, str | None]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A book that was begun."""
     assert built(tmp_path / "a.graph", config(max_ply=8), 100).searched == 5
     return tmp_path / "a.graph"
 

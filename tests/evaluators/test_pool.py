@@ -31,19 +31,7 @@ from ..support.reference import HashEvaluator
 
 BATCH = PositionBatch.from_boards(pools.games(200))
 BAD = pools.games(101)[100].epd()
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets workers import the tests, whose evaluators they make."""
-    monkeypatch.syspath_prepend(ROOT)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    return folder
+pytestmark = pytest.mark.usefixtures("importable")
 
 
 def same(a: Evaluation, b: Evaluation) -> bool:

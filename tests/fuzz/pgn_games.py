@@ -231,7 +231,6 @@ def run(games: int, seed: int, *, shown: int = 10) -> tuple[Counter[str], list[s
 
 
 def main() -> int:
-    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.pgn_games", description=__doc__)
     parser.add_argument("--games", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)

@@ -162,7 +162,6 @@ def test_a_command_prints_its_result_names_what_is_lost_and_fails(
 
 
 def refuse(patch: pytest.MonkeyPatch) -> None:
-    """Makes every save fail."""
 
     def fail(*_: object, **__: object) -> None:
         raise StoreError("no room")

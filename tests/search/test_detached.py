@@ -36,12 +36,7 @@ from tests.support.reference import HashEvaluator
 
 UNIFORM = EvaluatorSpec(evaluator="uniform")
 FIRST = ("e2e4", "d2d4", "g1f3", "c2c4")
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets workers import the tests, whose evaluators they make."""
-    monkeypatch.syspath_prepend(ROOT)
+pytestmark = pytest.mark.usefixtures("importable")
 
 
 def after(move: str) -> chess.Board:
@@ -133,13 +128,6 @@ def test_a_stop_returns_what_workers_have(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------- workers and owners that end
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    return folder
-
-
 def with_oracle(path: Path, oracle: Oracle, workers: int, pool: str | None = None) -> Any:
     """Returns a graph, its searches and their crew, with an evaluator of the tests."""
     crew = Crew(oracle, workers, pool)

@@ -211,7 +211,6 @@ class Page:
         )
 
     def play(self, san: str) -> None:
-        """Types a move."""
         self.run("document.querySelector('#san').value = arguments[0]", san)
         self.run("document.querySelector('#typed').requestSubmit()")
 

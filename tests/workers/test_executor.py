@@ -18,14 +18,9 @@ from graphsearch.base.errors import EvaluatorError
 from graphsearch.workers import executor, process
 from graphsearch.workers.process import Child, LocalWorker, Pipe
 
-from ..conftest import ROOT
 from ..support.pools import is_alive, until
 
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets processes import the tests, whose functions they run."""
-    monkeypatch.syspath_prepend(ROOT)
+pytestmark = pytest.mark.usefixtures("importable")
 
 
 class Puppet:

@@ -50,6 +50,7 @@ SIDES = tuple(REPERTOIRES)
 CONFIG = '[book]\nside = "{}"\nmax_ply = 1000\n[[window]]\nplies = [1000]\n'  # it adds no moves of its own
 FURTHER_PLIES = 4  # of a book beyond the repertoire
 LEAST_SHARE, LEAST_REACH = 0.05, 0.01  # of a reply, and of the line with it, to be a gap
+LINE_KEYS = "root=at.root line=at.line moves=at.moves"  # of JSON objects
 SECOND = 0.1  # weight of a second own move in the choice of main lines
 
 
@@ -163,12 +164,9 @@ def load_from(connection: sqlite3.Connection, side: str) -> Repertoire:
     name = REPERTOIRES[checked_side(side)]
     for (number,) in rows_of_table(connection, "book", ("id",), "WHERE name = ?", (name,)):
         tree = BookTree()
-        known = (
-            tree.positions[key]
-            for key, _, _ in rows.read_tree(connection, number, tree, whole=False)
-            if key in tree.positions
-        )
-        tree.roots = [one.key for one in sorted(known, key=lambda one: one.fen != chess.STARTING_FEN)]
+        roots = rows.read_tree(connection, number, tree, whole=False)
+        roots.sort(key=lambda root: root[1] != chess.STARTING_FEN)
+        tree.roots = [key for key, _, _ in roots if key in tree.positions]
         return Repertoire(side, number, tree, (*tree.roots,))
     return Repertoire(side, None, BookTree())
 
@@ -305,9 +303,7 @@ class MainLine(NamedTuple):
 class SurveyedPosition(Answer):
     """A position of a repertoire, whether it is its side's turn, and the moves there, the likeliest first."""
 
-    json_keys = (
-        "key position=at.position own reach=at.reach root=at.root line=at.line moves=at.moves opening replies"
-    )
+    json_keys = f"key position=at.position own reach=at.reach {LINE_KEYS} opening replies"
 
     key: str
     at: MainLine
@@ -320,9 +316,7 @@ class SurveyedPosition(Answer):
 class Gap(Answer):
     """A likely reply without an answer, its numbers, and the reach of the line with it."""
 
-    json_keys = (
-        "position=at.position root=at.root line=at.line moves=at.moves reply san reach share p n games"
-    )
+    json_keys = f"position=at.position {LINE_KEYS} reply san reach share p n games"
 
     at: MainLine
     reply: str
@@ -338,7 +332,7 @@ class Gap(Answer):
 class WeakSpot(Answer):
     """An own move that loses clearly against the best one (`nag`), or has no search (no `q`)."""
 
-    json_keys = "position=at.position root=at.root line=at.line moves=at.moves move reach=at.reach"
+    json_keys = f"position=at.position {LINE_KEYS} move reach=at.reach"
 
     at: MainLine
     move: SurveyedMove

@@ -283,7 +283,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def given(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
     return Path(shutil.copy(whole, tmp_path / "given.graph"))
 
 

@@ -17,7 +17,7 @@ from ..position.board import CLOCK_DRAW, after, check, fen_of, occurrences, term
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, draw_beside, loss_of, negate
 from ..store.ranking import node_mean
-from .source import Records, Step, Valued, mate_of, mate_step, records_of, steps_of
+from .source import Records, Step, Valued, mate_of, records_of, steps_of
 
 MAX_PLIES = 200
 
@@ -85,8 +85,7 @@ def pv(
     check_least(1, lines=lines)
     with records_of(path) as source:
         record = source.wanted(board)
-        first = (steps_of(record, board) or mate_step(record, board))[:lines]
-        walks = [_Walk(board, step) for step in first]
+        walks = [_Walk(board, step) for step in steps_of(record, board)[:lines]]
         going = walks
         while going:
             source.read_all([walk.board for walk in going])  # one batch for each ply of all lines
@@ -119,11 +118,10 @@ class _Walk:
         return True
 
     def _play(self, step: Step) -> None:
-        edge, mate = step.edge, step.mate
-        q = edge.value if edge.n else edge.q
+        q, mate = step.edge.value, step.mate
         if self.board.turn != self._mover:
             q, mate = negate(q), mate and -mate
-        self._plies.append(LinePly(step, q, draw_beside(q, edge.draws), mate))
+        self._plies.append(LinePly(step, q, draw_beside(q, step.edge.draws), mate))
         self.board.push(step.move)
 
     def _next(self, source: Records) -> tuple[Step | None, str]:
@@ -134,8 +132,7 @@ class _Walk:
         record = source.read(self.board)
         if record is None:
             return None, UNKNOWN
-        here = self.board.copy(stack=False)
-        steps = steps_of(record, here) or mate_step(record, here)
+        steps = steps_of(record, self.board.copy(stack=False))
         return (steps[0], "") if steps else (None, UNVISITED)
 
 

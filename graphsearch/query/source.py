@@ -21,7 +21,7 @@ from ..base.errors import CorruptRecordError, UnknownPositionError, UnsoundRecor
 from ..position.board import after, board_of, check, fen_of, key_of_text, key_text, legal_moves, pack_checked
 from ..position.values import cp_of
 from ..store.apart import ApartMoves, Read
-from ..store.ranking import has_best_move, known_edges, proof_at, ranking
+from ..store.ranking import known_edges, proof_at, ranking
 from ..store.record import Edge, NodeRecord
 from ..store.segment import passed_over
 from ..store.store import Store
@@ -281,27 +281,19 @@ class Step(NamedTuple):
 
 
 def steps_of(record: NodeRecord | None, board: chess.Board) -> list[Step]:
-    """Returns the visited moves of a position, best first by `store.ranking`; none without a record."""
+    """Returns the visited moves of a position, and a known mate, best first by `store.ranking`."""
     edges = known_edges(record) if record else ()
     if not record or not edges:
         return []
     moves, order, priors = legal_moves(board), record.order, record.priors
-    visited = [k for k in ranking(record) if k < len(edges) and edges[k].n]
-    return [Step(board, moves[order[k]], edges[k], priors[order[k]]) for k in visited]
+    known = [k for k in ranking(record) if k < len(edges) and (edges[k].n or edges[k].proof)]
+    return [Step(board, moves[order[k]], edges[k], priors[order[k]]) for k in known]
 
 
 def ways_of(record: NodeRecord, board: chess.Board) -> list[tuple[Step, str]]:
     """Returns the visited moves of a position as `steps_of`, each with the key of the position after it."""
     steps = steps_of(record, board)
     return list(zip(steps, keys_after(board, [step.move for step in steps]), strict=True))
-
-
-def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
-    """Returns the move that mates if it is known without a visit, else an empty list."""
-    if known_edges(record) or not has_best_move(record):
-        return []
-    best = record.order[0]
-    return [Step(board, legal_moves(board)[best], Edge(0, 0, record.v, record.d), record.priors[best])]
 
 
 def mate_of(record: NodeRecord, board: chess.Board) -> int | None:

@@ -28,8 +28,10 @@ LED_BY_VALUE_FROM, MOST_TIMES_FEWER, CAUTION = 10_000, 20, 4.0
 
 
 def known_edges(record: NodeRecord) -> tuple[Edge, ...]:
-    """Returns the edges that people see: of the record, and of the moves that were searched apart."""
-    return record.known or record.edges
+    """Returns the edges that people see: with moves searched apart, and with a mate known without a visit."""
+    edges = record.known or record.edges
+    mates = record.v == 1.0 and record.d == 1 and not (edges and edges[0].n)
+    return (Edge(0, q=1.0, d=1), *edges[1:]) if mates else edges
 
 
 def known_leader(record: NodeRecord, open_edges: Sequence[int]) -> int | None:
@@ -120,7 +122,7 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
 
 def has_best_move(record: NodeRecord) -> bool:
     """Returns whether a move of a position is known to be its best: by visits, or because it mates."""
-    return record.visits > 1 or bool(record.known) or (record.v == 1.0 and record.d == 1)
+    return record.visits > 1 or bool(known_edges(record))
 
 
 def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:

@@ -57,7 +57,7 @@ class Edge:
     @property
     def value(self) -> float:
         """E = ((n - r) q + r draw) / n, with draw = 0."""
-        return (self.n - self.r) * self.q / self.n if self.n else 0.0
+        return (self.n - self.r) * self.q / self.n if self.n else self.q
 
     @property
     def draws(self) -> float:
@@ -70,12 +70,12 @@ class Edge:
     @property
     def bounds(self) -> Bounds:
         """Proven lower and upper result of the move."""
-        return kernel.bounds_of(self.q, self.d) if self.n > self.r else kernel.UNPROVEN
+        return kernel.bounds_of(self.q, self.d)
 
     @property
     def proof(self) -> Proof | None:
         """The exact proof of the move, None if nothing is proven."""
-        return kernel.proof_of(self.q, self.d) if self.n > self.r else None
+        return kernel.proof_of(self.q, self.d)
 
 
 @dataclass(frozen=True, slots=True)

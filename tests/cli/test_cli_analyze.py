@@ -32,11 +32,6 @@ KEYS = [
 ]  # fmt: skip
 
 
-def assert_sound(cli: Cli, path: Path) -> None:
-    outcome = cli("store", "verify", path, "--json").ends(0)
-    assert outcome.json["ok"]
-
-
 def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
     data = cli("analyze", "startpos", "--visits", 200, "--param", "MinibatchSize=1", "--json").json
     assert list(data) == KEYS
@@ -120,7 +115,7 @@ def test_signals_end_the_search_with_everything_saved_and_printed(cli: Cli, tmp_
     shown = cli("show", "startpos", "--store", path, "--json").json
     assert outcome.json["visits"] == shown["visits"]
     assert outcome.json["moves"] == shown["moves"]
-    assert_sound(cli, path)
+    assert cli("store", "verify", path, "--json").ends(0).json["ok"]
 
 
 def test_stockfish_is_named_for_new_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,17 +206,12 @@ HALF_AT_HOME = [  # start positions with the king and one rook at home: castling
 ]
 
 
-def castlings(board: chess.Board) -> str:
-    """Returns the castling moves that the kernels list, sorted."""
-    moves = map(packed.decode_move, listed(packed.pack(board))[0].tolist())
-    return " ".join(sorted(move.uci() for move in moves if board.is_castling(move)))
-
-
 @pytest.mark.parametrize(("fen", "moves"), CORNERS_OF_THE_RULES)
 def test_castling_is_legal_where_python_chess_says_so(fen: str, moves: str) -> None:
     board = packed.board_of(fen)
     oracle = chess.Board(fen, chess960=True)
-    assert castlings(board) == moves
+    found = map(packed.decode_move, listed(packed.pack(board))[0].tolist())
+    assert " ".join(sorted(move.uci() for move in found if board.is_castling(move))) == moves
     assert len(moves.split()) == sum(oracle.is_castling(move) for move in oracle.legal_moves)
 
 

@@ -24,6 +24,7 @@ from graphsearch.graph.sweeps.refresh import refresh
 from graphsearch.graph.view import MoveView, NodeView
 from graphsearch.position.board import board_of, fen_of, key_text
 from graphsearch.position.values import negate
+from graphsearch.query.brief import brief
 from graphsearch.query.diff import diff
 from graphsearch.query.find import Filters, find
 from graphsearch.query.history import history
@@ -134,6 +135,19 @@ def test_a_worse_move_shows_its_visits_and_does_not_lead(tmp_path: Path) -> None
     assert shown.n > 5 * VISITS
     assert (view_of(path).moves[0].q or 0.0) > (shown.q or 0.0)
     assert view_of(path).moves[0].move == result.bestmove
+
+
+def test_a_mate_that_was_never_visited_comes_before_moves_searched_apart(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board("r5k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 0 1")
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=20), searchmoves=[chess.Move.from_uci("h2h4")])
+    assert brief(path, board).lines[0] == "White plays 1. Rxa8# and mates in 1."
+    first, second = (line.plies[0] for line in pv(path, board, lines=2).lines)
+    assert (first.san, first.mate, first.step.edge.n, second.san) == ("Rxa8#", 1, 0, "h4")
+    board.push_san("h4")
+    point = values(path, board).points[0]
+    assert (point.best_san, point.best_q) == ("Rxa8#", 1.0)
+    assert present(point.loss) > 0
 
 
 def test_commands_say_what_was_searched_apart(cli: Cli, tmp_path: Path) -> None:

@@ -305,11 +305,6 @@ def edge_visits(graph: Graph, board: chess.Board, move: chess.Move) -> int:
     return record.edges[k].n if k < len(record.edges) else 0
 
 
-def child_visits(graph: Graph, board: chess.Board, move: chess.Move) -> int:
-    record = graph.read(after(board, move))
-    return record.visits if record else 0
-
-
 def test_a_restricted_search_does_not_lead_later_searches_astray() -> None:
     board = chess.Board()
     with Graph.open(None) as plain, Graph.open(None) as forced:
@@ -365,8 +360,8 @@ def test_a_stopped_restricted_search_goes_on_where_it_was(
         with Graph.open(path, evaluator=HashEvaluator()) as graph:
             nodes = graph.node_count
             result = analyze(graph, board, Limits(visits=300), params, searchmoves=listed)
-            known, before = sum(child_visits(graph, board, move) for move in listed), below
-            below = known
+            records = (graph.read(after(board, move)) for move in listed)
+            below, before = sum(record.visits for record in records if record), below
             assert graph.node_count - nodes >= result.evaluations, "nothing was evaluated twice"
         assert below >= before + result.evaluations - 1
         assert below >= sum(visits_of(result, move) for move in listed) >= 299

@@ -169,7 +169,6 @@ def write_csv(export: Export, out: BinaryIO) -> None:
 
 
 def _moves_of_text(found: Positions) -> Columns:
-    """Returns the columns of moves in texts."""
     columns, cp = moves_of(found), found.move_worth.cp
     children = np.array(key_texts(found.children[0]), object)
     more = {"cp": Column(cp, cp != UNKNOWN), "child": Column(children)}

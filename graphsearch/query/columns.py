@@ -265,7 +265,6 @@ def _ranking(batch: RecordBatch, i: int, clock: int, known: Mapping[int, NodeRec
 
 
 def _by_prior(batch: RecordBatch) -> NDArray[np.uint8]:
-    """Returns `Ranked.by_prior`."""
     sizes = np.diff(batch.code_offsets)
     keys = np.full((len(batch), max(1, int(sizes.max(initial=0)))), np.iinfo(np.uint16).max, np.uint16)
     here = np.arange(keys.shape[1])[None] < sizes[:, None]

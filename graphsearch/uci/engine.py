@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import chess
@@ -40,6 +41,7 @@ from ..search.params import Limits, SearchParams
 from ..search.repetition import view_in_game
 from ..search.results import Progress
 from ..solvers.mate.search import MOST_MOVES
+from ..store.file import is_held, real_path
 from .answer import STOP_SECONDS, GoAnswer, Report
 from .clock import BatchPace
 from .options import OF_THE_PLACE, Settings, created, make_evaluator
@@ -70,6 +72,7 @@ class EngineGraph:
         self.pace = BatchPace()
         self.full_at: int | None = None  # key of the position whose search has filled the memory
         self.trouble = ""
+        self._locked: Path | None = None  # a file that another process was writing
         self.lost = False  # whether results could not be saved
         self.is_substitute = False  # whether another evaluator plays than the requested one
         self._opened_for: tuple[str, ...] | None = None
@@ -79,7 +82,8 @@ class EngineGraph:
 
     def is_ready(self, settings: Settings) -> bool:
         """Returns whether the graph of some settings is open, or cannot be opened."""
-        return self._opened_for == settings.of_the_graph()
+        is_free = self._locked is not None and not is_held(self._locked)
+        return self._opened_for == settings.of_the_graph() and not is_free
 
     def new_game(self) -> None:
         """Makes the next `prepare` retry failed steps; the graph stays open."""
@@ -97,12 +101,17 @@ class EngineGraph:
         wanted, before = settings.of_the_graph(), self._opened_for or ()
         if self.graph is None or self.trouble or before[:OF_THE_PLACE] != wanted[:OF_THE_PLACE]:
             self._drop_graph()
-        self._close_evaluator()  # before the next one is made: both may need the same device
-        self.trouble, self.is_substitute = "", False
-        self._chosen = self._evaluator(settings)
+        if before != wanted:
+            self._close_evaluator()  # before the next one is made: both may need the same device
+        locked, self._locked, self.trouble = self._locked, None, ""
+        if self._chosen is None:
+            self.is_substitute = False
+            self._chosen = self._evaluator(settings)
         if not self._takes_over(settings, self._chosen):
             self._drop_graph()
             self.graph = self._open(settings, self._chosen)
+        if locked and not self.trouble:
+            self._writer.info(f"{locked} is open now: results are saved")
         self._opened_for = wanted
         return self.graph
 
@@ -136,8 +145,8 @@ class EngineGraph:
         """Closes the graph, if there is one; says that positions in memory are lost."""
         if self.graph is not None and self.graph.store is None and self.graph.node_count:
             self._writer.info(
-                f"the {self.graph.node_count:,} positions in memory are dropped, because options changed; "
-                "in a GraphFile they stay"
+                f"the {self.graph.node_count:,} positions in memory are dropped, because the graph"
+                " is opened anew; in a GraphFile they stay"
             )
         self._close_graph()
 
@@ -166,7 +175,8 @@ class EngineGraph:
             try:
                 graph = Graph.open(path or None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
             except StoreLockedError as error:
-                self._complain(f"{_text(error)}. This engine continues in memory only; nothing is saved")
+                self._locked = real_path(path)
+                self._complain(f"{_text(error)}. This engine continues in memory only until it ends")
             except (StoreError, OSError) as error:
                 self._complain(f"{_text(error)}. Set GraphFile to another file; until then nothing is saved")
             else:

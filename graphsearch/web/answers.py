@@ -473,7 +473,7 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
     filters = Filters(pieces=pieces, **wanted.model_dump(exclude={"limit", "pieces"}))
     rows, complete = [], True
     try:
-        for found in find(served.path, filters, limit=wanted.limit, on_progress=_look_at_clock):
+        for found in find(served.path, filters, limit=wanted.limit, on_progress=_tick):
             rows.append(found.as_row())
     except StatementLimitError:
         complete = False
@@ -484,17 +484,15 @@ def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:
     names = {"games", "cp", "min_games", "min_visits", "move_visits", "loss"}
     rules = Rules(share=wanted.share / 100, **wanted.model_dump(include=names))
     board = None if wanted.book else wanted.board()
-    return novelties(
-        served.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_look_at_clock
-    )
+    return novelties(served.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_tick)
 
 
 def _prepare(served: ServedFile, wanted: PrepareWanted) -> Preparation:
     options = wanted.model_dump(exclude={"player"})
-    return prepare(served.path, [wanted.player], on_progress=_look_at_clock, **options)
+    return prepare(served.path, [wanted.player], on_progress=_tick, **options)
 
 
-def _look_at_clock(*_: int) -> None:
+def _tick(*_: int) -> None:
     check_time()
 
 
@@ -749,9 +747,8 @@ def _new(served: ServedFile, wanted: NewStudy) -> dict[str, object]:
 
 def _edit(served: ServedFile, wanted: StudyEdit) -> dict[str, object]:
     game = wanted.game.game() if wanted.game else None
-    return asdict(
-        studies.change_study(served.path, wanted.id, game=game, name=wanted.name, revision=wanted.revision)
-    )
+    edit = studies.change_study(served.path, wanted.id, game=game, name=wanted.name, revision=wanted.revision)
+    return asdict(edit)
 
 
 def _delete(served: ServedFile, wanted: StudyGone) -> dict[str, object]:
@@ -787,7 +784,6 @@ def _read_tree(served: ServedFile, wanted: TreeText) -> dict[str, object]:
 
 
 def _values(served: ServedFile, wanted: ValuesWanted) -> dict[str, object]:
-    """Returns the values of a tree's moves."""
     return served.answer(partial(tree_values, start=named_board(wanted.root), moves=wanted.moves))
 
 

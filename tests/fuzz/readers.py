@@ -236,7 +236,6 @@ def read_toml(data: bytes, folder: Path) -> bool:
 
 
 def zst_seeds(_: Path) -> list[bytes]:
-    """Returns compressed games."""
     return [zstandard.ZstdCompressor().compress(PGN * 20), zstandard.ZstdCompressor().compress(PGN) * 2]
 
 

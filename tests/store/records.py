@@ -163,7 +163,6 @@ def words_of(records: Sequence[NodeRecord]) -> NDArray[np.uint64]:
 
 
 def batch_of(records: Sequence[NodeRecord]) -> RecordBatch:
-    """Returns records as columns."""
     return RecordBatch.from_records(records)
 
 
@@ -173,7 +172,6 @@ def by_identity(records: Iterable[NodeRecord]) -> dict[tuple[int, ...], NodeReco
 
 
 def merge_all(store: Store) -> None:
-    """Merges until nothing is due."""
     while store.merge_step():
         pass
 

@@ -51,7 +51,6 @@ def path(tmp_path: Path) -> Path:
 
 
 def flip(path: Path, table: str, column: str, row: int, byte: int, bit: int = 0) -> None:
-    """Flips one bit of a BLOB."""
     (data,) = sql(path, f"SELECT {column} FROM {table} WHERE id = ?", row)[0]
     assert isinstance(data, bytes)
     changed = bytearray(data)

@@ -232,7 +232,6 @@ def version(of: NodeRecord, rng: random.Random) -> NodeRecord:
 
 @st.composite
 def versions(draw: st.DrawFn, count: int = 2) -> list[NodeRecord]:
-    """Versions of one position."""
     rng = random.Random(draw(st.integers(0, 1 << 40)))
     of = rng.choice(positions())
     return [version(of, rng) for _ in range(count)]

@@ -163,6 +163,19 @@ def test_a_file_of_another_evaluator_or_of_another_writer_is_left_alone_and_that
         assert path.read_bytes() == before
 
 
+def test_a_file_is_used_once_its_writer_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path) as graph, Played({"GraphFile": str(path)}) as game:
+        assert not any("is open now" in line for line in game.ready().ask("go nodes 50", until="bestmove"))
+        made = game.engine._opened._chosen
+        graph.close()
+        assert any("is open now" in line for line in game.ask("go nodes 60", until="bestmove"))
+        assert game.engine._opened._chosen is made
+    with Store.open(path, read_only=True) as store:
+        assert (record := store.read(START))
+        assert record.visits == 60
+
+
 def test_a_finished_game_has_no_best_move() -> None:
     with Played({"UCI_ShowWDL": "true"}) as game:
         mate = game.ask("position fen 7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "go nodes 10", until="bestmove")

@@ -215,7 +215,6 @@ class Page:
         self.run("document.querySelector('#typed').requestSubmit()")
 
     def view(self, name: str) -> None:
-        """Opens a part of a view."""
         view = next((view for view, parts in VIEWS.items() if name in parts), "file")
         self.click(f"#view-{view}")
         self.click(f"#tab-{name}")

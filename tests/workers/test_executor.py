@@ -140,7 +140,6 @@ def test_a_program_that_ends_ends_its_workers_without_a_thread(
 
 # ---------------------------------------------------------- one process
 def echo(pipe: Pipe) -> None:
-    """Sends back what comes."""
     while (message := pipe.recv()) != "leave":
         pipe.send(message)
 

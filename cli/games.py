@@ -352,7 +352,7 @@ def _game_cells(move: PlayedMove, *, decided: bool, white: bool) -> dict[str, st
         "Decided": f"{move.results.decided:,}" if decided and move.results.games else "",
         **dict(zip(("White", "Draw", "Black"), map(decimal, move.results.percents.values()), strict=True)),
         "Result": decimal(mean),
-        "Score": score(move.cp, None, white=white),
+        "Score": score(move.cp, move.mate, white=white),
         "Visits": "" if move.n is None else f"{move.n:,}",
         "Share": decimal(None if move.n_share is None else 100 * move.n_share),
         "Q": signed(move.q, white=white),
@@ -445,7 +445,7 @@ def _departure_cells(move: Departure) -> dict[str, str]:
     return {
         **cells,
         "Line": f"{_begin(move.start)}{cells['Line']}",
-        "Score": score(worth.cp, None, white=is_white(move.position)),
+        "Score": score(worth.cp, worth.mate, white=is_white(move.position)),
         "Cost": "" if worth.cost_cp is None else f"{worth.cost_cp / 100:.2f}",
         "Best": worth.best_san or "",
         "Answer": move.answer or "",
@@ -526,7 +526,7 @@ def _novelty_cells(move: NotableMove) -> dict[str, str]:
     white = is_white(move.position)
     return {
         **line_cells(move.start, [*move.line, move.step.san]),
-        "Score": score(move.step.cp, None, white=white),
+        "Score": score(move.step.cp, move.step.mate, white=white),
         "Best": move.best.san,
         "Loss": f"{move.cost_cp / 100:.2f}",
         "Games": f"{move.games:,}",

@@ -302,7 +302,7 @@ def _weak(spot: WeakSpot) -> dict[str, str]:
     return {
         "Line": _line(spot.at),
         "Move": f"{move.san}{GLYPHS.get(move.nag or 0, '')}",
-        "Score": tables.score(move.cp, None, white=white) or "never searched",
+        "Score": tables.score(move.cp, move.mate, white=white) or "never searched",
         "Loss of Q": "" if move.loss is None else f"{move.loss:.3f}",
         "Best": move.best_san or "",
     }
@@ -337,7 +337,7 @@ def _drawing(found: Survey, depth: int | None) -> Iterator[str]:
 def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *, is_here: bool) -> str:
     white = tables.is_white(one.at.position)
     parts = [f"{numbered(one.at.position, [move.san])}{GLYPHS.get(move.nag or 0, '')}"]
-    parts.append(tables.score(move.cp, None, white=white) or "never searched")
+    parts.append(tables.score(move.cp, move.mate, white=white) or "never searched")
     parts.append(f"{move.n or 0:,}{tables.detail(f'  Q {tables.signed(move.q, white=white)}')}")
     if not one.own:
         parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))

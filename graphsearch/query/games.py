@@ -22,13 +22,13 @@ class PlayedMove(Answer):
 
     Attributes:
       share: of the games at the position, in [0, 1]. score: mean result in [0, 1]. None without any.
-      n, q, cp: of the edge. n_share: of all edge N, in [0, 1]. None if the search has none.
+      n, q, cp, mate: of the edge. n_share: of all edge N, in [0, 1]. None if the search has none.
       difference: `score` as a value in [-1, 1], minus q; None if one of them is missing.
     """
 
     json_keys = (
         "move san games=results.games decided=results.decided *results *results.percents share score n"
-        " n_share q cp difference"
+        " n_share q cp mate difference"
     )
 
     move: str
@@ -40,6 +40,7 @@ class PlayedMove(Answer):
     n_share: float | None
     q: float | None
     cp: int | None
+    mate: int | None
     difference: float | None
 
 
@@ -117,5 +118,6 @@ def _row(
         n_share=n / spent if n is not None and spent else None,
         q=q,
         cp=step.cp if step else None,
+        mate=step.mate if step else None,
         difference=None if score is None or q is None else 2 * score - 1 - q,
     )

@@ -245,14 +245,15 @@ class Judged(Answer):
 
     Attributes:
       n: edge N of the move, 0 without visits; None if the position has no record.
-      q: its value (`worth_of`); None if it is not known.
+      q: its value (`worth_of`); None if it is not known. mate: moves to a mate proven of it (`mate_by`).
       best, best_san, best_q: the best move by `store.ranking`, and its value; None without visits.
     """
 
-    json_keys = "n q cp best_move=best best_san best_q best_cp cost cost_cp"
+    json_keys = "n q cp mate best_move=best best_san best_q best_cp cost cost_cp"
 
     n: int | None
     q: float | None
+    mate: int | None
     best: chess.Move | None
     best_san: str | None
     best_q: float | None
@@ -286,6 +287,7 @@ def judge(source: Records, board: chess.Board, move: chess.Move | None) -> Judge
     return Judged(
         n=None if record is None else next((step.edge.n for step in steps if step.move == move), 0),
         q=worth_of(source, board, move, steps) if move else None,
+        mate=mate_by(source, board, move, steps) if move else None,
         best=best,
         best_san=board.san(best) if best else None,
         best_q=worth_of(source, board, best, steps) if best else None,
@@ -304,6 +306,14 @@ def worth_of(source: Records, board: chess.Board, move: chess.Move, steps: list[
     if record is None:
         return None
     return negate(node_mean(record)[0])
+
+
+def mate_by(source: Records, board: chess.Board, move: chess.Move, steps: list[Step]) -> int | None:
+    """Returns moves to a mate proven of a move, by its edge or the position after it, None without one."""
+    mate = next((step.mate for step in steps if step.move == move), None)
+    record = source.read(child := after(board, move)) if mate is None else None
+    its = mate_of(record, child) if record else None
+    return mate if its is None else -its if its > 0 else 1 - its
 
 
 def for_white(board: chess.Board, q: float) -> float:
@@ -368,11 +378,9 @@ def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue |
     worth = worth_of(source, board, move, steps)
     if worth is None:
         return None
-    step, child = next((step for step in steps if step.move == move), None), after(board, move)
-    record, mate = source.read(child), step.mate if step else None
-    if mate is None and record and (its := mate_of(record, child)) is not None:
-        mate = -its if its > 0 else 1 - its
+    step = next((step for step in steps if step.move == move), None)
+    mate = mate_by(source, board, move, steps)
     if mate is not None and board.turn == chess.BLACK:
         mate = -mate
-    is_older = step is not None and step.edge.proof is None and record is None
+    is_older = step is not None and step.edge.proof is None and source.read(after(board, move)) is None
     return MoveValue(step.edge.n if step else 0, cp_of(for_white(board, worth)), mate, is_older)

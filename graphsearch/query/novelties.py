@@ -76,8 +76,8 @@ class NotableMove(Answer):
 
     json_keys = (
         "position start line move=step.move san=step.san best_move=best.move best_san=best.san"
-        " games reached=here.games n=step.edge.n n_share q=step.edge.value cp=step.cp best_cp=best.cp"
-        " cost_cp weight"
+        " games reached=here.games n=step.edge.n n_share q=step.edge.value cp=step.cp mate=step.mate"
+        " best_cp=best.cp cost_cp weight"
     )
 
     here: Reached

@@ -63,7 +63,7 @@ def started_analysis(path: Path, before: str = "") -> subprocess.Popen[str]:
     """Returns a running `analyze` without limits, when it has begun to search."""
     runs = runs_in(path)
     words = ("analyze", "startpos", "--store", path, "--json")
-    process = start(*words, before=before, preexec_fn=default_signals)
+    process = start(*words, before=before)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("No limit"):
@@ -79,11 +79,6 @@ def runs_in(path: Path) -> int:
         return int(sql(path, "SELECT count(*) FROM run")[0][0]) if path.exists() else 0
     except sqlite3.OperationalError:  # it is being made
         return 0
-
-
-def default_signals() -> None:
-    """Undoes what a shell does to background jobs, whose children would otherwise ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 PATIENT = """

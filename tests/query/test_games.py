@@ -629,6 +629,19 @@ def test_only_late_games_and_moves_that_are_played_often_count(made: Made) -> No
             prepare(made.path, ["Cid"], **wrong)  # type: ignore[arg-type]
 
 
+def test_lists_write_mates_and_a_mate_is_a_weak_spot_with_one_visit(cli: Cli, tmp_path: Path) -> None:
+    path, file, line = tmp_path / "m.graph", tmp_path / "m.pgn", "1. e4 e5 2. Qh5 Nc6 3. Bc4"
+    file.write_text(f'[Black "Bob"]\n\n{line} Nf6 4. Qxf7# 1-0\n')
+    cli("analyze", path, line, "--visits", 100)
+    cli("import", path, file, "--players")
+    cli("repertoire", "add", path, f"{line} Nf6", "--side", "black")
+    for words in (["games", path, line], ["prepare", path, "--player", "Bob"], ["repertoire", "show", path]):
+        assert any("Nf6" in row and "#1" in row for row in cli(*words).out.splitlines())
+    (black,) = cli("repertoire", "show", path, "--side", "black", "--json").json["repertoires"]
+    weak = [(spot["move"]["san"], spot["move"]["nag"]) for spot in black["weak"] if spot["move"]["mate"]]
+    assert weak == [("Nf6", 4)]
+
+
 def test_games_of_black_leave_a_white_book_that_bounds_novelties(
     made: Made, tmp_path: Path, cli: Cli
 ) -> None:

@@ -501,7 +501,7 @@ def test_signals_at_any_moment_end_the_program_in_one_line(tmp_path: Path) -> No
     for delay in (0.25, 0.7):
         begun.unlink(missing_ok=True)
         words = ("analyze", "startpos", "--store", tmp_path / "a.graph")
-        process = start(*words, env=os.environ | {"PYTHONPATH": paths}, preexec_fn=default)
+        process = start(*words, env=os.environ | {"PYTHONPATH": paths})
         until(begun.exists)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
@@ -511,10 +511,6 @@ def test_signals_at_any_moment_end_the_program_in_one_line(tmp_path: Path) -> No
         assert outcome.code in (130, -signal.SIGINT)
         assert "__main__.py" not in outcome.err  # a traceback without it is of Python's own start
         assert "ignored" not in outcome.err
-
-
-def default() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # ---------------------------------------------------------- a clock that jumps

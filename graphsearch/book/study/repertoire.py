@@ -263,7 +263,7 @@ class SurveyedMove(Answer):
     """A move of a repertoire; values are seen by the side that plays it.
 
     Attributes:
-      n, q, cp: edge N, Q and centipawns; None where the graph has none.
+      n, q, cp, mate: edge N, Q, centipawns, moves to a mate; None where the graph has none.
       share: probability of a reply (1 for own moves). games: imported games with it.
       loss: of Q against the best move, None if it cannot be judged. nag: ?!, ? or ?? by this loss, else None.
       best_san: the best move in SAN; None if it is this one or unknown.
@@ -275,6 +275,7 @@ class SurveyedMove(Answer):
     n: int | None
     q: float | None
     cp: int | None
+    mate: int | None
     share: float
     games: int
     loss: float | None = None
@@ -437,7 +438,8 @@ class Surveyor:
         move = chess.Move.from_uci(row.move)
         judged, behind = judge(self.source, board, move), self.source.read(after(board, move))
         n = judged.n or (behind.visits if behind else None)
-        is_judged = self.repertoire.is_own(position.key) and (n or 0) >= JUDGED_VISITS
+        is_known = (n or 0) >= JUDGED_VISITS or judged.mate is not None
+        is_judged = self.repertoire.is_own(position.key) and is_known
         loss = judged.cost if is_judged else None
         return SurveyedMove(
             move=row.move,
@@ -446,6 +448,7 @@ class Surveyor:
             n=n,
             q=judged.q,
             cp=judged.cp,
+            mate=judged.mate,
             share=self.shares(position).get(row.move, 0.0),
             games=self.games(position.key).get(row.move, 0),
             loss=loss,

@@ -253,20 +253,14 @@ class EvaluatorOptions:
 
     def _remember(self, identity: str, options: dict[str, str]) -> None:
         """Keeps the names under the identity; tablebases are no part of it, so each search names them."""
+        from graphsearch.evaluators.factory import absolute_name
+
         texts = [f"{name}={text}" for name, text in options.items() if name not in ("threads", "workers")]
-        names = {name: _absolute(getattr(self, name)) for name in ("evaluator", "policy", "value")}
-        found = {name: value for name, value in {**names, "evaluator_option": texts}.items() if value}
+        names = {name: getattr(self, name) for name in ("evaluator", "policy", "value")}
+        found: dict[str, Any] = {name: absolute_name(text) for name, text in names.items() if text}
+        found |= {"evaluator_option": texts} if texts else {}
         if found != {"evaluator": "builtin"}:  # which is the default
             remember_evaluator(identity, found)
-
-
-def _absolute(name: str | None) -> str | None:
-    """Returns the name of an evaluator with the absolute path of its file."""
-    path, _, of = (name or "").rpartition(":")
-    if path.endswith(".py") and Path(path).is_file():
-        return f"{Path(path).absolute()}:{of}"
-    kind, colon, rest = (name or "").partition(":")
-    return f"{kind}:{Path(rest).absolute()}" if colon and Path(rest).is_file() else name
 
 
 def _identity_of(file: Path) -> EvaluatorIdentity | None:

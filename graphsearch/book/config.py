@@ -39,9 +39,9 @@ from ..base.errors import (
     InvalidPositionError,
 )
 from ..base.limits import TOML, read_file, toml_tables
-from ..base.system import join_command
 from ..evaluators.factory import EvaluatorSpec, check
 from ..evaluators.nnue.layout import NNUE_SUFFIX
+from ..evaluators.uci.program import find_program, located, located_command
 from ..position.board import fen_of, key_text, terminal_kind
 from ..position.notation import named_board, play_moves, read_moves
 from ..search.params import MAX_LIMIT, SearchParams
@@ -213,11 +213,6 @@ class Leaf(Table):
         return params
 
 
-def located(folder: Path, name: str) -> Path:
-    """Returns the absolute path of a file name relative to a folder; expands `~`."""
-    return (folder / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
-
-
 def _found(folder: Path, name: str, kind: Literal["folder", "network"]) -> str:
     """Returns the path of a file or folder that exists, as `located`."""
     path = located(folder, name)
@@ -228,20 +223,12 @@ def _found(folder: Path, name: str, kind: Literal["folder", "network"]) -> str:
 
 def _command(folder: Path, command: str) -> str:
     """Returns the command of an engine with the absolute path of its program."""
-    from ..evaluators.uci.program import command_words, find_program
-
-    whole = located(folder, command)
     try:
-        first, *others = command_words(command, whole)
-    except ValueError as error:
-        raise ValueError(f"not a command: {error}") from None
-    if Path(first).name != first:
-        path = os.fspath(located(folder, first))
-        command = join_command([path, *others]) if others else path
-    try:
-        find_program(command)
+        find_program(command := located_command(folder, command))
     except GraphSearchError as error:
         raise ValueError(str(error)) from None
+    except ValueError as error:
+        raise ValueError(f"not a command: {error}") from None
     return command
 
 
@@ -584,7 +571,6 @@ class _Reader:
 
     # -------------------------------------------------------------- roots
     def _roots(self, tables: list[PositionTable], most: int) -> tuple[Root, ...]:
-        """Returns the roots, each position once."""
         found: dict[str, Root] = {}
         for index, table in enumerate(tables):
             path, board = ("root", index), table.board

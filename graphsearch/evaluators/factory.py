@@ -29,8 +29,10 @@ from ..base.faults import signal_of
 from ..base.limits import shortened
 from ..base.system import cores
 from ..store.provenance import EvaluatorIdentity, Option
+from .nnue.layout import NNUE_SUFFIX
 from .pool import MAX_WORKERS, PART_SECONDS, Crew, PooledEvaluator, check_pool, threads_per_worker
 from .protocol import OUTSIDE_BATCH, Evaluation, Evaluator, PositionBatch, accepted
+from .uci.program import located, located_command
 
 NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM", "FILE.py:CLASS")
 DEFAULT = "builtin"
@@ -293,6 +295,17 @@ def _kind(name: str) -> _Kind:
     if kind not in _KINDS or needs_more != bool(rest) or (colon and not needs_more):
         raise UnknownEvaluatorError(f"unknown evaluator {name!r}; known are {', '.join(NAMES)}")
     return _KINDS[kind]
+
+
+def absolute_name(name: str) -> str:
+    """Returns the name of an evaluator with the absolute path of its file or program."""
+    if _kind(name) is _KINDS["FILE.py"]:
+        path, _, of = name.rpartition(":")
+        return f"{located(Path(), path)}:{of}"
+    kind, _, rest = name.partition(":")
+    if kind == "lc0" or rest.endswith(NNUE_SUFFIX):
+        return f"{kind}:{located(Path(), rest)}"
+    return f"{kind}:{located_command(Path(), rest)}" if rest else name
 
 
 def _arguments(kind: _Kind, options: Options) -> dict[str, Any]:

@@ -70,7 +70,6 @@ def pairs_of(found: list[NodeView]) -> Iterator[tuple[np.ndarray, int | None]]:
 
 
 def shares(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Returns the chance of each move."""
     score = np.exp(rows @ weights)
     chances: np.ndarray = score / score.sum()
     return chances

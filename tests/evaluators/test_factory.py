@@ -30,6 +30,7 @@ from graphsearch.position.board import fen_of, legal_moves, terminal_kind, unpac
 from graphsearch.search.params import GATHERERS
 
 from ..conftest import Cli, present, shared_data
+from ..support.engines import fake_engine
 from ..support.evaluators import TableEntry, TableEvaluator
 from ..support.positions import placed, random_words
 from ..support.reference import HashEvaluator
@@ -129,6 +130,14 @@ def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> N
     with chdir(tmp_path):
         cli(*words, "--evaluator", "mine.py:Mine").ends(0)
     cli(*words).ends(0, f"is searched with its own evaluator, {path}:Mine")
+
+
+def test_a_program_with_arguments_is_remembered_by_its_whole_path(cli: Any, tmp_path: Path) -> None:
+    engine = fake_engine(tmp_path)
+    words = ("analyze", "startpos", "--visits", "3", "--store", tmp_path / "a.graph")
+    with chdir(tmp_path):
+        cli(*words, "--evaluator", f"uci:./{engine.name} -x").ends(0)
+    cli(*words).ends(0, f"is searched with its own evaluator, uci:{engine} -x")
 
 
 # ----------------------------------------------------------------------- policy and value

@@ -341,7 +341,6 @@ def mutate_nnue(given: list[bytes], rng: random.Random) -> bytes:
 
 
 def read_nnue(data: bytes, folder: Path) -> bool:
-    """Reads a network from its file."""
     file = folder / "a.nnue"
     file.write_bytes(data)
     read_network(file)

@@ -351,7 +351,6 @@ def kernels() -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that holds both kernels."""
     path = tmp_path_factory.mktemp("compiled")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRAPHSEARCH_CACHE_DIR", str(path))
@@ -362,7 +361,6 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def code_files(compiled: Path, folder: cache.CodeFolder, tmp_path: Path) -> tuple[Path, Path]:
-    """The files of both kernels."""
     shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     first, second = sorted(folder.path.parent.rglob("*.code"))
     return first, second

@@ -218,7 +218,6 @@ def _value(high: int, low: bytes) -> float:
 
 
 def records_of(block: bytes, dictionaries: tuple[bytes, bytes]) -> Iterator[Record]:
-    """Yields the records of a block."""
     assert struct.unpack("<I", block[-4:])[0] == zlib.crc32(block[:-4])
     header, z = struct.unpack_from("<IH", block)
     count, codes, edges = (header & 31) + 1, header >> 5 & 0x1FFF, header >> 18 & 0x1FFF

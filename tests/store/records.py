@@ -353,7 +353,6 @@ def blocks_of(chunk: EncodedChunk) -> list[bytes]:
 
 
 def header_bytes(records: int, codes: int, edges: int, *, drawn: bool = False) -> bytes:
-    """Returns a header as it is stored."""
     return struct.pack(
         "<I", records - 1 | codes << form.CODES_AT | edges << form.EDGES_AT | drawn << form.DRAWN_AT
     )

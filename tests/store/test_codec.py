@@ -262,7 +262,6 @@ def block_of(counts: tuple[int, int, int], codes: bytes, columns: bytes) -> byte
 
 
 def frame_of(content: bytes, level: int = 3) -> bytes:
-    """Returns a frame as it is stored."""
     frame = zstandard.ZstdCompressor(level, write_content_size=False, write_dict_id=False).compress(content)
     assert frame[:5] == FRAME_START[:5]
     return frame[len(FRAME_START) :]

@@ -198,7 +198,6 @@ class Page:
             body.send_keys(key)
 
     def keys_here(self, *keys: str) -> None:
-        """Presses keys where the focus is."""
         for key in keys:
             ActionChains(self.driver, duration=10).send_keys(key).perform()
 
@@ -227,7 +226,6 @@ class Page:
         self.view("moves")
 
     def drag(self, start: str, end: str) -> None:
-        """Drags a piece with the mouse."""
         board, (first, last) = self._offsets("#board svg", start, end)
         chain = ActionChains(self.driver, duration=10)
         chain.move_to_element_with_offset(board, *first).click_and_hold()

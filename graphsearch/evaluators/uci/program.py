@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...base.errors import EvaluatorError, EvaluatorFileError, InputFileError
 from ...base.limits import NETWORK, open_file, read_file
-from ...base.system import split_command
+from ...base.system import join_command, split_command
 
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # distributions install engines here; not on every PATH
 
@@ -60,6 +60,24 @@ def find_program(text: str) -> Program:
             f"there is no engine {name!r} on PATH, nor in {' or '.join(GAME_FOLDERS)}; expected a UCI engine"
         )
     return Program(text, Path(found).absolute(), arguments)
+
+
+def located(folder: Path, name: str) -> Path:
+    """Returns the absolute path of a file name relative to a folder; expands `~`."""
+    return (folder / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
+
+
+def located_command(folder: Path, command: str) -> str:
+    """Returns a command with the absolute path of its program, unless that is a name without a folder.
+
+    Raises:
+      ValueError: if a quotation mark is missing.
+    """
+    first, *others = command_words(command, located(folder, command))
+    if Path(first).name == first:
+        return command
+    path = os.fspath(located(folder, first))
+    return join_command([path, *others]) if others else path
 
 
 def command_words(text: str, whole: Path) -> list[str]:

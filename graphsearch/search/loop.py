@@ -557,7 +557,7 @@ class ForcedVisits:
             return 0
         set_listed(self._arena.arrays, [edge])
         before = self._arena.counters.copy()
-        runner.visit_known()
+        runner.visit_alone(is_known=True)
         added = self._arena.counters - before
         is_caught_up = added[arena_kernel.CATCH_UPS] == added[arena_kernel.PLIES] == 1
         return reach if is_caught_up else 0

@@ -362,13 +362,17 @@ class WaveRunner:
           EvaluatorError: if the evaluator fails; the waves in flight are dropped.
           StoreError: if the file cannot be read, or not written when memory has to be freed.
         """
+        counters = self._arena.counters
+        before = int(counters[arena_kernel.VISITS])
         if self._flying:
             self._follow(self._flying, visits, evaluations)
         elif self._inside:
             self._run_slice(visits if pause is None else min(visits, pause), evaluations)
         else:
             self._run_wave()
-        if self._arena.counters[arena_kernel.OVERFLOWS]:
+        if counters[arena_kernel.VISITS] == before and not self._flying and not self._is_single:
+            self.visit_alone()  # positions on a cycle refused each other's visits, and would do so again
+        if counters[arena_kernel.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
     def finish(self) -> None:
@@ -394,6 +398,10 @@ class WaveRunner:
             self._flown = 1
             self._send_off(self.wave, leaves)
             return
+        self._end(leaves)
+
+    def _end(self, leaves: int) -> None:
+        """Evaluates and completes the gathered wave."""
         if leaves:
             self.leaves.evaluate(self.wave, leaves)
         self._complete(self.wave)
@@ -409,19 +417,20 @@ class WaveRunner:
         """Drops the gathered wave: its leaves are not evaluated, and no visit stays in flight."""
         wave.drop_leaves(self.wave)
 
-    def visit_known(self) -> None:
-        """Makes one visit, with nothing in flight, that the caller expects to need no evaluation.
+    def visit_alone(self, *, is_known: bool = False) -> None:
+        """Makes one visit with nothing in flight.
 
-        Batches of 1 make it even if it needs one, by the kernel of all their visits: compiling another one in
-        a game would cost several moves. Larger waves drop it then.
+        `is_known`: the caller expects that it needs no evaluation. Batches of 1 make it even if it needs one,
+        by the kernel of all their visits: compiling another one in a game would cost several moves. Larger
+        waves drop it then.
         """
         self.make_room(1)
         if self._is_single:
             self._run_alone(1, 1)
-        elif self._gather(self.wave, ONE_VISIT):
+        elif (leaves := self._gather(self.wave, ONE_VISIT)) and is_known:
             self.drop()
         else:
-            self._complete(self.wave)
+            self._end(leaves)
 
     def _gather(self, w: wave.WaveArrays, target: int) -> int:
         kernel, arguments = self._gatherer(w, target)

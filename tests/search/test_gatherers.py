@@ -51,12 +51,12 @@ class KeyedEvaluator(HashEvaluator):
 
 @contextmanager
 def gathering(
-    graph: Graph, board: chess.Board, gather: str, batch: int, **fields: Any
+    graph: Graph, board: chess.Board, gather: str, batch: int, *, overlap: bool = False, **fields: Any
 ) -> Iterator[waves.WaveRunner]:
     """Yields what gathers waves of a root by one gatherer."""
     params = SearchParams(gather=gather, minibatch_size=batch, **fields)
     set_params(graph.arena.arrays, params)
-    runner = waves.WaveRunner(graph, pack(board), batch)
+    runner = waves.WaveRunner(graph, pack(board), batch, overlap=overlap)
     runner.make_room()
     yield runner
     runner.close()
@@ -156,7 +156,7 @@ def test_a_huge_budget_on_a_few_nodes_ends_at_once(gather: str) -> None:
     for name in ("few nodes", "mate near", "start"):
         board = chess.Board(POSITIONS[name])
         with in_memory(POSITIONS[name], 10, "uniform") as graph:
-            limit = {"max_collision_visits": 10**9, "max_collision_events": 10**9, "max_wave_share": 1.0}
+            limit: Any = {"max_collision_visits": 10**9, "max_collision_events": 10**9, "max_wave_share": 1.0}
             with gathering(graph, board, gather, 1 << 16, **limit) as runner:
                 count = runner.gather()
                 assert 0 <= count <= 1 << 16
@@ -172,6 +172,14 @@ def test_a_search_that_can_find_nothing_more_ends() -> None:
         assert result.stop_reason == "exhausted"
         assert result.nodes == result.evaluations <= 10
         check_invariants(graph, board)
+
+
+@pytest.mark.parametrize("evaluator", ["uniform", HashEvaluator()])
+def test_positions_on_a_cycle_that_refuse_each_other_s_visits_end_no_search(evaluator: Any) -> None:
+    board, limits = chess.Board("8/8/8/1p6/1P5K/k7/8/8 w - - 0 1"), Limits(visits=1500, seconds=20)
+    params = SearchParams(minibatch_size=64, catch_up_ratio=float("inf"))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        assert analyze(graph, board, limits, params).stop_reason == "visits"
 
 
 def test_a_search_that_finds_ever_less_to_evaluate_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,8 +380,7 @@ def test_a_thread_that_fails_leaves_nothing_in_flight(
 # ------------------------------------------------------------------ waves that overlap
 def test_the_next_wave_is_gathered_while_one_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gather of wave k + 1 ends before the answer to wave k is taken."""
-    order: list[str] = []
-    gathered = threading.Event()
+    order, gathered = list[str](), threading.Event()
 
     class Waits(HashEvaluator):
         def evaluate(self, batch: PositionBatch) -> Evaluation:
@@ -382,27 +389,26 @@ def test_the_next_wave_is_gathered_while_one_is_evaluated(monkeypatch: pytest.Mo
                 order.append("evaluated")
             return super().evaluate(batch)
 
+    board = chess.Board()
     with Graph.open(None, evaluator=Waits()) as graph:
-        analyze(graph, chess.Board(), Limits(visits=20), SearchParams(minibatch_size=1))
-        runner = waves.WaveRunner(graph, pack(chess.Board()), 64, overlap=True)
-        set_params(graph.arena.arrays, SearchParams(minibatch_size=64, max_wave_share=1.0, gather="budget"))
-        runner.step(BIG, BIG)  # sends the first wave off
-        visits = read(graph, chess.Board()).visits
-        whole = runner._gather
+        analyze(graph, board, Limits(visits=20), SearchParams(minibatch_size=1))
+        with gathering(graph, board, "budget", 64, overlap=True, max_wave_share=1.0) as runner:
+            runner.step(BIG, BIG)  # sends the first wave off
+            visits = read(graph, board).visits
+            whole = runner._gather
 
-        def noted(*arguments: Any) -> int:
-            found = whole(*arguments)
-            order.append("gathered")
-            gathered.set()
-            return found
+            def noted(*arguments: Any) -> int:
+                found = whole(*arguments)
+                order.append("gathered")
+                gathered.set()
+                return found
 
-        monkeypatch.setattr(runner, "_gather", noted)
-        runner.step(BIG, BIG)
-        assert order[0] == "gathered"
-        runner.finish()
-        assert read(graph, chess.Board()).visits > visits
-        runner.close()
-        check_invariants(graph, chess.Board())
+            monkeypatch.setattr(runner, "_gather", noted)
+            runner.step(BIG, BIG)
+            assert order[0] == "gathered"
+            runner.finish()
+            assert read(graph, board).visits > visits
+        check_invariants(graph, board)
 
 
 def test_flow_overlaps_waves_only_where_the_next_one_can_be_full() -> None:
@@ -410,14 +416,12 @@ def test_flow_overlaps_waves_only_where_the_next_one_can_be_full() -> None:
     board = chess.Board()
     with in_memory(chess.STARTING_FEN, 1000) as graph:
         for share, flies in ((0.5, True), (0.01, False)):
-            set_params(graph.arena.arrays, SearchParams(minibatch_size=16, max_wave_share=share))
-            runner = waves.WaveRunner(graph, pack(board), 16, overlap=True)
-            runner.step(BIG, BIG)
-            assert graph.pager.under_way
-            runner.step(BIG, BIG)
-            assert bool(graph.pager.under_way) == flies
-            runner.finish()
-            runner.close()
+            with gathering(graph, board, "flow", 16, overlap=True, max_wave_share=share) as runner:
+                runner.step(BIG, BIG)
+                assert graph.pager.under_way
+                runner.step(BIG, BIG)
+                assert bool(graph.pager.under_way) == flies
+                runner.finish()
 
 
 @pytest.mark.parametrize(
@@ -457,12 +461,10 @@ def test_an_evaluator_that_fails_leaves_nothing_in_flight(
 def test_a_wave_does_not_take_what_the_one_before_has_in_flight() -> None:
     """A root whose every move is in flight with the wave before gives the next one nothing new."""
     board = chess.Board()
-    with in_memory(chess.STARTING_FEN, 1) as graph:
-        set_params(
-            graph.arena.arrays, SearchParams(gather="budget", minibatch_size=64, max_collision_visits=10**6)
-        )
-        runner = waves.WaveRunner(graph, pack(board), 64, overlap=True)
-        runner.make_room()
+    with (
+        in_memory(chess.STARTING_FEN, 1) as graph,
+        gathering(graph, board, "budget", 64, overlap=True, max_collision_visits=10**6) as runner,
+    ):
         runner.step(BIG, BIG)
         assert graph.pager.under_way
         (slots,) = graph.pager.under_way
@@ -470,7 +472,6 @@ def test_a_wave_does_not_take_what_the_one_before_has_in_flight() -> None:
         runner.step(BIG, BIG)
         assert read(graph, board).visits == 21
         assert not graph.pager.under_way
-        runner.close()
 
 
 # ------------------------------------------------------------------ threads that walk alone in one arena

@@ -302,7 +302,6 @@ class _Gaps:
         return [row for *_, row in sorted(found, key=itemgetter(0, 1, 2))[: top or None]]
 
     def _at(self, position: Position) -> Iterator[TodoRow]:
-        """Yields the gaps at a position."""
         book, side, reach = self._book, self._book.row.side, self._reach[position.key]
         line = book.tree.line(position.key, self._ways)
         own = is_own_turn(side, position.turn)

@@ -233,7 +233,6 @@ def crew_of(spec: EvaluatorSpec, workers: int, pool: str | None) -> Crew:
 
 
 def _workers(spec: EvaluatorSpec) -> int | None:
-    """Returns the number of workers, None if not given."""
     numbers = [text for name, text in spec.options if name.lower() == WORKERS]
     if len(numbers) > 1:
         raise InvalidParameterError(f"the option {WORKERS} is given twice")
@@ -345,7 +344,6 @@ def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
 
 # ------------------------------------------------------------------ options
 def _names(spec: EvaluatorSpec) -> dict[Part, str]:
-    """Returns the evaluator's name of each part."""
     rest = DEFAULT if spec.evaluator is None else spec.evaluator
     if spec.policy is None and spec.value is None:
         return {"both": rest}

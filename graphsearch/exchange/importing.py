@@ -1,4 +1,4 @@
-"""Files that are imported: plain, gzip or zstd, on disk or a pipe, each identified by its digest.
+"""Files that are imported: plain, gzip or zstd, on disk or a pipe, identified by the digest of its content.
 
 A file goes into the graph file in transactions that record the progress.
 """
@@ -91,10 +91,13 @@ def _readable(name: str) -> Iterator[None]:
 
 
 class Input:
-    """An open file: its name, its SHA-256 in hex, and its size in bytes, compressed if the file is."""
+    """An open file: its name, and its size in bytes, compressed if the file is.
+
+    `digests`: SHA-256 of its unpacked content, and of a packed file, which older programs knew by that.
+    """
 
     def __init__(self, name: str, raw: BinaryIO, digest: str, size: int, on_read: OnRead) -> None:
-        self.name, self.digest, self.size, self._raw = name, digest, size, raw
+        self.name, self.digests, self.size, self._raw = name, [digest], size, raw
         self._on_read = on_read  # called before every read; may raise to stop the import
         self.rewind()
 
@@ -152,7 +155,7 @@ class Input:
 def opened(
     given: GivenFile, folder: Path, on_bytes: OnBytes = lambda *_: None, on_read: OnRead = lambda: None
 ) -> Iterator[Input]:
-    """Yields an open file with its digest, which shows whether the same bytes were imported before.
+    """Yields an open file with its digests, which show whether the same content was imported before.
 
     Args:
       folder: for a copy of a pipe's data; it has no name, and so disappears however the program ends.
@@ -203,8 +206,7 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
             )
     found = Input(given.name, kept, digest, size, on_read)
     if _is_packed(kept):  # a truncated file fails before anything is imported
-        for _ in found.pieces(PIECE):
-            pass
+        found.digests = [hashlib.file_digest(found._plain, "sha256").hexdigest(), digest]
         found.rewind()
     return found
 

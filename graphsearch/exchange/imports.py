@@ -35,7 +35,7 @@ def import_files(
 ) -> list[FileReport]:
     """Imports files (plain, gzip or zstd) into a graph file; goes on after a file that cannot be read.
 
-    A missing graph file is made, bound to no evaluator. A file with the same bytes as one imported before
+    A missing graph file is made, bound to no evaluator. A file with the content of one imported before
     does not count again; an interrupted import resumes after what is saved.
 
     A game counts once for a move that it repeats in a position; a broken one does not count. The FENs of a
@@ -66,7 +66,6 @@ def import_files(
 
         with opened(given, store.path.parent, on_bytes, look_at_stop) as file:
             on_bytes(file.size, file.size)  # the stop request may also have ended a pipe
-            report.digest = file.digest
             source = _begin(store, file, report, options, again=again, players=players)
             if report.state != "known":
                 importing = Importing(store, source, report, file, stop, on_progress, players)
@@ -104,20 +103,21 @@ def _begin(
     store: Store, file: Input, report: FileReport, options: Mapping[str, Any], *, again: bool, players: bool
 ) -> GameSource:
     """Returns the row of a file: a new one, or that of an earlier import; sets the report's state."""
-    known = None if again else tables.known_source(store, report.kind, file.digest, options)
+    known = None if again else tables.last_source(store, report.kind, file.digests, options)
     if known is None:
         with store.transaction():
-            known = tables.begin_source(store, report.kind, file.name, file.digest, options)
+            known = tables.begin_source(store, report.kind, file.name, file.digests[0], options)
         report.state = "imported"
         before = [one for one in tables.sources(store) if one.kind == report.kind]
-        if not again and any(one.digest == file.digest and one.options != options for one in before):
+        if not again and any(one.digest in file.digests and one.options != options for one in before):
             report.notes.append("it was imported before with other options; its content counts again")
-        if any(one.digest != file.digest and one.name == file.name != STDIN for one in before):
+        if any(one.digest not in file.digests and one.name == file.name != STDIN for one in before):
             report.notes.append("it has changed since it was imported; what it held before counts twice")
     elif not known.finished:
         report.state = "continued"
     else:
         report.state = "players" if players and (known.players or 0) < known.done else "known"
+    report.digest = known.digest
     report.source, report.taken, report.skipped = known.id, known.taken, known.skipped
     report.new_taken, report.new_skipped = -known.taken, -known.skipped
     return known

@@ -214,7 +214,6 @@ class _Judge:
                 self._judge(here, records.record(i))
 
     def _judge(self, here: Reached, record: NodeRecord) -> None:
-        """Adds the novelties and popular mistakes of a position."""
         rules, most, steps = self.rules, self.rules.cp, steps_of(record, unpack(here.words))
         for step in steps:
             best = steps[0]

@@ -458,7 +458,6 @@ class Engine:
         self._give(lambda: self._search(answer))
 
     def _listed(self, go: Go, board: chess.Board) -> list[chess.Move]:
-        """Returns the moves of `searchmoves` that are legal."""
         listed = []
         for word in go.searchmoves:
             try:

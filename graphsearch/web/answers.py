@@ -803,7 +803,6 @@ def _turned(served: ServedFile, act: Literal["undo", "redo"]) -> dict[str, objec
 
 # ---------------------------------------------------------------- repertoires
 def _repertoire(served: ServedFile, wanted: SideWanted) -> dict[str, object]:
-    """Returns a repertoire with its gaps and weak spots."""
     return repertoire.survey(served.path, wanted.side).as_dict() | {"closed": closed(served)}
 
 

@@ -294,7 +294,6 @@ class Workers:
         return None
 
     def _started(self) -> Worker:
-        """Returns a new worker that can be called."""
         worker = self._site.start()
         with self._changed:
             self._all.append(worker)

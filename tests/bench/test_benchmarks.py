@@ -40,7 +40,6 @@ GAME = '[White "A"]\n[Black "B"]\n\n1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Files that options name."""
     rows = []
     for board in random_games(5, 2, 20):
         moves = sorted(str(move) for move in board.legal_moves)

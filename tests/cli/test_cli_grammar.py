@@ -40,7 +40,6 @@ def commands() -> dict[str, Any]:
 
 
 def options(command: Any) -> set[str]:
-    """Returns the names of a command's options."""
     return {name for one in command.params if one.param_type_name == "option" for name in one.opts}
 
 

@@ -234,7 +234,6 @@ MEMORY = 1_500 << 20  # address space of a child: Python and its libraries take 
 
 @pytest.fixture
 def odd(tmp_path: Path) -> dict[str, Path]:
-    """Things that are no files."""
     found = {name: tmp_path / name for name in ("folder", "fifo", "socket", "loop")}
     found["folder"].mkdir()
     os.mkfifo(found["fifo"])

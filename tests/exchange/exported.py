@@ -81,7 +81,6 @@ def known_below(path: Path, *fens: str) -> Known:
 
 
 def edges(board: chess.Board, record: NodeRecord) -> list[tuple[chess.Move, Edge]]:
-    """Returns the visited moves of a record."""
     moves = legal_moves(board) if record.codes else []
     return [(moves[record.order[k]], edge) for k, edge in enumerate(record.edges) if edge.n]
 
@@ -272,7 +271,6 @@ def result_of(form: str, path: Path, out: Path, selection: Selection) -> tuple[A
 
 
 def digests(path: Path, name: str, folder: Path) -> dict[str, str]:
-    """Returns a digest for every form."""
     if name != "lines":
         return {form: _digest(form, path, folder, Selection()) for form in EXPORTS}
     return {form: _digest(form, path, folder, *selections()) for form in EXPORTS}

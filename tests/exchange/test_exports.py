@@ -753,12 +753,10 @@ LATE = "8/8/8/8/8/k1K5/7q/8 b - - 94 90"  # the 50-move rule is near
 
 
 def tables_in(folder: Path) -> tuple[made.Rows, made.Rows]:
-    """Returns the rows of both tables."""
     return parquet.read_table(folder / NODES).to_pylist(), parquet.read_table(folder / EDGES).to_pylist()
 
 
 def records(path: Path) -> list[tuple[chess.Board, NodeRecord]]:
-    """Returns every record of a file in its order."""
     return [(unpack(record.words), record) for record in held(path).values()]
 
 

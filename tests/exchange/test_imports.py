@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -353,10 +354,16 @@ def stored(path: Path) -> Counter[tuple[str, ...]]:
     return +counts
 
 
-def test_the_same_bytes_count_once_unless_asked_for_again(path: Path) -> None:
-    imported(path, THREE)
-    report = imported(path, THREE)
-    assert (report.state, report.taken, report.new) == ("known", 3, 0)
+def test_the_same_content_counts_once_however_packed_unless_asked_for_again(path: Path) -> None:
+    plain, packed = THREE.encode(), gzip.compress(THREE.encode(), mtime=0)
+    imported(path, packed)
+    for data in (plain, packed, zstandard.compress(plain)):
+        report = imported(path, data)
+        assert (report.state, report.taken, report.new) == ("known", 3, 0)
+    older, new = (hashlib.sha256(data).hexdigest() for data in (packed, plain))
+    sql(path, "UPDATE source SET digest = ?", older)  # of the packed file, as once
+    assert imported(path, packed).digest == older
+    sql(path, "UPDATE source SET digest = ?", new)
     assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
     other = imported(path, THREE, variations=True)
     assert other.state == "imported", "other options take in other counts"
@@ -616,8 +623,6 @@ ENTRY = struct.Struct(">QHHI")
 
 
 class Entry(NamedTuple):
-    """An entry of a book file."""
-
     key: int
     raw_move: int
     weight: int

@@ -63,7 +63,6 @@ fen_words = Words(
 
 @cache
 def _empty_graph() -> bytes:
-    """Returns a graph file that holds nothing."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.graph"
         Graph.open(path).close()

@@ -210,12 +210,10 @@ def missing(before: State, after: State, work: Work) -> list[str]:
 
 
 def command_line(work: Work, folder: Path) -> list[str]:
-    """Returns the words of a command in a folder."""
     return [word.replace("{}", str(folder)) for word in shlex.split(work.line)]
 
 
 def copy(start: Path, folder: Path) -> Path:
-    """Returns a fresh copy of a start."""
     return Path(shutil.copytree(start, folder, copy_function=shutil.copyfile))
 
 

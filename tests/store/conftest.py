@@ -9,5 +9,4 @@ import pytest
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a graph file may be made."""
     return tmp_path / "test.graph"

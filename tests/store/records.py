@@ -60,7 +60,6 @@ STARTS = (*FENS[:4], "bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFh
 
 
 def float32(x: float) -> float:
-    """Returns the float32 nearest to a number."""
     return float(np.float32(x))
 
 
@@ -348,7 +347,6 @@ def _expanded(frame: bytes, dictionary: bytes, most: int) -> bytes:
 
 
 def blocks_of(chunk: EncodedChunk) -> list[bytes]:
-    """Returns the blocks of a chunk one by one."""
     return [chunk.data[a:b] for a, b in pairwise([0, *chunk.ends])]
 
 

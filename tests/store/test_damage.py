@@ -747,7 +747,6 @@ def tables(every_table: Path, tmp_path: Path) -> Path:
 
 
 def rows_in(path: Path) -> dict[str, Counter[tuple[object, ...]]]:
-    """Returns the rows of every plain table."""
     made_anew = ("top_position", "top_edge")  # from the records, of which there are none
     return {name: Counter(sql(path, f"SELECT * FROM {name}")) for name in PLAIN if name not in made_anew}
 

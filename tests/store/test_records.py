@@ -705,7 +705,6 @@ def test_what_is_not_saved_is_listed_once_and_again_when_saving_fails() -> None:
 
 
 def put(table: entries.EntryTable, key: uint64, data: uint64) -> None:
-    """Writes an entry under any key."""
     at = kernel.place_for(table.arrays, key, kernel.check_in(data))
     kernel.put_entry(table.arrays, at, key, data, True)
 

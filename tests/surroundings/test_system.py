@@ -333,7 +333,6 @@ def test_too_little_memory_to_start_with(small_graph: Path, megabytes: int) -> N
 
 
 def starve() -> None:
-    """Leaves this process 40 MiB of addresses."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limited("AS", pages * mmap.PAGESIZE + (40 << 20))()
 

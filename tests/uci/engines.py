@@ -107,12 +107,10 @@ def ask_until_late(game: Played, blocking: BlockingEvaluator, *lines: str) -> li
 
 
 def best_of(lines: list[str]) -> str:
-    """Returns the move of the last `bestmove`."""
     return lines[-1].split()[1]
 
 
 def field_of(line: str, name: str) -> int:
-    """Returns a number of an `info` line."""
     found = re.search(rf" {name} (-?\d+)", line)
     assert found, line
     return int(found[1])

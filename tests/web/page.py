@@ -93,7 +93,6 @@ def queue(client: Client) -> dict[str, Any]:
 
 
 def done(client: Client, number: int) -> dict[str, Any]:
-    """Returns a task once it has ended."""
     found: dict[str, Any] = until(
         lambda: next((job for job in queue(client)["ended"] if job["number"] == number), None),
         f"task {number}",

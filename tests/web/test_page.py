@@ -422,7 +422,6 @@ def spot(page: Page, square: str) -> tuple[int, int]:
 
 
 def draw(page: Page, start: str, end: str) -> None:
-    """Draws with the right mouse button."""
     builder = ActionBuilder(page.driver)
     mouse: Any = builder.pointer_action
     mouse.move_to_location(*spot(page, start))

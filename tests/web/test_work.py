@@ -932,7 +932,6 @@ def test_a_field_that_is_wrong_is_said_in_plain_words(
 
 
 def models(kind: type[Wanted] = Wanted) -> list[type[Wanted]]:
-    """Returns all models of requests."""
     return [found for below in kind.__subclasses__() for found in (below, *models(below))]
 
 

@@ -688,10 +688,10 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
 class Novelties:
     """Finds novelties against the games in a graph file."""
 
-    def __init__(self, store: Store, digest: str) -> None:
+    def __init__(self, store: Store, digests: Sequence[str]) -> None:
         """If the file has imported the reviewed PGN file, one game with each move is the reviewed one."""
         self._store = store
-        self._own = sum(source.digest == digest for source in tables.sources(store) if source.kind == "pgn")
+        self._own = sum(one.digest in digests for one in tables.sources(store) if one.kind == "pgn")
 
     def find(self, game: SourceGame) -> tuple[int, int] | None:
         """Returns the ply of the novelty and the number of games with its position; None if there is none.
@@ -925,7 +925,7 @@ class _Review:
         with ExitStack() as files, Store.open(self.path, read_only=True) as store:
             out = None if pgn is None else files.enter_context(new_output(pgn, store=self.path))
             kind, limits = store.identity.kind.replace(";", ","), limits_text(self.settings.limits)
-            novelties = Novelties(store, file.digest)
+            novelties = Novelties(store, file.digests)
             for game in self._games(file, first=False):
                 self.look_at_stop()
                 found = judge(session.read, game, novelties.find(game))

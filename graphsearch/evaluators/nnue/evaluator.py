@@ -311,7 +311,6 @@ class _Reader:
         self._read(part(layout.LAST_WEIGHTS, np.int16, SECOND), np.int8)
 
     def _read(self, out: NDArray[Any], dtype: DTypeLike) -> None:
-        """Reads an array of numbers of a type."""
         out[...] = np.frombuffer(self._take(out.size * np.dtype(dtype).itemsize), dtype).reshape(out.shape)
 
     def _expect(self, expected: int) -> None:

@@ -193,7 +193,6 @@ class _Reevaluation:
         self._store.update_run(self._run, 0, self._evaluated)
 
     def _progress(self) -> Unfinished:
-        """Returns the progress of all calls."""
         return replace(
             self._mark,
             evaluated=self._mark.evaluated + self._evaluated,

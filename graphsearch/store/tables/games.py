@@ -169,9 +169,9 @@ def imported(store: Store) -> Imported:
 # -------------------------------------------------------------- writing
 
 
-def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any]) -> GameSource | None:
-    """Returns the last import of the same bytes with the same options, finished or not; None if none."""
-    same = [s for s in sources(store) if (s.kind, s.digest, s.options) == (kind, digest, dict(options))]
+def last_source(store: Store, kind: str, digests: list[str], options: Mapping[str, Any]) -> GameSource | None:
+    """Returns the last import of the same content with the same options, finished or not; None if none."""
+    same = [s for s in sources(store) if s.digest in digests and (s.kind, s.options) == (kind, dict(options))]
     return same[-1] if same else None
 
 

@@ -12,9 +12,8 @@ lists all bundles.
 Guards of an arena that several threads search at once are spin locks, each with room for notes:
 
     row 0       | space: locked?
-    row 1       | file: locked?
-    row 2       | turns left | address of `sched_yield`, 0 for none | threads
-    row 3...    | locked? | notes | note | note | ..          a row guards all records whose slots hash to it
+    row 1       | turns left | address of `sched_yield`, 0 for none | threads
+    row 2...    | locked? | notes | note | note | ..          a row guards all records whose slots hash to it
 
 A thread locks a record to read or change it, and inserts a new one into the table when it is complete. It
 holds at most the rows of a record and of its parent on a path, then `space`. While it waits for a second row
@@ -199,7 +198,7 @@ def overlay_slot(item: int64) -> int64:
 
 # ------------------------------------------------------------------ guards
 ROW_WORDS = 16  # two cache lines; most rows use only the first
-SPACE, FILE, SHARED, FIRST_ROW = (int64(row * ROW_WORDS) for row in range(4))
+SPACE, SHARED, FIRST_ROW = (int64(row * ROW_WORDS) for row in range(3))
 TURNS, YIELD, THREADS = SHARED, SHARED + 1, SHARED + 2
 ROWS_PER_THREAD, LEAST_ROWS = 512, 1024  # two threads collide in a row by chance once in some thousand visits
 NOTES, FIRST_NOTE = 1, 2  # words of a row
@@ -214,7 +213,7 @@ def new_guards(threads: int, address_of_yield: int) -> NDArray[np.int64]:
     Args:
       address_of_yield: of `base.system.address_of_yield`; 0: a waiting thread keeps its core.
 
-    >>> len(new_guards(2, 0)) // ROW_WORDS - 3, len(new_guards(5, 0)) // ROW_WORDS - 3
+    >>> len(new_guards(2, 0)) // ROW_WORDS - 2, len(new_guards(5, 0)) // ROW_WORDS - 2
     (1024, 4096)
     """
     rows = max(LEAST_ROWS, 1 << (ROWS_PER_THREAD * threads - 1).bit_length())
@@ -254,7 +253,7 @@ def _wait_for(A: ArenaArrays, at: int64) -> None:
 
 @inner
 def take_guard(A: ArenaArrays, at: int64) -> None:
-    """Locks the guard at a word: SPACE, FILE or the beginning of a row."""
+    """Locks the guard at a word: SPACE or the beginning of a row."""
     if A.guard_mask and exchange(A.guards, at, int64(1)) != 0:
         _wait_for(A, at)
 

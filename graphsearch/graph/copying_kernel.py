@@ -211,6 +211,7 @@ def list_reached(
 
 
 # ------------------------------------------------------------------ in
+READ_INSIDE = 64  # most missing records of a wave that one kernel reads; several threads read more
 BYTES_PER_NODE = 140  # of a node read from the file: record, block, table place
 
 
@@ -237,11 +238,11 @@ def _fill_edges(
 @inner
 def has_room_for_record(A: ArenaArrays) -> bool:
     """Returns whether one more record fits into the arrays of the arena."""
-    counters = A.space
+    counters, threads = A.space, arena.threads_of(A)  # each may insert one
     return (
-        (counters[arena.NODES] + 1) * 20 <= A.table_size * 17
-        and counters[arena.RECORD_WORDS] + 64 <= A.records_size
-        and counters[arena.BLOCK_WORDS] + 2048 <= A.blocks_size
+        (counters[arena.NODES] + threads) * 20 <= A.table_size * 17
+        and counters[arena.RECORD_WORDS] + threads * 64 <= A.records_size
+        and counters[arena.BLOCK_WORDS] + threads * 2048 <= A.blocks_size
     )
 
 
@@ -276,10 +277,11 @@ def _has_room(A: ArenaArrays, budget: int64) -> bool:
 
 
 @inner
-def _bring_one(T: BoardTable, A: ArenaArrays, F: FilterArrays, R: ReaderArrays, s: Position) -> bool:
+def _bring_one(
+    T: BoardTable, A: ArenaArrays, F: FilterArrays, R: ReaderArrays, s: Position, key: uint64, check: uint64
+) -> bool:
     """Inserts the record of a position, if there is one; returns False if the caller must do it."""
-    key, check = hashes_of(T, s)
-    if arena.find(A, key, check):
+    if arena.find(A, key, check):  # another thread has read it
         return True
     if not _has_room(A, R.states[BUDGET]):
         return False
@@ -309,14 +311,20 @@ def bring(
 
     Args:
       T: the table of `position/tables.py`.
-      A: of the calling thread; only one thread may read at a time.
-      F, R: filters and reader of the same state of the file.
+      A: of the calling thread. F, R: filters and reader of the same state of the file; each thread has its
+        own `R`.
       words: a position every `stride` words.
       which: indices of the wanted positions; the first `counts[at]` count.
     """
     Tp = ptr(T, 0)
     for i in range(counts[at]):
-        if not _bring_one(Tp, A, F, R, adv(ptr(words, 0), which[i] * stride)):
+        s = adv(ptr(words, 0), which[i] * stride)
+        key, check = hashes_of(Tp, s)
+        row = arena.row_of(A, key)
+        arena.take_guard(A, row)  # no position is read twice
+        done = _bring_one(Tp, A, F, R, s, key, check)
+        arena.give_guard(A, row)
+        if not done:
             return int64(0)
     return int64(1)
 

@@ -33,7 +33,7 @@ from ..store.tables.rows import insert, write_row
 from ..store.union import add_records
 from .arena import MAX_SLOTS, Arena, budget_of
 from .arena_kernel import FRESH_NODES, VISITS
-from .reading import Loader, Pager, is_due
+from .reading import Loader, Pager
 from .saving import (
     CLOSED,
     COPIED_AT_ONCE,
@@ -293,7 +293,7 @@ class Graph:
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self.loading is None and is_due(self.pager, self._file_nodes):
+        if self.loading is None and self.pager.loads(self._file_nodes):
             self.load_ahead()
         loader, more = self.loading, False
         try:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,18 +31,21 @@ from ..base.errors import CapacityError, CorruptRecordError
 from ..position.board import POSITION_WORDS, after, legal_moves, pack
 from ..store.index_kernel import FilterArrays, no_filter
 from ..store.reading import FileArrays, Reader
-from ..store.reading_kernel import BUDGET, NO_CHUNK, READ, STATES, UNKNOWN
+from ..store.reading_kernel import BUDGET, NO_CHUNK, UNKNOWN
 from ..store.record import NodeRecord, RecordBatch, identities
 from ..store.segment import Portion
 from ..store.store import Store
 from .arena import Arena, Words
-from .copying_kernel import BYTES_PER_NODE, bring
+from .copying_kernel import BYTES_PER_NODE, READ_INSIDE, bring
 
 AT_ONCE = 256  # positions of `records_below` that are read from the file together
-READ_INSIDE = 64  # most records that one kernel reads at a time; more are worth several threads
 FREE_SHARE = 64  # an eviction frees at least 1 / FREE_SHARE of the budget
 OVER_SHARE = 16  # memory may exceed the budget by 1 / OVER_SHARE
 LEAST_BYTES = 1 << 20
+# a single read costs some 10 times a read in order, in Python 100 times
+SINGLE_READS_SHARE = 400
+LEAST_SINGLE_READS = 256
+MOST_SINGLE_READS, MOST_IN_PYTHON = 13_000, 1_700  # 0.2 s of CPU
 WAVES_SHARE = 8  # waves count for at most 1 / WAVES_SHARE of the budget; larger ones are too large for it
 
 
@@ -66,7 +69,6 @@ class Pager:
         self.complete = complete
         self._no_filter = no_filter()
         self._filter: FilterArrays | None = None
-        self._states = np.zeros(STATES, np.int64)  # of `store.reading_kernel`
         self._index_bytes = 0
         self.reserved = self.working = 0
         self._passed = 0  # most bytes by which a wave has exceeded the budget; the next may need them again
@@ -87,7 +89,7 @@ class Pager:
     @property
     def read_back(self) -> int:
         """Records read from the file one by one so far, without those loaded in order."""
-        return self._python_reads + int(self._states[READ])
+        return self._python_reads + (self._reader.read_inside if self._reader else 0)
 
     @property
     def problems(self) -> list[str]:
@@ -103,15 +105,17 @@ class Pager:
         assert self._filter is not None
         return self._filter
 
-    @property
-    def kernels_read(self) -> bool:
-        """Whether kernels can read the file, which makes a single read cheap."""
-        return self._reader is not None and self._reader.kernels_read
-
     def _set_filter(self, found: FilterArrays) -> None:
         if found is not self._filter:
             assert self._reader is not None
             self._filter, self._index_bytes = found, self._reader.ram_bytes
+
+    def loads(self, nodes: int) -> bool:
+        """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
+        if self.complete or self._reader is None:
+            return False
+        most = MOST_SINGLE_READS if self._reader.kernels_read else MOST_IN_PYTHON
+        return self.read_back > max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
 
     def has_room_for(self, nodes: int) -> bool:
         """Returns whether `nodes` nodes take at most half of the budget."""
@@ -127,8 +131,8 @@ class Pager:
 
     # -------------------------------------------------------------- reading
     @contextmanager
-    def reading(self) -> Iterator[FileArrays | None]:
-        """Yields one state of the file for `copying_kernel.bring`; None if kernels cannot read it.
+    def reading(self, threads: int = 1) -> Iterator[Sequence[FileArrays | None]]:
+        """Yields a state of the file for `copying_kernel.bring` on each thread, or None as `file_arrays`.
 
         They evict nothing, so the arena must have room.
 
@@ -136,13 +140,12 @@ class Pager:
           StoreError: if the file cannot be read.
         """
         if self.complete or self._reader is None:
-            yield None
+            yield [None] * threads
             return
-        with self._reader.file_arrays() as held:
-            if held is not None:
-                self._states = held[1].states
-                self._states[BUDGET] = self.arena.max_bytes
-                self._set_filter(held[0])
+        with self._reader.file_arrays(threads) as held:
+            for one in filter(None, held):
+                one[1].states[BUDGET] = self.arena.max_bytes
+                self._set_filter(one[0])
             yield held
 
     def bring(self, words: Words, pinned: Words) -> None:
@@ -161,14 +164,14 @@ class Pager:
         self.make_room(len(words), len(words) * BYTES_PER_NODE, pinned=pinned)
         flat, which = np.ascontiguousarray(words).reshape(-1), np.arange(len(words))
         for _ in range(1 + len(words)):  # each try may lack the dictionaries of one chunk
-            with self.reading() as held:
+            with self.reading() as (held,):
                 if held is None:
                     return False
                 count = np.array([len(words)])
                 arena = self.arena
                 if bring(arena.tables, arena.arrays, *held, flat, POSITION_WORDS, which, count, 0):
                     return True
-            if self._states[UNKNOWN] == NO_CHUNK:
+            if held[1].states[UNKNOWN] == NO_CHUNK:
                 break
         return False
 
@@ -285,12 +288,6 @@ class Pager:
 
 
 # ------------------------------------------------------------------ the whole file
-# a single read costs some 10 times a read in order, in Python 100 times
-SINGLE_READS_SHARE = 400
-LEAST_SINGLE_READS = 256
-MOST_SINGLE_READS, MOST_IN_PYTHON = 13_000, 1_700  # 0.2 s of CPU
-
-
 class Loader:
     """Loads a file into memory, some records at each `advance`.
 
@@ -344,10 +341,3 @@ class Loader:
         if isinstance(self._batches, Generator):
             self._batches.close()
         self._store.close()
-
-
-def is_due(pager: Pager, nodes: int) -> bool:
-    """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
-    most = MOST_SINGLE_READS if pager.kernels_read else MOST_IN_PYTHON
-    allowed = max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
-    return not pager.complete and pager.read_back > allowed

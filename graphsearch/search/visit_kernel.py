@@ -33,7 +33,7 @@ from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import ArenaArrays
-from ..graph.copying_kernel import bring
+from ..graph.copying_kernel import READ_INSIDE, bring
 from ..jit.compiler import Bound, bind, inner, kernel
 from ..jit.pointers import U, adv, call_bound, prefetch, ptr
 from ..jit.types import Pointer, apart, float32, float64, int64, uint16, uint64
@@ -53,7 +53,6 @@ from .wave_kernel import WaveArrays
 MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (
     record.TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD)
 )
-READ_INSIDE = 64  # most missing records of a wave that a kernel reads; several threads read more
 RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between a prefetch and its use
 EDGES_SHARED = 4  # first edges of a path: other threads often pass them
 BY_RULE = 0  # the evaluator of results by rules or tablebases
@@ -393,10 +392,7 @@ def brings(A: ArenaArrays, W: WaveArrays, bringing: Bound) -> bool:
     """Reads the records that a wave waits for, if `bringing` can; returns whether it did."""
     if bringing.code == 0 or W.counts[wave.MISSES] > READ_INSIDE:
         return False
-    arena.take_guard(A, arena.FILE)
-    found = call_bound(bringing)
-    arena.give_guard(A, arena.FILE)
-    return found != 0
+    return call_bound(bringing) != 0
 
 
 # ------------------------------------------------------------------ 1 select, 2 step

@@ -219,7 +219,7 @@ class Walkers:
         self._counters = [apart(COUNTERS, np.int64) for _ in self._waves]
         self._arenas: list[ArenaArrays] = []  # of each thread, while they walk
         self._codes = [0] * count
-        self._held: FileArrays | None = None  # the file, while threads walk
+        self._held: Sequence[FileArrays | None] = ()  # the file, for each thread, while they walk
 
     def walk(self, turns: int, serve: Callable[[wave.WaveArrays, int], None], until: float) -> None:
         """Makes `turns` visits with all threads; fewer if requests are served until `until` (perf_counter).
@@ -248,7 +248,7 @@ class Walkers:
         """Runs the threads until no turns are left or one has a request; returns (wave, request) pairs."""
         kernel, arena = self._leaves.kernel, self._graph.arena
         assert kernel is not None
-        with self._graph.pager.reading() as held:
+        with self._graph.pager.reading(len(self._waves)) as held:
             self._held = held
             self._arenas = [of_thread(arena.arrays, self._guards, own) for own in self._counters]
             job = kernel.team.begin(self._walk, len(self._waves))
@@ -277,7 +277,7 @@ class Walkers:
         tables, filters = self._graph.arena.tables, self._graph.pager.filter()
         arrays = tables, self._arenas[number], self._waves[number], filters, self._root
         on, left = visit_kernel.SearchArrays(*arrays), visit_kernel.new_limits(NEVER, NEVER, NEVER)
-        self._codes[number] = self._leaves.run_visits(on, self._held, self._evaluator, left)
+        self._codes[number] = self._leaves.run_visits(on, self._held[number], self._evaluator, left)
         if self._codes[number]:
             self._guards[TURNS] = 0
 
@@ -490,7 +490,7 @@ class WaveRunner:
     def _run_kernel(self, w: wave.WaveArrays, left: NDArray[np.int64]) -> int:
         """Runs waves inside a kernel, within the limits in `left`; returns the caller's next task."""
         if self._is_single:
-            with self._graph.pager.reading() as held:
+            with self._graph.pager.reading() as (held,):
                 return self.leaves.run_visits(self._arrays(w), held, self._evaluator, left)
         kernel, arguments = self._gatherer(w, self._target)
         gathering = bind(kernel, *arguments)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from .file import data_version, open_reader, sql_errors
 from .index import SIZES, Catalog, Index, Sizes
 from .index_kernel import FilterArrays, find_blocks, no_filter
 from .ordered_work import in_order
-from .reading_kernel import FUNCTIONS, NO_CHUNK, STATES, UNKNOWN, ReaderArrays
+from .reading_kernel import FUNCTIONS, NO_CHUNK, READ, STATES, UNKNOWN, ReaderArrays
 from .record import RecordBatch, board_tables, owned, take
 from .segment import fetch
 from .tables.rows import MAX_BLOCK_BYTES
@@ -42,7 +42,7 @@ INDEX_ATTEMPTS = 3  # to read index and records of one state while another conne
 _BLOCK = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= "
 
 Places = NDArray[np.int64]
-FileArrays = tuple[FilterArrays, ReaderArrays]
+FileArrays = tuple[FilterArrays, ReaderArrays]  # of one thread
 
 
 # ------------------------------------------------------------------ positions in one state of a file
@@ -181,16 +181,14 @@ class Reader:
         self.problems: list[str] = []
         self._connection = open_reader(path)
         self._catalog = Catalog(self._connection, path, sizes, kept=ALL)
-        self._kernel_reader: KernelReader | None = None
-        with suppress(sqlite3.Error):
-            self._kernel_reader = KernelReader(library, path) if (library := libsqlite()) else None
+        self._kernel_readers: list[KernelReader] = []  # one for each thread
 
     def close(self) -> None:
         """Closes the connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
-            if self._kernel_reader:
-                self._kernel_reader.close()
+            for one in self._kernel_readers:
+                one.close()
             self._connection.close()
 
     def __enter__(self) -> Reader:
@@ -210,21 +208,29 @@ class Reader:
         return self.present_index().filter
 
     @contextmanager
-    def file_arrays(self) -> Iterator[FileArrays | None]:
-        """Holds one state of the file and yields its arrays for kernels, None if kernels cannot read it."""
-        reader = self._kernel_reader
-        if reader is None or self.closed or self._owner != os.getpid():
-            yield None
-            return
+    def file_arrays(self, threads: int) -> Iterator[Sequence[FileArrays | None]]:
+        """Yields the arrays for kernels on each thread, each of one state; None if kernels cannot read it."""
+        library = libsqlite() if not self.closed and self._owner == os.getpid() else None
+        with suppress(sqlite3.Error):
+            while library and len(self._kernel_readers) < threads:
+                self._kernel_readers.append(KernelReader(library, self._path))
+        readers = self._kernel_readers[:threads] if library else []
         try:
-            yield (reader.filter, reader.arrays) if reader.hold(self) else None
+            is_held = len(readers) == threads and all(one.hold(self) for one in readers)
+            yield [(one.filter, one.arrays) for one in readers] if is_held else [None] * threads
         finally:
-            reader.end()
+            for one in readers:
+                one.end()
 
     @property
     def kernels_read(self) -> bool:
         """Whether kernels read the file directly."""
-        return self._kernel_reader is not None and self._kernel_reader.version is not None
+        return any(one.version is not None for one in self._kernel_readers)
+
+    @property
+    def read_inside(self) -> int:
+        """Number of records that kernels have read and entered into memory."""
+        return sum(int(one.arrays.states[READ]) for one in self._kernel_readers)
 
     def present_index(self) -> Index:
         """Returns the index of the last committed state."""

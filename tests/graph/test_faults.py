@@ -19,7 +19,6 @@ import chess
 import numpy as np
 import pytest
 
-import graphsearch.graph
 from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.base.errors import StoreError
 from graphsearch.graph import arena, reading, saving, view
@@ -330,7 +329,7 @@ def test_a_lone_path_asks_python_for_next_to_nothing(path: Path, monkeypatch: py
         by_threads(self, words, pinned)
 
     monkeypatch.setattr(reading.Pager, "_bring_by_threads", counted)
-    monkeypatch.setattr(graphsearch.graph.graph, "is_due", lambda *_: False)
+    monkeypatch.setattr(reading.Pager, "loads", lambda *_: False)
     with Graph.open(path, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=500), ONE_BY_ONE)
         assert graph.pager.read_back > 100
@@ -353,12 +352,11 @@ def test_kernels_read_the_state_that_they_hold(path: Path, graph: Graph) -> None
     words = positions(path)[:32]
     graph.pager.bring(words, NO_SLOTS)  # which may have to load dictionaries
     graph.pager.start_over()
-    with graph.pager.reading() as held:
+    with graph.pager.reading() as (held,):
         assert held
         sql(path, "DELETE FROM block")
-        count = np.array([len(words)])
         alone, which = (graph.arena.tables, graph.arena.arrays), np.arange(len(words))
-        assert bring(*alone, *held, words.reshape(-1), 10, which, count, 0)
+        assert bring(*alone, *held, words.reshape(-1), 10, which, np.array([len(words)]), 0)
     assert None not in in_memory(graph, words)
     graph.pager.start_over()
     assert not graph.pager._bring_inside(words, NO_SLOTS)

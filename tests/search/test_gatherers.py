@@ -30,6 +30,7 @@ from graphsearch.store.ranking import visits_of
 from graphsearch.store.verify import verify
 from tests.support.evaluators import TableEntry, TableEvaluator
 
+from ..support import graphs
 from ..support.graphs import ENDGAME, MATES, check_invariants, in_memory, numbers_below, read, records_below
 from ..support.positions import KIWIPETE, POSITIONS, after_line
 from ..support.reference import HashEvaluator
@@ -557,10 +558,10 @@ def test_records_are_read_and_evicted_between_visits(teams: list[waves.Walkers],
     path, most = tmp_path / "a.graph", 3_000
     for part in range(2):
         with Graph.open(path, evaluator=threaded(5, "uniform"), ram_bytes=500_000) as graph:
-            result = analyze(graph, BOARD, Limits(visits=most))
-            assert result.visits == (1 + part) * most
+            assert analyze(graph, BOARD, Limits(visits=most)).visits == (1 + part) * most
             assert graph.pager.read_back or not part
             assert graph.pager.under_way == ()
+            graphs.check_arena(graph.arena)
             graph.evaluator.close()
     assert all(not team._guards[arena_kernel.FIRST_ROW :].any() for team in teams)
     assert verify(path).ok

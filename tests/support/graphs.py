@@ -191,6 +191,7 @@ def _check_records(arena: Arena) -> dict[int, tuple[int, int]]:
 def _check_table(arena: Arena, records: dict[int, tuple[int, int]]) -> None:
     table = [int(word) & 0xFFFFFFFF for word in arena.arrays.table]
     assert sorted(slot for slot in table if slot) == sorted(records)
+    assert len({int(arena.arrays.records[slot]) for slot in records}) == len(records), "no position twice"
     for slot in records:
         i = int(arena.arrays.records[slot]) * len(table) >> 64
         while table[i] != slot:

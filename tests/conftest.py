@@ -321,7 +321,7 @@ NOT_THERE = {
         "surroundings/test_system.py::test_a_stopped_search_goes_on_and_saves",
     ),
     "the limit of a file's size is POSIX's": (
-        "graph/test_faults.py::test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room",
+        "graph/test_faults.py::test_a_full_disk_ends_a_search_with_a_line_and_it_resumes_with_room",
     ),
     "Python's SQLite for Windows has no table dbstat": (
         "query/test_values.py::test_a_year_of_runs_stays_small_with_its_changes",

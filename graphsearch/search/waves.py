@@ -398,10 +398,6 @@ class WaveRunner:
             self._flown = 1
             self._send_off(self.wave, leaves)
             return
-        self._end(leaves)
-
-    def _end(self, leaves: int) -> None:
-        """Evaluates and completes the gathered wave."""
         if leaves:
             self.leaves.evaluate(self.wave, leaves)
         self._complete(self.wave)
@@ -418,11 +414,10 @@ class WaveRunner:
         wave.drop_leaves(self.wave)
 
     def visit_alone(self, *, is_known: bool = False) -> None:
-        """Makes one visit with nothing in flight.
+        """Makes one visit with nothing in flight; `is_known`: one that needs no evaluation, as is expected.
 
-        `is_known`: the caller expects that it needs no evaluation. Batches of 1 make it even if it needs one,
-        by the kernel of all their visits: compiling another one in a game would cost several moves. Larger
-        waves drop it then.
+        Batches of 1 make it even if it needs one, by the kernel of all their visits: compiling another one in
+        a game would cost several moves. Larger waves drop it then.
         """
         self.make_room(1)
         if self._is_single:
@@ -430,7 +425,9 @@ class WaveRunner:
         elif (leaves := self._gather(self.wave, ONE_VISIT)) and is_known:
             self.drop()
         else:
-            self._end(leaves)
+            if leaves:
+                self.leaves.evaluate(self.wave, leaves)
+            self._complete(self.wave)
 
     def _gather(self, w: wave.WaveArrays, target: int) -> int:
         kernel, arguments = self._gatherer(w, target)

@@ -556,17 +556,16 @@ class Store:
             return size, False
         assert self.place
         self.place.check()
-        with file.sql_errors(self.path, "write to it"):
-            _, frames, copied = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            held = copied < frames  # by a reader, which keeps its state
-            if not held and file.log_bytes(self.path):
-                self.connection.execute("PRAGMA busy_timeout = 0")
-                try:
-                    truncated = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                finally:
-                    self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * file.BUSY_SECONDS)}")
-                held = bool(truncated[0])
-        self.place.note_written()
+        try:
+            with file.sql_errors(self.path, "write to it"):
+                _, frames, copied = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                held = copied < frames  # by a reader, which keeps its state
+                if not held and file.log_bytes(self.path):
+                    self.connection.execute("PRAGMA busy_timeout = 0")
+                    held = bool(self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        finally:  # a failed one has written, too: nobody else has overwritten the file
+            self.place.note_written()
+            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * file.BUSY_SECONDS)}")
         return file.log_bytes(self.path), held
 
     def shorten_log(self) -> None:

@@ -980,9 +980,7 @@ def test_the_page_of_the_explorer_exports_the_names_that_a_site_takes_from_it() 
         assert len(names) == len({*names}), "each part of the script is one scope"
 
 
-def test_an_older_site_is_replaced_and_stays_if_there_is_nothing_to_export(
-    file: Path, tmp_path: Path
-) -> None:
+def test_an_older_site_is_replaced_and_stays_if_nothing_is_exported(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "site"
     export("site", file, target, Selection(depth=0, min_visits=10))
     (target / "data" / "77.js").write_text("old")

@@ -92,9 +92,7 @@ sys.exit(main())
 """
 
 
-def test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_a_full_disk_ends_a_search_with_a_line_and_it_resumes_with_room(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "a.graph"
     command = ["analyze", "startpos", "--evaluator", "uniform", "--store", str(path), "--json", "--visits"]
     assert cli(*command, 1000).code == 0

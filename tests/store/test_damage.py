@@ -677,9 +677,7 @@ def test_a_binding_that_is_lost_is_told_by_the_evaluator_that_is_named(two: Path
         assert saved_of_two(two, OTHER)[1] == of_two()
 
 
-def test_another_evaluator_and_the_damaged_file_as_the_target_are_refused(
-    whole: Path, tmp_path: Path
-) -> None:
+def test_another_evaluator_and_the_damaged_file_as_target_are_refused(whole: Path, tmp_path: Path) -> None:
     other = EvaluatorIdentity("builtin", "12345678", {}, "")
     with pytest.raises(EvaluatorMismatchError, match="uniform"):
         salvage(whole, tmp_path / "new.graph", identity=other)

@@ -395,9 +395,7 @@ def test_solved_counts_and_points_are_those_of_the_best_moves(searcher: Searcher
 @pytest.mark.parametrize(
     "limits", [Limits(visits=100), Limits(evaluations=50), Limits(visits=10**6, seconds=0.05)]
 )
-def test_the_same_search_again_evaluates_nothing_and_finds_the_same(
-    searcher: Searcher, limits: Limits
-) -> None:
+def test_a_search_again_evaluates_nothing_and_finds_the_same(searcher: Searcher, limits: Limits) -> None:
     assert searcher(limits)
     rows, text = searcher.rows, searcher.output.read_text()
     assert searcher(limits) == 0

@@ -394,9 +394,7 @@ def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
         if len(owners) > 1 and given.lower() in {option.lower() for option in options}:
             return part, given
     if len(owners) > 1:
-        raise InvalidParameterError(
-            f"both parts have an option {given}: write policy.{given} or value.{given}"
-        )
+        raise InvalidParameterError(f"both parts have option {given}: write policy.{given} or value.{given}")
     owners = owners or [part for part, kind in kinds.items() if kind.passes_on] or list(kinds)
     return owners[0], given
 

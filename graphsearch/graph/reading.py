@@ -292,7 +292,7 @@ class Loader:
     """Loads a file into memory, some records at each `advance`.
 
     Attributes:
-      done, total: records read so far, and in the file.
+      done, total: records read so far, and in the file. waits: whether it waits for a longer search.
     """
 
     def __init__(self, path: Path, pager: Pager) -> None:
@@ -301,15 +301,18 @@ class Loader:
         self._store = Store.open(path, read_only=True)
         self.done, self.total = 0, self._store.node_count
         self._evictions = pager.evictions
-        self._spent = 0.0
+        self._spent, self.waits = 0.0, False
         self._batches: Iterator[RecordBatch] = self._store.portions(Portion.records)
         self._is_sound = True
 
     def advance(self, seconds: float, left: float) -> bool:
-        """Loads records for about `seconds`; returns whether to go on; raises StoreError.
+        """Loads records for about `seconds`; returns whether there are more; raises StoreError.
 
-        The rest must take less than half of the time `left` to the search.
+        It waits for another search if the rest would take more than half of the time `left` to this one.
         """
+        self.waits = 2 * self._spent * (self.total - self.done) >= left * max(1, self.done)
+        if self.waits:
+            return True
         end = time.monotonic() + seconds
         self._spent += seconds
         if self.done:  # it goes on
@@ -334,7 +337,7 @@ class Loader:
                 self._pager.enter(batch)
             except CapacityError:
                 return False
-        return 2 * self._spent * (self.total - self.done) < left * max(1, self.done)
+        return True
 
     def close(self) -> None:
         """Stops the threads and closes the file."""

@@ -858,9 +858,7 @@ def open_text(path: Path) -> Iterator[Iterator[str]]:
         with limits.open_file(path, piped=True) as file:
             head = file.peek(4096)[:4096]
             if head.startswith(SQLITE):
-                raise InvalidPositionError(
-                    f"{path} is a database, not a PGN file; give a graph file with --store"
-                )
+                raise InvalidPositionError(f"{path} is a database, not PGN; give a graph file with --store")
             if b"\0" in head:
                 raise UnusableFileError(f"{path} is not a text file, so it is not a PGN file")
             yield limits.text_lines(file, str(path))

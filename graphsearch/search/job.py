@@ -96,6 +96,7 @@ class Control:
 
     Attributes:
       on_progress, interval, stop, pace: as the arguments of `loop.analyze`.
+      planned: seconds of a search after which the caller will stop it, if any.
       on_slice: called after each slice of waves, about every 30 ms, and while the file is read; it may read
         the graph.
     """
@@ -104,6 +105,7 @@ class Control:
     interval: float = 0.5
     stop: threading.Event = field(default_factory=threading.Event)
     pace: BatchLimit | None = None
+    planned: float | None = None
     on_slice: Callable[[], None] = nothing
 
 
@@ -127,8 +129,8 @@ class SearchClock:
 
     @property
     def left(self) -> float:
-        """Wall time until its limit."""
-        return math.inf if self.limits.seconds is None else self.limits.seconds - self.seconds
+        """Wall time until its limit, or until the caller will stop it."""
+        return min(self.limits.seconds or math.inf, self._control.planned or math.inf) - self.seconds
 
     def reached(self, ahead: float = 0.0, **spent: int) -> str:
         """Returns the first limit reached, of those in `spent`, `time` or `stop`; empty if none is.

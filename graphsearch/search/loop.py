@@ -424,7 +424,7 @@ class GraphSearch:
             self._control.on_progress(self._progress())
 
     def _progress(self) -> Progress:
-        graph = self.graph
+        graph, loader = self.graph, self.graph.loading
         record = graph.read(self.board)
         return Progress(
             **asdict(self.counts()),
@@ -433,7 +433,7 @@ class GraphSearch:
             stored=graph.store is not None,
             resident=self.arena.node_count,
             ram_bytes=self.arena.bytes_used,
-            loaded=(graph.loading.done, graph.loading.total) if graph.loading else None,
+            loaded=(loader.done, loader.total) if loader and not loader.waits else None,
             node=self._in_game,
         )
 

@@ -451,9 +451,7 @@ def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: Sal
         sums = [checksum_of(rebuilt.astype("<u8").tobytes(), dictionary, one) for one in filters]
         # one wrong bit may be in the checksum itself
         if dictionary and all((one ^ chunk.checksum).bit_count() > 1 for one in sums):
-            return lose_all(
-                "its index is damaged, and its dictionaries may be too, so its blocks are left out"
-            )
+            return lose_all("its index is damaged, its dictionaries may be too, so its blocks are left out")
         report.add(f"{chunk.name}: its index is damaged, its blocks are not")
     bad = sorted({i for i, _ in unsound(batch)})
     if bad:

@@ -345,9 +345,7 @@ def _unite_imports(store: Store, one: Input, leave_out: LeaveOut) -> int:
     ours, theirs = _sources(store), _sources(one.store)
     own, its = ({key: one for key, one in some.items() if one.kind == PGN} for some in (ours, theirs))
     if not its and next(one.rows("game_position", "LIMIT 1"), None):
-        leave_out(
-            f"{one.name}: its games are left out: its table source does not say which files they are of"
-        )
+        leave_out(f"{one.name}: its games are left out: its table source does not name their files")
     keeps = _holds(own, its)
     adds = not keeps and not {key[:3] for key in own} & {key[:3] for key in its}
     replaces = not keeps and not adds and _holds(its, own)

@@ -207,9 +207,7 @@ class EngineGraph:
         cold = kernels_missing(evaluator, filed=filed) > 0
         if cold:
             announced()
-            self._writer.info(
-                "the search kernels are being compiled; this happens once and takes some 20 seconds"
-            )
+            self._writer.info("the search kernels are being compiled, once; this takes some 20 seconds")
         trial = OutsideUniform() if is_outside else evaluator
         # an evaluator outside also gets waves of one visit, which a kernel of their own gathers
         for size in (OUTSIDE_BATCH, 1) if is_outside else (batch,):
@@ -607,6 +605,7 @@ class Engine:
             interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
             pace=self._opened.pace if answer.is_timed else None,
+            planned=answer.seconds,
         )
         result = search(graph, answer.job(limits, known), control)
         if result.stop_reason == "memory":

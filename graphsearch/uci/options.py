@@ -192,9 +192,7 @@ def make_evaluator(settings: Settings) -> Evaluator:
     try:
         given = parse_options(word for word in words if word.strip())
     except InvalidParameterError as error:
-        raise InvalidParameterError(
-            f"EvaluatorOptions: {error}; several are separated by semicolons"
-        ) from None
+        raise InvalidParameterError(f"EvaluatorOptions: {error}; semicolons separate several") from None
     spec = EvaluatorSpec(
         evaluator=None if policy and value else settings.text("Evaluator") or None,
         policy=policy,

@@ -237,9 +237,7 @@ class Settings(Wanted):
         name = self.evaluator or next(iter(place.evaluators))
         if name not in place.evaluators:
             known = ", ".join(place.evaluators)
-            raise InvalidParameterError(
-                f"the page offers {known}; `graphsearch serve --evaluator` adds others"
-            )
+            raise InvalidParameterError(f"the page offers {known}; `serve --evaluator` adds others")
         spec = place.evaluators[name]
         return spec if self.threads is None else with_threads(spec, self.threads)
 

@@ -16,6 +16,8 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.graph import reading
+from graphsearch.search import loop
+from graphsearch.search.job import Control, SearchJob
 from graphsearch.search.results import Progress
 from tests.store.test_damage import flip
 from tests.support.graphs import check_arena, check_invariants
@@ -118,14 +120,16 @@ def test_a_time_limit_leaves_half_of_it_to_the_search(path: Path, monkeypatch: p
         assert result.new_visits > 10
 
 
-def test_a_file_is_not_loaded_if_that_takes_half_of_a_search(path: Path) -> None:
+def test_loading_waits_for_another_search_if_it_takes_half_of_the_time_planned(path: Path) -> None:
     with Graph.open(path) as graph:
         graph.load_ahead()
-        assert graph.load_some(0.0, 1e9)
-        assert not graph.load_some(1e-9, 1e-12)
-        assert graph.loading is None
-        assert not graph.pager.complete
+        assert graph.load_some(1e-9)
+        assert graph.loading
+        done, job = graph.loading.done, SearchJob(board=chess.Board(), limits=Limits(visits=MORE))
+        assert loop.search(graph, job, Control(planned=1e-9)).new_visits == MORE
+        assert graph.loading.done == done < graph.loading.total
         assert search(graph)["new_visits"] == MORE
+        assert graph.pager.complete
 
 
 @pytest.mark.parametrize("share", [0.9, 0.1])

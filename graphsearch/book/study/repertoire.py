@@ -523,9 +523,7 @@ def _main_lines(path: AnyPath, side: str) -> tuple[Repertoire, Lines, Ordered]:
     """Returns a repertoire, its positions on their main lines, and the moves of each, the likeliest first."""
     found = load(path, side)
     if not found.size:
-        raise InvalidParameterError(
-            f"{side}'s repertoire is empty; `graphsearch repertoire add` adds a line to it"
-        )
+        raise InvalidParameterError(f"{side}'s repertoire is empty; `graphsearch repertoire add` adds a line")
     moves: Ordered = {}
     with opened(path) as source:
         surveyor = Surveyor(found, source)

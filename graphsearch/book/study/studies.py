@@ -404,9 +404,7 @@ def _at_revision(
 ) -> Study:
     study = _wanted(connection, known_by)
     if revision not in (None, study.revision):
-        raise ChangedMeanwhileError(
-            f"the study {study.name!r} was changed elsewhere at {study.changed}; {hint}"
-        )
+        raise ChangedMeanwhileError(f"study {study.name!r} was changed elsewhere at {study.changed}; {hint}")
     return study
 
 

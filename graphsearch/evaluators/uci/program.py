@@ -47,9 +47,7 @@ def find_program(text: str) -> Program:
     if Path(name).name != name:
         path = Path(name).expanduser()
         if not path.is_file():
-            raise EvaluatorFileError(
-                f"there is no engine {path}: expected the path of a UCI engine's program"
-            )
+            raise EvaluatorFileError(f"there is no engine {path}: expected the path of a UCI engine")
         if not os.access(path, os.X_OK):
             raise EvaluatorError(f"the engine {path} is not executable: expected a UCI engine's program")
         return Program(text, path.absolute(), arguments)

@@ -155,9 +155,11 @@ class EngineGraph:
             evaluator = self._make(settings)
         except FAILURES as error:
             if settings.text("SyzygyPath"):  # chess programs send a folder that may not be there
-                self._writer.info(f"ERROR: {_text(error)}. It is tried without tablebases")
                 (plain := settings.copy()).set("SyzygyPath", "")
-                return self._evaluator(plain)
+                evaluator = self._evaluator(plain)
+                if not self.trouble:
+                    self._writer.info(f"ERROR: {_text(error)}. The engine plays without tablebases")
+                return evaluator
             self._complain(
                 f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
             )

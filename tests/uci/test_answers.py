@@ -501,6 +501,9 @@ def test_a_folder_without_tables_costs_neither_the_evaluator_nor_the_file(tmp_pa
         assert (opened.is_substitute, opened.trouble) == (False, "")
         assert opened.graph is not None
         assert opened.graph.store is not None
+    with Played(missing | {"Evaluator": "nobody"}) as game:
+        (error,) = [line for line in game.ask("isready", until="readyok") if "ERROR" in line]
+        assert "unknown evaluator 'nobody'" in error
 
 
 # ------------------------------------------------------------------ a third occurrence in the game

@@ -17,7 +17,7 @@ from ..base.system import loaded_library
 from .compiler import JIT_OFF
 
 ROW = 100  # what `sqlite3_step` returns for a row
-_READ_ONLY, _URI, _NO_MUTEX = 0x1, 0x40, 0x8000  # flags of `sqlite3_open_v2`
+_FLAGS = 0x1 | 0x40 | 0x8000  # of `sqlite3_open_v2`: read-only; a URI; no mutex
 
 
 @cache
@@ -70,8 +70,7 @@ class ReadConnection:
         """
         self._c, self._handle = library, ctypes.c_void_p()
         self._statements: list[ctypes.c_void_p] = []
-        flags = _READ_ONLY | _URI | _NO_MUTEX
-        if self._c.sqlite3_open_v2(uri.encode(), ctypes.byref(self._handle), flags, None):
+        if self._c.sqlite3_open_v2(uri.encode(), ctypes.byref(self._handle), _FLAGS, None):
             self.close()
             raise sqlite3.OperationalError("unable to open database file")
 
@@ -79,11 +78,12 @@ class ReadConnection:
         """Returns the address of a statement.
 
         Raises:
-          sqlite3.OperationalError: if SQLite rejects it.
+          sqlite3.OperationalError: if SQLite rejects it; the connection is closed then.
         """
         statement = ctypes.c_void_p()
         failed = self._c.sqlite3_prepare_v2(self._handle, sql.encode(), -1, ctypes.byref(statement), None)
         if failed or not statement:
+            self.close()
             raise sqlite3.OperationalError(f"SQLite does not take: {sql}")
         self._statements.append(statement)
         return statement

@@ -216,8 +216,8 @@ class Reader:
                 self._kernel_readers.append(KernelReader(library, self._path))
         readers = self._kernel_readers[:threads] if library else []
         try:
-            is_held = len(readers) == threads and all(one.hold(self) for one in readers)
-            yield [(one.filter, one.arrays) for one in readers] if is_held else [None] * threads
+            held = [(one.filter, one.arrays) if one.hold(self) else None for one in readers]
+            yield [*held, *[None] * (threads - len(held))]  # with too few open files
         finally:
             for one in readers:
                 one.end()

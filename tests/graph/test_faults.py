@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import chess
 import numpy as np
@@ -27,6 +28,7 @@ from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libraries import libsqlite
 from graphsearch.position.board import unpack
 from graphsearch.search.results import SearchResult
+from graphsearch.store.reading import KernelReader
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -306,10 +308,7 @@ def test_what_was_written_and_merged_since_is_read(path: Path, graph: Graph) -> 
 @needs_sqlite
 def test_a_damaged_block_is_left_to_the_reader_which_names_it(path: Path) -> None:
     words = positions(path)[:64]
-    with sqlite3.connect(path) as connection:
-        shorter = "CAST(substr(data, 1, length(data) - 4) || x'01020304' AS BLOB)"
-        connection.execute(f"UPDATE block SET data = {shorter}")
-    connection.close()
+    sql(path, "UPDATE block SET data = CAST(substr(data, 1, length(data) - 4) || x'01020304' AS BLOB)")
     with Graph.open(path, evaluator="uniform") as graph:
         assert not graph.pager._bring_inside(words, NO_SLOTS)
         graph.pager.bring(words, NO_SLOTS)
@@ -332,6 +331,17 @@ def test_a_lone_path_asks_python_for_next_to_nothing(path: Path, monkeypatch: py
         analyze(graph, chess.Board(), Limits(visits=500), ONE_BY_ONE)
         assert graph.pager.read_back > 100
     assert sum(asked) <= 8
+
+
+@needs_sqlite
+def test_threads_share_few_connections(path: Path, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too few open files; the others leave their records to Python."""
+    library = libsqlite()
+    assert library
+    few = Mock(side_effect=[KernelReader(library, path), sqlite3.OperationalError])
+    monkeypatch.setattr("graphsearch.store.reading.KernelReader", few)
+    with graph.pager.reading(3) as held:
+        assert [one is not None for one in held] == [True, False, False]
 
 
 @needs_sqlite

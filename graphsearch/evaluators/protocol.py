@@ -211,7 +211,7 @@ class Evaluator(Protocol):
 
 
 def accepted(evaluator: Evaluator) -> Evaluator:
-    """Returns an evaluator of the caller's own; InvalidParameterError if it is none."""
+    """Returns an evaluator of the caller's own; InvalidParameterError if it is none or its identity is odd."""
     known = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
     known = known and callable(getattr(evaluator, "evaluate", None))
     if not known or not getattr(evaluator, "batch_size", 0):
@@ -219,6 +219,7 @@ def accepted(evaluator: Evaluator) -> Evaluator:
             f"an evaluator needs an EvaluatorIdentity `identity`, a function `evaluate` and a `batch_size` of"
             f" at least 1; {type(evaluator).__name__} does not have all of them (docs/python.md)"
         )
+    evaluator.identity.as_json()
     return evaluator
 
 

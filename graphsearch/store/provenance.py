@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from ..base.errors import CorruptRecordError, EvaluatorMismatchError, StoreError
+from ..base.errors import CorruptRecordError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from ..base.system import join_command
 from ..base.version import __version__
 from .record_kernel import MAX_EVALUATOR
@@ -43,7 +43,12 @@ class EvaluatorIdentity:
 
     def as_json(self) -> str:
         """Returns the canonical JSON text of the identity; equal identities give equal texts."""
-        return json.dumps(asdict(self), sort_keys=True)
+        try:
+            return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:  # NumPy's numbers are none
+            raise InvalidParameterError(
+                f"the options of an evaluator's identity must be text, numbers, true or false: {error}"
+            ) from error
 
     def describe(self) -> str:
         """Returns the identity in short form, for messages: `builtin (1a2b3c4d)`."""

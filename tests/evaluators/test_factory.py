@@ -28,6 +28,7 @@ from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.position.board import fen_of, legal_moves, terminal_kind, unpack
 from graphsearch.search.params import GATHERERS
+from graphsearch.store.provenance import EvaluatorIdentity
 
 from ..conftest import Cli, present, shared_data
 from ..support.engines import fake_engine
@@ -259,10 +260,17 @@ class Batchless(UniformEvaluator):
     batch_size = 0
 
 
-@pytest.mark.parametrize("evaluator", [object(), Nameless(), Batchless()])
+class Unwritable(UniformEvaluator):
+    def __init__(self, scale: Any) -> None:
+        self.identity = EvaluatorIdentity("odd", options={"scale": scale})
+
+
+@pytest.mark.parametrize(
+    "evaluator", [object(), Nameless(), Batchless(), Unwritable(np.float32(4)), Unwritable(float("nan"))]
+)
 def test_what_is_no_evaluator_opens_no_graph(evaluator: Any, tmp_path: Path) -> None:
     for path in (None, tmp_path / "a.graph"):
-        with pytest.raises(InvalidParameterError, match="does not have all of them"):
+        with pytest.raises(InvalidParameterError, match="does not have all of them|must be text, numbers"):
             Graph.open(path, evaluator=evaluator)
     assert not any(tmp_path.iterdir())
 

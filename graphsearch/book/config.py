@@ -256,7 +256,6 @@ class EvaluatorTable(Table):
     @field_validator("syzygy")
     @classmethod
     def _locate_folders(cls, text: str | None, info: ValidationInfo) -> str | None:
-        """Returns the absolute paths of the folders of tablebases."""
         if info.context is None:
             return text
         parts = filter(None, (text or "").split(os.pathsep))

@@ -461,7 +461,7 @@ class CombinedEvaluator(Evaluator):
         finally:
             answer.exception()  # always wait: an evaluator allows one caller at a time
         value = answer.result()
-        return Evaluation(value.wdl, priors, value.bounds)
+        return replace(value, priors=priors)
 
     def heed(self, stop: threading.Event) -> None:
         """Both give up calls that last, from when `stop` is set."""

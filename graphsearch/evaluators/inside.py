@@ -163,7 +163,7 @@ class KernelEvaluator(Evaluator):
         """Returns WDL and priors from its kernel; bit for bit the same as in a search."""
         arrays = BatchArrays.of(batch)
         Filler(self, arrays).begin(len(batch)).result()
-        return Evaluation(wdl_of(arrays.values), arrays.priors)
+        return Evaluation(wdl_of(arrays.values), arrays.priors, q=arrays.values[::2])
 
     def close(self) -> None:
         """Ends its threads; a later use starts others."""

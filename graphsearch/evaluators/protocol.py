@@ -140,11 +140,18 @@ class Evaluation:
       priors: `[M]` float32 in the order of the batch's moves; sums to 1 over each position's moves.
       bounds: `[B, 2]` int8, the proven lower and upper result for the side to move in -1, 0, 1; None if
         nothing is proven. A bound must hold on every path to the position, at its clock.
+      q: `[B]` float32 win - loss of a kernel, whose last bit three float32 cannot hold; None: of WDL.
     """
 
     wdl: NDArray[np.float32]
     priors: NDArray[np.float32]
     bounds: NDArray[np.int8] | None = None
+    q: NDArray[np.float32] | None = None
+
+    @property
+    def v(self) -> NDArray[np.float32]:
+        """V of each position: win - loss."""
+        return self.wdl[:, 0] - self.wdl[:, 2] if self.q is None else self.q
 
     @classmethod
     def of_parts(cls, parts: Sequence[Evaluation]) -> Evaluation:
@@ -254,7 +261,7 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
             raise EvaluatorError(f"the evaluator answered {bounds.shape} bounds to {len(batch)} positions")
         good = (bounds[:, 0] <= bounds[:, 1]) & (np.abs(bounds) <= 1).all(axis=1)
         _expect(batch, good, "the evaluator's bounds are not an interval within -1 and 1")
-    return Evaluation(wdl / totals[:, None], priors / batch.by_move(sums), bounds)
+    return Evaluation(wdl / totals[:, None], priors / batch.by_move(sums), bounds, evaluation.q)
 
 
 def _expect(batch: PositionBatch, good: NDArray[np.bool_], what: str) -> None:

@@ -260,16 +260,17 @@ class TablebaseEvaluator(Evaluator):
             return self.inner.evaluate(batch)
         lengths = np.diff(batch.offsets)
         wdl = np.stack([results == 1, results == 0, results == -1], axis=1).astype(np.float32)
+        q = wdl[:, 0] - wdl[:, 2]
         priors: NDArray[np.float32] = np.repeat(1 / lengths, lengths).astype(np.float32)
         bounds = np.tile(np.array([-1, 1], np.int8), (len(batch), 1))
         bounds[known] = results[known, None]
         if not known.all():
             rest = self.inner.evaluate(batch.rows(~known))
-            wdl[~known] = rest.wdl
+            wdl[~known], q[~known] = rest.wdl, rest.v
             priors[np.repeat(~known, lengths)] = rest.priors
             if rest.bounds is not None:
                 bounds[~known] = rest.bounds
-        return Evaluation(wdl, priors, bounds)
+        return Evaluation(wdl, priors, bounds, q)
 
     def knows(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Returns a mask of the packed positions, `[R, 10]`, that the tables can answer."""

@@ -151,7 +151,7 @@ class LeafEvaluation:
         answer = ask(self._evaluator, batch)
         self.answered = leaves, time.perf_counter() - begin
         w.priors[:count] = answer.priors
-        w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
+        w.values[0 : 2 * leaves : 2] = answer.v
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
         w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
 

@@ -117,7 +117,6 @@ _PROBLEMS = {  # by pydantic's kind of error; others are in its words
 
 
 def _problem_of(error: ValidationError) -> str:
-    """Returns the first problem of a request, as one line."""
     first = error.errors(include_url=False, include_input=False)[0]
     text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     text = _PROBLEMS.get(first["type"], "{text}").format(text=text, **first.get("ctx", {}))

@@ -240,7 +240,6 @@ class Workers:
         raise EvaluatorError(f"{MOST_LOST} workers in a row ended over {name}: {how}")
 
     def _take(self) -> Worker:
-        """Returns an idle worker, once there is one."""
         with self._changed:
             self._fill_places()
             self._waiting += 1

@@ -34,7 +34,6 @@ NAMING = re.compile(rf"docs/|schema/|examples/|`graphsearch |{OPTION.pattern}")
 
 @cache
 def commands() -> dict[str, Any]:
-    """Returns every command by its words."""
     app = importlib.import_module("graphsearch.cli.app").app()
     return {words.strip(): command for words, command in command_reference.leaves("", app)}
 

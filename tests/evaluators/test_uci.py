@@ -85,7 +85,6 @@ def error_of(path: Path | str, **options: str) -> str:
 
 
 def expected() -> Evaluation:
-    """Returns what a fake engine's scores mean."""
     wdl, priors = [], []
     for board, moves in BATCH.boards():
         wdl.append(uci.cp_wdl(cp_of(board)))

@@ -86,7 +86,6 @@ def edges(board: chess.Board, record: NodeRecord) -> list[tuple[chess.Move, Edge
 
 
 def node_row(board: chess.Board, record: NodeRecord, evaluators: dict[int, str]) -> dict[str, Any]:
-    """Returns what a row of the nodes must be."""
     moves = legal_moves(board) if record.codes else []
     order = ranking(record, board.halfmove_clock, resets_of(record, board, moves)) if moves else []
     best = moves[record.order[order[0]]] if moves else None
@@ -126,7 +125,6 @@ def rooks_of(board: chess.Board) -> int:
 
 
 def edge_rows(board: chess.Board, record: NodeRecord) -> Rows:
-    """Returns what the rows of its moves must be."""
     moves = legal_moves(board) if record.codes else []
     order = ranking(record, board.halfmove_clock, resets_of(record, board, moves)) if moves else []
     ranks = {record.order[k]: rank for rank, k in enumerate(order, 1)}

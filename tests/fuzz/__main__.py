@@ -79,7 +79,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _repeat(options: argparse.Namespace) -> int:
-    """Executes one input and prints how it ended."""
     (name,) = options.target
     fuzzer = Fuzzer(TARGETS[name], options.seed)
     given = options.input.read_bytes() if options.input else fuzzer.input(options.only)

@@ -43,7 +43,6 @@ pytestmark = pytest.mark.usefixtures("nothing_loaded_at_once")
 
 
 def searched(path: Path, visits: int) -> int:
-    """Makes a file by a search; returns its nodes."""
     with Graph.open(path, evaluator=reference.HashEvaluator()) as graph:
         return analyze(graph, chess.Board(), Limits(visits=visits), PARAMS).nodes
 

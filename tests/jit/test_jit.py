@@ -58,7 +58,6 @@ def searched(fen: str, batch: int, visits: int) -> dict[str, Any]:
 
 
 def contents(path: Path) -> Iterator[NodeRecord]:
-    """Yields what blocks of a file hold."""
     with Store.open(path, read_only=True) as store:
         yield from (batch.record(i) for batch in store.scan() for i in range(len(batch)))
 

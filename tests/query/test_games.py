@@ -115,7 +115,6 @@ def numbers(found: ListedGames) -> set[int]:
 
 @cache
 def passed(number: int) -> set[str]:
-    """Returns the positions of a game, as EPD."""
     board = games()[number].board()
     found = {board.epd()}
     for move in games()[number].mainline_moves():

@@ -166,7 +166,6 @@ def import_into(store: Store) -> None:
 
 
 def played(white: str | None, black: str | None, number: int, *, date: str | None = None) -> games.GameRow:
-    """Returns a game of two half-moves."""
     players = (white, black, 2700, None, date, "Cup", "", "1")
     return games.GameRow(0, number, 90 * number, 88, *players, "1-0", "C20", None, b"\x12\x00")
 

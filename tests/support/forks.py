@@ -106,7 +106,6 @@ class Command(Fork):
         os.kill(self.process, number)
 
     def end(self) -> Outcome:
-        """Returns what it leaves, once it has ended."""
         from ..conftest import Outcome
 
         self.rest()

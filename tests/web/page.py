@@ -167,7 +167,6 @@ class Page:
         return str(self.run("return document.querySelector(arguments[0])?.textContent || ''", selector))
 
     def says(self, selector: str, text: str) -> None:
-        """Waits until an element has a text in it."""
         script = "return document.querySelector(arguments[0])?.textContent.includes(arguments[1])"
         self.wait(script, f"{text} in {selector}", selector, text)
 

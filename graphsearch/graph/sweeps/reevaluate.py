@@ -227,7 +227,7 @@ def evaluated(records: RecordBatch, evaluation: Evaluation, evaluator: int, run:
 
     Results that tablebases prove come from no evaluator.
     """
-    v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
+    v = evaluation.v
     draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)
     most = np.floor(D_SCALE * (1.0 - np.abs(v.astype(np.float64))) + 0.5)
     flags = np.full(len(records), UNPROVEN, np.uint8)

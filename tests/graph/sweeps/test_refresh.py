@@ -17,7 +17,9 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.base.errors import CapacityError, EvaluatorError, UnfinishedError
+from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
+from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.graph.sweeps.refresh import SWEEPING, WRITING, refresh
 from graphsearch.graph.view import show
@@ -357,6 +359,17 @@ def test_every_record_has_v_and_p_of_the_new_evaluator_and_its_visits_by_move(tm
     assert verify(cyclic).problems == []
     assert report.finished
     assert report.evaluated == report.evaluated_now == sum(is_evaluated(r) for _, r in before.values())
+
+
+def test_a_kernel_and_back_gives_the_v_of_the_search_to_the_bit(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path) as graph:
+        analyze(graph, chess.Board(), Limits(visits=300))
+    before = {key: (record.v, record.d) for key, (_, record) in records_of(path).items()}
+    for evaluator in (UniformEvaluator(), create("builtin")):
+        reevaluate(path, evaluator)
+        evaluator.close()
+    assert {key: (record.v, record.d) for key, (_, record) in records_of(path).items()} == before
 
 
 def test_every_q_follows_from_the_new_v(given: Path) -> None:

@@ -218,7 +218,7 @@ class Evaluator(Protocol):
 
 
 def accepted(evaluator: Evaluator) -> Evaluator:
-    """Returns an evaluator of the caller's own; InvalidParameterError if it is none or its identity is odd."""
+    """Returns an evaluator of the caller's own; InvalidParameterError if it is no good one."""
     known = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
     known = known and callable(getattr(evaluator, "evaluate", None))
     if not known or not getattr(evaluator, "batch_size", 0):

@@ -270,7 +270,7 @@ class Unwritable(UniformEvaluator):
 )
 def test_what_is_no_evaluator_opens_no_graph(evaluator: Any, tmp_path: Path) -> None:
     for path in (None, tmp_path / "a.graph"):
-        with pytest.raises(InvalidParameterError, match="does not have all of them|must be text, numbers"):
+        with pytest.raises(InvalidParameterError, match=r"does not have all of them|must be text,"):
             Graph.open(path, evaluator=evaluator)
     assert not any(tmp_path.iterdir())
 

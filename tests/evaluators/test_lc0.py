@@ -317,9 +317,7 @@ def test_a_head_that_a_network_lacks_is_refused_with_those_that_it_has(tmp_path:
         evaluator_of(MANY, tmp_path, value_head="best")
 
 
-def test_a_layer_that_needs_too_much_memory_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_layer_of_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHSEARCH_MAX_ACTIVATIONS", "4096")
     with pytest.raises(EvaluatorError, match="8,192 outputs for a position, the limit is 4,096"):
         evaluator_of(Shape(), tmp_path)

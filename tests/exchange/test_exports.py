@@ -867,9 +867,7 @@ def test_only_tables_of_before_are_replaced(cli: Cli, tmp_path: Path) -> None:
 
 
 @needs_parquet
-def test_a_missing_package_is_named_with_what_installs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_with_its_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = searched(tmp_path / "some.graph", visits=4)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ExportError, match=r"pyarrow .*pip install '\.\[parquet\]'"):

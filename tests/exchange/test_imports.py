@@ -297,9 +297,7 @@ def test_the_games_before_an_error_of_the_file_count(path: Path, monkeypatch: py
     assert len(sql(path, "SELECT 1 FROM game")) == 3
 
 
-def test_memory_does_not_grow_with_long_games_and_long_words(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_does_not_grow_with_long_games_and_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, play = list[int](), pgn_import.play
 
     def spied(games: Sequence[pgn_import.GivenGame], max_ply: int | None = None) -> pgn_import.PlayedBlock:

@@ -219,9 +219,7 @@ def test_a_pgn_file_counts_once_and_others_are_added(tmp_path: Path) -> None:
     assert (again.complete, counts(tmp_path / "1.graph")) == (True, (["x", "y"], 2, 3))
 
 
-def test_who_played_is_kept_as_far_as_one_file_knows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_played_is_kept_as_far_as_a_file_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     first, second = tmp_path / "first.pgn", tmp_path / "second.pgn"
     first.write_text('[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n')

@@ -559,9 +559,7 @@ def test_entries_of_another_evaluation_are_reported_and_not_used(tmp_path: Path)
     assert again.counts.stored_hits == 0
 
 
-def test_a_reader_sees_whole_saves_while_a_search_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_sees_whole_saves_beside_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "FEW_PIECES", 0)
     path, key = tmp_path / "a.graph", f"{key_of(KIWI):016x}"
     seen: list[int] = []

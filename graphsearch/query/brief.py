@@ -95,7 +95,8 @@ class Brief(Answer):
         `unvisited` or `over`.
       certainty, word: the chance of the first move, in [0, 1], and its word; None unless `open`. With fewer
         than FITTED_VISITS, only the word.
-      moves: the choice, and the moves that the search cannot tell from it. error_cp: what values still move.
+      moves: the choice, and the moves that the search cannot tell from it; none if no visited move leads to
+        what is proven. error_cp: what values still move.
       next, next_cp: the best move beside them, in UCI, and what it loses; None if that is not clear.
       before: the last session, or the one before a moment, if it differs.
     """
@@ -193,12 +194,15 @@ class _Writer:
         found = Brief(position=node.position, visits=node.visits, state=OVER, lines=(over,))
         if over:
             return found
-        old, is_exact = self._before(since), node.bounds[0] == node.bounds[1]
-        if not node.moves or not (node.moves[0].n or is_exact):  # a tablebase gives no moves
-            worth = standing(cp_of(node.q))
-            said = f"No search has visited a move here; for the evaluator, {self._us} is {worth}."
-            return replace(found, state=UNVISITED, lines=(said,))
-        found = replace(found, before=old, moves=(_candidate(node.moves[0], 1.0),))
+        old, (result, most) = self._before(since), node.bounds
+        is_exact, first = result == most, next(iter(node.moves), None)  # a tablebase gives no moves
+        if not first or not (first.bounds[0] >= result or first.q == result if is_exact else first.n):
+            worth = f"for the evaluator, {self._us} is {standing(cp_of(node.q))}"
+            if is_exact:
+                worth = f"it is proven that {self._us} {('draws', 'wins', 'is lost')[result]}"
+            said = f"No search has found a move here; {worth}."
+            return replace(found, state=PROVEN if is_exact else UNVISITED, lines=(said,))
+        found = replace(found, before=old, moves=(_candidate(first, 1.0),))
         if is_exact:
             found, lines = replace(found, state=PROVEN), self._proven()
         elif all(move.bounds == LOST for move in node.moves[1:]):

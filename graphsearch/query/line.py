@@ -228,7 +228,7 @@ def _point(source: Records, board: chess.Board, ply: int, move: chess.Move | Non
         n=record.visits,
         q=q,
         cp=cp_of(q),
-        mate=-mate if mate and board.turn == chess.BLACK else mate,
+        mate=mate if board.turn or mate is None else -mate,
         played_n=judged.n if move else None,
         played_q=None if judged.q is None else for_white(board, judged.q),
         best_move=judged.best.uci() if judged.best else None,
@@ -303,9 +303,7 @@ def worth_of(source: Records, board: chess.Board, move: chess.Move, steps: list[
     record = source.read(after(board, move))
     if edge is not None and (edge.proof or record is None or record.visits <= edge.n):
         return edge.value
-    if record is None:
-        return None
-    return negate(node_mean(record)[0])
+    return None if record is None else negate(node_mean(record)[0])
 
 
 def mate_by(source: Records, board: chess.Board, move: chess.Move, steps: list[Step]) -> int | None:
@@ -380,7 +378,6 @@ def _value(source: Records, board: chess.Board, move: chess.Move) -> MoveValue |
         return None
     step = next((step for step in steps if step.move == move), None)
     mate = mate_by(source, board, move, steps)
-    if mate is not None and board.turn == chess.BLACK:
-        mate = -mate
+    mate = mate if board.turn or mate is None else -mate
     is_older = step is not None and step.edge.proof is None and source.read(after(board, move)) is None
     return MoveValue(step.edge.n if step else 0, cp_of(for_white(board, worth)), mate, is_older)

@@ -138,14 +138,12 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def is_quiet(board: chess.Board) -> bool:
-    """Returns whether quiescence ends where it begins."""
-    forcing = (board.is_capture(move) or move.promotion for move in board.legal_moves)
-    return not (board.is_check() or board.is_insufficient_material() or any(forcing))
-
-
 def test_the_value_of_a_quiet_position_is_what_the_arrays_say() -> None:
-    boards = [board for board in boards_of_games() if is_quiet(board)]
+    boards = []
+    for board in boards_of_games():
+        forcing = (board.is_capture(move) or move.promotion for move in board.legal_moves)
+        if not (board.is_check() or board.is_insufficient_material() or any(forcing)):
+            boards.append(board)
     assert len(boards) > 20
     found = evaluator.BuiltinEvaluator(networks=NETWORKS).evaluate(protocol.PositionBatch.from_boards(boards))
     for board, wdl in zip(boards, found.wdl.tolist(), strict=True):

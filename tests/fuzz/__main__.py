@@ -41,7 +41,7 @@ TARGETS = {
         _graph("graph-rows", damage.by(damage.rows)),
         _graph("graph-schema", damage.by(damage.schema)),
         _graph("graph-pages", damage.by(damage.pages)),
-        _graph("graph-log", damage.of_log),
+        _graph("graph-log", lambda given, rng: damage.log(given[1], rng)),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),
         _text("fen", _given(*readers.FENS), readers.mutate_fen, readers.read_fen),

@@ -354,11 +354,6 @@ def by(change: Callable[[bytes, random.Random], bytes]) -> Callable[[list[bytes]
     return mutate
 
 
-def of_log(given: list[bytes], rng: random.Random) -> bytes:
-    """Changes the log of the file that has one."""
-    return log(given[1], rng)
-
-
 # ------------------------------------------------------------------ changes of bytes and of text
 NUMBERS = (0, 1, 2, 127, 128, 255, 256, 32767, 32768, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 MOST = 1 << 24  # bytes of a text: repeated repetitions would make hundreds of megabytes

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import chess
+import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, analyze, brief
@@ -14,10 +15,13 @@ from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
 from graphsearch.query.brief import Brief, chances, still_moves
 from graphsearch.query.source import Records
+from graphsearch.store.record import flags_of
 
 from ..conftest import Cli, present, sql
 from ..support.positions import after_line
 from .handmade import graph_file, node
+
+WON = int(flags_of(np.array([[1, 1]], np.int8))[0])
 
 RUY = "e4 e5 Nf3 Nc6 Bb5"
 CHOICE = {
@@ -78,6 +82,9 @@ def test_a_position_whose_moves_the_file_lacks_is_no_stalemate() -> None:
     board = chess.Board("8/8/8/8/8/2k5/8/K6Q w - - 0 1")
     found = brief(Records(Path("none"), lambda at: replace(node(at), codes=b"")), board)
     assert (found.state, found.moves) == ("unvisited", ())
+    won = brief(Records(Path("none"), lambda at: replace(node(at), v=1.0, flags=WON)), board)
+    said = "No search has found a move here; it is proven that White wins."
+    assert (won.state, won.moves, won.lines) == ("proven", (), (said,))
     few = searched(chess.STARTING_FEN, 50)
     assert (few.certainty, few.lines[1]) == (None, "Open: 50 visits are too few to say how sure that is.")
 

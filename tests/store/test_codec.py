@@ -45,11 +45,6 @@ def encoded(records: list[NodeRecord]) -> tuple[bytes, list[bytes]]:
     return chunk.dictionary, made.blocks_of(chunk)
 
 
-def plain_block(*records: NodeRecord) -> bytes:
-    (block,) = made.plain_blocks(made.batch_of(records))
-    return block
-
-
 def test_a_block_that_is_too_short_or_has_a_flipped_bit_is_refused() -> None:
     (block,) = encoded(made.random_records(71, 3))[1]
     for length in range(14):
@@ -67,7 +62,7 @@ def test_the_worked_example_decodes_to_the_documented_record() -> None:
     shown = example("node_record.md")
     assert made.opened(b"", shown["block"]) == shown["expanded"]
     assert made.records_of(b"", shown["block"]) == [example_record()]
-    assert plain_block(example_record()) == shown["expanded"]
+    assert made.plain_blocks(made.batch_of([example_record()])) == [shown["expanded"]]
 
 
 def example_record() -> NodeRecord:
@@ -291,16 +286,13 @@ def chunk() -> tuple[bytes, list[bytes], list[bytes]]:
 
 
 # ------------------------------------------------------------------ dictionaries
-def retrained(blocks: list[bytes]) -> bytes:
-    """Returns dictionaries of some blocks before compression."""
-    parts = [(memoryview(block), *made.parts_of(block)) for block in blocks]
-    return trained([view[a:b] for view, a, b in parts], [view[b:] for view, _, b in parts]).stored
-
-
 def test_more_dictionaries_than_slots_are_kept_apart() -> None:
     unpacker = Unpacker()
     dictionary, _, plain = chunk()
-    kinds = [*(retrained(plain[k::3] + plain[:k]) for k in range(3)), dictionary]
+    kinds = [dictionary]
+    for k in range(3):
+        parts = [(memoryview(block), *made.parts_of(block)) for block in plain[k::3] + plain[:k]]
+        kinds.append(trained([its[a:b] for its, a, b in parts], [its[b:] for its, _, b in parts]).stored)
     sealed = {its: made.seal(its, plain) for its in kinds}
     fillers = [dictionary + bytes([k]) for k in range(SLOTS)]  # a byte more of content
     for _ in range(2):

@@ -63,9 +63,10 @@ def serve(
             f"the page needs the package {missing}: pip install '.[web]' in the folder of graphsearch"
         ) from None
     password = None if password_file is None else read_password(password_file)
-    served = ServedFile(
-        file, read_only=read_only, evaluators=offered(evaluator or ()), ram_bytes=graph_ram(ram)
-    )
+    own = EvaluatorOptions().of_file(None if evaluator else file)
+    first = {own.spec()[0].describe(): own.spec()[0]} if own.named else {}
+    evaluators = first | offered(evaluator or ()) | first  # also in place of builtin
+    served = ServedFile(file, read_only=read_only, evaluators=evaluators, ram_bytes=graph_ram(ram))
     with StopSignals() as signals:
         server = Server(served, host=host, port=port, password=password)
         signals.arm()
@@ -99,6 +100,7 @@ def uci(
     Args:
       param: --param NAME=VALUE: Any other engine option, such as MultiPV=3; may be repeated.
     """
+    evaluator = evaluator.of_file(store)
     given = {
         "Evaluator": evaluator.evaluator,
         "Policy": evaluator.policy,

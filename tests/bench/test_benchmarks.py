@@ -73,7 +73,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def by(rows: list[Row], *keys: str) -> dict[Any, Row]:
-    """Returns rows by the values of some keys."""
     return {row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys): row for row in rows}
 
 

@@ -270,7 +270,6 @@ def test_json_of_alphabeta_is_one_object_with_the_promised_names(cli: Cli) -> No
 
 
 def _depths_in(path: Path) -> int:
-    """Returns how many finished depths a file has."""
     try:
         return int(sql(path, "SELECT count(*) FROM entry_iteration")[0][0]) if path.exists() else 0
     except sqlite3.Error:  # it is being made

@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import chess
 import pytest
 
+from graphsearch.base.errors import InvalidParameterError
 from graphsearch.evaluators.factory import NAMES
 from tools import command_reference
 
@@ -187,6 +189,14 @@ def test_a_file_is_searched_with_its_own_evaluator(
         again = cli("analyze", f"{name}.graph", "--visits", 20, "--json").ends(0)
         assert "is searched with its own evaluator" in again.err
         assert again.json["visits"] == 40
+    command = [sys.executable, "-m", "graphsearch", "uci", "warm.graph"]
+    engine = subprocess.run(command, input=b"uci\n", capture_output=True, check=True)
+    assert b"name EvaluatorOptions type string default PolicyTemperature=2\n" in engine.stdout
+    served = MagicMock(side_effect=InvalidParameterError("not served"))
+    monkeypatch.setattr("graphsearch.web.task_queue.ServedFile", served)
+    cli("serve", "warm.graph").ends(2, "not served")
+    first, *_ = served.call_args.kwargs["evaluators"].values()
+    assert first.options == (("PolicyTemperature", "2"),)
     (tmp_path / "state" / "evaluators.json").unlink()
     cli("analyze", "warm.graph", "--visits", 20).ends(1, "values of another evaluator")
 

@@ -283,7 +283,6 @@ def _digest(form: str, path: Path, folder: Path, *chosen: Selection) -> str:
 
 
 def main() -> None:
-    """Prints the digests as they are now, or writes them."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
             name: digests(make_graph(Path(folder) / f"{name}.graph", name), name, Path(folder))

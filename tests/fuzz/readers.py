@@ -218,7 +218,6 @@ def read_notes(data: bytes, folder: Path) -> bool:
 
 
 def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:
-    """Returns changed entries, some in good order."""
     data = mutated(rng.choice(seeds) * rng.choice((1, 1, 3)), rng)
     return data if rng.random() < 0.6 else data.ljust(64, b"\1")[: 16 * rng.randrange(5)]
 

@@ -136,7 +136,6 @@ WORKS = (
 
 # ------------------------------------------------------------------ files to begin with
 def make_starts(folder: Path) -> None:
-    """Makes a folder for every start in `folder`."""
     full = folder / "full"
     full.mkdir(parents=True)
     fill(full / "a.graph")

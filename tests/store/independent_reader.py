@@ -148,7 +148,6 @@ def board_of(words: tuple[int, ...]) -> chess.Board:
 
 
 def canonical(board: chess.Board) -> list[chess.Move]:
-    """Returns the legal moves in canonical order."""
     return sorted(board.legal_moves, key=lambda move: _rank(board, move))
 
 

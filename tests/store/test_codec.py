@@ -92,7 +92,6 @@ def test_what_is_no_dictionary_is_refused(data: bytes) -> None:
 
 
 def same(a: RecordBatch, b: RecordBatch) -> bool:
-    """Returns whether two batches are equal to the bit."""
     return all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in RecordBatch.names_)
 
 

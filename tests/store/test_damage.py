@@ -401,7 +401,6 @@ PAGE = 16384
 
 @cache
 def newer() -> list[NodeRecord]:
-    """Other versions of half of the records."""
     return [made.changed(record, random.Random(k)) for k, record in enumerate(OLD[:360])]
 
 

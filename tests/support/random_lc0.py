@@ -340,7 +340,6 @@ def message(fields: Mapping[str, Any], known: Mapping[str, Any], encoding: int) 
 
 
 def rounded(values: Floats, encoding: int) -> Floats:
-    """Returns numbers as an encoding keeps them."""
     if encoding == 1:
         low, high = values.min(), values.max()
         return np.asarray(low + _steps(values) / 65535 * (high - low))

@@ -18,8 +18,6 @@ PATIENCE = 120.0
 
 
 class Console:
-    """What a GUI sees: the engine's lines so far."""
-
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._news = threading.Condition()

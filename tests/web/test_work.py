@@ -330,7 +330,6 @@ def test_the_end_of_the_server_interrupts_and_a_restart_resumes(serve: Serve, sm
 
 
 def work_on(task: SearchTask, path: Path, before: dict[str, Any]) -> Any:
-    """Returns the work on a task, in this process."""
     place = Place(path, path.parent, offered())
     return SimpleNamespace(
         order=Order(1, task, place, before),
@@ -432,7 +431,6 @@ def test_ctrl_c_saves_the_search_that_is_running(small_graph: Path) -> None:
 
 
 def news(client: Client) -> bytes:
-    """Returns the first news that a page gets."""
     found = urlsplit(client.server.address)
     connection = HTTPConnection(found.hostname or "", found.port or 0, timeout=PATIENCE_S)
     connection.request("GET", "/api/events", headers={"Cookie": client.cookie})

@@ -89,6 +89,7 @@ class Arena:
     Attributes:
       before_subtracting: called before the overlay is subtracted, to add its last visits; None: no call.
       saving: rows at the beginning of the log whose records are being saved.
+      most_notes: in the overlay, of the visits under way.
     """
 
     def __init__(self, max_bytes: int | None = None, *, logged: bool = True) -> None:
@@ -100,7 +101,7 @@ class Arena:
         """
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
-        self._later_rows = self._spare_rows = self.saving = 0
+        self._later_rows = self._spare_rows = self.saving = self.most_notes = 0
         self.before_subtracting: Callable[[], None] | None = None
         self._single = RecordBatch.room(1, MAX_LEGAL_MOVES, MAX_LEGAL_MOVES)  # of `read`
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
@@ -175,6 +176,7 @@ class Arena:
         """Grows table, log and overlay until `nodes` more nodes fit, even beyond the arena's byte limit."""
         self._grow_table(nodes)
         self.fold_overlay()
+        self.reserve_overlay(self.most_notes)
         self.grow_log(nodes)
 
     def expect(self, nodes: int) -> None:

@@ -335,6 +335,7 @@ class WaveRunner:
         self._threads = threads if self._is_single else 1
         self.most_leaves = batch
         self.most_nodes = (self._threads + self._overlaps) * wave.entries_for(batch)
+        self._arena.most_notes = self._threads * visit_kernel.OVERLAY_PER_WAVE
         self.wave = wave.new_wave(batch)
         self._spare: wave.WaveArrays | None = None  # created for a second wave
         self._wave_bytes = wave.bytes_of(self.wave)
@@ -459,6 +460,8 @@ class WaveRunner:
         known, done = int(counters[arena_kernel.EVALUATIONS]), int(counters[arena_kernel.VISITS])
         if self._walkers and turns >= WALK_FROM:
             self._walkers.walk(turns, self._serve, begin + SLICE_SECONDS)
+            if counters[arena_kernel.VISITS] == done:  # no thread had space
+                self._make_more_room()
         else:
             self._run_alone(visits, evaluations)
         spent = time.perf_counter() - begin

@@ -334,7 +334,9 @@ class KernelReader:
                 return version is not None
             index = reader.present_index()  # of `version` if the next attempt begins the same one
             self.filter, self._dictionaries = index.filter, index.dictionaries
-            self.arrays = self.arrays.replace(slots=self._unpacker.known_slots(self._dictionaries))
+            few = len(set(self._dictionaries)) <= SLOTS  # of many, those that kernels miss
+            slots = (self._unpacker.slots if few else self._unpacker.known_slots)(self._dictionaries)
+            self.arrays = self.arrays.replace(slots=slots)
             self.version = version
             self.end()
         return False

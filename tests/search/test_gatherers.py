@@ -518,7 +518,7 @@ def check(graph: Graph, board: chess.Board, teams: list[waves.Walkers]) -> None:
     ("fen", "threads", "name"),
     [
         (chess.STARTING_FEN, 17, "builtin"),
-        (KIWIPETE, 5, "uniform"),
+        (KIWIPETE, 70, "uniform"),
         (ENDGAME, 5, "uniform"),
         (MATES, 2, "builtin"),
     ],

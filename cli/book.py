@@ -18,7 +18,7 @@ from graphsearch.book.questions import status as status_of
 from graphsearch.book.questions import todo as find_work
 from graphsearch.book.questions import why as explain
 from graphsearch.book.queue import GivenItem, NewItem, QueueItem
-from graphsearch.evaluators.factory import with_threads
+from graphsearch.evaluators.factory import EvaluatorSpec, with_threads
 from graphsearch.position.board import board_of
 from graphsearch.position.notation import holds_positions, legal_part, sans_of
 
@@ -312,6 +312,8 @@ def build(
     chosen = read_config(config)
     for note in chosen.notes:
         say(f"note: {note}")
+    if chosen.evaluator == EvaluatorSpec():
+        chosen = replace(chosen, evaluator=options.EvaluatorOptions().of_file(store).spec()[0])
     if threads is not None:
         chosen = replace(chosen, evaluator=with_threads(chosen.evaluator, threads))
     settings = BuildSettings(

@@ -201,9 +201,7 @@ def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, fi
     for first, program in _OTHER_PACKING.items():
         # the digits of pi follow in every bzip2 file; three bytes may begin a key of a Polyglot book
         if head.startswith(first) and (program != "bzip2" or head[4:] == b"1AY&SY"):
-            raise ImportFileError(
-                f"{given.name} is packed by {program}; unpack it first, or pack it by gzip or zstd"
-            )
+            raise ImportFileError(f"{given.name} is packed by {program}; unpack it, or use gzip or zstd")
     found = Input(given.name, kept, digest, size, on_read)
     if _is_packed(kept):  # a truncated file fails before anything is imported
         found.digests = [hashlib.file_digest(found._plain, "sha256").hexdigest(), digest]

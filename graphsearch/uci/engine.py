@@ -464,7 +464,7 @@ class Engine:
                 listed.append(read_uci(board, word.lower()))
             except ValueError:
                 self._writer.info(
-                    f"go: searchmoves: {shortened(word)!r} is not a legal move of {board.fen()}; ignored"
+                    f"go: searchmoves: {shortened(word)!r} is not legal in {board.fen()}; ignored"
                 )
         if go.searchmoves and not listed:
             self._writer.info("go: no move of searchmoves is legal; all moves are searched")

@@ -571,7 +571,9 @@ class BuildTask(Task):
         Raises BookConfigError if the text is wrong, InvalidParameterError if it names another evaluator.
         """
         config = parse_config(self.text, None, "BOOK.toml")
-        if config.evaluator != EvaluatorSpec() and config.evaluator not in place.evaluators.values():
+        if config.evaluator == EvaluatorSpec():
+            return replace(config, evaluator=next(iter(place.evaluators.values())))
+        if config.evaluator not in place.evaluators.values():
             raise InvalidParameterError(
                 "a book built from the page must use an evaluator that the page offers; remove [evaluator]"
             )

@@ -27,7 +27,6 @@ from graphsearch.book.questions import MIN_P, TodoRow, admitted_moves, status, t
 from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
 from graphsearch.book.tree import LEAF, OPEN, BookMove, BookTree, Position
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
-from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.exchange.exports import export
 from graphsearch.exchange.selection import Selection
 from graphsearch.position.board import key_text, legal_moves
@@ -454,7 +453,9 @@ def test_a_reevaluation_renews_a_book_and_the_next_build_decides_by_it(tmp_path:
     assert status(path)[0].roots[0].value == tree.positions[tree.roots[0]].value == 0.0
     assert {row.priority for row in todo(path, None, top=0).rows} == set(tree.leaf_costs().values())
     assert any(not one.rule for one in why(path, chess.Board()).verdicts if one.admitted)
-    build(path, found, evaluator=UniformEvaluator(), settings=BuildSettings(evaluations=1))
+    (tmp_path / "b.toml").write_text(text)
+    words = ("book", "build", tmp_path / "b.toml", "--store", path, "--evaluations", 1)
+    cli(*words).ends(0, "is searched with its own evaluator, uniform")
     assert admitted_but_missing(path, found) == []
 
 

@@ -670,9 +670,7 @@ class Converter:
 
     def _check_heads(self, name: str, heads: int, width: int) -> None:
         if not heads or width % heads:
-            raise ValueError(
-                f"{name} has {heads} heads for {width} numbers, expected a number that divides them"
-            )
+            raise ValueError(f"{name} has {heads} heads for {width} numbers, expected a divisor")
 
     @cached_property
     def _shared(self) -> Floats:

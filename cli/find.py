@@ -179,10 +179,10 @@ def sql(statement: str, store: StoreOption, lines: Lines = 0, time: Time = 60.0)
     Args:
       statement: STATEMENT: SELECT, WITH, VALUES or EXPLAIN.
     """
-    from graphsearch.query.sql import MAX_HEAP_BYTES
+    heap_bytes = 256 << 20  # of all memory of SQLite, in a process that does nothing else
     from graphsearch.query.sql import sql as ask
 
-    with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=MAX_HEAP_BYTES) as result:
+    with ask(store, statement, limit=lines or None, timeout=time or 0.0, heap_bytes=heap_bytes) as result:
         if is_json():
             _print_rows_as_json(result.columns, result.rows)
         else:

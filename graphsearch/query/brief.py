@@ -196,15 +196,17 @@ class _Writer:
             return found
         old, (result, most) = self._before(since), node.bounds
         is_exact, first = result == most, next(iter(node.moves), None)  # a tablebase gives no moves
-        if not first or not (first.bounds[0] >= result or first.q == result if is_exact else first.n):
+        if is_exact and result >= 0:  # the record may not know yet what the one behind a move proves
+            reaching = [move for move in node.moves if move.bounds[0] == result or move.q == result]
+            first = min(reaching, key=lambda move: move.mate or math.inf, default=None)
+        if not first or not (first.n or is_exact):
+            proof = f"it is proven that {self._us} {('draws', 'wins', 'is lost')[result]}"
             worth = f"for the evaluator, {self._us} is {standing(cp_of(node.q))}"
-            if is_exact:
-                worth = f"it is proven that {self._us} {('draws', 'wins', 'is lost')[result]}"
-            said = f"No search has found a move here; {worth}."
+            said = f"No search has found a move here; {proof if is_exact else worth}."
             return replace(found, state=PROVEN if is_exact else UNVISITED, lines=(said,))
         found = replace(found, before=old, moves=(_candidate(first, 1.0),))
         if is_exact:
-            found, lines = replace(found, state=PROVEN), self._proven()
+            found, lines = replace(found, state=PROVEN), self._proven(first)
         elif all(move.bounds == LOST for move in node.moves[1:]):
             found, lines = replace(found, state=FORCED), self._forced()
         else:
@@ -258,8 +260,8 @@ class _Writer:
         }
         return ends.get(terminal_kind(self._board), "")
 
-    def _proven(self) -> Iterator[str]:
-        us, name, mate = self._us, self._name(self._node.moves[0].san), self._node.mate
+    def _proven(self, first: MoveView) -> Iterator[str]:
+        us, name, mate = self._us, self._name(first.san), self._node.mate
         if self._node.bounds == LOST:
             end = f": mate in {-mate} at the latest, with {name}." if mate else f"; {name} is listed first."
             yield f"{us} is lost whatever is played{end}"

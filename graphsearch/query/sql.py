@@ -81,7 +81,6 @@ PURE: dict[str, tuple[int, Callable[..., Value]]] = {
 PULSE = 1000  # steps of SQLite's machine between two looks at the clock, and for Ctrl-C
 TIMEOUT_SECONDS = 60.0
 MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB, in a row or as an intermediate value of a function
-MAX_HEAP_BYTES = 256 << 20  # of all memory of SQLite, in a process that does nothing else
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {  # as table-valued functions, such as `pragma_table_info('run')`

@@ -13,6 +13,7 @@ from graphsearch import Graph, Limits, analyze, brief
 from graphsearch.base.system import join_command
 from graphsearch.exchange.importing import GivenFile
 from graphsearch.exchange.imports import import_files
+from graphsearch.graph.view import view
 from graphsearch.query.brief import Brief, chances, still_moves
 from graphsearch.query.source import Records
 from graphsearch.store.record import flags_of
@@ -21,7 +22,7 @@ from ..conftest import Cli, present, sql
 from ..support.positions import after_line
 from .handmade import graph_file, node
 
-WON = int(flags_of(np.array([[1, 1]], np.int8))[0])
+WON, LOST = flags_of(np.array([[1, 1], [-1, -1]], np.int8)).tolist()
 
 RUY = "e4 e5 Nf3 Nc6 Bb5"
 CHOICE = {
@@ -85,6 +86,14 @@ def test_a_position_whose_moves_the_file_lacks_is_no_stalemate() -> None:
     won = brief(Records(Path("none"), lambda at: replace(node(at), v=1.0, flags=WON)), board)
     said = "No search has found a move here; it is proven that White wins."
     assert (won.state, won.moves, won.lines) == ("proven", (), (said,))
+    check = after_line("Qh8", board.fen())
+    held = {
+        board.fen(): node(board, {"Qh2": (5, 0.5)}),
+        check.fen(): replace(node(check), v=-1.0, flags=LOST),
+    }
+    source = Records(Path("none"), lambda at: held.get(at.fen()))
+    known = brief(source, board, node=view(source.read, board))
+    assert known.lines[0] == "White plays 1. Qh8+ and wins."
     few = searched(chess.STARTING_FEN, 50)
     assert (few.certainty, few.lines[1]) == (None, "Open: 50 visits are too few to say how sure that is.")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -56,7 +56,8 @@ class HashEvaluator(Evaluator):
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         self.calls += 1
         answers = []
-        for answer in _hashed_answers(self.name, batch):
+        for words, (begin, end) in zip(batch.words, pairwise(batch.offsets.tolist()), strict=True):
+            answer = _hashed_answer(self.name, words.tobytes(), batch.moves[begin:end].tobytes())
             if self.fail_after is not None and len(self.asked) >= self.fail_after:
                 raise RuntimeError("out of order")
             self.asked.append(answer.epd)
@@ -73,11 +74,6 @@ class Answer(NamedTuple):
     epd: str
     wdl: list[float]
     priors: list[float]
-
-
-def _hashed_answers(name: str, batch: PositionBatch) -> Iterator[Answer]:
-    for words, (begin, end) in zip(batch.words, pairwise(batch.offsets.tolist()), strict=True):
-        yield _hashed_answer(name, words.tobytes(), batch.moves[begin:end].tobytes())
 
 
 @lru_cache(1 << 14)  # tests ask about the same positions again and again, and python-chess takes its time

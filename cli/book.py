@@ -451,10 +451,11 @@ def _why(found: Why) -> Iterator[tables.Part]:
             yield f"Why: the book begins at {found.roots[0]}{more}; no move of it leads here."
         return
     at = found.at
-    times = f"{STATES[at.state]} {tables.count(at.searches, 'time')}, {tables.count(at.n, 'visit')}"
-    chosen = "its moves were chosen" if at.state == "open" else STATES[at.state]
-    yield f"Book {found.book}, ply {at.ply}: {times if at.searches else chosen}"
-    yield f"Line: {found.line or 'a root'}"
+    said = [] if at.state == "open" else [STATES[at.state]]
+    times = f"searched {tables.count(at.searches, 'time')}, {tables.count(at.n, 'visit')}"
+    said += [times] if at.searches else []
+    yield f"Book {found.book}, ply {at.ply}: {'; '.join(said) or 'its moves were chosen'}"
+    yield f"Line: {found.line or ('none' if at.state == 'apart' else 'a root')}"
     yield f"Score: {value_score(at.value, found.position) or 'unknown'}   {tables.VIEW}"
     if at.outside is not None:
         yield f"Best outside the book: {found.outside_san} {value_score(at.outside, found.position)}"

@@ -160,9 +160,10 @@ class _Tests:
                 return REPLY_P, f"P {found.p:.3f}, at least {window.reply_p:g}"
             missed.append(f"P {found.p:.3f}, below {window.reply_p:g}")
         if window.reply_games is not None:
+            games = f"{found.games:,} game{'s' * (found.games != 1)}"
             if found.games >= window.reply_games:
-                return REPLY_GAMES, f"{found.games:,} games, at least {window.reply_games:,}"
-            missed.append(f"{found.games:,} games, below {window.reply_games:,}")
+                return REPLY_GAMES, f"{games}, at least {window.reply_games:,}"
+            missed.append(f"{games}, below {window.reply_games:,}")
         return "", "; ".join(missed) or "only the best reply is added"
 
 

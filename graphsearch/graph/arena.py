@@ -60,9 +60,7 @@ def reserve(words: int) -> mmap.mmap:
             memory = reserved(8 * words)
         except (OSError, ValueError):
             if words < 1 << 20:
-                raise CapacityError(
-                    "no address space for the graph; allow the process more (see `ulimit -v`)"
-                ) from None
+                raise CapacityError("no address space for the graph; allow more (see `ulimit -v`)") from None
             words //= 2
             continue
         if words < wanted:

@@ -68,7 +68,7 @@ def first_run(runs: Sequence[RunInfo], moment: str) -> int:
         late = [run for run in runs if (start := _time_of(run.started)) is not None and start >= time]
     if not late:
         raise InvalidParameterError(
-            f"the file has no run at or after {moment}; `graphsearch store info` lists its runs"
+            f"the file has no run since {moment}; `graphsearch store info` lists them"
         )
     return late[0].id
 

@@ -521,7 +521,10 @@ def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: 
     path = tmp_path / "a.graph"
     two = (Root(chess.Board(), "root 1"), Root(after_line("a4"), "root 2"))
     first = built(path, config(roots=two, max_ply=2))
-    fewer = built(path, config(text="two", max_ply=2))
+    fewer = built(path, config(text='[book]\nside = "white"\nmax_ply = 2', max_ply=2))
+    why = cli("book", "why", "1. a4", "--store", path).ends(0).out
+    assert "ply 1: no root leads here any more; searched 1 time, 2" in why
+    assert "Line: none" in why
     assert fewer.positions < first.positions
     status = cli("book", "status", "--store", path, "--json").json["books"][0]
     assert status["apart"] == first.positions - fewer.positions

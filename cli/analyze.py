@@ -184,9 +184,7 @@ def _epilogue(request: Request, result: SearchResult) -> Iterator[str]:
     """Yields the closing lines: the saved results, the evaluator, and the command that resumes."""
     if result.unkept_visits:
         unkept = tables.count(result.unkept_visits, "visit")
-        yield (
-            f"{unkept} ended in a draw by repetition of this game's positions; the graph does not keep them."
-        )
+        yield f"{unkept} ended in a draw by repetition of this game's positions; no graph keeps them."
     if result.stop_reason in REASONS:
         yield REASONS[result.stop_reason]
     for problem in result.problems[: out.MOST_DAMAGED]:

@@ -330,6 +330,7 @@ def build(
     ):
         signals.arm()
         report = build_book(store, chosen, settings=settings, stop=signals.stop, on_progress=show)
+    options.remember(options.identity_of(store), chosen.evaluator)
     print_answer(report, _report_lines(report))
     if not tables.is_json():
         say(f"See its progress: {command_text('book', 'status', '--store', str(store))}")

@@ -93,9 +93,7 @@ def export(request: Request) -> int:
         known = ", ".join(sorted(WRITERS))
         if request.format:
             raise typer.BadParameter(f"--format must be one of {known}, not {request.format!r}")
-        raise typer.BadParameter(
-            f"the ending of {request.output} names no format; give --format, one of {known}"
-        )
+        raise typer.BadParameter(f"the ending of {request.output} names no format; give --format: {known}")
     _check(request, form)
     roots = _roots(request)
     if form == "site" and len(roots) > 1:

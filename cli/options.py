@@ -234,12 +234,12 @@ class EvaluatorOptions:
         for note in getattr(made, "notes", ()):
             say(f"note: {note}")
         if file is not None and self.named:
-            self._remember(made.identity.as_json(), dict(spec.options))
+            remember(made.identity, spec)
         return made, others
 
     def of_file(self, file: Path | None) -> EvaluatorOptions:
         """Returns these options; if they name no evaluator, with the names that gave a file its values."""
-        if file is None or self.named or (identity := _identity_of(file)) is None:
+        if file is None or self.named or (identity := identity_of(file)) is None:
             return self
         found = remembered_evaluator(identity.as_json())
         if not found and identity.kind == "uniform":
@@ -251,19 +251,20 @@ class EvaluatorOptions:
         say(f"note: {file} is searched with its own evaluator, {named.spec()[0].describe()}")
         return named
 
-    def _remember(self, identity: str, options: dict[str, str]) -> None:
-        """Keeps the names under the identity; tablebases are no part of it, so each search names them."""
-        from graphsearch.evaluators.factory import absolute_name
 
-        texts = [f"{name}={text}" for name, text in options.items() if name not in ("threads", "workers")]
-        names = {name: getattr(self, name) for name in ("evaluator", "policy", "value")}
-        found: dict[str, Any] = {name: absolute_name(text) for name, text in names.items() if text}
-        found |= {"evaluator_option": texts} if texts else {}
-        if found != {"evaluator": "builtin"}:  # which is the default
-            remember_evaluator(identity, found)
+def remember(identity: EvaluatorIdentity | None, spec: EvaluatorSpec) -> None:
+    """Keeps the names of an evaluator; tablebases are no part of its identity, so each search names them."""
+    from graphsearch.evaluators.factory import absolute_name
+
+    texts = [f"{name}={text}" for name, text in spec.options if name not in ("threads", "workers")]
+    names = {name: getattr(spec, name) for name in ("evaluator", "policy", "value")}
+    found: dict[str, Any] = {name: absolute_name(text) for name, text in names.items() if text}
+    found |= {"evaluator_option": texts} if texts else {}
+    if identity and found not in ({}, {"evaluator": "builtin"}):  # which is the default
+        remember_evaluator(identity.as_json(), found)
 
 
-def _identity_of(file: Path) -> EvaluatorIdentity | None:
+def identity_of(file: Path) -> EvaluatorIdentity | None:
     """Returns the evaluator of a file; None if it has none, or cannot be read."""
     from graphsearch.base.errors import GraphSearchError
     from graphsearch.store.file import opened_to_read

@@ -244,6 +244,13 @@ def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytes
     assert cli("book", "status", "--store", path, "--json").json["books"][0]["runs"][0]["ended"] == "stop"
 
 
+def test_a_search_knows_the_evaluator_of_a_book(tmp_path: Path, toml: Path, cli: Cli) -> None:
+    path = tmp_path / "b.graph"
+    toml.write_text(f'{WHITE}[evaluator]\noptions = {{ PolicyTemperature = 2 }}\nname = "builtin"\n')
+    cli("book", "build", toml, "--store", path, "--evaluations", 20).ends(0)
+    cli("analyze", path, "--visits", 5).ends(0, "is searched with its own evaluator")
+
+
 def searched(path: Path) -> int:
     """Returns how many positions of a book are searched, as far as that is saved."""
     try:

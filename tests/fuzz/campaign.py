@@ -226,7 +226,6 @@ class Campaign:
 
 
 def _content(folder: Path) -> bytes:
-    """Returns a digest of a graph file and its log."""
     files = [folder / "a.graph", folder / "a.graph-wal"]
     return hashlib.sha256(b"|".join(file.read_bytes() if file.exists() else b"" for file in files)).digest()
 

@@ -361,7 +361,6 @@ LARGE = ((1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 99999999999999999
 
 
 def mutated(data: bytes, rng: random.Random, others: Sequence[bytes] = ()) -> bytes:
-    """Returns bytes after one to eight changes."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         _change(out, rng, others)

@@ -131,6 +131,5 @@ def read_entries(data: bytes, folder: Path) -> bool:
 
 
 def warm() -> None:
-    """Compiles, or loads, what the kernels' targets call."""
     unpack(stored_seeds(Path())[0], Path())
     check_moves(chess.Board())

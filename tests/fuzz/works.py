@@ -247,7 +247,6 @@ def packed(database: bytes, log: bytes = b"") -> bytes:
 
 
 def unpacked(data: bytes) -> tuple[bytes, bytes]:
-    """Returns the database and the log of an input."""
     size = int.from_bytes(data[:8], "little")
     return data[8 : 8 + size], data[8 + size :]
 
@@ -279,7 +278,6 @@ def fill(path: Path) -> None:
 
 
 def repaged(path: Path) -> bytes:
-    """Returns a file with small pages and an empty log."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute(f"PRAGMA page_size = {SMALL_PAGES}")

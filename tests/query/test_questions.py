@@ -145,7 +145,6 @@ def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(tmp_p
 
 # ------------------------------------------------------------------ moves taken back
 def place_of(board: chess.Board) -> tuple[int, ...]:
-    """Returns what tells positions apart."""
     return tuple(identities(packed.pack(board).reshape(1, -1))[0].tolist())
 
 

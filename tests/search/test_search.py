@@ -242,7 +242,6 @@ CLOCK = "8/8/4k3/8/8/4K3/8/R6r w - - 0 1"
 
 
 def first_moves(board: chess.Board, count: int) -> frozenset[chess.Move]:
-    """Returns the first legal moves, by their squares."""
     moves = sorted(board.legal_moves, key=lambda m: (m.from_square, m.to_square))
     return frozenset(moves[:count])
 

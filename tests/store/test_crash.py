@@ -90,7 +90,6 @@ def kill_a_writer(work: str, path: Path, rng: random.Random) -> int:
 
 
 def unmarked(record: NodeRecord) -> NodeRecord:
-    """Returns a record as if it came from one evaluator."""
     return replace(record, evaluator=1)
 
 

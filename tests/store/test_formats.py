@@ -81,7 +81,6 @@ def test_the_golden_file_is_read_as_ever(tmp_path: Path) -> None:
 
 
 def facts_of(store: Store) -> dict[str, Any]:
-    """Returns what a file says, as JSON has it."""
     start = store.read(chess.Board())
     assert start is not None
     found = made.contents(store).values()

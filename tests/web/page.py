@@ -87,7 +87,6 @@ Serve = Callable[..., Client]
 
 
 def queue(client: Client) -> dict[str, Any]:
-    """Returns the tasks of a server of this process."""
     found: dict[str, Any] = client.server.served.queue.as_dict()
     return found
 

@@ -306,7 +306,6 @@ def is_evaluated(record: NodeRecord) -> bool:
 
 
 def by_move(board: chess.Board, record: NodeRecord) -> dict[str, tuple[int, int]]:
-    """Returns n and r of every visited edge by its move."""
     moves = legal_moves(board) if record.codes else []
     edges = zip(record.edges, record.order, strict=False)
     return {moves[index].uci(): (edge.n, edge.r) for edge, index in edges if edge.n}
@@ -414,7 +413,6 @@ def test_a_search_afterwards_makes_the_visits_of_plain_puct(given: Path) -> None
 
 
 def node_of(board: chess.Board, record: NodeRecord) -> Node:
-    """Returns a record as the reference search has it."""
     moves = legal_moves(board) if record.codes else []
     edges = [edge_of(record, k) for k in range(len(moves))]
     return Node(

@@ -251,9 +251,7 @@ def test_help_loads_neither_the_compiler_nor_the_chess_and_table_libraries() -> 
     assert not loaded & {"numba", "numpy", "chess", "rich", "pydantic", "sqlite3", "zstandard"}
 
 
-def test_a_search_with_compiled_kernels_loads_neither_compiler_nor_sqlite_utils(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_a_search_with_compiled_kernels_loads_no_compiler_nor_sqlite_utils(tmp_path: Path, cli: Cli) -> None:
     search = ["analyze", "startpos", "--visits", "1", "--store", str(tmp_path / "first.graph")]
     cli(*search).ends(0)  # which compiles what the cache lacks
     assert not loaded_by(MAIN, *search) & {"numba", "sqlite_utils", "pandas"}

@@ -371,9 +371,7 @@ def test_the_same_content_counts_once_however_packed_unless_asked_for_again(path
     assert "what it held before counts twice" in imported(path, THREE + "\n").notes[0]
 
 
-def test_counts_and_how_far_they_are_reach_the_file_together(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_and_their_place_reach_the_file_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = tables.update_source
     calls = 0
 

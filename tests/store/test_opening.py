@@ -271,9 +271,7 @@ def test_more_evaluators_and_runs_than_a_record_can_name_are_refused(path: Path)
             store.begin_run(chess.STARTING_FEN, {}, {})
 
 
-def test_a_number_reserved_while_another_run_begins_is_its_own(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_reserved_as_another_run_begins_is_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(path, RECORDS)
     with Store.open(path) as store:
         first, others = store.reserve_run(), list[int]()

@@ -593,9 +593,7 @@ def test_a_draw_is_refused_only_for_a_clearly_better_move() -> None:
 
 
 @pytest.mark.parametrize(("result", "repeats"), [(0.6, False), (-0.6, True)])
-def test_only_the_side_that_is_not_ahead_returns_to_a_position_of_the_game(
-    result: float, repeats: bool
-) -> None:
+def test_only_a_side_not_ahead_returns_to_a_position_of_the_game(result: float, repeats: bool) -> None:
     with Played(make=lambda settings: Habits(result, "e4f3")) as engine:
         lines = (f"position fen {BEFORE} moves f6d5 f3e4 d5f6", "go nodes 300")
         answer = engine.ready().ask(*lines, until="bestmove")

@@ -345,7 +345,8 @@ def _assess(T: BoardTable, P: Memory, ply: int64, attacks: bool, plies: int64) -
         return int64(INFINITE), int64(0), int64(0), int64(NO_CLOCK)
     key, check = key_and_check(c, attacks)
     known = probe(P.table, key, check, plies, board.clock_of(c))
-    if known.pn >= 0 and not (P.drawn_count and _is_drawn(P, c)):
+    ends_path = ply >= MOST_PLIES and known.pn > 0 and known.dn > 0  # an open question would go deeper
+    if known.pn >= 0 and not ends_path and not (P.drawn_count and _is_drawn(P, c)):
         return known.pn, known.dn, known.plies, known.clock
     return _untried(T, P, ply, attacks, plies)
 
@@ -449,7 +450,7 @@ def _keep(P: Memory, ply: int64, attacks: bool, node: Summary) -> Numbers:
     s = adv(P.words, ply * board.PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
     pn, dn = (node.least, node.total) if attacks else (node.total, node.least)
-    plies = node.plies if pn == 0 else frame[PLIES]
+    plies = min(node.plies, ANY_LENGTH - 1 - int64(attacks)) if pn == 0 else frame[PLIES]  # fits a byte
     move = int64(P.moves[ply * ROOM + node.chosen]) if node.chosen >= 0 else int64(0)
     if node.least == 0:
         frame[KILLER] = move

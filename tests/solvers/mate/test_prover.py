@@ -12,15 +12,18 @@ import chess.syzygy
 import pytest
 
 from graphsearch.position.board import board_of as start_of
+from graphsearch.position.board_kernel import PW
 from graphsearch.position.values import MATE
 from graphsearch.search.job import Control
 from graphsearch.search.params import Limits
+from graphsearch.solvers.mate.proof_kernel import ANY_LENGTH, MOST_PLIES
 from graphsearch.solvers.mate.search import (
     SLICE,
     MateProgress,
     MateRefutedError,
     MateResult,
     MateSearch,
+    Prover,
     check_mate,
     find_mate,
 )
@@ -210,6 +213,12 @@ def test_a_stop_ends_the_search_with_what_is_known() -> None:
     control = Control(on_progress=show, interval=0.0, stop=stop)
     result = find_mate(chess.Board(), control=control, table_bytes=SMALL)
     assert (result.mate, result.stop_reason) == (None, "stop")
+
+
+def test_no_path_is_longer_than_the_memory_of_paths() -> None:
+    board, prover = chess.Board("8/8/5P2/2K4k/8/8/2P5/8 b - - 0 1"), Prover(size=SMALL)
+    prover.ask(board, attacks=False, plies=ANY_LENGTH, visits=280_000)
+    assert prover.memory.words.reshape(-1, PW).any(axis=1).nonzero()[0].max() == MOST_PLIES
 
 
 # ---------------------------------------------------------------- entries

@@ -92,11 +92,10 @@ class Brief(Answer):
 
     Attributes:
       lines: at most five lines of English. state: `open`, `proven`, `forced` (one move does not lose),
-        `unvisited` or `over`.
+        `unvisited` or `over`. error_cp: what values still move.
       certainty, word: the chance of the first move, in [0, 1], and its word; None unless `open`. With fewer
         than FITTED_VISITS, only the word.
-      moves: the choice, and the moves that the search cannot tell from it; none if no visited move leads to
-        what is proven. error_cp: what values still move.
+      moves: the choice, and the moves that the search cannot tell from it; none if no good move is known.
       next, next_cp: the best move beside them, in UCI, and what it loses; None if that is not clear.
       before: the last session, or the one before a moment, if it differs.
     """
@@ -195,10 +194,12 @@ class _Writer:
         if over:
             return found
         old, (result, most) = self._before(since), node.bounds
-        is_exact, first = result == most, next(iter(node.moves), None)  # a tablebase gives no moves
-        if is_exact and result >= 0:  # the record may not know yet what the one behind a move proves
-            reaching = [move for move in node.moves if move.bounds[0] == result or move.q == result]
-            first = min(reaching, key=lambda move: move.mate or math.inf, default=None)
+        fits, is_exact = [move for move in node.moves if move.bounds != LOST], result == most
+        if is_exact:  # a tablebase gives no moves
+            fits = [move for move in node.moves if move.bounds[0] == result or move.q == result]
+        if result > 0:  # the record may not know yet what the one behind a move proves
+            fits.sort(key=lambda move: move.mate or math.inf)
+        first = next(iter(fits), None)
         if not first or not (first.n or is_exact):
             proof = f"it is proven that {self._us} {('draws', 'wins', 'is lost')[result]}"
             worth = f"for the evaluator, {self._us} is {standing(cp_of(node.q))}"

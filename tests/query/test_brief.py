@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,11 +41,11 @@ def choice(tmp_path: Path) -> Path:
     return graph_file(tmp_path / "a choice.graph", CHOICE)
 
 
-def searched(fen: str, visits: int = 300) -> Brief:
+def searched(fen: str, visits: int = 300, moves: Sequence[chess.Move] = ()) -> Brief:
     board = chess.Board(fen)
     with Graph.open(None) as graph:
-        analyze(graph, board, Limits(visits=visits))
-        return brief(Records(Path("none"), graph.read), board)
+        found = analyze(graph, board, Limits(visits=visits), searchmoves=moves)
+        return brief(Records(Path("none"), graph.read), board, node=found.node)
 
 
 def test_equal_moves_are_one_choice_and_a_natural_move_is_refuted(choice: Path) -> None:
@@ -94,6 +95,7 @@ def test_a_position_whose_moves_the_file_lacks_is_no_stalemate() -> None:
     source = Records(Path("none"), lambda at: held.get(at.fen()))
     known = brief(source, board, node=view(source.read, board))
     assert known.lines[0] == "White plays 1. Qh8+ and wins."
+    assert searched(after_line("f3 e5").fen(), 9, [chess.Move.from_uci("g2g4")]).state == "unvisited"
     few = searched(chess.STARTING_FEN, 50)
     assert (few.certainty, few.lines[1]) == (None, "Open: 50 visits are too few to say how sure that is.")
 

@@ -131,7 +131,9 @@ class Syzygy:
         """Returns 1, 0 or -1 for the side to move, with its clock; None if unknown, as without DTZ tables."""
         best = self._best(board)
         if best is not None:
-            return best[0]
+            known, plies = best[0]
+            line = self.best_line(board) if board.halfmove_clock + abs(plies) == MAX_CLOCK else None
+            return line[0] if line else known
         result = self.result(board)
         return result if result == 0 or board.halfmove_clock == 0 else None
 
@@ -144,9 +146,7 @@ class Syzygy:
             return None
         results: dict[chess.Move, int] = {}
         for move in board.legal_moves:
-            board.push(move)
-            result = self.result(board)
-            board.pop()
+            result = self.result(after(board, move))
             if result is None:
                 return None
             results[move] = result
@@ -177,13 +177,14 @@ class Syzygy:
         best = known = self._best(board)
         while best is not None:
             line.append(first if not line and first in best[1] else best[1][0])
+            if not best[0][0]:  # the tables' plies were one too few: it comes too late
+                return 0, line[:1]
             board.push(line[-1])
-            over = not best[0] or not board.halfmove_clock
-            best = None if over else self._best(board)
-        return None if known is None else (known[0], line)
+            best = self._best(board) if board.halfmove_clock else None
+        return None if known is None else (known[0][0], line)
 
-    def _best(self, board: chess.Board) -> tuple[int, list[chess.Move]] | None:
-        """Returns the result of a position with its clock and the best moves; None as in `best_moves`."""
+    def _best(self, board: chess.Board) -> tuple[tuple[int, int], list[chess.Move]] | None:
+        """Returns the best rank in a position and the moves with it; None as in `best_moves`."""
         ranks: dict[chess.Move, tuple[int, int]] = {}
         for move in (self.safe_moves(board) if self.has_dtz else None) or ():
             rank = self._rank(board, move)
@@ -191,7 +192,7 @@ class Syzygy:
                 return None
             ranks[move] = rank
         best = max(ranks.values(), default=None)
-        return None if best is None else (best[0], [move for move, rank in ranks.items() if rank == best])
+        return None if best is None else (best, [move for move, rank in ranks.items() if rank == best])
 
     def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
         """Returns the rank of a move: result, plies to mate or zeroing (negative if won); None if unknown."""

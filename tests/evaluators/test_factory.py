@@ -391,6 +391,7 @@ def test_a_request_to_stop_ends_a_probe_that_lasts(
         ("8/8/8/8/8/4k3/3q4/K7 b - - 0 1", "Black wins, mate or zeroing in 3: 1... Kd3 2. Kb1 ", 5),
         ("8/8/8/8/4k3/8/3QK3/8 b - - 3 10", "White wins, mate or zeroing in 7: 10... Ke5 11. Kf3 ", 14),
         ("8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "draw\n", 1),
+        ("8/3B4/8/1N6/7K/8/8/7k w - - 91 1", "White wins, mate or zeroing in 5: 1. Kg3 ", 9),
     ],
 )
 def test_a_root_that_tables_know_ends_at_once_with_their_line(
@@ -477,6 +478,12 @@ def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_
         node, after = (present(show(tmp_path / "a.graph", one)) for one in (board, moved))
         assert node.bounds == (result, result)
         assert after.bounds == (later or (result, result))
+
+
+@pytest.mark.parametrize(("clock", "result", "plies"), [(91, 1, 9), (92, 0, 1)])
+def test_a_mate_on_ply_101_wins_nothing(tables: Syzygy, clock: int, result: int, plies: int) -> None:
+    board = chess.Board(f"8/3B4/8/1N6/7K/8/8/7k w - - {clock} 1")  # the tables count a ply too few
+    assert (tables.result_now(board), len(present(tables.best_line(board))[1])) == (result, plies)
 
 
 def test_safe_moves_keep_the_result(tables: Syzygy) -> None:

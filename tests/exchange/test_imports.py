@@ -762,9 +762,7 @@ def test_a_book_above_the_limit_costs_no_other_file(path: Path, monkeypatch: pyt
     assert (small.state, small.taken) == ("imported", 1)
 
 
-def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_book_is_taken_once_and_goes_on_after_a_fault(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [
         Entry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1)
         for b in random_games(9, 90, 60)

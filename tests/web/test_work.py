@@ -633,9 +633,7 @@ def test_nobody_comes_in_without_the_token(serve: Serve, small_graph: Path) -> N
     assert stranger.ask("GET", "/", Cookie="graphsearch=x; graphsearch_1=y").status == 403
 
 
-def test_the_token_is_exchanged_for_a_strict_cookie_and_leaves_the_address(
-    serve: Serve, small_graph: Path
-) -> None:
+def test_the_token_becomes_a_strict_cookie_and_leaves_the_address(serve: Serve, small_graph: Path) -> None:
     client = serve(small_graph)
     answer = client.enter()
     assert (answer.status, answer.headers["location"]) == (303, "/")

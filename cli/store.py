@@ -176,9 +176,9 @@ def _input(one: InputReport) -> dict[str, str]:
 def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None) -> int:
     """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
 
-    Visits do not change. At the end every value is brought up to date with its children, as by `lab refresh`.
-    Ctrl-C saves; after a kill only some seconds are lost. Repeat the command to resume: no position is
-    evaluated twice. Until it has finished, other commands refuse to write to the file.
+    Visits do not change. At the end every value, also in books, is brought up to date with its children, as
+    by `lab refresh`. Ctrl-C saves; after a kill only some seconds are lost. Repeat the command to resume: no
+    position is evaluated twice. Until it has finished, other commands refuse to write to the file.
 
     \b
     Examples:

@@ -10,7 +10,7 @@ import chess
 from ..base.answer import Answer
 from ..base.errors import UnknownPositionError
 from ..position.board import check, fen_of, key_text, legal_moves
-from ..store.ranking import node_mean
+from ..store.ranking import known_edges, node_mean
 from ..store.record import NodeRecord
 from ..store.tables.games import Results, counts
 from .source import RecordSource, Step, opened, steps_of
@@ -107,7 +107,7 @@ def _row(
     score = results.score(board.turn)
     n = step.edge.n if step else 0 if record and record.codes else None
     q = step.q if step else None
-    spent = record.visits - 1 if record else 0
+    spent = sum(edge.n for edge in known_edges(record)) if record else 0
     return PlayedMove(
         move=move.uci(),
         san=board.san(move),

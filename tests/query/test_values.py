@@ -27,6 +27,7 @@ from graphsearch.position.values import negate
 from graphsearch.query.brief import brief
 from graphsearch.query.diff import diff
 from graphsearch.query.find import Filters, find
+from graphsearch.query.games import games
 from graphsearch.query.history import history
 from graphsearch.query.line import pv, values
 from graphsearch.query.position import moves, position
@@ -100,6 +101,8 @@ def test_every_view_follows_the_better_move(files: tuple[Path, Path], tmp_path: 
     assert moves(after, BOARD).moves[0].view.move == BETTER
     assert present(position(after, BOARD).moves).node.moves[0].move == BETTER
     assert history(after, BOARD).points[-1].best_move == uci
+    shares = [one.n_share or 0.0 for one in games(after, BOARD).moves]
+    assert sum(shares) == pytest.approx(1), "of all visits that the table lists"
     game = BOARD.copy()
     game.push(old)
     point = values(after, game).points[0]

@@ -394,13 +394,6 @@ def expected(numbers: dict[int, dict[chess.Move, float]], *, fill: bool) -> Book
     }
 
 
-def same_book(found: Book, wanted: Book) -> bool:
-    """Returns whether two books have the same moves with the same weights, the heaviest first in both."""
-    for rows in found.values():
-        assert [w for _, w in rows] == sorted((w for _, w in rows), reverse=True)
-    return {key: sorted(rows) for key, rows in found.items()} == {k: sorted(r) for k, r in wanted.items()}
-
-
 def loss_weight(best: float, value: float) -> float:
     """Returns the weight of a value in [-1, 1] beside the best one of its position."""
     return weight_of_loss(max(0, cp_of(best) - cp_of(value)))
@@ -424,7 +417,10 @@ def test_python_chess_finds_the_visited_moves_of_every_position(
             for move, edge in made.edges(*pair)
         }
     wanted = expected(numbers, fill=weights == "q")
-    assert same_book(read_book(out, [board for board, _ in known.values()]), wanted)
+    found = read_book(out, [board for board, _ in known.values()])
+    for rows in found.values():
+        assert [w for _, w in rows] == sorted((w for _, w in rows), reverse=True)
+    assert {key: sorted(rows) for key, rows in found.items()} == {k: sorted(r) for k, r in wanted.items()}
     assert report.moves == len(entries(out)) == sum(len(rows) for rows in wanted.values())
     keys = [entry[0] for entry in entries(out)]
     assert keys == sorted(keys)

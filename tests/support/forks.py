@@ -5,6 +5,7 @@ Where there is no fork, a new process does the work, if it can be pickled.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -66,6 +67,7 @@ class Fork:
 
 def _work(work: Callable[[Say], object], writer: Connection) -> None:
     code = 1
+    gc.freeze()  # the clients of Ray that the parent had let go would end the process
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
     try:
         work(lambda text: writer.send(str(text)))

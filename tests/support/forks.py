@@ -29,7 +29,9 @@ class Fork:
         context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
         self._reader, writer = context.Pipe(duplex=False)
         self._child = context.Process(target=_work, args=(work, writer))
+        kept = gc.get_objects()  # in the child: freeing Ray's clients there crashes, with Python 3.13
         self._child.start()
+        del kept
         writer.close()
         self.process: int = self._child.pid
 
@@ -67,7 +69,6 @@ class Fork:
 
 def _work(work: Callable[[Say], object], writer: Connection) -> None:
     code = 1
-    gc.freeze()  # the clients of Ray that the parent had let go would end the process
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
     try:
         work(lambda text: writer.send(str(text)))

@@ -28,7 +28,6 @@ from graphsearch.jit.compiler import JIT_OFF
 from graphsearch.jit.libraries import libsqlite
 from graphsearch.position.board import unpack
 from graphsearch.search.results import SearchResult
-from graphsearch.store.reading import KernelReader
 from graphsearch.store.salvage import salvage
 from graphsearch.store.store import Store
 from graphsearch.store.verify import verify
@@ -333,12 +332,11 @@ def test_a_lone_path_asks_python_for_next_to_nothing(path: Path, monkeypatch: py
 
 
 @needs_sqlite
-def test_threads_share_few_connections(path: Path, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_few_connections(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """With too few open files; the others leave their records to Python."""
-    library = libsqlite()
-    assert library
-    few = Mock(side_effect=[KernelReader(library, path), sqlite3.OperationalError])
-    monkeypatch.setattr("graphsearch.store.reading.KernelReader", few)
+    with graph.pager.reading():
+        none = Mock(side_effect=sqlite3.OperationalError)
+    monkeypatch.setattr("graphsearch.store.reading.KernelReader", none)
     with graph.pager.reading(3) as held:
         assert [one is not None for one in held] == [True, False, False]
 

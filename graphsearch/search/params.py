@@ -15,11 +15,11 @@ GATHERERS = ("classic", "budget", "flow")
 CLASSIC, BUDGET, FLOW = range(len(GATHERERS))  # numbers of the gatherers in kernels
 MAX_BATCH = 1 << 20
 MAX_COLLISIONS = 10**9
-LARGEST = 1e12  # of a parameter: scores stay far from the limits of double precision
+LARGEST = 1e12  # of a parameter, and 1 / the least: scores stay far from the limits of double precision
 MAX_LIMIT = WHOLE.most  # of visits and evaluations
 
 Range = tuple[Callable[[Any], bool], str]
-POSITIVE: Range = (lambda x: 0 < x <= LARGEST, f"above 0, at most {LARGEST:.0e}")
+POSITIVE: Range = (lambda x: 1 / LARGEST <= x <= LARGEST, f"{1 / LARGEST:.0e} to {LARGEST:.0e}")
 NOT_NEGATIVE: Range = (lambda x: 0 <= x <= LARGEST, f"0 to {LARGEST:.0e}")
 COLLISIONS: Range = (lambda x: 1 <= x <= MAX_COLLISIONS, f"1 to {MAX_COLLISIONS}")
 SHARE: Range = (lambda x: 0 < x <= 1, "above 0, at most 1")

@@ -230,6 +230,7 @@ ROUND_SECONDS = 30.0  # of a round, in which each job has one turn
 LEAST_TURN_SECONDS = 3.0  # of a turn: each begins a run in the file
 UNFINISHED = {"time", "stop"}  # reasons after which a job has another turn
 WAIT_SECONDS = 0.5  # for workers, between two looks at `stop`
+Found = Iterator[tuple[SearchJob, SearchResult]]
 
 
 class Turns:
@@ -280,9 +281,7 @@ class Turns:
             self._ended[_key(job)] = reason
 
 
-def search_in_turns(
-    searches: Searches[SearchJob], turns: Turns, stop: Event, limits: Limits
-) -> Iterator[tuple[SearchJob, SearchResult]]:
+def search_in_turns(searches: Searches[SearchJob], turns: Turns, stop: Event, limits: Limits) -> Found:
     """Searches jobs in turn until `stop`, a limit of all together, or until none needs more; yields results.
 
     Workers search as many jobs at once; what a turn on a worker finds is saved when it ends.
@@ -290,9 +289,7 @@ def search_in_turns(
     began, evaluations = time.monotonic(), 0
     promised: dict[str, int] = {}  # evaluations of the turns under way, if they are limited
 
-    def counted(
-        found: Iterator[tuple[SearchJob, SearchResult]],
-    ) -> Iterator[tuple[SearchJob, SearchResult]]:
+    def counted(found: Found) -> Found:
         nonlocal evaluations
         for job, result in found:
             evaluations += result.evaluations

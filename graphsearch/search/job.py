@@ -99,6 +99,7 @@ class Control:
       planned: seconds of a search after which the caller will stop it, if any.
       on_slice: called after each slice of waves, about every 30 ms, and while the file is read; it may read
         the graph.
+      on_unsaved: called with the error of a save, after which the search goes on in memory; None: it ends.
     """
 
     on_progress: OnProgress | None = None
@@ -107,6 +108,7 @@ class Control:
     pace: BatchLimit | None = None
     planned: float | None = None
     on_slice: Callable[[], None] = nothing
+    on_unsaved: Callable[[Exception], None] | None = None
 
 
 class SearchClock:

@@ -173,7 +173,7 @@ class GraphSearch:
             graph, self.root, batch, overlap=overlap, game=game, threads=_threads_of(graph, job.limits)
         )
         graph.reserve_saves(self._runner.most_nodes)
-        self._saved_at = time.monotonic()
+        self._saved_at, self._unsaved = time.monotonic(), 0  # dirty nodes that could not be saved then
         self._run = job.run  # in the file, None until it is inserted
         self._reserved = 0  # the number of a run that the next save inserts
         self._mates: Any = None
@@ -248,8 +248,7 @@ class GraphSearch:
     def _insert_run(self, store: Store) -> None:
         if self._run is None:
             limits, params = self.job.limits.as_dict(), self.job.params.as_dict()
-            number = self._reserved or None
-            self._run = store.begin_run(fen_of(self.board), limits, params, run=number)
+            self._run = store.begin_run(fen_of(self.board), limits, params, run=self._reserved or None)
 
     def _restrict(self) -> None:
         """Marks the edges that this search may take at the root; resumes its forced visits."""
@@ -345,12 +344,19 @@ class GraphSearch:
         if self.graph.store is None:
             return
         dirty, most = self.arena.dirty_count, self.graph.most_unsaved
-        # the log has no room for more (`Graph.reserve_saves`)
-        if not self.graph.settle(wait=dirty + self.arena.saving > 3 * most):
-            return
-        if dirty >= most or time.monotonic() - self._saved_at >= FLUSH_SECONDS:
-            self.graph.begin_saving(self._noted(finished=False))
-            self._saved_at = time.monotonic()
+        try:
+            # the log has no room for more (`Graph.reserve_saves`)
+            if not self.graph.settle(wait=dirty + self.arena.saving > 3 * most):
+                return
+            if dirty - self._unsaved >= most or time.monotonic() - self._saved_at >= FLUSH_SECONDS:
+                self.graph.begin_saving(self._noted(finished=False))
+                self._saved_at, self._unsaved = time.monotonic(), 0
+        except StoreError as error:
+            if self._control.on_unsaved is None:
+                raise
+            self._control.on_unsaved(error)
+            self.graph.leave_lost_file()
+            self._saved_at, self._unsaved = time.monotonic(), self.arena.dirty_count
 
     def _noted(self, *, finished: bool) -> Work:
         """Returns a callback that writes the state of this run, unless a caller's, and the root's value."""
@@ -358,15 +364,13 @@ class GraphSearch:
             return lambda store: None
         counts = self.counts()
         values = self.graph.root_values(self.board) if self.job.lists else None
-        if values:
-            values = replace(values, depth=counts.depth)
 
         def note(store: Store) -> None:
             self._insert_run(store)
             assert self._run is not None
             store.update_run(self._run, counts.new_visits, counts.evaluations, finished=finished)
             if values:
-                history.write(store, self._run, values)
+                history.write(store, self._run, replace(values, depth=counts.depth))
 
         return note
 
@@ -386,17 +390,13 @@ class GraphSearch:
             return error
         finally:
             self._runner.close()
-            self._clear()
+            set_listed(self.arena.arrays, None)
+            self.arena.subtract_overlay()  # of visits that are never saved
+            self.arena.forget_overlay()
+            if self.forced:
+                self.forced.end()
+            self.arena.set_history(np.zeros(0, np.uint64))
         return None
-
-    def _clear(self) -> None:
-        """Subtracts the visits that are not saved, and clears the restrictions and the history."""
-        set_listed(self.arena.arrays, None)
-        self.arena.subtract_overlay()
-        self.arena.forget_overlay()
-        if self.forced:
-            self.forced.end()
-        self.arena.set_history(np.zeros(0, np.uint64))
 
     # ---------------------------------------------------------- counts
     def added(self, counter: int) -> int:
@@ -479,13 +479,6 @@ class ForcedVisits:
         record = self._graph.read(self._board)
         assert record is not None, "the first wave records the root"
         return record
-
-    @property
-    def unproven(self) -> int:
-        """The number of forced visits over edges without a proven result, path draws excluded."""
-        record = self.record()
-        extra = _counts(record) - self._before
-        return sum(int(extra[k, 0] - extra[k, 1]) for k, edge in enumerate(record.edges) if not edge.proof)
 
     # ---------------------------------------------------------- notes
     def _note(self) -> None:

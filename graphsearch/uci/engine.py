@@ -79,6 +79,7 @@ class EngineGraph:
         self._warm: set[tuple[int, bool, bool]] = set()
         self._background = ExitStack()  # background compilation
         self._saved_at = self._busy_at = time.monotonic()
+        self._is_unsaved = False  # whether saves fail
 
     def is_ready(self, settings: Settings) -> bool:
         """Returns whether the graph of some settings is open, or cannot be opened."""
@@ -251,10 +252,17 @@ class EngineGraph:
             return
         try:
             if self.graph.save_soon():
+                self._is_unsaved = False
                 return
         except (StoreError, OSError) as error:
-            self._writer.info(f"ERROR: {_text(error)}. The next save tries again; the results are in memory")
+            self.go_on_unsaved(error)
         self._saved_at = time.monotonic()
+
+    def go_on_unsaved(self, error: Exception) -> None:
+        """Says that a save failed, once until all is saved again."""
+        if not self._is_unsaved:
+            self._writer.info(f"ERROR: {_text(error)}. The next save tries again; the results are in memory")
+        self._is_unsaved = True
 
     def close(self) -> None:
         """Saves everything, closes the file and ends the evaluator."""
@@ -608,6 +616,7 @@ class Engine:
             stop=answer.stop,
             pace=self._opened.pace if answer.is_timed else None,
             planned=answer.seconds,
+            on_unsaved=self._opened.go_on_unsaved,
         )
         result = search(graph, answer.job(limits, known), control)
         if result.stop_reason == "memory":

@@ -71,16 +71,13 @@ class Option:
         raise InvalidParameterError(f"{self.name} must be {wanted}, not {shortened(text)!r}")
 
 
-FROM_ZERO = ("MinibatchSize", "Overlap")
-
-
 def _search_option(option: str) -> Option:
     default = str(getattr(SearchParams(), OPTION_NAMES[option]))  # MinibatchSize: 0 for auto, as in lc0
     if option == "Gather":
         return Option(option, COMBO, default, choices=GATHERERS)
     if OPTION_NAMES[option] in WHOLE:
-        most = {"MinibatchSize": MAX_BATCH, "Overlap": 1}.get(option, 10**9)
-        return Option(option, SPIN, default, 0 if option in FROM_ZERO else 1, most)
+        most = {"MinibatchSize": MAX_BATCH, "Overlap": 1}.get(option)  # these begin at 0
+        return Option(option, SPIN, default, 0 if most else 1, most or 10**9)
     return Option(option, STRING, default)
 
 

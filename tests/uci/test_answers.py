@@ -143,9 +143,7 @@ def test_what_is_missing_is_one_line_and_a_move_is_played() -> None:
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_a_file_of_another_evaluator_or_of_another_writer_is_left_alone_and_that_is_said(
-    tmp_path: Path, is_written: bool
-) -> None:
+def test_a_file_of_another_evaluator_or_writer_is_left_alone(tmp_path: Path, is_written: bool) -> None:
     path = tmp_path / "a.graph"
     with ExitStack() as writing:
         graph = writing.enter_context(
@@ -272,9 +270,7 @@ CHANGES = ("Threads value 2", "Workers value 1", "Gather value classic", "Syzygy
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("filed", [False, True])
-def test_positions_stay_in_memory_if_the_evaluator_gives_the_same_answers(
-    tmp_path: Path, change: str, filed: bool
-) -> None:
+def test_positions_stay_if_evaluators_give_the_same_answers(tmp_path: Path, change: str, filed: bool) -> None:
     if "FOLDER" in change:
         change = change.replace("FOLDER", str(shared_data("syzygy")))
     with Played({"GraphFile": str(tmp_path / "a.graph") if filed else ""}) as game:
@@ -359,7 +355,12 @@ def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch
             broken.setattr(Store, "append_batches", full)
             assert is_legal(START, game.ask("go nodes 300", until="bestmove"))
             game.console.until("info string ERROR: the disk is full")
-            assert is_legal(START, game.ask("go nodes 1", until="bestmove"))
+            broken.setattr("graphsearch.search.loop.FLUSH_SECONDS", 0.0)
+            for nodes in 3000, 9000:
+                lines = game.ask(f"go nodes {nodes}", until="bestmove")
+                assert is_legal(START, lines)
+                assert field_of(lines[-2], "nodes") >= nodes
+        assert sum("the disk is full" in line for line in game.console.lines) == 1
         visits = field_of(game.ask("go nodes 1", until="bestmove")[-2], "nodes")
     node = show(path, START)  # saved when there was room again
     assert node is not None

@@ -35,7 +35,7 @@ from ..evaluators.protocol import EXTERNAL, OUTSIDE_BATCH, Evaluator, PositionBa
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..evaluators.uniform import OutsideUniform
 from ..graph.view import NodeView
-from ..position.board import key_of, key_text
+from ..position.board import MAX_CLOCK, key_of, key_text
 from ..position.notation import read_uci
 from ..search.params import Limits, SearchParams
 from ..search.repetition import view_in_game
@@ -429,6 +429,7 @@ class Engine:
             self._refuse(f"{error}")
             return
         self._board, self._problem = given.board, ""
+        self._board.halfmove_clock = min(self._board.halfmove_clock, MAX_CLOCK)  # as files keep it
         for note in given.notes:
             self._writer.info(note)
         if given.problem:
@@ -447,11 +448,10 @@ class Engine:
         if self._answer is not None:
             self._answer.hurry()
         board = self._board.copy()
-        listed = self._listed(go, board)
         answer = GoAnswer(
             go=go,
             board=board,
-            listed=listed,
+            listed=self._listed(go, board),
             settings=self.settings.copy(),
             writer=self._writer,
             began=began,

@@ -185,6 +185,8 @@ def test_a_finished_game_has_no_best_move() -> None:
         )
         assert best_of(dead) == "h8g8"
         assert "ERROR" not in "".join(dead)
+        late = game.ask("position startpos moves " + "g1f3 g8f6 f3g1 f6g8 " * 70, "d", until="Key")
+        assert " - 255 141" in "".join(late)  # a file holds no larger clock
 
 
 def test_an_infinite_search_waits_for_stop_whatever_it_has_found() -> None:

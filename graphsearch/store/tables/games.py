@@ -249,14 +249,14 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     tables = ("game_position", "top_position", "epd_position", "polyglot_entry")
     # a range, because keys of Chess960 may have more digits
     statement = " UNION ALL ".join(
-        f"SELECT {table}.key, fen FROM json_each(?1) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
+        f"SELECT {table}.key, fen FROM json_each(?) AS wanted CROSS JOIN {table}"  # noqa: S608 (constants)
         f" ON {table}.key >= wanted.value AND {table}.key < wanted.value || 'g' WHERE fen IS NOT NULL"
         for table in tables
     )
     names = ("game_position.key", "game_position.fen")
     wanted = iter(keys)
     while some := list(islice(wanted, ASKED_AT_ONCE)):
-        yield from dict(store.query(statement, (json.dumps(some),), *names)).values()
+        yield from dict(store.query(statement, [json.dumps(some)] * len(tables), *names)).values()
 
 
 # ------------------------------------------------------------------ players and their games

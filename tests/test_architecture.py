@@ -235,9 +235,7 @@ THEIRS |= {"graphsearch", "pygments", "markdown_it", "mdurl"}
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_a_command_that_reads_loads_only_what_reading_needs(
-    command: str, small_graph: Path, cli: Cli
-) -> None:
+def test_a_command_that_reads_loads_only_what_it_needs(command: str, small_graph: Path, cli: Cli) -> None:
     words = [*command.split(), *[str(small_graph)] * (2 if command == "diff" else 1)]
     cli(*words)  # compiles what is not compiled yet
     loaded = loaded_by(f"{MAIN} == main([*sys.argv[1:], '--json'])", *words)  # for its table and for JSON

@@ -540,8 +540,11 @@ CONTENTS = (
 
 
 def delete_if_empty(path: Path) -> bool:
-    """Deletes a graph file without contents; returns whether it did. Any other file stays."""
-    if not path.is_file():
+    """Deletes a graph file without contents; returns whether it did. Any other file stays.
+
+    So does one that a process writes: its contents may still be in memory.
+    """
+    if not path.is_file() or is_held(path):
         return False
     try:
         with closing(connect(path.absolute(), "mode=ro")) as file:

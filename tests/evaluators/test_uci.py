@@ -364,9 +364,7 @@ def test_an_engine_that_fails_twice_is_named_with_the_position_and_what_it_did(
 
 
 @pytest.mark.parametrize(("failing", "workers"), [(HANG, "2"), (CRASH, "1")])
-def test_an_engine_that_fails_in_the_middle_costs_no_position(
-    tmp_path: Path, failing: str, workers: str
-) -> None:
+def test_an_engine_that_fails_midway_costs_no_position(tmp_path: Path, failing: str, workers: str) -> None:
     changes = f"""
 good_info, good_go, count = info, go, 0
 {failing}

@@ -173,9 +173,7 @@ def test_a_game_counts_up_to_its_null_move_and_that_is_told(path: Path) -> None:
         ),
     ],
 )
-def test_words_that_are_no_moves_are_named_in_order_and_cost_no_game(
-    path: Path, text: str, named: str
-) -> None:
+def test_words_that_are_no_moves_are_named_and_cost_no_game(path: Path, text: str, named: str) -> None:
     report = imported(path, text)
     assert (report.skipped, report.problems) == (0, [])
     assert report.notes == [f"words that are not moves, skipped (as {named}): 4"]

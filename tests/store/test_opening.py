@@ -132,6 +132,12 @@ def test_a_link_leads_to_the_same_lock(path: Path) -> None:
             Store.open(link)
 
 
+def test_a_new_file_is_not_deleted_while_it_is_written(path: Path) -> None:
+    with Store.open(path, create=True, unbound=True):
+        assert not connections.delete_if_empty(path)
+    assert connections.delete_if_empty(path)
+
+
 def hold(path: Path, say: Say) -> None:
     with Store.open(path):
         say("open")

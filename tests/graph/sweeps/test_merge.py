@@ -106,9 +106,7 @@ def test_what_is_merged_twice_changes_nothing(files: tuple[Path, Path], tmp_path
     assert (held(c), dump(c)) == before
 
 
-def test_an_input_that_is_being_written_is_read_in_one_state(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_an_input_that_is_written_is_read_in_one_state(files: tuple[Path, Path], tmp_path: Path) -> None:
     a, b = files
     written: list[Progress] = []
 

@@ -65,6 +65,7 @@ def check_target(target: Target | None, *, store: Path | None, source: Path | No
 
 
 def _keep(path: Path, other: Path | None, what: str) -> None:
+    """Refuses to replace another file."""
     if other is not None and path.exists() and other.exists() and path.samefile(other):
         raise ExportTargetError(f"{path} is {what}; name another file")
 

@@ -42,7 +42,6 @@ AT_ONCE = 256  # positions of `records_below` that are read from the file togeth
 FREE_SHARE = 64  # an eviction frees at least 1 / FREE_SHARE of the budget
 OVER_SHARE = 16  # memory may exceed the budget by 1 / OVER_SHARE
 LEAST_BYTES = 1 << 20
-# a single read costs some 10 times a read in order, in Python 100 times
 SINGLE_READS_SHARE = 400
 LEAST_SINGLE_READS = 256
 MOST_SINGLE_READS, MOST_IN_PYTHON = 13_000, 1_700  # 0.2 s of CPU

@@ -139,6 +139,7 @@ class _Cutter:
         return found
 
     def _ends(self, game: GameText, line: str) -> bool:
+        """Returns whether a game ends before a line."""
         if self._in_comment:
             return self._is_blank and bool(_EVENT.match(line))
         if not game.moves:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..solvers.mate.search import MateResult
 
 
+NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # lc0's signs for unknown values
 PER_MILLE = 1000
 
 
@@ -144,7 +145,7 @@ def stats_lines(node: NodeView, params: SearchParams, *, chess960: bool = False)
     rows.sort(key=lambda row: row[:2])
     whole = (
         f"{_head('node', len(node.moves), node.visits, visited)}(WL: {node.q:>8.5f})"
-        f" (D: {node.wdl.draw:>5.3f}) (M:  -.-) (Q: {node.q:>8.5f}) (V:  -.----) "
+        f" (D: {node.wdl.draw:>5.3f}) (M: {NO_M:>4}) (Q: {node.q:>8.5f}) (V: {NO_V:>7}) "
     )
     return [*(line for _, _, line in rows), whole]
 
@@ -157,11 +158,11 @@ def _head(label: str, index: int, n: int, p: float) -> str:
 def _move_line(name: str, move: MoveView, index: int, q: float, u: float) -> str:
     text = _head(name, index, move.n, move.p)
     if move.q is None or move.wdl is None:
-        text += "(WL:  -.-----) (D: -.---) "  # lc0's signs for unknown values
+        text += f"(WL: {NO_WL:>8}) (D: {NO_D:>5}) "
     else:
         text += f"(WL: {move.q:>8.5f}) (D: {move.wdl.draw:>5.3f}) "
-    text += f"(M:  -.-) (Q: {q:>8.5f}) (U: {u:>6.5f}) (S: {q + u:>8.5f}) "
-    return text + "(V:  -.----) " + ("(T) " if move.bounds[0] == move.bounds[1] else "")
+    text += f"(M: {NO_M:>4}) (Q: {q:>8.5f}) (U: {u:>6.5f}) (S: {q + u:>8.5f}) "
+    return text + f"(V: {NO_V:>7}) " + ("(T) " if move.bounds[0] == move.bounds[1] else "")
 
 
 INFO_SECONDS = 1.0  # between two reports of the same best move

@@ -473,7 +473,7 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
     filters = Filters(pieces=pieces, **wanted.model_dump(exclude={"limit", "pieces"}))
     rows, complete = [], True
     try:
-        for found in find(served.path, filters, limit=wanted.limit, on_progress=_tick):
+        for found in find(served.path, filters, limit=wanted.limit, on_progress=check_time):
             rows.append(found.as_row())
     except StatementLimitError:
         complete = False
@@ -483,17 +483,13 @@ def _find(served: ServedFile, wanted: FindWanted) -> dict[str, Any]:
 def _novelties(served: ServedFile, wanted: NoveltiesWanted) -> Novelties:
     names = {"games", "cp", "min_games", "min_visits", "move_visits", "loss"}
     rules = Rules(share=wanted.share / 100, **wanted.model_dump(include=names))
-    board = None if wanted.book else wanted.board()
-    return novelties(served.path, board, book=wanted.book, rules=rules, top=wanted.top, on_progress=_tick)
+    at = None if wanted.book else wanted.board()
+    return novelties(served.path, at, book=wanted.book, rules=rules, top=wanted.top, on_progress=check_time)
 
 
 def _prepare(served: ServedFile, wanted: PrepareWanted) -> Preparation:
     options = wanted.model_dump(exclude={"player"})
-    return prepare(served.path, [wanted.player], on_progress=_tick, **options)
-
-
-def _tick(*_: int) -> None:
-    check_time()
+    return prepare(served.path, [wanted.player], on_progress=check_time, **options)
 
 
 # ---------------------------------------------------------------- imported games

@@ -598,6 +598,7 @@ class _AlphaBetaSession:
         return write
 
     def _save(self) -> None:
+        """Starts to save unsaved entries and rows; never waits."""
         if self.graph.store is not None:
             self.graph.save_soon()
             self.saved_at = time.monotonic()

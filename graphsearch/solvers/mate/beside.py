@@ -275,6 +275,7 @@ def _now() -> tuple[float, float]:
 
 
 def _line(search: MateSearch) -> tuple[chess.Move, ...]:
+    """Returns the line of the mate found; empty without one."""
     try:
         return search.line()
     except CapacityError:  # the table lost its proof

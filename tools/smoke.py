@@ -92,7 +92,7 @@ analyze "no position"
 DEEP = Path(*["a long name of a folder"] * 14)  # more than 260 characters
 VOLATILE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\+00:00)?|(\d+ h )?(\d+ min )?[\d.,]+ (ms|s|MB|kB|B)\b"
-    r"|\"(seconds|created)\": [^,}]*|visits/s [\d.k]+|\d+ per second"
+    r"|\"(seconds|created)\": [^,}]*|visits/s [\d.kM]+|[\d,.]+ per second"
 )
 
 

@@ -122,9 +122,11 @@ class _Cutter:
         game = self._game = self._game or GameText(self._number, place)
         game.size = self._end - game.place
         self._text += len(line)
+        is_before = not (self._in_comment or game.has_moves)
+        is_bracketed = not game.moves and line.lstrip()[:1] in ("[", ";")
         if self._text > self._most_text and not game.error:
             game.error = f"more than {size_text(self._most_text)} of text{GAME.hint}"
-        elif not self._in_comment and self._holds_tags(game, line):
+        elif is_before and (is_bracketed or _tags_of(line)):
             self._add_tags(game, line)
         else:
             found += self._add_moves(game, line, place)
@@ -160,12 +162,6 @@ class _Cutter:
         if _GOES_ON.match(line) or line.lstrip().startswith("["):
             return True
         return self._is_numbered and bool(_moves_in(line.split(None, 1)[0]))
-
-    def _holds_tags(self, game: GameText, line: str) -> bool:
-        """Returns whether a line belongs to the tags: any bracketed line before the moves."""
-        return not game.has_moves and (
-            bool(_tags_of(line)) or (not game.moves and line.lstrip()[:1] in ("[", ";"))
-        )
 
     def _add_tags(self, game: GameText, line: str) -> None:
         if self._text > self._most_headers and not game.error:
@@ -253,7 +249,10 @@ def read_tags(game: GameText) -> Tags:
             if fault:
                 error, error_line = error or fault, error_line or line
             else:
-                remarks.append((line, f"a tag that cannot be read as it is: {shortened(text.strip(), 60)}"))
+                what = "a tag that cannot be read as it is"
+                if text.lstrip().startswith(";"):
+                    what = "a comment before the moves, not kept"
+                remarks.append((line, f"{what}: {shortened(text.strip(), 60)}"))
         for name, value in found:
             if headers.get(name, value) != value:
                 remarks.append((line, f"another tag {name}; the last one counts"))

@@ -313,6 +313,7 @@ def test_what_stands_open_costs_no_other_game() -> None:
         ('[Event "London]', {}, 1),
         ("[ECO C50]", {}, 1),
         ("[diagram]", {}, 1),
+        ("; seen", {}, 1),
         ('[White "A"]\n[White "B"]', {"White": "B"}, 1),
     ],
 )
@@ -322,7 +323,7 @@ def test_an_unreadable_tag_is_named_and_costs_no_game(
     for end in ("\n\n", "\n"):
         [game] = games(f'{line}\n[Result "1-0"]{end}1. e4 e5 1-0\n')
         assert game.headers == headers | {"Result": "1-0"}
-        assert len(game.remarks) == remarks
+        assert ["a comment before" in text for _, text in game.remarks] == remarks * [line.startswith(";")]
         assert (game.error, line_of(game)) == ("", "e4 e5")
 
 

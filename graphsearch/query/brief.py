@@ -287,7 +287,7 @@ class _Writer:
         if len(others) > 1 and abs(best.cp) >= FAR_CP:
             equal = f", as with {len(others)} other moves"
         yield f"{self._us} plays {name} and is {standing(best.cp)}{equal}."
-        sure = f"{found.visits:,} visits are too few to say how sure that is"
+        sure = f"too few visits ({found.visits:,}) to say how sure that is"
         if found.certainty:
             sure = f"{percent(best.chance)} that ten times the visits choose {name} again{group}"
         yield f"{found.word}: {sure}."

@@ -97,7 +97,7 @@ def test_a_position_whose_moves_the_file_lacks_is_no_stalemate() -> None:
     assert known.lines[0] == "White plays 1. Qh8+ and wins."
     assert searched(after_line("f3 e5").fen(), 9, [chess.Move.from_uci("g2g4")]).state == "unvisited"
     few = searched(chess.STARTING_FEN, 50)
-    assert (few.certainty, few.lines[1]) == (None, "Open: 50 visits are too few to say how sure that is.")
+    assert (few.certainty, few.lines[1]) == (None, "Open: too few visits (50) to say how sure that is.")
 
 
 def test_chances_sum_to_one_and_grow_with_visits_and_value(choice: Path) -> None:

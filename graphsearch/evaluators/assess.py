@@ -20,7 +20,7 @@ from ..position.board_kernel import MAX_LEGAL_MOVES, list_all
 from ..position.notation import read_fen_lines
 from ..position.tables import load_tables
 from ..position.values import WDL, cp_of
-from .protocol import EXTERNAL, OUTSIDE_BATCH, Evaluation, Evaluator, Lines, PositionBatch, checked
+from .protocol import EXTERNAL, OUTSIDE_BATCH, Evaluation, Evaluator, Lines, PositionBatch, answer
 
 KERNEL_CHUNK = 1024  # positions in one batch for kernels: some 20 ms
 
@@ -102,7 +102,7 @@ def _evaluate(evaluator: Evaluator, boards: Sequence[chess.Board]) -> list[Asses
     lines = Lines.from_boards(boards) if evaluator.wants_lines else None
     going = kinds == NOT_TERMINAL
     batch = PositionBatch(words, moves[: offsets[-1]], offsets, lines).rows(going)
-    found = checked(batch, evaluator.evaluate(batch)) if len(batch) else Evaluation.of_parts([])
+    found = answer(evaluator, batch) if len(batch) else Evaluation.of_parts([])
     wdl, lengths = np.zeros((count, 3)), np.zeros(count, np.int64)
     wdl[going], lengths[going] = found.wdl, np.diff(batch.offsets)
     wdl[~going, np.where(kinds[~going] == CHECKMATE, 2, 1)] = 1.0

@@ -91,7 +91,7 @@ class Mine(Evaluator):
         self.identity = EvaluatorIdentity("mine", options={"q": self.settings.q})
 
     def evaluate(self, batch):
-        q = self.settings.q
+        q = self.settings.q if self.settings.q else 1 / 0
         wdl = np.tile([(1 + q) / 2, 0, (1 - q) / 2], (len(batch), 1))
         lengths = np.diff(batch.offsets)
         return Evaluation(wdl, np.repeat(1 / lengths, lengths))
@@ -127,9 +127,10 @@ def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> N
     }.items():
         with pytest.raises((EvaluatorError, InvalidParameterError), match=told):
             create(name)
+    cli("evaluate", "startpos", "--evaluator", f"{path}:Mine").ends(1, "evaluator failed: ZeroDivisionError")
     words = ("analyze", "startpos", "--visits", "20", "--store", tmp_path / "a.graph")
     with chdir(tmp_path):
-        cli(*words, "--evaluator", "mine.py:Mine").ends(0)
+        cli(*words, "--evaluator", "mine.py:Mine", "--evaluator-option", "q=0.1").ends(0)
     cli(*words).ends(0, f"is searched with its own evaluator, {path}:Mine")
 
 

@@ -12,6 +12,7 @@ Evaluators are imported when they are made; importing all of them would add 0.03
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -325,10 +326,10 @@ def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
     path, _, wanted = name.rpartition(":")
     if not Path(path).expanduser().is_file():
         raise EvaluatorFileError(f"there is no file {path}: expected a Python file with an evaluator")
-    spec = spec_from_file_location(Path(path).stem, Path(path).expanduser())
+    spec = spec_from_file_location(path, Path(path).expanduser())
     assert spec is not None
     assert spec.loader is not None
-    module = module_from_spec(spec)
+    sys.modules[path] = module = module_from_spec(spec)  # dataclasses look up their annotations there
     try:
         spec.loader.exec_module(module)
         found = getattr(module, wanted, None)

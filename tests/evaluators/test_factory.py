@@ -71,7 +71,7 @@ def test_the_value_of_a_single_position_is_repeated_for_its_moves() -> None:
 
 
 MINE = """
-import os
+from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,8 +97,7 @@ class Mine(Evaluator):
         return Evaluation(wdl, np.repeat(1 / lengths, lengths))
 
 
-class Wrong:
-    pass
+Wrong = object
 
 
 class Broken(Mine):

@@ -15,6 +15,7 @@ from ..base.errors import CorruptRecordError, InvalidParameterError, UnknownPosi
 from ..position.board import check, decode_move, fen_of, key_text, key_text_of_words, pack, unpack
 from ..position.notation import board_from_fen, sans_of
 from ..position.values import cp_of, loss_of
+from ..store.apart import ApartMoves
 from ..store.file import sql_errors
 from ..store.ranking import visits_of
 from ..store.reading import Reader
@@ -70,7 +71,7 @@ class NotableMove(Answer):
     """A move of the answer; values are seen by the side that plays it.
 
     Attributes:
-      here: its position. visits: node N there. best: the best move of the search.
+      here: its position. visits: of all its moves there. best: the best move of the search.
       weight: of a novelty, games here times `n_share`; of a popular move, the points that games lost by Q.
     """
 
@@ -109,8 +110,8 @@ class NotableMove(Answer):
 
     @property
     def n_share(self) -> float:
-        """The share of the move in all visits of its position."""
-        return self.step.edge.n / (self.visits - 1)
+        """The share of the move in the visits of all moves there."""
+        return self.step.edge.n / self.visits
 
     @property
     def cost_cp(self) -> int:
@@ -196,7 +197,7 @@ class _Judge:
     """Finds novelties and popular mistakes; `reached`, `judged`: as of the answer."""
 
     def __init__(self, store: Store, rules: Rules, top: int) -> None:
-        self._store, self.rules = store, rules
+        self._store, self._apart, self.rules = store, ApartMoves.of(store), rules
         self.novelties, self.popular = Most[NotableMove](top), Most[NotableMove](top)
         self.reached = self.judged = 0
 
@@ -214,17 +215,17 @@ class _Judge:
                 self._judge(here, records.record(i))
 
     def _judge(self, here: Reached, record: NodeRecord) -> None:
-        rules, most, steps = self.rules, self.rules.cp, steps_of(record, unpack(here.words))
-        for step in steps:
-            best = steps[0]
-            found = NotableMove(here, record.visits, step, best, 0.0)
-            if step.edge.n < rules.move_visits:
-                continue
+        rules, most, board = self.rules, self.rules.cp, unpack(here.words)
+        steps = steps_of(self._apart.completed(record, board), board)
+        visits = sum(step.edge.n for step in steps)
+        for step in (step for step in steps if step.edge.n >= rules.move_visits):
+            found = NotableMove(here, visits, step, steps[0], 0.0)
+            is_best = step is steps[0] and found.n_share >= rules.share
             if found.games > rules.games:
-                lost = found.games * max(0.0, best.edge.value - step.edge.value) / 2
+                lost = found.games * max(0.0, found.best.edge.value - step.edge.value) / 2
                 if found.games >= rules.popular * here.games and found.cost_cp >= rules.loss:
                     self.popular.add(lost, replace(found, weight=lost))
-            elif found.cost_cp <= most if most is not None else step is best and found.n_share >= rules.share:
+            elif found.cost_cp <= most if most is not None else is_best:
                 weight = here.games * found.n_share
                 if weight <= self.novelties.least:
                     continue

@@ -30,6 +30,7 @@ from graphsearch.query.find import Filters, find
 from graphsearch.query.games import games
 from graphsearch.query.history import history
 from graphsearch.query.line import pv, values
+from graphsearch.query.novelties import Rules, novelties
 from graphsearch.query.position import moves, position
 from graphsearch.query.sql import sql
 from graphsearch.query.tree import neighbourhood, tree
@@ -113,6 +114,9 @@ def test_every_view_follows_the_better_move(files: tuple[Path, Path], tmp_path: 
     with target.open() as text:
         read = present(chess.pgn.read_game(text))
     assert read.variations[0].move == BETTER
+    import_files("pgn", after, [GivenFile(str(target))])
+    notable = novelties(after, BOARD, rules=Rules(games=1, min_games=1)).novelties
+    assert [one.step.move for one in notable if not one.line] == [BETTER]
     book = tmp_path / "out.bin"
     export("polyglot", after, book)
     with chess.polyglot.open_reader(book) as entries:
@@ -175,10 +179,7 @@ def test_every_run_leaves_what_its_root_was_worth_at_its_end(small_graph: Path) 
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)
         record = present(graph.read(chess.Board()))
     found = history(small_graph).by_run  # a first search that compiles saves amid it too
-    assert [(point.run, point.kind, point.evaluator) for point in found] == [
-        (1, "search", 1),
-        (2, "search", 1),
-    ]
+    assert [(one.run, one.kind, one.evaluator) for one in found] == [(run, "search", 1) for run in (1, 2)]
     last = found[-1]
     best = present(best_move(record, chess.Board()))
     assert (last.n, last.q, last.draw) == (record.visits, *node_mean(record))
@@ -257,14 +258,13 @@ def test_a_book_notes_its_roots_when_they_change(tmp_path: Path) -> None:
         assert (point.q, point.best_san) == (root.value, root.best)
         assert point.line[0] == root.best
     assert points[-1].positions == reports[-1].positions
-    count = len(points)
     while build(path, config).ended != "complete":
         pass
     assert build(path, config).searched == 0
     done = history(path, chess.Board()).points
     assert build(path, config).searched == 0
     assert history(path, chess.Board()).points == done, "a build that changes nothing notes nothing"
-    assert len(done) >= count
+    assert len(done) >= len(points)
 
 
 # ------------------------------------------------------------------ thinning

@@ -381,8 +381,7 @@ def why(store: options.StoreOption, position: options.PositionOptions, book: Boo
       graphsearch book why startpos --moves "1. d4" --store books.graph
       graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json
     """
-    board = position.board()
-    found = explain(store, board, book)
+    found = explain(store, position.board(), book)
     verdicts = [""] if found.verdicts else []
     print_answer(found, [*_why(found), *verdicts, _verdicts_table(found)])
     return 0 if found.found else FAILED

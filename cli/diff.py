@@ -122,6 +122,7 @@ def _difference(found: Difference) -> Iterator[Part]:
 
 
 def _worth(worth: Worth, position: str) -> dict[str, str]:
+    """Returns the cells of a position's value."""
     white = is_white(position)
     return {
         "Score": score(worth.cp, worth.mate, white=white),

@@ -137,6 +137,7 @@ def export(request: Request) -> int:
 
 
 def _check(request: Request, form: str) -> None:
+    """Refuses options that a format does not have."""
     if request.output == STDOUT and form in ("polyglot", "parquet", "site"):
         raise typer.BadParameter(f"{form} cannot go to stdout; name a file or folder with -o")
     given = {

@@ -225,8 +225,7 @@ class EvaluatorOptions:
         from graphsearch.base.errors import UnknownEvaluatorError
         from graphsearch.evaluators import factory
 
-        chosen = self.of_file(file)
-        spec, others = chosen.spec(params)
+        spec, others = self.of_file(file).spec(params)
         try:
             made = factory.create(spec)
         except UnknownEvaluatorError as error:

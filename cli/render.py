@@ -203,8 +203,7 @@ def node_parts(node: NodeView, multipv: int) -> Iterator[Part]:
     yield node_summary(node)
     if node.moves:
         board = board_of(node.position)
-        rows = [_cells(board, move) for move in node.moves[: multipv or None]]
-        yield Table(rows)
+        yield Table([_cells(board, move) for move in node.moves[: multipv or None]])
 
 
 def brief_parts(lines: Sequence[str]) -> list[Part]:

@@ -111,8 +111,7 @@ def _lines(found: BestLines) -> Iterator[Part]:
     if not found.lines:
         say("note: no move from this position was visited")
     yield f"{count(found.visits, 'visit')}   {VIEW}"
-    rows = [_line_cells(found.position, line) for line in found.lines]
-    yield Table(rows, {"Line": LEFT})
+    yield Table([_line_cells(found.position, line) for line in found.lines], {"Line": LEFT})
     for line in found.lines if is_detailed() else ():
         yield ""
         yield Table(map(_ply_cells, line.plies))

@@ -302,6 +302,7 @@ class _Gaps:
         return [row for *_, row in sorted(found, key=itemgetter(0, 1, 2))[: top or None]]
 
     def _at(self, position: Position) -> Iterator[TodoRow]:
+        """Yields the gaps at a position."""
         book, side, reach = self._book, self._book.row.side, self._reach[position.key]
         line = book.tree.line(position.key, self._ways)
         own = is_own_turn(side, position.turn)
@@ -427,8 +428,7 @@ def refresh_values(path: AnyPath) -> None:
                 book = _BookReader(store, row.name)
                 book.growth.refresh()
                 with store.transaction():
-                    found = position_rows(book.tree, row.id, book.tree.positions)
-                    write_positions(store.connection, *found)
+                    write_positions(store.connection, *position_rows(book.tree, row.id, book.tree.positions))
                     write_priorities(store, row.id, book.tree.leaf_costs())
 
 

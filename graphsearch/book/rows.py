@@ -86,8 +86,7 @@ def write_config(store: Store, book: int, config: BookConfig) -> None:
 def write_roots(connection: sqlite3.Connection, book: int, roots: Sequence[Root]) -> None:
     """Replaces the roots of a book: (key, FEN, origin)."""
     connection.execute("DELETE FROM book_root WHERE book = ?", (book,))
-    values = [(book, *root) for root in roots]
-    insert(connection, "book_root", ("book", "key", "fen", "origin"), values)
+    insert(connection, "book_root", ("book", "key", "fen", "origin"), ((book, *root) for root in roots))
 
 
 def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[Row], list[Row]]:

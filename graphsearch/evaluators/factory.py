@@ -461,8 +461,7 @@ class CombinedEvaluator(Evaluator):
             priors = self.policy.evaluate(batch).priors
         finally:
             answer.exception()  # always wait: an evaluator allows one caller at a time
-        value = answer.result()
-        return replace(value, priors=priors)
+        return replace(answer.result(), priors=priors)
 
     def heed(self, stop: threading.Event) -> None:
         """Both give up calls that last, from when `stop` is set."""

@@ -176,6 +176,7 @@ def _moves_of_text(found: Positions) -> Columns:
 
 
 def _by_position(found: Positions, rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yields the rows of the moves of each position."""
     ends = np.cumsum(np.bincount(found.moves.of, minlength=len(found))).tolist()
     return (rows[begin:end] for begin, end in zip([0, *ends], ends, strict=False))
 

@@ -215,6 +215,7 @@ class _Judge:
                 self._judge(here, records.record(i))
 
     def _judge(self, here: Reached, record: NodeRecord) -> None:
+        """Adds the novelties and popular mistakes of a position."""
         rules, most, board = self.rules, self.rules.cp, unpack(here.words)
         steps = steps_of(self._apart.completed(record, board), board)
         visits = sum(step.edge.n for step in steps)

@@ -112,6 +112,7 @@ def _returns(board: chess.Board, past: Mapping[int, chess.Board], *, by_check: b
 
 
 def _drawn(move: MoveView) -> MoveView:
+    """Returns the view of a move that draws."""
     return replace(move, q=0.0, wdl=DRAWN, cp=0, mate=None, bounds=UNPROVEN, pv=(move.move,))
 
 

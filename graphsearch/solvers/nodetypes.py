@@ -159,6 +159,7 @@ Nodes = Any  # np.recarray of NODE
 
 
 def _nodes_of(data: Words) -> Nodes:
+    """Returns the nodes of entries."""
     bound: Any = fields.bits_at(data, fields.BOUND_AT, fields.BOUND_MASK)
     value: Any = fields.values(data)
     nodes = np.zeros(len(data), NODE).view(np.recarray)

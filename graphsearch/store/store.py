@@ -345,8 +345,7 @@ class Store:
             catalog = self.catalog
             blocks = catalog.sizes.scan_blocks
             cursors = cursors_from(catalog, catalog.segments, start, blocks)
-            pivot = choose_pivot(cursors, blocks, start)
-            return fetch_portion(connection, catalog, cursors, start, pivot)
+            return fetch_portion(connection, catalog, cursors, start, choose_pivot(cursors, blocks, start))
 
     def portions(self, solve: Callable[[Portion], _Result]) -> Iterator[_Result]:
         """Yields `solve(portion)` for every portion of the file, in order; several threads call `solve`.

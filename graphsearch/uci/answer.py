@@ -140,8 +140,7 @@ def stats_lines(node: NodeView, params: SearchParams, *, chess960: bool = False)
         u = puct.score(0.0, scale * move.p, 1.0 + move.n)
         q = fpu if move.q is None else move.q
         (name,) = written_line(board, [move.move], chess960=chess960)
-        text = _move_line(name, move, k, q, u)
-        rows.append((move.n, q + u, text))
+        rows.append((move.n, q + u, _move_line(name, move, k, q, u)))
     rows.sort(key=lambda row: row[:2])
     whole = (
         f"{_head('node', len(node.moves), node.visits, visited)}(WL: {node.q:>8.5f})"

@@ -623,8 +623,7 @@ class Engine:
             self._opened.full_at = key_of(answer.board)
             self._writer.info(MEMORY_FULL)
         if last and not answer.done.is_set():  # with the result's node: the graph keeps no `searchmoves`
-            node = answer.shown(result.node)
-            answer.end(replace(_report(graph, answer, last[0]), node=node))
+            answer.end(replace(_report(graph, answer, last[0]), node=answer.shown(result.node)))
 
 
 def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:

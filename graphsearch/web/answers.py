@@ -141,8 +141,7 @@ def _answered(answer: Answer[W], served: ServedFile, wanted: W) -> Response:
         found = answer(served, wanted)
         if isinstance(found, Response):
             return found
-        facts = found if isinstance(found, dict) else found.as_dict()
-        return JSONResponse(facts)
+        return JSONResponse(found if isinstance(found, dict) else found.as_dict())
 
 
 def download(content: str | bytes, stem: str, ending: str) -> Response:

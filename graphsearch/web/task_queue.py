@@ -504,6 +504,7 @@ class TaskQueue:
 
     # ---------------------------------------------------------------- inside; the lock is held
     def _deal(self) -> None:
+        """Starts the waiting tasks that can run."""
         for job in list(self._waiting):
             if job.lane not in self._running and not self._closed and (job.lane or not self._held):
                 self._waiting.remove(job)

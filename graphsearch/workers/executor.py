@@ -240,6 +240,7 @@ class Workers:
         raise EvaluatorError(f"{MOST_LOST} workers in a row ended over {name}: {how}")
 
     def _take(self) -> Worker:
+        """Returns an idle worker, once there is one."""
         with self._changed:
             self._fill_places()
             self._waiting += 1
@@ -293,6 +294,7 @@ class Workers:
         return None
 
     def _started(self) -> Worker:
+        """Returns a new worker that can be called."""
         worker = self._site.start()
         with self._changed:
             self._all.append(worker)

@@ -247,6 +247,7 @@ def remove_move(path: AnyPath, side: str, board: chess.Board) -> RepertoireChang
 
 
 def _drop(found: Repertoire, connection: sqlite3.Connection, keys: Collection[str]) -> None:
+    """Deletes positions with their moves."""
     for key in keys:
         found.tree.positions.pop(key)
     for position in found.tree.positions.values():

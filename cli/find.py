@@ -232,5 +232,4 @@ def _cell(value: Any) -> str:
         return f"<{len(value)} bytes>"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = str(value)
-    return "".join(c if c.isprintable() else " " for c in text)
+    return "".join(c if c.isprintable() else " " for c in str(value))

@@ -375,9 +375,8 @@ class Finder:
         met = self.met.get(key)
         while (met is None or met.move is None) and self._looked < self.budget and self._expand():
             met = met or self.met.get(key)
-        if met is not None and met.move is not None:
-            return _way(met)
-        return self._looked_for(board) or _named(board) or (_way(met) if met else None)
+        found = _way(met, key) if met and met.move else None
+        return found or self._looked_for(board) or _named(board) or (_way(met, key) if met else None)
 
     def _looked_for(self, board: chess.Board) -> Way | None:
         """Takes moves back to a position with a line; returns the whole line, None if there is none.
@@ -401,7 +400,7 @@ class Finder:
         for key, move in reversed(taken):
             met = Met(None, met, move)
             self.met.setdefault(key, met)
-        return _way(met)
+        return _way(met, key)
 
     def _best_before(self, at: chess.Board, passed: set[str], own: Met | None) -> Parent | None:
         """Returns the most visited move to a position from one not passed that `own` does not lead to."""
@@ -423,8 +422,11 @@ def _leads_to(met: Met | None, other: Met | None) -> bool:
     return False
 
 
-def _way(met: Met) -> Way:
+def _way(met: Met, key: str) -> Way | None:
+    """Returns the line to a position; None if its clock there has another key: a root may have had others."""
     walk = met.line()
+    if key_text(walk) != key:
+        return None
     root = walk.root()
     start = None if fen_of(root) == chess.STARTING_FEN else fen_of(root)
     named = _named(root) if start else None
@@ -434,5 +436,5 @@ def _way(met: Met) -> Way:
 
 def _named(board: chess.Board) -> Way | None:
     """Returns the line of the table of openings to a named position; None without a name."""
-    found = opening_at(board)
+    found = opening_at(board) if board.halfmove_clock <= FREE_CLOCK else None
     return Way(None, found.line, found) if found else None

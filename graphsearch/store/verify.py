@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -231,6 +232,9 @@ def check_rows(connection: sqlite3.Connection, path: Path, report: Callable[[str
         report(f"{path}: table {name}, row id {number}: it belongs to a row that {other} does not list")
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what `lenient` makes of a byte that is no UTF-8
+
+
 def lenient(data: bytes) -> str:
     """Decodes a text that may not be UTF-8; invalid bytes become surrogates, which no valid text has."""
     return data.decode("utf-8", "surrogateescape")
@@ -243,14 +247,8 @@ def _faults(connection: sqlite3.Connection, name: str) -> Iterator[str]:
     where = "" if texts else "WHERE fault IS NOT NULL"
     for row in connection.execute(f"SELECT {asked} FROM {name} {where}"):  # noqa: S608 (constants)
         *values, fault = row
-        broken = (
-            column for column, text in zip(texts, values[len(table.key) :], strict=True) if not _is_utf8(text)
-        )
+        decoded = zip(texts, values[len(table.key) :], strict=True)
+        broken = (column for column, text in decoded if isinstance(text, str) and _SURROGATE.search(text))
         if found := fault or next((f"{column} is no UTF-8" for column in broken), None):
             keys = zip(table.key, values, strict=False)
             yield f"table {name}, row {', '.join(f'{key} {shown(value)}' for key, value in keys)}: {found}"
-
-
-def _is_utf8(text: object) -> bool:
-    """Returns whether a value that `lenient` decoded is valid UTF-8."""
-    return not isinstance(text, str) or text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

@@ -274,8 +274,7 @@ def test_names_moves_and_text_are_those_of_the_file(tmp_path: Path, end: str, he
         game = chess.pgn.read_game(io.StringIO(GAMES[number - 1]))
         assert game is not None
         assert moves_of(row) == [move.uci() for move in game.mainline_moves()]
-        text = game_text(store, 1, number)[0]
-        assert text.replace("\r\n", "\n") == GAMES[number - 1]
+        assert game_text(store, 1, number)[0].replace("\r\n", "\n") == GAMES[number - 1]
     first = found[1]
     assert (first.white, first.black) == ("Carlsen, Magnus", "Vachier-Lagrave, Maxime")
     assert (first.white_elo, first.black_elo) == (2830, None)

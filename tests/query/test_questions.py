@@ -149,8 +149,7 @@ def place_of(board: chess.Board) -> tuple[int, ...]:
 
 
 def is_among(before: chess.Board, move: chess.Move, found: list[tuple[chess.Board, chess.Move]]) -> bool:
-    place = place_of(before)
-    return any(its == move and place_of(board) == place for board, its in found)
+    return any(its == move and place_of(board) == place_of(before) for board, its in found)
 
 
 def predecessors(board: chess.Board) -> list[Unmade]:
@@ -357,14 +356,12 @@ def test_a_tree_expands_every_position_once_and_says_where(file: Path) -> None:
     assert (knight.san, knight.transposes_to, knight.branches) == ("e4", ("e4", "e5", "Nf3"), [])
     assert e4.branches[0].branches[0].branches[0].san == "Nc6"
     assert found.transpositions == 1
-    data = found.as_dict()
-    assert data["tree"]["branches"][0]["branches"][0]["san"] == "e5"
+    assert found.as_dict()["tree"]["branches"][0]["branches"][0]["san"] == "e5"
 
 
 # ------------------------------------------------------------------ values along a line
 def test_values_are_white_s_and_losses_those_of_the_mover(file: Path) -> None:
-    found = values(file, after_line("Nf3 e5"))
-    first, second, third = found.points
+    first, second, third = values(file, after_line("Nf3 e5")).points
     assert (first.n, first.san, first.best_san) == (111, "Nf3", "e4")
     assert second.q == pytest.approx(-19 * 0.1 / 20), "0.1 for Black"
     assert second.loss == pytest.approx(0.0)
@@ -559,6 +556,11 @@ def test_no_line_leads_around_a_circle_back_to_a_root(tmp_path: Path) -> None:
         file = graph_file(tmp_path / f"{moves[0]}.graph", lines, fen=root)
         found = routes(file, [root])[root]
         assert (found.start, found.line) == ((None, ("e4", "c5")) if root == named else (root, ()))
+    late = unnamed.replace("0 1", "74 50")  # the file keeps one FEN of a root with clocks up to 75
+    file = graph_file(tmp_path / "late.graph", {"": {"Kd3": (9, 0.1)}, "Kd3": {"Kd6": (8, 0.1)}}, fen=late)
+    with Store.open(file) as store:
+        store.record_root(packed.key_text(chess.Board(unnamed)), unnamed, 9)
+    assert routes(file, [after_line("Kd3 Kd6", late).fen()]) == {}
 
 
 # ------------------------------------------------------------------ records read ahead

@@ -124,8 +124,7 @@ def test_every_view_follows_the_better_move(files: tuple[Path, Path], tmp_path: 
     assert heaviest.weight == row(view_of(after), heaviest.move).n
     (hit,) = [one for one in find(after, Filters(min_n=VISITS)) if one.position == fen_of(BOARD)]
     assert hit.worth.best_san == BOARD.san(BETTER)
-    changed = diff(before, after)
-    (change,) = [one for one in changed.changes if one.position == fen_of(BOARD)]
+    (change,) = [one for one in diff(before, after).changes if one.position == fen_of(BOARD)]
     assert (change.old.best_move, change.new.best_move) == (old.uci(), uci)
 
 

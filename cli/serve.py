@@ -118,7 +118,7 @@ def uci(
         if not sign:
             raise typer.BadParameter(f"--param must be NAME=VALUE, not {text!r}")
         defaults[name.strip()] = value.strip()
-    writer = Writer(partial(print, end="", flush=True))
+    writer = Writer(partial(print, end="", file=sys.stdout, flush=True))
     engine = Engine(writer, defaults)
     watched = Watch(lambda line: writer.info(f"ERROR: {line}"))  # a chess program shows no stderr
     code = 0

@@ -29,6 +29,8 @@ from ..store.tables.rows import rows, table_of
 State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
 ROWS = 500  # of one transaction: other writers wait for it
+# the id of a waiting row with the same line for the same book
+SAME = "SELECT min(id) FROM book_queue WHERE state = 'waiting' AND fen = ? AND moves = ? AND book IS ?"
 _NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
 
 
@@ -95,7 +97,7 @@ def add(path: str | os.PathLike[str], new: Iterable[NewItem], *, book: str | Non
         is_full = len(some) == ROWS
         with changing(path) as connection:
             for item in some:
-                same = _same(connection, item, book)
+                (same,) = connection.execute(SAME, (item.fen, " ".join(item.moves), book)).fetchone()
                 if same is None:
                     ids.append(_insert(connection, item, book))
                 else:
@@ -157,13 +159,6 @@ def end(store: Store, number: int, state: State, note: str) -> None:
 
 
 # --------------------------------------------------------------------- inside
-def _same(connection: sqlite3.Connection, item: NewItem, book: str | None) -> int | None:
-    """Returns the id of a waiting row with the same line for the same book."""
-    query = "SELECT min(id) FROM book_queue WHERE state = 'waiting' AND fen = ? AND moves = ? AND book IS ?"
-    found = connection.execute(query, (item.fen, " ".join(item.moves), book)).fetchone()[0]
-    return None if found is None else int(found)
-
-
 def _insert(connection: sqlite3.Connection, item: NewItem, book: str | None) -> int:
     moves = " ".join(item.moves)
     row = {"book": book, "fen": item.fen, "moves": moves, "origin": item.origin, "added": now()}

@@ -14,16 +14,16 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from math import inf, nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from ..base.errors import EvaluatorError, EvaluatorFileError, InvalidParameterError, UnknownEvaluatorError
 from ..base.faults import signal_of
@@ -322,7 +322,7 @@ def _arguments(kind: _Kind, options: Options) -> dict[str, Any]:
 
 
 def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
-    """Makes an evaluator of a class in a Python file, `FILE.py:CLASS`; `options`: arguments by keyword."""
+    """Makes an evaluator of a class, `FILE.py:CLASS`, that prints to stderr; `options`: named arguments."""
     path, _, wanted = name.rpartition(":")
     if not Path(path).expanduser().is_file():
         raise EvaluatorFileError(f"there is no file {path}: expected a Python file with an evaluator")
@@ -331,16 +331,35 @@ def of_class(name: str, *, options: Mapping[str, str], part: Part) -> Evaluator:
     assert spec.loader is not None
     sys.modules[path] = module = module_from_spec(spec)  # dataclasses look up their annotations there
     try:
-        spec.loader.exec_module(module)
-        found = getattr(module, wanted, None)
-        made = found(**options) if isinstance(found, type) else None
+        with _printing_aside():
+            spec.loader.exec_module(module)
+            found = getattr(module, wanted, None)
+            made = found(**options) if isinstance(found, type) else None
     except BaseException as error:  # a file may end the program as well
         if signal_of(error):
             raise
         raise EvaluatorError(f"{name} cannot be made: {type(error).__name__}: {error}") from error
     if made is None:
         raise EvaluatorError(f"{path} has no class {wanted}")
-    return accepted(made)
+    evaluator = accepted(made)
+    vars(evaluator).update((name, _printing_aside()(getattr(made, name))) for name in ("evaluate", "close"))
+    return evaluator
+
+
+_stdouts, _changing = list[TextIO](), threading.Lock()
+
+
+@contextmanager
+def _printing_aside() -> Iterator[None]:
+    """Sends what the body prints to stderr: stdout is for answers. Several threads may be in it."""
+    with _changing:
+        _stdouts.append(sys.stdout)
+        sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        with _changing:
+            sys.stdout = _stdouts.pop()
 
 
 # ------------------------------------------------------------------ options

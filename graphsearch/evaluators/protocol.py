@@ -219,9 +219,10 @@ class Evaluator(Protocol):
 
 def accepted(evaluator: Evaluator) -> Evaluator:
     """Returns an evaluator of the caller's own; InvalidParameterError if it is no good one."""
-    known = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
-    known = known and callable(getattr(evaluator, "evaluate", None))
-    if not known or not getattr(evaluator, "batch_size", 0):
+    good = isinstance(getattr(evaluator, "identity", None), EvaluatorIdentity)
+    if not (
+        good and callable(getattr(evaluator, "evaluate", None)) and getattr(evaluator, "batch_size", None)
+    ):
         raise InvalidParameterError(
             f"an evaluator needs an EvaluatorIdentity `identity`, a function `evaluate` and a `batch_size` of"
             f" at least 1; {type(evaluator).__name__} does not have all of them (docs/python.md)"

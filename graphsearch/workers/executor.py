@@ -145,8 +145,6 @@ class Workers:
       count: the number of workers.
     """
 
-    closed = "the pool of workers is closed"
-
     def __init__(self, count: int, site: Site) -> None:
         """Starts nothing yet."""
         self.count, self._site = count, site
@@ -246,7 +244,7 @@ class Workers:
             self._waiting += 1
             self._changed.wait_for(lambda: self._is_over or self._problem or self._idle)
             self._waiting -= 1
-            problem = EvaluatorError(self.closed) if self._is_over else self._problem
+            problem = EvaluatorError("the pool of workers is closed") if self._is_over else self._problem
             if not self._waiting:
                 self._problem = None
             if problem is not None:

@@ -67,7 +67,11 @@ class RaySite:
           InvalidParameterError: if the address is malformed.
           EvaluatorError: if Ray is not installed, or there is no such cluster.
         """
-        self._ray = import_ray()
+        try:
+            self._ray = importlib.import_module("ray")
+        except ImportError:
+            advice = "pip install '.[ray]' in the folder of graphsearch"
+            raise MissingPackageError(f"Ray is not installed: {advice}") from None
         self.is_remote = True
         self._undo = contextlib.ExitStack()
         if not self._ray.is_initialized():
@@ -160,20 +164,6 @@ class RayWorker:
         if self._ray.is_initialized():
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._ray.kill(self._actor)
-
-
-def import_ray() -> Any:
-    """Returns the optional package `ray`.
-
-    Raises:
-      MissingPackageError: if it is not installed.
-    """
-    try:
-        return importlib.import_module("ray")
-    except ImportError:
-        raise MissingPackageError(
-            "Ray is not installed: pip install '.[ray]' in the folder of graphsearch"
-        ) from None
 
 
 @contextlib.contextmanager

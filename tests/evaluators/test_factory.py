@@ -91,7 +91,7 @@ class Mine(Evaluator):
         self.identity = EvaluatorIdentity("mine", options={"q": self.settings.q})
 
     def evaluate(self, batch):
-        q = self.settings.q if self.settings.q else 1 / 0
+        print("asked", 1 / self.settings.q, q := self.settings.q)
         wdl = np.tile([(1 + q) / 2, 0, (1 - q) / 2], (len(batch), 1))
         lengths = np.diff(batch.offsets)
         return Evaluation(wdl, np.repeat(1 / lengths, lengths))
@@ -130,7 +130,7 @@ def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> N
     words = ("analyze", "startpos", "--visits", "20", "--store", tmp_path / "a.graph")
     with chdir(tmp_path):
         cli(*words, "--evaluator", "mine.py:Mine", "--evaluator-option", "q=0.1").ends(0)
-    cli(*words).ends(0, f"is searched with its own evaluator, {path}:Mine")
+    assert cli(*words, "--json").ends(0, f"with its own evaluator, {path}:Mine", "asked 10.0 0.1").json["q"]
 
 
 def test_a_program_with_arguments_is_remembered_by_its_whole_path(cli: Any, tmp_path: Path) -> None:

@@ -423,7 +423,7 @@ def test_a_cluster_is_joined_by_name_or_because_it_runs_here_unless_local_is_ask
     found: list[str] = []
     ray = SimpleNamespace(is_initialized=lambda: bool(found), init=lambda address, **_: found.append(address))
     ray.remote = lambda kind: SimpleNamespace(options=lambda **_: None)
-    monkeypatch.setattr(ray_workers, "import_ray", lambda: ray)
+    monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(ray_workers.RaySite, "_silence", lambda self: None)
     joined = ray_workers.RaySite(given, 2)
     assert (found, joined.is_remote) == (asked, asked != ["local"])

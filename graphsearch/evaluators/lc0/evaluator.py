@@ -21,7 +21,6 @@ from .planes import HISTORY_FILL, planes_and_transforms, priors, turned_back
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = "line", "position"  # earlier plies in the input: those of the line, or none
-DEFAULT_HISTORY = LINE
 # CPU time of a position (Maia, two cores): 1.02 ms alone, .86 in batches of 8, .76 to .83 from 16 on; in wall
 # time both cores are busy from 8 on. The number for GPUs is lc0's, not measured here.
 CPU_BATCH, DEVICE_BATCH = 8, 256
@@ -53,7 +52,7 @@ class Lc0Evaluator(Evaluator):
         path: str | os.PathLike[str],
         *,
         temperature: float = DEFAULT_TEMPERATURE,
-        history: str = DEFAULT_HISTORY,
+        history: str = LINE,
         device: str = AUTO,
         threads: int = 0,
         policy_head: str = network.POLICY_HEAD,

@@ -452,8 +452,7 @@ def parse_config(text: str, folder: Path | None, name: str) -> BookConfig:
     Raises:
       BookConfigError: with a line for every fault: file, line, key, value found and values allowed.
     """
-    data = load_toml(text, name)
-    return _Reader(name, text).config(data, folder)
+    return _Reader(name, text).config(load_toml(text, name), folder)
 
 
 def stored_config(text: str, name: str) -> BookConfig:

@@ -234,11 +234,14 @@ def fen_of(board: chess.Board) -> str:
     """Returns the FEN of a position, with the en passant square wherever a pawn stands ready to take.
 
     The key includes it then, even if the pawn is pinned. python-chess's default omits the square for a pinned
-    pawn, and so writes a different position of the graph.
+    pawn, and so writes a different position of the graph. A clock above 255 becomes 255, as in `pack`.
 
     >>> fen_of(chess.Board("8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1"))
     '8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1'
     """
+    if board.halfmove_clock > MAX_CLOCK:
+        board = board.copy(stack=False)
+        board.halfmove_clock = MAX_CLOCK
     return board.fen(en_passant="xfen")
 
 
@@ -372,7 +375,7 @@ def check(board: chess.Board, given: str = "") -> None:
     if not 0 <= board.halfmove_clock <= MAX_CLOCK:
         raise InvalidPositionError(
             f"halfmove clock {shortened(str(board.halfmove_clock))} is out of range 0..{MAX_CLOCK}:"
-            f" {shortened(given or fen_of(board), 200)}"
+            f" {shortened(given or board.fen(), 200)}"
         )
     if not 1 <= board.fullmove_number <= MAX_MOVE_NUMBER:
         raise InvalidPositionError(

@@ -423,8 +423,7 @@ def named(store: Store, names: Sequence[str]) -> list[PlayerRow]:
       InvalidParameterError: if the file has no players, or a name matches none or several, which are listed.
     """
     there = _all(store)
-    found = {row.id: row for name in names for row in _one(store, there, name)}
-    return list(found.values())
+    return list({row.id: row for name in names for row in _one(store, there, name)}.values())
 
 
 def _all(store: Store) -> list[PlayerRow]:

@@ -419,20 +419,21 @@ def test_a_mate_within_the_moves_is_proven_and_played() -> None:
 
 
 def test_the_first_line_is_that_of_the_move_played(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Played() as game:
-        plain = game.ready().ask("go nodes 400", until="bestmove")
-        real = answer.GoAnswer._ranked  # the record of the search may be newer than its report
-        monkeypatch.setattr(answer.GoAnswer, "_ranked", lambda self, record: real(self, record)[1:])
-        lines = game.ask("go nodes 401", until="bestmove")
-        assert lines[-2].partition(" pv ")[2].split()[0] == best_of(lines) != best_of(plain)
+    fen = "2r3k1/pppR1pp1/4p3/4P1P1/5P2/1P4K1/P1P5/8 w - -"  # its best move has no value after three visits
+    with Played({"MultiPV": "3"}) as game:
+        few = game.ready().ask(f"position fen {fen}", "go nodes 3", until="bestmove")
+        monkeypatch.setattr(answer, "NEWS_SECONDS", 1e9)  # the clock answers before another report is due
+        monkeypatch.setattr(answer.GoAnswer, "_is_enough", lambda *_: False)
+        lines = game.ask("go movetime 500", until="bestmove")
+        first = [line.partition(" pv ")[2] for line in lines if " multipv 1 " in line][-1]
+        assert first.split()[0] == best_of(lines) != best_of(few)
 
 
 def test_where_no_mate_is_that_short_or_moves_are_listed_the_graph_is_searched() -> None:
     with Played() as game:
         lines = game.ready().ask(TWO, "go mate 1", until="bestmove")
         assert any("no mate in up to 1" in line for line in lines)
-        board = chess.Board(TWO.removeprefix("position fen "))
-        assert board.is_legal(chess.Move.from_uci(best_of(lines)))
+        assert is_legal(chess.Board(TWO.removeprefix("position fen ")), lines)
         assert best_of(game.ask(TWO, "go mate 2 searchmoves a1a2", until="bestmove")) == "a1a2"
 
 
@@ -458,9 +459,8 @@ KNOWN = ((1, 1), (0, 0), (-1, -1))
 def test_every_line_of_a_won_position_has_a_value_of_its_own(fen: str, tmp_path: Path) -> None:
     path = tmp_path / "won.graph"
     with Graph.open(path, evaluator="uniform") as graph:
-        known = {
-            move.move.uci(): move for move in analyze(graph, chess.Board(fen), Limits(visits=9)).node.moves
-        }
+        moves = analyze(graph, chess.Board(fen), Limits(visits=9)).node.moves
+    known = {move.move.uci(): move for move in moves}
     options = {"GraphFile": str(path), "Evaluator": "uniform", "UCI_ShowWDL": "true", "MultiPV": "9"}
     with Played(options) as game:
         lines = game.ready().ask(f"position fen {fen}", "go nodes 9", until="bestmove")

@@ -505,8 +505,7 @@ class Converter:
             kernel, bias = kernel * scale[:, None, None, None], (bias - means) * scale + betas
         words = [self.constant(f"{name}/kernel", finite(kernel, name))]
         words.append(self.constant(f"{name}/bias", finite(bias, name)))
-        pads = [size // 2] * 4
-        return self.node("Conv", name, flow, *words, kernel_shape=[size, size], pads=pads), width
+        return self.node("Conv", name, flow, *words, kernel_shape=[size, size], pads=[size // 2] * 4), width
 
     # ---------------------------------------------------------- the tower
     def _tower(self) -> tuple[str, int]:
@@ -783,8 +782,7 @@ class Converter:
         plain = self.part(f"{name}/rank7", pairs, 1, 48, 56)
         plain = self.part(f"{name}/rank8", plain, 2, 56, 64)
         plain = self.reshape(f"{name}/plain", plain, -1, 8, 8, 1)
-        summed = self.node("Add", f"{name}/sum", plain, more)
-        return self.reshape(name, summed, -1, 8 * 8 * 3)
+        return self.reshape(name, self.node("Add", f"{name}/sum", plain, more), -1, 8 * 8 * 3)
 
     # ---------------------------------------------------------- the value
     def _value(self, flow: str, width: int) -> tuple[str, int]:

@@ -336,8 +336,7 @@ def reach_map() -> NDArray[np.float32]:
     >>> reach_map()[0, :10].astype(int).tolist()
     [-1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
     """
-    rows = [[_reaches(a, b) - (a == b) for b in range(64)] for a in range(64)]
-    return np.array(rows, np.float32)
+    return np.array([[_reaches(a, b) - (a == b) for b in range(64)] for a in range(64)], np.float32)
 
 
 def output_indices(batch: PositionBatch) -> NDArray[np.int64]:

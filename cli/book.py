@@ -382,8 +382,7 @@ def why(store: options.StoreOption, position: options.PositionOptions, book: Boo
       graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json
     """
     found = explain(store, position.board(), book)
-    verdicts = [""] if found.verdicts else []
-    print_answer(found, [*_why(found), *verdicts, _verdicts_table(found)])
+    print_answer(found, [*_why(found), *[""] * bool(found.verdicts), _verdicts_table(found)])
     return 0 if found.found else FAILED
 
 
@@ -406,7 +405,8 @@ def _root_lines(roots: Sequence[RootValue]) -> Iterator[str]:
         best = f", best {root.best}" if root.best else ""
         opening = " ".join(opening_line(opening_at(root.position)))
         name = opening.removeprefix("Opening: ") or root.position
-        yield f"{root.origin}: {value_score(root.value, root.position) or 'unknown'}{best}   {name}"
+        worth = value_score(root.value, root.mate, root.position) or "unknown"
+        yield f"{root.origin}: {worth}{best}   {name}"
     if len(roots) > MAX_ROOTS:
         yield f"and {len(roots) - MAX_ROOTS:,} more roots; --json has all"
 
@@ -456,9 +456,10 @@ def _why(found: Why) -> Iterator[tables.Part]:
     said += [times] if at.searches else []
     yield f"Book {found.book}, ply {at.ply}: {'; '.join(said) or 'its moves were chosen'}"
     yield f"Line: {found.line or ('none' if at.state == 'apart' else 'a root')}"
-    yield f"Score: {value_score(at.value, found.position) or 'unknown'}   {tables.VIEW}"
+    yield f"Score: {value_score(at.value, found.mate, found.position) or 'unknown'}   {tables.VIEW}"
     if at.outside is not None:
-        yield f"Best outside the book: {found.outside_san} {value_score(at.outside, found.position)}"
+        mate = next((v.candidate.mate for v in found.verdicts if v.candidate.move == at.outside_move), None)
+        yield f"Best outside the book: {found.outside_san} {value_score(at.outside, mate, found.position)}"
     if found.rank is not None and found.priority is not None:
         yield f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"
 
@@ -470,7 +471,7 @@ def _verdicts_table(found: Why) -> tables.Table:
         {
             "Move": move.san,
             "": "out" if not verdict.rule else "in" if verdict.admitted else "kept",
-            "Score": value_score(move.value, found.position),
+            "Score": value_score(move.value, move.mate, found.position),
             "Loss": "" if verdict.loss is None else f"{verdict.loss / 100:.2f}",
             "Visits": f"{move.n:,}",
             "P": f"{100 * move.p:.1f}%",

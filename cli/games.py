@@ -129,8 +129,7 @@ def import_files(
         if not is_json() and not report.error:
             print(_import_summary(report, noun))
     if signals.stop.is_set() and (left or any(report.state == "stopped" for report in reports)):
-        taken = sum(report.new for report in reports)
-        say(f"Saved: {count(taken, *noun)}. Repeat the command to resume.")
+        say(f"Saved: {count(sum(report.new for report in reports), *noun)}. Repeat the command to resume.")
         return signals.exit_code
     return FAILED if any(report.failed for report in reports) else 0
 
@@ -308,8 +307,7 @@ def games_of(store: options.StoreOption, position: options.AnyPositionOptions, w
     if wanted.listed:
         target = target_of(wanted.output) if wanted.output else None
         check_target(target, store=real_path(store))
-        filters = wanted.filters(position.board())
-        listed = list_games(store, filters, most=wanted.lines or options.ALL_LINES)
+        listed = list_games(store, wanted.filters(position.board()), most=wanted.lines or options.ALL_LINES)
         if target:
             bare = export_games(store, listed, target)
             say(f"wrote {wanted.output}: {count(len(listed.games), 'game')}")
@@ -335,8 +333,7 @@ def _games_summary(found: Games) -> str:
         unknown = f" ({found.results.decided:,} with a result)"
         mean = f"{mean} of these {found.results.decided:,}" if mean else ""
     side = "White" if white else "Black"
-    games = count(found.results.games, "game")
-    return f"{side} to move   {games}{unknown}{mean}{searched}   {VIEW}"
+    return f"{side} to move   {count(found.results.games, 'game')}{unknown}{mean}{searched}   {VIEW}"
 
 
 def _result(mean: float, *, white: bool) -> float:

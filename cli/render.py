@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from graphsearch.query.routes import Way
 
 
-def value_score(value: float | None, position: str) -> str:
-    """Returns a value of a book for the side to move of a position as a score; empty for None."""
-    return "" if value is None else score(cp_of(value), None, white=is_white(position))
+def value_score(value: float | None, mate: int | None, position: str) -> str:
+    """Returns a value of a book for the side to move as a score; `mate` is that of its record, if proven."""
+    known = mate if value in (-1.0, 1.0) else None  # else it is of an earlier build
+    return "" if value is None else score(cp_of(value), known, white=is_white(position))
 
 
 SIGNS = {"lower": ">=", "upper": "<=", "exact": ""}

@@ -87,7 +87,8 @@ def _position(found: Position, opening: Opening | None, lines: int) -> Iterator[
     if games:
         yield f"games: {count(games, 'game')} in {count(len(found.games), 'move')}"
     for book in found.books:
-        worth = "" if book.value is None else f", {render.value_score(book.value, found.position)}"
+        mate = found.moves.node.mate if found.moves else None
+        worth = "" if book.value is None else f", {render.value_score(book.value, mate, found.position)}"
         moves = f", {count(len(book.moves), 'move')}" if book.moves else ""
         yield f"book {book.book}: {book.state}, ply {book.ply}{worth}{moves}"
     if found.note:

@@ -14,6 +14,7 @@ import chess
 
 from ..base.answer import picked
 from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_text, legal_moves, terminal_kind
+from ..query.source import mate_of
 from ..store.ranking import edge_of
 from ..store.record import NodeRecord
 from ..store.tables.books import is_own_turn
@@ -35,6 +36,7 @@ class Candidate:
     Attributes:
       q: edge Q, None while n = 0; value: of the book if it has the move, else q; for the side that plays it.
       games: imported games with it. rule: by which the book added it; empty: the book does not have it.
+      mate: in an explanation, moves to a mate proven of a value of 1 or -1; None without one.
     """
 
     move: str
@@ -45,6 +47,7 @@ class Candidate:
     san: str = ""
     games: int = 0
     rule: str = ""
+    mate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Verdict:
         """Returns the verdict as an object of the JSON of `graphsearch book why`."""
         own = {"in_book": bool(self.rule), "rule": self.rule or None, "reason": self.reason}
         own["admitted"] = self.admitted
-        numbers = picked(self, "p=candidate.p n=candidate.n q=candidate.q value=candidate.value loss_cp=loss")
+        numbers = picked(self.candidate, "p n q value mate") | {"loss_cp": self.loss}
         return picked(self.candidate, "move san") | own | numbers | picked(self.candidate, "games")
 
 
@@ -212,7 +215,7 @@ class Growth:
         self._config = config
         self._tree = tree
         self._since = since
-        self._read = read
+        self.read = read
         self._games = games
         self.wanted: dict[str, set[str]] = {}
         self.added = 0
@@ -287,7 +290,7 @@ class Growth:
         If the file has lost the record, the position becomes a leaf.
         """
         board = board_of(position.fen)
-        record = self._read(board)
+        record = self.read(board)
         if record is not None:
             self._decide(position, board, record)
             return
@@ -321,7 +324,7 @@ class Growth:
     def refresh(self) -> None:
         """Reads the numbers of searched positions again, as after a reevaluation; decides nothing."""
         for position in self._tree.positions.values():
-            record = self._read(board := board_of(position.fen)) if position.state == OPEN else None
+            record = self.read(board := board_of(position.fen)) if position.state == OPEN else None
             if record is not None:
                 self._note_outside(position, self._read_numbers(position, board, record))
         self._tree.touch(self._tree.positions)
@@ -345,8 +348,7 @@ class Growth:
             value = move.q if value is None else value  # a chosen move was not searched by the book
             rule = taken.rule if taken else ""
             found.append(replace(move, value=value, games=games.get(move.move, 0), rule=rule))
-        wanted = self.wanted.get(position.key, ())
-        return decide(self._config, board, position.ply, found, wanted)
+        return decide(self._config, board, position.ply, found, self.wanted.get(position.key, ()))
 
     def _take_in(self, position: Position, board: chess.Board, verdict: Verdict) -> None:
         found = verdict.candidate
@@ -419,12 +421,22 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class RootValue:
-    """A root of a book, its origin such as `root 1`, its value for the side to move, its best move in SAN."""
+    """A root of a book, its origin such as `root 1`, its value for the side to move, its best move in SAN.
+
+    `mate`: moves to a mate proven of a value of 1 or -1, negative if the side to move is mated; else None.
+    """
 
     position: str
     origin: str
     value: float | None
     best: str | None
+    mate: int | None
+
+    @classmethod
+    def of(cls, read: Read, position: str, origin: str, value: float | None, best: str | None) -> RootValue:
+        """Returns a root with the mate that its record proves."""
+        record = read(board := board_of(position)) if value in (-1.0, 1.0) else None
+        return cls(position, origin, value, best, mate_of(record, board) if record else None)
 
 
 Worth = tuple[float, str | None, tuple[str, ...]]  # value, best move, line
@@ -448,17 +460,16 @@ class Roots:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Returns (key, FEN, origin) of each root, for `rows.write_roots`."""
-        positions = self._tree.positions
-        return [(key, positions[key].fen, self._origins[key]) for key in self._tree.roots]
+        return [(key, self._tree.positions[key].fen, self._origins[key]) for key in self._tree.roots]
 
     def values(self) -> tuple[RootValue, ...]:
         """Returns the value of each root."""
-        found = []
+        found, read = [], self._growth.read
         for key in self._tree.roots:
             position = self._tree.positions[key]
             best, _ = self._tree.best_move(position)
             san = position.moves[best].san if best else None
-            found.append(RootValue(position.fen, self._origins[key], position.value, san))
+            found.append(RootValue.of(read, position.fen, self._origins[key], position.value, san))
         return tuple(found)
 
     # -------------------------------------------------------------- the history

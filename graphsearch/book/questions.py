@@ -13,6 +13,7 @@ from functools import partial
 from heapq import nlargest
 from math import inf
 from operator import attrgetter, itemgetter
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import chess
@@ -20,6 +21,8 @@ import chess
 from ..base.answer import Answer, picked
 from ..base.errors import BookConfigError, GraphSearchError, InvalidParameterError
 from ..position.board import board_of, check, fen_of, key_text, legal_moves
+from ..query.line import mate_by
+from ..query.source import Records, Step, mate_of, steps_of
 from ..store.apart import ApartMoves
 from ..store.file import sql_errors
 from ..store.store import Store
@@ -137,7 +140,7 @@ def _roots(store: Store, book: int) -> list[RootValue]:
         " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ? ORDER BY r.origin"
     )
-    return [RootValue(*row) for row in query(store.connection, statement, (book,), *_ROOT)]
+    return [RootValue.of(store.read, *row) for row in query(store.connection, statement, (book,), *_ROOT)]
 
 
 # ------------------------------------------------------------------ candidates for the queue
@@ -334,7 +337,7 @@ class Why:
       found: whether the book has it. at: its position in the book, else one that was never searched.
       line: a shortest line, in SAN, from the start of the game where the moves to the root are known, else
         from the root; empty for a root without moves.
-      outside_san: the best move outside the book.
+      outside_san: the best move outside the book. mate: moves to a mate that the position's record proves.
       priority, rank, leaves: of a leaf: its cost, its rank in that order from 1, the number of leaves.
       verdicts: on every legal move as of now, best value first; empty if nothing was searched here.
       left_at: of a position that is not in the book: the last position of the book on the path there, and the
@@ -349,6 +352,7 @@ class Why:
     at: Position
     line: str
     outside_san: str | None
+    mate: int | None
     priority: float | None
     rank: int | None
     leaves: int
@@ -364,9 +368,9 @@ class Why:
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch book why`."""
         where = picked(self.at, "state ply") if self.found else {"state": None, "ply": None}
-        names = "line searches=at.searches n=at.n value=at.value outside=at.outside outside_move=outside_san"
+        names = "searches=at.searches n=at.n value=at.value mate outside=at.outside outside_move=outside_san"
         moves = [v.as_dict() | {"since_run": self.since.get(v.candidate.move)} for v in self.verdicts]
-        found = picked(self, "book position key=at.key found") | where | picked(self, names)
+        found = picked(self, "book position key=at.key found") | where | picked(self, f"line {names}")
         return found | picked(self, "priority rank leaves") | {"moves": moves} | picked(self, "left_at roots")
 
 
@@ -448,7 +452,7 @@ class _BookReader:
         """Returns the explanation of a position."""
         key, positions, fen = key_text(board), self.tree.positions, fen_of(board)
         at = positions.get(key) or Position(key=key, fen=fen, ply=0, since=0)
-        costs = self.tree.leaf_costs()
+        costs, record = self.tree.leaf_costs(), self._read(board)
         return Why(
             book=self._book.row.name,
             position=fen,
@@ -456,6 +460,7 @@ class _BookReader:
             at=at,
             line=self._line(key),
             outside_san=board.san(chess.Move.from_uci(at.outside_move)) if at.outside_move else None,
+            mate=mate_of(record, board) if record else None,
             priority=costs.get(key),
             rank=sorted(costs.values()).index(costs[key]) + 1 if key in costs else None,
             leaves=len(costs),
@@ -471,7 +476,8 @@ class _BookReader:
         if position is None or record is None:
             return ()
         found = self.growth.verdicts(position, board, known_moves(board, record))
-        return tuple(_as_it_stands(verdict, board) for verdict in found)
+        source, steps = Records(Path(), self._read), steps_of(record, board)
+        return tuple(_as_it_stands(verdict, board, source, steps) for verdict in found)
 
     def _line(self, key: str) -> str:
         line = self.tree.line(key, self.tree.shortest_ways())
@@ -490,11 +496,12 @@ class _BookReader:
         return None
 
 
-def _as_it_stands(verdict: Verdict, board: chess.Board) -> Verdict:
-    """Returns a verdict with SAN and the rule in the book now: only a build changes decisions."""
-    san = board.san(chess.Move.from_uci(verdict.candidate.move))
-    verdict = replace(verdict, candidate=replace(verdict.candidate, san=san))
-    has, would = verdict.candidate.rule, verdict.rule
+def _as_it_stands(verdict: Verdict, board: chess.Board, source: Records, steps: list[Step]) -> Verdict:
+    """Returns a verdict with SAN, mate and the rule in the book now: only a build changes decisions."""
+    known, move = verdict.candidate, chess.Move.from_uci(verdict.candidate.move)
+    mate = mate_by(source, board, move, steps) if known.value in (-1.0, 1.0) else None
+    verdict = replace(verdict, candidate=replace(known, san=board.san(move), mate=mate))
+    has, would = known.rule, verdict.rule
     if would and not has:
         return replace(verdict, rule="", reason=f"not added yet; now {verdict.reason}")
     if has and not would:
@@ -561,8 +568,7 @@ def changes_since(path: AnyPath, run: int, *, top: int = 20) -> list[BookChanges
         builds = {number for (number,) in store.query(statement, (run,), "book_run.id")}
         found = []
         for book in books(store):
-            moves = _moves(store, book.name).values()
-            come = [change for since, change in moves if since in builds]
+            come = [change for since, change in _moves(store, book.name).values() if since in builds]
             found.append(_with_reasons(store, book.name, come, [], top))
     return found
 

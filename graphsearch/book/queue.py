@@ -185,8 +185,7 @@ class GivenItem:
 
 def item_of(board: chess.Board, origin: str) -> NewItem:
     """Returns the item of a position with the line on its move stack."""
-    moves = tuple(move.uci() for move in board.move_stack)
-    return NewItem(fen_of(board.root()), moves, origin)
+    return NewItem(fen_of(board.root()), tuple(move.uci() for move in board.move_stack), origin)
 
 
 def from_text(text: str, *, moves: str | None = None) -> GivenItem:

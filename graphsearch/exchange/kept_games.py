@@ -101,8 +101,7 @@ class TextKeeper:
         return rows
 
     def _pack(self, size: int) -> None:
-        data = self._compressor.compress(bytes(self._open[:size]))
-        self._rows.append(TextRow(self._at, size, data))
+        self._rows.append(TextRow(self._at, size, self._compressor.compress(bytes(self._open[:size]))))
         self._at += size
         del self._open[:size]
 

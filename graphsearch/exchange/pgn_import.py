@@ -407,8 +407,7 @@ class _PgnImport:
         elif counts:
             problems += [Problem(game.null_line, NULL_MOVE)] if game.null_line else []
             self._strays += len(game.strays)
-            strays = [*self._first_strays, *game.strays]
-            self._first_strays = sorted(strays, key=itemgetter(0))[:MOST_WORDS]
+            self._first_strays = sorted([*self._first_strays, *game.strays], key=itemgetter(0))[:MOST_WORDS]
             if self._variations:
                 moves = play(list(variations_of(game, self._max_ply)))
                 self._blocks += [moves] if moves.games else []

@@ -459,8 +459,7 @@ def matches(text: str, name: str) -> bool:
     >>> matches("carlsen m", "Carlsen, Magnus"), matches("vachier", "Vachier-Lagrave"), matches("x", "Tal")
     (True, True, False)
     """
-    words = _words(name)
-    return all(any(word.startswith(part) for word in words) for part in _parts(text))
+    return all(any(word.startswith(part) for word in _words(name)) for part in _parts(text))
 
 
 def _words(text: str) -> tuple[str, ...]:

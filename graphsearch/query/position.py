@@ -72,8 +72,7 @@ def moves(path: str | os.PathLike[str] | Records, board: chess.Board, *, lines: 
     """
     with records_of(path) as source:
         source.wanted(board)
-        key = key_text(board)
-        games = tables.games_played(source.file, key) if source.file else {}
+        games = tables.games_played(source.file, key_text(board)) if source.file else {}
         node = view(source.read, board, lines=lines, read_all=source.read_all)
         assert node is not None
         children = [after(board, move.move) for move in node.moves]

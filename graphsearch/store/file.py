@@ -666,8 +666,7 @@ def copy_elsewhere(path: Path, write: Callable[[Path], None]) -> Path:
     """
     failure = StoreError(f"{path}: it cannot be copied")
     for folder in filter(Path.is_dir, (path.parent, Path.cwd(), Path(tempfile.gettempdir()))):
-        numbers = chain([""], count(1))
-        copies = (folder / f"{path.stem}.rescued{number}{path.suffix}" for number in numbers)
+        copies = (folder / f"{path.stem}.rescued{number}{path.suffix}" for number in chain([""], count(1)))
         copy = next(copy for copy in copies if not copy.exists())
         try:
             write(copy)

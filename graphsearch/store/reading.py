@@ -250,8 +250,7 @@ class Reader:
         if len(words) > MAX_ASKED:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         with self._state():
-            most = self._catalog.sizes.piece_blocks
-            found = find(self._connection, self._index, words, most, THREADS)
+            found = find(self._connection, self._index, words, self._catalog.sizes.piece_blocks, THREADS)
         for error in found.damage:
             self._note(error)
         return found.have, found.records

@@ -476,8 +476,7 @@ def _decoded(
     def lose(i: int, why: str) -> None:
         _lose_block(report, chunk, chunk.gone + i, why if blocks[i] else "it is missing")
 
-    owners = np.zeros(len(blocks), np.int64)
-    batch, records = decode_stored(*joined(blocks), [dictionary], owners, lose)
+    batch, records = decode_stored(*joined(blocks), [dictionary], np.zeros(len(blocks), np.int64), lose)
     return batch, chunk.gone + np.repeat(np.arange(len(blocks)), records)
 
 

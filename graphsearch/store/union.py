@@ -652,5 +652,4 @@ def add_records(store: Store, batch: RecordBatch) -> None:
     for error in found.damage:
         if not isinstance(error, UnsoundRecordError):
             raise error
-    united = counts.unite(found.records, batch, store.evaluator_number)
-    store.append(united, fresh=counts.fresh)
+    store.append(counts.unite(found.records, batch, store.evaluator_number), fresh=counts.fresh)

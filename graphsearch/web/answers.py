@@ -769,8 +769,7 @@ def _import_studies(served: ServedFile, wanted: StudyImport) -> dict[str, Any]:
 
 def _study_pgn(served: ServedFile, wanted: StudyWanted) -> Response:
     text = studies.export_studies(served.path, [wanted.id] if wanted.id else [])
-    name = f"study-{wanted.id}" if wanted.id else f"{served.path.stem}-studies"
-    return download(text, name, "pgn")
+    return download(text, f"study-{wanted.id}" if wanted.id else f"{served.path.stem}-studies", "pgn")
 
 
 def _read_tree(served: ServedFile, wanted: TreeText) -> dict[str, object]:

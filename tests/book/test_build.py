@@ -517,6 +517,17 @@ def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path
     assert any(v.reason.startswith("not added yet; now loses") for v in verdicts)
 
 
+def test_a_mate_is_shown_in_moves(tmp_path: Path, cli: Cli) -> None:
+    path, root = tmp_path / "a.graph", Root(after_line("f3 e5 g4"), "root 1")
+    text = '[book]\nside = "white"\nmax_ply = 4\n'
+    built(path, config(text=text, max_ply=4, roots=(root,)))
+    shown = cli("book", "why", "1. f3 e5 2. g4", "--store", path).ends(0).out
+    assert "127.80" not in shown
+    assert "Score: #-1 " in shown
+    assert "root 1: #-1, best Qh4#" in cli("book", "status", "--store", path).out
+    assert "open, ply 3, #-1, 1 move" in cli("show", "1. f3 e5 2. g4", "--store", path).out
+
+
 def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "a.graph"
     two = (Root(chess.Board(), "root 1"), Root(after_line("a4"), "root 2"))

@@ -130,8 +130,7 @@ def test_a_thread_s_defect_is_exit_code_70(cli: Cli, reports: Path, monkeypatch:
         return code
 
     monkeypatch.setattr(importlib.import_module("graphsearch.cli.output"), "close_quietly", beside)
-    outcome = cli("--version")
-    assert "during: thread helper" in check_told(outcome, reports)
+    assert "during: thread helper" in check_told(cli("--version"), reports)
 
 
 def test_what_python_ignores_is_told(cli: Cli, reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,8 +219,7 @@ def test_a_search_is_saved_before_its_defect_is_told(
 
     monkeypatch.setattr(loop.GraphSearch, "_progress", fail_at_the_end)
     path = tmp_path / "a.graph"
-    outcome = cli("analyze", "startpos", "--visits", 100, "--store", path)
-    check_told(outcome, reports)
+    check_told(cli("analyze", "startpos", "--visits", 100, "--store", path), reports)
     with Store.open(path, read_only=True) as store:
         assert store.node_count > 50
     assert cli("store", "verify", path).code == 0

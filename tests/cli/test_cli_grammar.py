@@ -234,12 +234,10 @@ def test_settings_hold_by_their_place(cli: Cli, tmp_path: Path, monkeypatch: pyt
         "syzygy": ("-", "default"),
     }
     (tmp_path / "graphsearch.toml").write_text("\ufeffthreads = 1\ncolor = false\n", encoding="utf-8")
-    stated = cli("config", "--json").json["settings"]
-    assert stated["threads"]["value"] == 1
+    assert cli("config", "--json").json["settings"]["threads"]["value"] == 1
     assert cli("config").out == cli("help", "settings").out
     assert cli("analyze", "--visits", 20).code == 0
-    info = cli("store", "info", "--json").json
-    assert info["evaluator"]["kind"] == "uniform"
+    assert cli("store", "info", "--json").json["evaluator"]["kind"] == "uniform"
     (tmp_path / "graphsearch.toml").write_text("stor = 1\n")
     wrong = cli("help", "settings")
     assert (wrong.code, "no setting 'stor'" in wrong.err) == (2, True)

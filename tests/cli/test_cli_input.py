@@ -57,8 +57,7 @@ def test_wrong_use_says_where_help_is(cli: Cli) -> None:
 
 
 def test_an_error_stays_on_one_line_and_free_of_control_characters(cli: Cli) -> None:
-    outcome = cli("analyze", "no\nsuch\x1b[31mfile")
-    assert_refused(outcome, 2)
+    assert_refused(cli("analyze", "no\nsuch\x1b[31mfile"), 2)
 
 
 READERS = [

@@ -239,8 +239,7 @@ def test_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli, monkeypatch: pytes
     process = Command("book", "build", toml, "--store", path, "--forever", "--json")
     until(lambda: path.exists() and searched(path) > 0)
     process.send_signal(signal.SIGINT)
-    done = process.end().ends(130, "Stopping")
-    assert done.json["ended"] == "stop"
+    assert process.end().ends(130, "Stopping").json["ended"] == "stop"
     assert cli("book", "status", "--store", path, "--json").json["books"][0]["runs"][0]["ended"] == "stop"
 
 
@@ -291,8 +290,7 @@ def white(tmp_path: Path) -> Path:
 def test_what_is_added_is_listed_and_dropped(cli: Cli, white: Path) -> None:
     done = cli("book", "queue", "startpos", "--moves", "1. d4 d5 2. c4", "--store", white)
     assert (done.code, done.out) == (0, "Added 1 item to the queue: 1\n")
-    listed = cli("book", "queue", "--store", white).out
-    assert "1. d4 d5 2. c4" in listed
+    assert "1. d4 d5 2. c4" in cli("book", "queue", "--store", white).out
     (item,) = cli("book", "queue", "--store", white, "--json").json["items"]
     assert (item["fen"], item["moves"]) == (chess.STARTING_FEN, ["d2d4", "d7d5", "c2c4"])
     assert cli("book", "queue", "--drop", 1, "--store", white).out == "Dropped 1 item\n"

@@ -246,8 +246,7 @@ def test_verify_fails_on_a_flipped_bit_and_says_where(cli: Cli, small_graph: Pat
     outcome = cli("store", "verify", small_graph, "--json").ends(1)
     assert outcome.json["ok"] is False
     assert outcome.json["problems"]
-    text = cli("store", "verify", small_graph).ends(1)
-    assert "NOT sound" in text.out
+    assert "NOT sound" in cli("store", "verify", small_graph).ends(1).out
 
 
 def test_evaluate_reads_a_file_line_by_line_and_goes_on_past_a_bad_line(cli: Cli, tmp_path: Path) -> None:

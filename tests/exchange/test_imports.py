@@ -92,8 +92,7 @@ def test_games_count_by_position_move_and_result(path: Path, variations: bool) -
     report, more = imported(path, THREE, variations=variations), int(variations)  # in a column of their own
     assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
     assert moves_of(path, chess.Board()) == {"e4": (1, 0, 1, 0, more), "d4": (0, 0, 0, 1, 0)}
-    board = after_line("e4")
-    assert moves_of(path, board) == {"c5": (0, 0, 1, 0, more), "e5": (1, 0, 0, 0, more)}
+    assert moves_of(path, after_line("e4")) == {"c5": (0, 0, 1, 0, more), "e5": (1, 0, 0, 0, more)}
     facts = sql(path, "SELECT key, fen, ply FROM game_position ORDER BY ply LIMIT 1")
     assert facts == [(f"{key_of(chess.Board()):016x}", chess.STARTING_FEN, 0)]
 

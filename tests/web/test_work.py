@@ -474,8 +474,7 @@ def searched(client: Client, *moves: str) -> int:
 
 
 def stopped(client: Client) -> None:
-    job = running(client)
-    client.post("queue", action="stop", number=job["number"])
+    client.post("queue", action="stop", number=running(client)["number"])
     until(lambda: not client.server.served.queue.as_dict()["running"], "the end")
 
 
@@ -500,12 +499,10 @@ def test_a_running_search_answers_from_its_memory(
     lines = client.get("lines", **line, lines=3).json
     assert lines["visits"] > (stored.visits if stored else 0)
     assert len(lines["lines"]) == 3
-    points = client.get("values", **line).json["points"]
-    assert points[0]["n"] > FEWER_VISITS
+    assert client.get("values", **line).json["points"][0]["n"] > FEWER_VISITS
     values = client.post("tree-values", moves=[[0, "e2e4"], [1, "e7e5"]]).json["values"]
     assert values[0]["n"] > 0
-    around = client.get("neighbourhood", depth=1).json
-    assert around["nodes"][0]["n"] > FEWER_VISITS
+    assert client.get("neighbourhood", depth=1).json["nodes"][0]["n"] > FEWER_VISITS
     assert client.get("lines", root="8/8/8/4k3/8/8/4P3/4K3 w - - 0 1").status == 404
     stopped(client)
     node = show(small_graph, board)

@@ -490,8 +490,7 @@ class _Watch:
 
 
 def _solved(line: EpdLine, node: NodeView) -> bool | None:
-    best = node.moves[0].move.uci() if node.moves else None
-    return is_solved(line.operations, node.mate, best)
+    return is_solved(line.operations, node.mate, node.moves[0].move.uci() if node.moves else None)
 
 
 def _row(line: EpdLine, node: NodeView | None, spent: Spent, *, known: bool) -> SetRow:

@@ -440,8 +440,7 @@ class Surveyor:
         judged, behind = judge(self.source, board, move), self.source.read(after(board, move))
         n = judged.n or (behind.visits if behind else None)
         is_known = (n or 0) >= JUDGED_VISITS or judged.mate is not None
-        is_judged = self.repertoire.is_own(position.key) and is_known
-        loss = judged.cost if is_judged else None
+        loss = judged.cost if self.repertoire.is_own(position.key) and is_known else None
         return SurveyedMove(
             move=row.move,
             san=row.san,

@@ -158,8 +158,7 @@ def game_of(
         try:
             move = read_legal_uci(board, row.move)
         except ValueError:
-            message = f"move {row.id}: {row.move!r} is not a legal move there"
-            raise InvalidParameterError(message) from None
+            raise InvalidParameterError(f"move {row.id}: {row.move!r} is not a legal move there") from None
         texts = {"starting_comment": clean(row.before), "comment": clean(row.comment)}
         line.append((row.id, parent.add_variation(move, nags=row.nags, **texts), depth))
         board.push(move)
@@ -418,8 +417,7 @@ def turn_edit(path: AnyPath, act: Literal["undo", "redo"]) -> TurnedEdit | None:
         turned = rows.turn(connection, back=act == "undo")
         for number in turned.studies if turned else ():
             study = rows.find_study(connection, number)
-            keys = _written(_game(connection, study).tree)[1] if study else ()
-            rows.write_keys(connection, number, keys)
+            rows.write_keys(connection, number, _written(_game(connection, study).tree)[1] if study else ())
         return turned
 
 

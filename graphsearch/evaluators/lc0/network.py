@@ -763,8 +763,7 @@ class Converter:
         turned = self.node("Transpose", "/policy/to/turned", keys, perm=[0, 2, 1])
         pairs = self.node("MatMul", "/policy/pairs", queries, turned)
         plain = self.reshape("/policy/plain", pairs, -1, SQUARES * SQUARES)
-        promotions = self._promotions(pairs, keys, head, width)
-        both = self.node("Concat", "/policy/all", plain, promotions, axis=1)
+        both = self.node("Concat", "/policy/all", plain, self._promotions(pairs, keys, head, width), axis=1)
         self.node("Gather", POLICY_NAME, both, self.constant("/policy/map", attention_outputs()), axis=1)
 
     def _promotions(self, pairs: str, keys: str, head: Message, width: int) -> str:

@@ -477,8 +477,7 @@ class GameList:
 
     def __len__(self) -> int:
         with self._store.reading() as connection:
-            found = connection.execute(self._select("count(*)", ""), self._values)
-            return int(found.fetchone()[0])
+            return int(connection.execute(self._select("count(*)", ""), self._values).fetchone()[0])
 
     def page(self, *, by: str, down: bool, first: int, most: int) -> list[GameRow]:
         """Returns at most `most` (-1: all) of the sorted games behind the `first` ones.

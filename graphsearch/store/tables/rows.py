@@ -259,8 +259,7 @@ def write_row(
     Args:
       otherwise: at an existing key, replace the old row, or raise.
     """
-    statement = _insertion(table, tuple(row), otherwise)
-    return connection.execute(statement, tuple(row.values())).lastrowid or 0
+    return connection.execute(_insertion(table, tuple(row), otherwise), tuple(row.values())).lastrowid or 0
 
 
 def update_row(connection: sqlite3.Connection, table: str, number: int, row: Mapping[str, object]) -> None:

@@ -452,7 +452,8 @@ def parse_config(text: str, folder: Path | None, name: str) -> BookConfig:
     Raises:
       BookConfigError: with a line for every fault: file, line, key, value found and values allowed.
     """
-    return _Reader(name, text).config(load_toml(text, name), folder)
+    data = load_toml(text, name)  # before the reader, which has no limits
+    return _Reader(name, text).config(data, folder)
 
 
 def stored_config(text: str, name: str) -> BookConfig:

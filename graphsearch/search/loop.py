@@ -117,8 +117,7 @@ def analyze(
         mates=mates,
     )
     stop = threading.Event() if stop is None else stop
-    control = Control(on_progress=on_progress, interval=interval, stop=stop, pace=pace)
-    return search(graph, job, control)
+    return search(graph, job, Control(on_progress=on_progress, interval=interval, stop=stop, pace=pace))
 
 
 def search(graph: Graph, job: SearchJob, control: Control) -> SearchResult:

@@ -332,7 +332,8 @@ class GoAnswer:
 
     def begin(self, report: Report) -> None:
         """Reports the facts known before the search begins; they may contain the requested mate."""
-        self._show(report)
+        self._keep(report)
+        self._show()
         if not self.is_held and self._mates():
             self.give()
 
@@ -366,19 +367,18 @@ class GoAnswer:
         best = ranked[0][0] if ranked else None
         if best != self._best:
             self._best, self._best_since = best, now
-        self._record = record
-        enough = self.stop.is_set() or self._is_enough(progress, ranked, elapsed)
-        if not is_held and enough:
+        due = now - self._shown_at >= (NEWS_SECONDS if self._best_since > self._shown_at else INFO_SECONDS)
+        is_kept = due or self._best_since > self._kept_at or now - self._kept_at >= NEWS_SECONDS
+        if is_kept:  # before the record: the clock may answer at any time
             self._keep(report(progress))
+        self._record = record
+        if not is_held and (self.stop.is_set() or self._is_enough(progress, ranked, elapsed)):
+            if not is_kept:
+                self._keep(report(progress))
             self.give()
             return
-        if now - self._kept_at < NEWS_SECONDS:
-            return
-        news = self._report is None or not self._report.node.moves or best != self._report.node.moves[0].move
-        if news or now - self._shown_at >= INFO_SECONDS:
-            self._show(report(progress))
-        else:  # the clock may answer before the next one
-            self._keep(report(progress))
+        if due:
+            self._show()
         if not self.is_held and self._mates():
             self.give()
 
@@ -390,8 +390,8 @@ class GoAnswer:
             self._ended = True
         if not self.is_held:
             self.give()
-        elif report is not None and not self.done.is_set():
-            self._show(report)
+        elif report is not None:
+            self._show()
 
     def _ranked(self, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
         """Returns (move, visits, value) of the allowed moves, best first."""
@@ -466,12 +466,12 @@ class GoAnswer:
             self._report = report
             self._kept_at = time.monotonic()
 
-    def _show(self, report: Report) -> None:
-        """Writes a report, unless the answer was sent."""
-        lines = self._lines(report, stats=self.settings.is_on("LogLiveStats"))
+    def _show(self) -> None:
+        """Writes the report that is kept, unless the answer was sent."""
+        assert self._report is not None, "a report is kept first"
+        lines = self._lines(self._report, stats=self.settings.is_on("LogLiveStats"))
         with self._lock:
-            self._report = report
-            self._kept_at = self._shown_at = time.monotonic()
+            self._shown_at = time.monotonic()
             if not self.done.is_set():
                 self.writer.line(*lines)
 

@@ -96,36 +96,34 @@ def refresh(
     if not 0 < tolerance <= 1:
         raise InvalidParameterError(f"the tolerance must be above 0, at most 1, not {tolerance}")
     with Store.open(path) as store:
-        return refresh_store(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
-
-
-def refresh_store(
-    store: Store,
-    tolerance: float = TOLERANCE,
-    *,
-    ram_bytes: int | None = None,
-    on_progress: OnProgress | None = None,
-) -> RefreshReport:
-    """Refreshes an open store; as `refresh`."""
-    report = settle(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
-    with store.transaction():  # in any case: after a kill the tables may be older than the records
-        store.records_changed(None)
-        write_root_tables(store)
+        report = settle(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
+        with store.transaction():  # in any case: after a kill the tables may be older than the records
+            store.records_changed(None)
+            write_root_tables(store)
+            if report.stale:
+                note_roots(store, _note_run(store, tolerance))
+            store.write_fact(UNSETTLED, None)
         if report.stale:
-            run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
-            note_roots(store, run)
-            store.update_run(run, 0, 0, finished=True)
-        store.write_fact(UNSETTLED, None)
-    if report.stale:
-        tidy(store)
-    return report
+            tidy(store)
+        return report
+
+
+def _note_run(store: Store, tolerance: float) -> int:
+    """Inserts the run of a refresh; returns its number."""
+    run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
+    store.update_run(run, 0, 0, finished=True)
+    return run
 
 
 def refresh_if_due(store: Store, most: int) -> None:
     """Refreshes a file of at most so many nodes in which a merge or a search of some moves left stale q."""
     due = store.read_fact(UNSETTLED) is not None and store.unfinished is None
     if due and store.node_count <= most and not lacks_memory(store.node_count, None, ""):
-        refresh_store(store)
+        report = settle(store)
+        with store.transaction():  # without a look at all roots: games have one for every move
+            if report.stale:
+                _note_run(store, TOLERANCE)
+            store.write_fact(UNSETTLED, None)
 
 
 def write_root_tables(store: Store) -> list[Row]:

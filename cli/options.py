@@ -253,9 +253,9 @@ class EvaluatorOptions:
 
 def remember(identity: EvaluatorIdentity | None, spec: EvaluatorSpec) -> None:
     """Keeps the names of an evaluator; tablebases are no part of its identity, so each search names them."""
-    from graphsearch.evaluators.factory import absolute_name
+    from graphsearch.evaluators.factory import WORKERS, absolute_name
 
-    texts = [f"{name}={text}" for name, text in spec.options if name not in ("threads", "workers")]
+    texts = [f"{name}={text}" for name, text in spec.options if name != "threads" and name.lower() != WORKERS]
     names = {name: getattr(spec, name) for name in ("evaluator", "policy", "value")}
     found: dict[str, Any] = {name: absolute_name(text) for name, text in names.items() if text}
     found |= {"evaluator_option": texts} if texts else {}

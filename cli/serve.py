@@ -15,11 +15,13 @@ import typer
 from graphsearch.base.faults import Watch, error_line, signal_of
 from graphsearch.base.limits import UCI_LINE, decoded, size_text
 from graphsearch.base.system import interruptible
+from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.protocol import Writer
 
 from .commands import without_tables
-from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, graph_ram, option
+from .options import EvaluatorOptions, Ram, StoreOption, StoreToSave, graph_ram, option, remember
 from .output import FAILED, say
 from .progress import StopSignals
 
@@ -119,7 +121,13 @@ def uci(
             raise typer.BadParameter(f"--param must be NAME=VALUE, not {text!r}")
         defaults[name.strip()] = value.strip()
     writer = Writer(partial(print, end="", file=sys.stdout, flush=True))
-    engine = Engine(writer, defaults)
+
+    def make(spec: EvaluatorSpec) -> Evaluator:
+        made = create(spec)
+        remember(made.identity, spec)
+        return made
+
+    engine = Engine(writer, defaults, make=make)
     watched = Watch(lambda line: writer.info(f"ERROR: {line}"))  # a chess program shows no stderr
     code = 0
     with StopSignals() as signals:

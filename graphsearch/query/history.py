@@ -92,8 +92,7 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
         points = _points(source.store, root)
         names = source.store.evaluators() if points else {}
     met = sorted(names.keys() & {point.evaluator for point in points})
-    evaluators = {number: names[number].describe() for number in met}
-    return History(fen_of(root), tuple(points), evaluators)
+    return History(fen_of(root), tuple(points), {number: names[number].describe() for number in met})
 
 
 def _last_saved(source: RecordSource) -> chess.Board:

@@ -30,7 +30,7 @@ from ..base.errors import (
 from ..base.faults import error_line
 from ..base.limits import shortened
 from ..base.version import __version__
-from ..evaluators.factory import EvaluatorSpec
+from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import EXTERNAL, OUTSIDE_BATCH, Evaluator, PositionBatch
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..evaluators.uniform import OutsideUniform
@@ -44,7 +44,7 @@ from ..solvers.mate.search import MOST_MOVES
 from ..store.file import is_held, real_path
 from .answer import STOP_SECONDS, GoAnswer, Report
 from .clock import BatchPace
-from .options import OF_THE_PLACE, Settings, created, make_evaluator
+from .options import OF_THE_PLACE, Settings, spec_of
 from .protocol import Go, Writer, parse_go, parse_position, parse_setoption
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ SAVE_SECONDS = 8.0  # between two saves during a series of searches
 QUIET_SECONDS = 0.7  # without a search, before everything is saved
 LOAD_SECONDS = 0.05  # of loading the file, between two checks for new jobs
 LOADED_AHEAD = 4_000_000  # most nodes of a file that is loaded before a search needs it: 4 s of a core
-Maker = Callable[[Settings], Evaluator]
+Maker = Callable[[EvaluatorSpec], Evaluator]
 
 # errors of an evaluator's file, packages or device
 FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
@@ -153,7 +153,7 @@ class EngineGraph:
 
     def _evaluator(self, settings: Settings) -> Evaluator:
         try:
-            evaluator = self._make(settings)
+            evaluator = self._make(spec_of(settings))
         except FAILURES as error:
             if settings.text("SyzygyPath"):  # chess programs send a folder that may not be there
                 (plain := settings.copy()).set("SyzygyPath", "")
@@ -164,7 +164,8 @@ class EngineGraph:
             self._complain(
                 f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
             )
-            evaluator, self.is_substitute = created(EvaluatorSpec(), settings), True
+            (plain := Settings()).set("Threads", settings.text("Threads"))
+            evaluator, self.is_substitute = create(spec_of(plain)), True
         for note in evaluator.notes:
             self._writer.info(note)
         return evaluator
@@ -328,7 +329,7 @@ class Engine:
         writer: Writer,
         defaults: Mapping[str, str] | None = None,
         *,
-        make: Callable[[Settings], Evaluator] = make_evaluator,
+        make: Maker = create,
     ) -> None:
         """Creates an engine; graph and evaluator are opened when needed.
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from ..base.errors import InvalidParameterError
 from ..base.limits import byte_count, shortened, whole_number
-from ..evaluators.factory import EvaluatorSpec, create, parse_options, with_threads
-from ..evaluators.protocol import Evaluator
+from ..evaluators.factory import EvaluatorSpec, parse_options, with_threads
 from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams
 from ..search.params import WHOLE_NUMBERS as WHOLE
 
@@ -175,13 +174,14 @@ class Settings:
 
 
 # ------------------------------------------------------------------ the evaluator
-def make_evaluator(settings: Settings) -> Evaluator:
+def spec_of(settings: Settings) -> EvaluatorSpec:
     """Returns the evaluator of some settings; Evaluator has no effect if Policy and Value are both set.
 
     Raises:
-      GraphSearchError: if the evaluator is unknown or cannot be made, if EvaluatorOptions is not a list of
-        NAME=VALUE, or if the evaluator does not have a given option.
+      GraphSearchError: if the evaluator is unknown, if EvaluatorOptions is not a list of NAME=VALUE, or if
+        the evaluator does not have a given option.
     """
+    threads = settings.number("Threads")
     policy, value = settings.text("Policy") or None, settings.text("Value") or None
     own = [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]
     text = settings.text("EvaluatorOptions")
@@ -198,10 +198,4 @@ def make_evaluator(settings: Settings) -> Evaluator:
         syzygy=settings.text("SyzygyPath") or None,
         pool=settings.text("Pool") or None,
     )
-    return created(spec, settings)
-
-
-def created(spec: EvaluatorSpec, settings: Settings) -> Evaluator:
-    """Returns the evaluator of a specification with the threads of some settings."""
-    threads = settings.number("Threads")
-    return create(with_threads(spec, threads) if threads else spec)
+    return with_threads(spec, threads) if threads else spec

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.uci.engine import Engine
-from graphsearch.uci.options import Settings, make_evaluator
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.uci.engine import Engine, Maker
 from graphsearch.uci.protocol import Writer
 from tests.support.reference import HashEvaluator
 
@@ -49,7 +49,7 @@ class Played:
     def __init__(
         self,
         defaults: Mapping[str, str] | None = None,
-        make: Callable[[Settings], Evaluator] = make_evaluator,
+        make: Maker = create,
     ) -> None:
         self.console = Console()
         self.engine = Engine(Writer(self.console.send), defaults, make=make)

@@ -244,7 +244,7 @@ def test_a_ponderhit_amid_an_update_does_not_spend_pondering_time(monkeypatch: p
 def test_a_go_has_its_answer_although_the_input_ends_before_the_graph_is_open() -> None:
     loaded = threading.Event()
 
-    def make(settings: Settings) -> Evaluator:
+    def make(_: object) -> Evaluator:
         assert loaded.wait(PATIENCE)
         return UniformEvaluator()
 
@@ -1019,10 +1019,10 @@ threading.Thread(target=close, daemon=True).start()
 """
 
 
-def test_a_signal_or_a_closed_console_saves_what_was_searched(tmp_path: Path) -> None:
+def test_a_signal_or_a_closed_console_saves_what_was_searched(tmp_path: Path, cli: Cli) -> None:
     path, closed, has_signals = tmp_path / "a.graph", tmp_path / "closed", os.name == "posix"
     before = "" if has_signals else CLOSING.format(str(closed))
-    lines = Lines("--store", path, "--ram", "64MB", before=before)
+    lines = Lines("--store", path, "--ram", "64MB", "--param", "PolicyTemperature=2", before=before)
     lines.send("uci", "isready")
     lines.until("readyok")
     lines.send("go infinite", "isready")
@@ -1035,6 +1035,7 @@ def test_a_signal_or_a_closed_console_saves_what_was_searched(tmp_path: Path) ->
     lines.process.wait(TIMEOUT)
     assert lines.end() == 128 + (signal.SIGTERM if has_signals else 21)
     was_saved(path)
+    cli("analyze", path, "--visits", 1).ends(0, "is searched with its own evaluator, builtin")
 
 
 def test_the_end_saves_what_was_searched(tmp_path: Path) -> None:

@@ -373,8 +373,7 @@ class AlphaBeta:
         return Counts(*self._memory.counters[: len(fields(Counts))].tolist())
 
     def _prepare(self, board: chess.Board, depth: int, alpha: int, beta: int) -> None:
-        game = history_keys(board)
-        arrays = self._memory.replace(game=game)
+        arrays = self._memory.replace(game=history_keys(board))
         arrays.positions[:POSITION_WORDS] = pack_root(board)
         arrays.counters[:] = 0
         arrays.killers[:] = 0

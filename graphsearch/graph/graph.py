@@ -287,13 +287,15 @@ class Graph:
         if may_load and self.store is not None and self.pager.has_room_for(self._file_nodes):
             self.loading = Loader(self.store.path, self.pager)
 
-    def load_some(self, seconds: float, left: float = math.inf) -> bool:
+    def load_some(self, seconds: float, left: float = math.inf, reads: float = math.inf) -> bool:
         """Continues to load the file for about `seconds`, or begins if it pays; returns whether more is left.
+
+        `left`: seconds of the search that are left. `reads`: single reads that it will make in them.
 
         Raises:
           StoreError: if the file cannot be read.
         """
-        if self.loading is None and self.pager.loads(self._file_nodes):
+        if self.loading is None and self.pager.loads(self._file_nodes, reads):
             self.load_ahead()
         loader, more = self.loading, False
         try:

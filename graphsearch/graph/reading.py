@@ -9,11 +9,11 @@ The whole file is loaded with all cores, for a search that needs much of it:
     threads       decode    decode    decode
     search     waves | enter | enter | waves | enter     only the search's thread touches the arena
 
-A single read costs about 10 times as much per record; 100 times where kernels cannot do it. A search begins
-with single reads, and loads the file once these have cost a certain share of loading it, or 0.2 s, if it fits
-into half of the budget and the rest of it takes less than half of the search's time. Records in memory are
-newer than those of the file, and stay. The first eviction ends the loading, because an older version of an
-evicted record could be loaded.
+A single read costs about 6 times as much per record; 60 times where kernels cannot do it. A search begins
+with single reads. After some it loads the file if all of them, those to come included, would cost more, if it
+fits into half of the budget, and if the rest of it takes less than half of the search's time. Records in
+memory are newer than those of the file, and stay. The first eviction ends the loading, because an older
+version of an evicted record could be loaded.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ AT_ONCE = 256  # positions of `records_below` that are read from the file togeth
 FREE_SHARE = 64  # an eviction frees at least 1 / FREE_SHARE of the budget
 OVER_SHARE = 16  # memory may exceed the budget by 1 / OVER_SHARE
 LEAST_BYTES = 1 << 20
-SINGLE_READS_SHARE = 400
-LEAST_SINGLE_READS = 256
-MOST_SINGLE_READS, MOST_IN_PYTHON = 13_000, 1_700  # 0.2 s of CPU
+LEAST_SINGLE_READS = 2048  # 20 ms of CPU; their rate tells how many more there will be
+READ_COST, PYTHON_READ_COST = 6, 60  # of a single read: records that are loaded in order at the same cost
 WAVES_SHARE = 8  # waves count for at most 1 / WAVES_SHARE of the budget; larger ones are too large for it
 
 
@@ -109,12 +108,12 @@ class Pager:
             assert self._reader is not None
             self._filter, self._index_bytes = found, self._reader.ram_bytes
 
-    def loads(self, nodes: int) -> bool:
-        """Returns whether single reads have cost so much that loading a file of `nodes` records pays."""
+    def loads(self, nodes: int, more: float) -> bool:
+        """Returns whether to load a file of `nodes` records, rather than make `more` single reads."""
         if self.complete or self._reader is None:
             return False
-        most = MOST_SINGLE_READS if self._reader.kernels_read else MOST_IN_PYTHON
-        return self.read_back > max(LEAST_SINGLE_READS, min(most, nodes // SINGLE_READS_SHARE))
+        reads, cost = self.read_back, READ_COST if self._reader.kernels_read else PYTHON_READ_COST
+        return reads > LEAST_SINGLE_READS and cost * (reads + more) > nodes
 
     def has_room_for(self, nodes: int) -> bool:
         """Returns whether `nodes` nodes take at most half of the budget."""

@@ -283,7 +283,13 @@ class GraphSearch:
             self._save_if_due()
             self._control.on_slice()
             self._clock.tell(self._progress)
-            self.graph.load_some(LOAD_SECONDS, self._clock.left)
+            self.graph.load_some(LOAD_SECONDS, self._clock.left, self._reads_left())
+
+    def _reads_left(self) -> float:
+        """Returns the single reads up to the limits of visits and evaluations, at the rate so far."""
+        counts, (visits, evaluations) = self.counts(), self._left()
+        rest = min(visits / max(1, counts.new_visits), evaluations / max(1, counts.evaluations))
+        return rest * counts.read_back
 
     def _left(self) -> tuple[int, int]:
         """Returns the visits and the evaluations that the limits leave."""

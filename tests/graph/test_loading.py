@@ -70,6 +70,13 @@ def test_a_search_that_reads_its_file_whole_is_the_one_that_never_stopped(tmp_pa
     assert found == searched(None, 1000, MORE, minibatch_size=batch)
 
 
+def test_a_short_search_reads_what_it_reaches(path: Path) -> None:
+    with Graph.open(path) as graph:
+        search(graph, 8)
+        assert graph.pager.read_back > 8
+        assert not graph.pager.complete
+
+
 def test_an_eviction_ends_the_reading_for_good(path: Path) -> None:
     """What was evicted after a portion was read must not come back as it was before it was saved."""
     with Graph.open(path) as graph:
@@ -136,8 +143,7 @@ def test_loading_waits_for_another_search_if_it_takes_half_of_the_time_planned(p
 def test_memory_shrinks_at_its_ends_and_keeps_the_rest(path: Path, share: float) -> None:
     with Graph.open(path, ram_bytes=50_000_000) as graph:
         graph.load_ahead()
-        while graph.load_some(1):
-            pass
+        graph.load_some(1e9)
         arena, nodes = graph.arena, graph.arena.node_count
         fixed = arena.arrays.table.nbytes
         wanted = fixed + round(share * (arena.bytes_used - fixed))

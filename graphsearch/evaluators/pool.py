@@ -187,8 +187,7 @@ class PooledEvaluator(Evaluator):
                 future.cancel()
 
     def _given(self, part: PositionBatch) -> Future[Any]:
-        first = fen_of(unpack(part.words[0].tolist()))
-        name = f"a part of {len(part)} positions that begins with {first}"
+        name = f"a part of {len(part)} positions that begins with {fen_of(unpack(part.words[0].tolist()))}"
         return self._crew.ask(evaluate_part, part, name=name, seconds=self._timeout)
 
     def close(self) -> None:

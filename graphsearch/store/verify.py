@@ -144,8 +144,7 @@ class _Check:
                 report.records += len(batch)
                 self._on_progress(Progress(CHECKING, report.blocks, self._total))
             if not damaged and report.records != self._store.node_count:
-                counted = self._store.node_count
-                report.add(f"{path}: {report.records} live records, the file counts {counted}")
+                report.add(f"{path}: {report.records} live records, the file counts {self._store.node_count}")
             for line in TopTables(self._connection).faults(self._store.read_all):
                 report.add(f"{path}: {line}")
             report.entries = sum(entries.sizes(self._store, report.add).values())

@@ -689,8 +689,7 @@ class ExportTask(Task):
         """Returns the selected positions; raises GraphSearchError if they are wrong."""
         roots = () if self.root is None else (GivenPosition(root=self.root, line=self.line).board(),)
         given = self.model_dump(include={"book", "side", "depth", "min_visits", "max_moves"})
-        admits = admitted_moves if self.book else None
-        return Selection(roots=roots, admits=admits, **given)
+        return Selection(roots=roots, admits=admitted_moves if self.book else None, **given)
 
     def title(self, place: Place) -> str:
         """Returns the name of the file or the book."""

@@ -107,8 +107,7 @@ def test_a_worker_gets_the_most_visited_records_within_the_limit(
     with Store.open(path) as store, Graph.over(store, AbsentEvaluator(store.identity), in_file=True) as graph:
         everything = graph.pager.records_below(chess.Board(), 4096)
         assert len(everything) == graph.node_count
-        few = graph.pager.records_below(chess.Board(), 20)
-        assert len(few) == 20
+        assert len(graph.pager.records_below(chess.Board(), 20)) == 20
         chunk = detached.encoded(everything).records()
         assert sorted(map(str, map(everything.record, range(len(everything))))) == sorted(
             map(str, map(chunk.record, range(len(chunk))))

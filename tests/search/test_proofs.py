@@ -130,8 +130,7 @@ def test_no_bound_comes_from_a_repetition_or_the_clock(fen: str) -> None:
                     position.fen()
                 )
         assert drawn > 20
-        root = read(graph, board)
-        assert root.bounds == (-1, 1)
+        assert read(graph, board).bounds == (-1, 1)
 
 
 # ------------------------------------------------------------------ oracles

@@ -361,8 +361,7 @@ def test_no_visit_is_lost_and_what_is_done_twice_changes_nothing(three: list[Nod
     ):
         assert edge is not None
         assert edge.n > its.n or (edge.n, edge.r) <= (its.n, its.r)
-    again = one(one(both, third), third)
-    assert again == one(both, third)
+    assert one(one(both, third), third) == one(both, third)
 
 
 @given(versions(3))

@@ -106,8 +106,7 @@ class Repertoire:
     # -------------------------------------------------------------- changes
     def add_position(self, board: chess.Board) -> Position:
         """Returns the position of a board, which is added if it is new."""
-        key = key_text(board)
-        return self.tree.add(Position(key=key, fen=fen_of(board), ply=board.ply(), since=0))
+        return self.tree.add(Position(key=key_text(board), fen=fen_of(board), ply=board.ply(), since=0))
 
     def begin(self, board: chess.Board) -> Position:
         """Returns the first position of a line; an unknown position becomes a root."""

@@ -636,8 +636,7 @@ class UciEvaluator(Evaluator):
         scores = dict[str, Score]()
         if len(moves) <= engine.most_lines:
             limit = Limit(depth=self._policy_depth)
-            found = engine.search(board, limit, seconds=self._timeout, lines=len(moves))
-            scores = scores_by_move(found)
+            scores = scores_by_move(engine.search(board, limit, seconds=self._timeout, lines=len(moves)))
         limit = Limit(depth=max(1, self._policy_depth - 1))
         q = [policy_q(scores.get(move.uci()) or self._after(engine, board, move, limit)) for move in moves]
         weights = np.exp((np.array(q) - max(q)) / self._temperature)

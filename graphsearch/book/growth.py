@@ -321,13 +321,13 @@ class Growth:
         self._tree.changed.add(position.key)
         self._tree.update([position.key])
 
-    def refresh(self) -> None:
-        """Reads the numbers of searched positions again, as after a reevaluation; decides nothing."""
-        for position in self._tree.positions.values():
+    def refresh(self, positions: Collection[Position]) -> None:
+        """Reads the numbers of searched positions again, as after another search; decides nothing."""
+        for position in positions:
             record = self.read(board := board_of(position.fen)) if position.state == OPEN else None
             if record is not None:
                 self._note_outside(position, self._read_numbers(position, board, record))
-        self._tree.touch(self._tree.positions)
+        self._tree.touch([position.key for position in positions])
 
     @staticmethod
     def _read_numbers(position: Position, board: chess.Board, record: NodeRecord) -> list[Candidate]:

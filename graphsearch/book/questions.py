@@ -430,7 +430,7 @@ def refresh_values(path: AnyPath) -> None:
         for row in books(store):
             with suppress(BookConfigError):  # another version wrote the configuration
                 book = _BookReader(store, row.name)
-                book.growth.refresh()
+                book.growth.refresh(book.tree.positions.values())
                 with store.transaction():
                     write_positions(store.connection, *position_rows(book.tree, row.id, book.tree.positions))
                     write_priorities(store, row.id, book.tree.leaf_costs())
@@ -452,6 +452,7 @@ class _BookReader:
         """Returns the explanation of a position."""
         key, positions, fen = key_text(board), self.tree.positions, fen_of(board)
         at = positions.get(key) or Position(key=key, fen=fen, ply=0, since=0)
+        self.growth.refresh([at] if key in positions else [])  # other searches may have reached it
         costs, record = self.tree.leaf_costs(), self._read(board)
         return Why(
             book=self._book.row.name,

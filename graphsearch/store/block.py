@@ -113,8 +113,7 @@ def libzstd() -> Libzstd:
 # ------------------------------------------------------------------ bytes for kernels
 def joined(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
     """Returns blocks concatenated and padded, for kernels, and where each ends."""
-    ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
-    return padded(b"".join(blocks)), ends
+    return padded(b"".join(blocks)), np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
 
 
 def padded(data: bytes) -> Bytes:

@@ -238,8 +238,7 @@ def test_what_a_person_decided_comes_before_windows() -> None:
 
 
 def test_what_was_taken_stays_unless_it_is_excluded() -> None:
-    found = known(30, 20)
-    taken = [found[0], Candidate("d2d4", 0.1, 9, 0.0, -0.5, rule="best")]
+    taken = [known(30, 20)[0], Candidate("d2d4", 0.1, 9, 0.0, -0.5, rule="best")]
     verdicts = decide(config(windows=(Window(),), max_ply=8), BOARD, 0, taken)
     assert rules(verdicts) == {"e2e4": "best", "d2d4": "best"}
     assert verdicts[1].reason.startswith("added before; now loses")
@@ -515,6 +514,11 @@ def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path
     moves = tree_of_file(path, found).positions[key_text(board)].moves
     assert {v.candidate.move for v in verdicts if v.rule} == set(moves)
     assert any(v.reason.startswith("not added yet; now loses") for v in verdicts)
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=300))
+    now = why(path, board)
+    by_move = {v.candidate.move: v.candidate.value for v in now.verdicts}
+    assert now.at.outside == by_move[present(now.at.outside_move)], "as the table has it"
 
 
 def test_a_mate_is_shown_in_moves(tmp_path: Path, cli: Cli) -> None:

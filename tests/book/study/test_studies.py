@@ -317,8 +317,7 @@ def test_a_game_of_chess960_with_castling_comes_back() -> None:
 
 
 def test_a_study_loses_nothing_in_silence() -> None:
-    text = shared_data("faults/study_loss/study.pgn").read_text("utf-8")
-    games = read(text)
+    games = read(shared_data("faults/study_loss/study.pgn").read_text("utf-8"))
     assert [game.tree.headers["Event"].split()[0] for game in games] == [
         *("Course:", "Duplicate", "Variation", "Empty", "Chapter:", "Draw-offer"),
     ]
@@ -418,8 +417,7 @@ def test_a_repertoire_is_a_book_by_its_name(file: Path, graph: Path, tmp_path: P
 
 
 def test_a_likely_reply_without_an_answer_is_a_gap_with_its_weight(file: Path) -> None:
-    found = surveyed(file, "e4 e5 Nf3")
-    gaps = {(*gap.at.line, gap.san): gap for gap in found.gaps}
+    gaps = {(*gap.at.line, gap.san): gap for gap in surveyed(file, "e4 e5 Nf3").gaps}
     sicilian = gaps["e4", "c5"]
     assert (sicilian.n, sicilian.games) == (19, 0)
     assert sicilian.share == sicilian.reach == sicilian.p

@@ -31,7 +31,7 @@ from ..base.faults import error_line
 from ..base.limits import shortened
 from ..base.version import __version__
 from ..evaluators.factory import EvaluatorSpec, create
-from ..evaluators.protocol import EXTERNAL, OUTSIDE_BATCH, Evaluator, PositionBatch
+from ..evaluators.protocol import EXTERNAL, OUTSIDE_BATCH, Evaluator, PositionBatch, answer
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..evaluators.uniform import OutsideUniform
 from ..graph.view import NodeView
@@ -218,8 +218,8 @@ class EngineGraph:
             tried = replace(params, minibatch_size=size)
             compile_search(trial, tried, filed=filed, told=True, board=_repeated())
         if is_outside:
-            with suppress(*FAILURES):  # a search will report the error
-                evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
+            with suppress(GraphSearchError):  # a search will report the error
+                answer(evaluator, PositionBatch.from_boards([chess.Board()]))
         if filed:
             self._background.close()
             self._background.enter_context(other_kernels_compiling())

@@ -461,8 +461,7 @@ def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path:
     expected = tables.result(board)
     assert (result.node.bounds, result.node.q) == ((expected, expected), expected)
     assert result.visits >= 300
-    node = present(show(tmp_path / "a.graph", board))
-    assert node.as_dict()["bounds"] == [expected, expected]
+    assert present(show(tmp_path / "a.graph", board)).as_dict()["bounds"] == [expected, expected]
 
 
 def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_path: Path) -> None:

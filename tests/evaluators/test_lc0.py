@@ -389,8 +389,7 @@ def test_planes_and_outputs_of_chess960_are_those_of_lc0(rooks: bool, tmp_path: 
         names = [written_line(board, [move], chess960=True)[0] for move in legal_moves(board)]
         wanted = dict(zip(state.moves(), state.policy_indices(), strict=True))
         assert dict(zip(names, output_indices(batch).tolist(), strict=True)) == wanted, board.fen()
-    evaluator = create(f"lc0:{file}", {})
-    assert evaluator.evaluate(batch).priors.sum() == pytest.approx(1)
+    assert create(f"lc0:{file}", {}).evaluate(batch).priors.sum() == pytest.approx(1)
 
 
 def test_more_positions_than_fit_one_run_are_answered_in_parts(

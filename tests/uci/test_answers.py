@@ -116,13 +116,14 @@ class FailingEvaluator(HashEvaluator):
         return super().evaluate(batch)
 
 
-def test_an_evaluator_that_fails_in_a_game_leaves_an_answer() -> None:
-    with Played(make=lambda settings: FailingEvaluator()) as game:
+@pytest.mark.parametrize("calls", [0, 4])  # at its first batch or at its fifth
+def test_an_evaluator_that_fails_in_a_game_leaves_an_answer(calls: int) -> None:
+    (evaluator := FailingEvaluator()).calls = calls
+    with Played(make=lambda settings: evaluator) as game:
         lines = game.ready().ask("go nodes 100000", until="bestmove")
         assert any("ERROR" in line and "the device is gone" in line for line in lines)
         assert is_legal(START, lines)
-        lines = game.ask("position startpos moves e2e4", "go nodes 10", until="bestmove")
-        assert best_of(lines) != "0000"
+        assert best_of(game.ask("position startpos moves e2e4", "go nodes 10", until="bestmove")) != "0000"
 
 
 def test_what_is_missing_is_one_line_and_a_move_is_played() -> None:

@@ -281,8 +281,7 @@ class TablebaseEvaluator(Evaluator):
         """Returns the result of every position; UNKNOWN if no table has it or its clock may change it."""
         results = np.full(len(words), UNKNOWN, np.int8)
         men = np.bitwise_count(words[:, WHITE] | words[:, BLACK])
-        meta = words[:, META].astype(np.int64)
-        castling = meta >> CASTLING_SHIFT & CASTLING_BITS
+        castling = words[:, META].astype(np.int64) >> CASTLING_SHIFT & CASTLING_BITS
         for row in np.nonzero((men <= self.tables.most_men) & (castling == 0))[0].tolist():
             board = unpack(words[row].tolist())
             result = self.tables.result(board)

@@ -66,8 +66,7 @@ def plain_text(row: GameRow) -> str:
         if value:
             game.headers[name] = " ".join(str(value).split())
     lines = b"".join(header(*pair) for pair in game.headers.items()).decode()
-    moves = game.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))
-    return f"{lines}\n{moves}".rstrip()
+    return f"{lines}\n{game.accept(chess.pgn.StringExporter(columns=COLUMNS, headers=False))}".rstrip()
 
 
 # ------------------------------------------------------------------ texts in compressed pieces

@@ -623,10 +623,7 @@ def model(nodes: Nodes, constants: Constants | None = None, *, batch: Any = "bat
         [*tail, *nodes, *(extra if nodes else []), *last],
         "odd",
         [info("/input/planes", FLOAT, [batch, 112, 8, 8])],
-        [
-            info("/output/policy", FLOAT, [batch, 1858]),
-            info("/output/wdl", FLOAT, [batch, 3]),
-        ],
+        [info("/output/policy", FLOAT, [batch, 1858]), info("/output/wdl", FLOAT, [batch, 3])],
         [numpy_helper.from_array(value, name) for name, value in every.items()],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, **more)
@@ -643,15 +640,8 @@ def loop() -> Nodes:
     body = helper.make_graph(
         [make_node("Identity", ["on"], ["on_out"]), make_node("Add", ["x", "x"], ["x_out"])],
         "body",
-        [
-            info("i", INT64, []),
-            info("on", BOOL, []),
-            info("x", FLOAT, [1]),
-        ],
-        [
-            info("on_out", BOOL, []),
-            info("x_out", FLOAT, [1]),
-        ],
+        [info("i", INT64, []), info("on", BOOL, []), info("x", FLOAT, [1])],
+        [info("on_out", BOOL, []), info("x_out", FLOAT, [1])],
     )
     return [make_node("Loop", ["", "yes", "zero"], ["grown"], body=body)]
 
@@ -716,6 +706,7 @@ def odd_models() -> Iterator[tuple[bytes, str]]:
     yield size_of_the_input(), "is not known"
     yield changed(move_elsewhere), "another file"
     yield changed(promise), "has the size"
+    yield model([], batch=1), "fixed size"
 
 
 def refusal(path: Path, content: bytes) -> str:

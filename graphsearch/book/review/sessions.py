@@ -297,8 +297,7 @@ def _fact(store: Store, name: str, kind: TypeAdapter[_Fact]) -> _Fact:
 def name_of(board: chess.Board, more: str = "") -> str:
     """Returns a digest of a position, the earlier positions whose repetition is a draw, and a text."""
     past = sorted(int(key) for key in history_keys(board))
-    text = f"{key_text(board)} {past}{more}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{key_text(board)} {past}{more}".encode()).hexdigest()[:16]
 
 
 # ------------------------------------------------------------------ sets of positions

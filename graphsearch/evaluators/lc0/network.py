@@ -909,6 +909,8 @@ def _shapes(model: onnx.ModelProto) -> Shapes:
         dims = one.type.tensor_type.shape.dim
         if dims and dims[0].dim_value == 0:
             dims[0].dim_value = 1
+        elif dims and one.name == PLANES_NAME:
+            raise ValueError("its batch has a fixed size; write it without --onnx-batch-size")
     for one in model.graph.output:  # their shapes have a named dimension `batch`
         one.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]  # the model's own shapes are not trusted

@@ -404,8 +404,10 @@ class GoAnswer:
         return self._headway.ranked(self.draws.ranked([row for row in rows if self._may_play(row[0])]))
 
     def shown(self, node: NodeView) -> NodeView:
-        """Returns the view of the position in this game, with the move to play before the others."""
-        return self._headway.shown(self.draws.shown(node))
+        """Returns the view of the position in this game: the move to play, the others allowed, the rest."""
+        allowed = tuple(move for move in node.moves if self._may_play(move.move))
+        found = self._headway.shown(self.draws.shown(replace(node, moves=allowed)))
+        return replace(found, moves=found.moves + tuple(move for move in node.moves if move not in allowed))
 
     def _may_play(self, move: chess.Move) -> bool:
         """Returns whether a move is listed; so is a draw by repetition, unless the GUI lists others."""

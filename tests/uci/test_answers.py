@@ -47,6 +47,7 @@ from tests.support.reference import HashEvaluator
 from tests.uci.engines import PATIENCE, BlockingEvaluator, Played, ask_until_late, best_of, field_of
 
 START = chess.Board()
+AHEAD = "8/8/8/3k4/8/8/8/K2NB3 w - - 7 80"
 AMPLE = "wtime 36000000 btime 36000000"  # no standstill of the machine uses that up
 
 
@@ -200,13 +201,14 @@ def test_an_infinite_search_waits_for_stop_whatever_it_has_found() -> None:
             game.ask("stop", until="bestmove")
 
 
-def test_searchmoves_are_the_only_ones_to_be_played() -> None:
+@pytest.mark.parametrize(("at", "listed"), [("startpos", "a2a3 h2h4"), (f"fen {AHEAD}", "e1d2 e1c3")])
+def test_searchmoves_are_the_only_ones_to_be_played(at: str, listed: str) -> None:
     with Played({"MultiPV": "5"}) as game:
-        lines = game.ask("go nodes 200 searchmoves a2a3 h2h4 e2e5", until="bestmove")
+        game.ask(f"position {at}", "go nodes 900", until="bestmove")
+        lines = game.ask(f"go nodes 1200 searchmoves {listed} e2e5", until="bestmove")
         assert any("e2e5" in line and "searchmoves" in line for line in lines)
-        assert best_of(lines) in ("a2a3", "h2h4")
-        found = {line.split(" pv ")[1].split()[0] for line in lines if " pv " in line}
-        assert found == {"a2a3", "h2h4"}
+        assert best_of(lines) in listed
+        assert {line.split(" pv ")[1].split()[0] for line in lines if " pv " in line} == {*listed.split()}
         lines = game.ask("go nodes 400 searchmoves e2e5", until="bestmove")
         assert any("all moves are searched" in line for line in lines)
         mate = "position fen 6rk/6pp/8/6N1/8/8/8/K7 w - - 0 1"
@@ -327,9 +329,8 @@ def test_no_junk_ends_the_engine_and_every_go_has_its_answer(seed: int) -> None:
         for line in sent:
             assert game.engine.handle(line)
         assert game.engine.handle("stop")
-        assert is_legal(
-            START, game.ask("position startpos", "stop", "isready", "go nodes 3", until="bestmove")
-        )
+        lines = game.ask("position startpos", "stop", "isready", "go nodes 3", until="bestmove")
+        assert is_legal(START, lines)
         while sum(line.startswith("bestmove") for line in game.console.lines) <= sum(
             line.split()[:1] == ["go"] for line in sent
         ):

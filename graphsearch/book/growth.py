@@ -421,9 +421,9 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class RootValue:
-    """A root of a book, its origin such as `root 1`, its value for the side to move, its best move in SAN.
+    """A root of a book, its origin such as `root 1`, its value for the side to move, the move of that value.
 
-    `mate`: moves to a mate proven of a value of 1 or -1, negative if the side to move is mated; else None.
+    `best`: in SAN; the book may lack it. `mate`: moves to a mate proven of a value of 1 or -1, else None.
     """
 
     position: str
@@ -434,9 +434,11 @@ class RootValue:
 
     @classmethod
     def of(cls, read: Read, position: str, origin: str, value: float | None, best: str | None) -> RootValue:
-        """Returns a root with the mate that its record proves."""
-        record = read(board := board_of(position)) if value in (-1.0, 1.0) else None
-        return cls(position, origin, value, best, mate_of(record, board) if record else None)
+        """Returns a root with the mate that its record proves; `best`: in UCI."""
+        board = board_of(position)
+        record = read(board) if value in (-1.0, 1.0) else None
+        san = board.san(chess.Move.from_uci(best)) if best else None
+        return cls(position, origin, value, san, mate_of(record, board) if record else None)
 
 
 Worth = tuple[float, str | None, tuple[str, ...]]  # value, best move, line
@@ -465,11 +467,9 @@ class Roots:
     def values(self) -> tuple[RootValue, ...]:
         """Returns the value of each root."""
         found, read = [], self._growth.read
-        for key in self._tree.roots:
-            position = self._tree.positions[key]
-            best, _ = self._tree.best_move(position)
-            san = position.moves[best].san if best else None
-            found.append(RootValue.of(read, position.fen, self._origins[key], position.value, san))
+        for position in map(self._tree.positions.__getitem__, self._tree.roots):
+            best, origin = self._tree.best_move(position), self._origins[position.key]
+            found.append(RootValue.of(read, position.fen, origin, position.value, best))
         return tuple(found)
 
     # -------------------------------------------------------------- the history
@@ -500,14 +500,12 @@ class Roots:
         """Returns the line of the best values from a position, in the book and one move beyond it."""
         line: list[str] = []
         while len(line) < PV_MOVES:
-            best, value = self._tree.best_move(position)
-            if position.outside is not None and position.outside_move and position.outside > value:
-                return (*line, position.outside_move)
+            best = self._tree.best_move(position)
             if best is None:
                 break
             line.append(best)
-            move = position.moves[best]
-            if not self._tree.goes_on(position, move):
+            move = position.moves.get(best)
+            if move is None or not self._tree.goes_on(position, move):
                 break
             position = self._tree.positions[move.child]
         return tuple(line)

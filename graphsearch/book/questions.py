@@ -42,7 +42,7 @@ _PLIES = (
     " WHERE book = ? AND state <> 'apart' GROUP BY ply ORDER BY ply"
 )
 _PLY = ("book_position.ply", *3 * ("book_position.n",))
-_ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.san?")
+_ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.move?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,9 @@ def _status(store: Store, book: BookRow) -> Status:
 
 def _roots(store: Store, book: int) -> list[RootValue]:
     statement = (
-        "SELECT r.fen, r.origin, p.value, (SELECT san FROM book_move AS m WHERE m.book = r.book"
-        " AND m.key = r.key AND m.value IS NOT NULL ORDER BY m.value DESC, m.place LIMIT 1)"
+        "SELECT r.fen, r.origin, p.value, coalesce((SELECT move FROM book_move AS m WHERE m.book = r.book"
+        " AND m.key = r.key AND m.value >= coalesce(p.outside, -2) ORDER BY m.value DESC, m.place LIMIT 1),"
+        " p.outside_move)"
         " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ? ORDER BY r.origin"
     )

@@ -190,11 +190,12 @@ class BookTree:
         """Returns the values of a position's moves, by UCI move."""
         return {move.move: self.value_of(position, move) for move in position.moves.values()}
 
-    def best_move(self, position: Position) -> tuple[str | None, float]:
-        """Returns the move in the book with the best known value, and that value; None and -inf if none."""
-        known = ((value, move) for move, value in self.values(position).items() if value is not None)
-        value, best = max(known, key=itemgetter(0), default=(-math.inf, None))
-        return best, value
+    def best_move(self, position: Position) -> str | None:
+        """Returns the move with the best known value, one of the book before others; None without one."""
+        known = [(value, move) for move, value in self.values(position).items() if value is not None]
+        if position.outside is not None and position.outside_move:
+            known.append((position.outside, position.outside_move))
+        return max(known, key=itemgetter(0), default=(0.0, None))[1]
 
     def update(self, keys: Iterable[str]) -> None:
         """Recomputes positions, and all ancestors that change, the deepest first."""

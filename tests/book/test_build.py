@@ -318,6 +318,11 @@ def test_the_status_names_the_best_move_of_the_build_where_two_are_equally_good(
     moves = sql(path, "SELECT san FROM book_move m JOIN book_root r ON r.key = m.key ORDER BY place")
     assert len(moves) > 1
     assert [root.best for root in status(path)[0].roots] == [moves[0][0]], report
+    sql(path, "UPDATE book_position SET outside = 0.2, outside_move = 'b2b4' WHERE ply = 0")
+    assert [root.best for root in status(path)[0].roots] == ["b4"], "the book lacks the move of its value"
+    key = key_text(chess.Board())
+    only = config(text="two", forced={key: ("a2a3",)}, only=frozenset([key]))
+    assert built(tmp_path / "only.graph", only, 20).roots[0].best != "a3"
 
 
 # ------------------------------------------------------------------ interruptions

@@ -201,8 +201,7 @@ def history(store: StoreOption, position: AnyPositionOptions, by: str = "save") 
     facts = found.as_dict() | {"points": [point.as_dict() for point in points]}
     moves = Table([_point_cells(point, found.position) for point in points], spare=("Depth", "W D L"))
     opening = render.opening_line(render.opening_at(found.position))
-    heading = render.position_heading(store, found.position)
-    print_answer(facts, [*heading, *opening, VIEW, moves], fits=True)
+    print_answer(facts, [*render.position_heading(store, found.position), *opening, VIEW, moves], fits=True)
     if not points:
         say("note: no search of this position was saved")
 

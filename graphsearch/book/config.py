@@ -213,7 +213,7 @@ class Leaf(Table):
         return params
 
 
-def _found(folder: Path, name: str, kind: Literal["folder", "network"]) -> str:
+def _found(folder: Path, name: str, kind: Literal["file", "folder", "network"]) -> str:
     """Returns the path of a file or folder that exists, as `located`."""
     path = located(folder, name)
     if not (path.is_dir() if kind == "folder" else path.is_file()):
@@ -246,6 +246,9 @@ class EvaluatorTable(Table):
     @classmethod
     def _locate(cls, name: str | None, info: ValidationInfo) -> str | None:
         """Returns the evaluator's name with the absolute path of its file or command."""
+        path, _, of = (name or "").rpartition(":")
+        if info.context is not None and path.endswith(".py"):
+            return f"{_found(info.context, path, 'file')}:{of}"
         kind, _, rest = (name or "").partition(":")
         if info.context is None or not rest or kind not in ("lc0", "uci", "nnue"):
             return name

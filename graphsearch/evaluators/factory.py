@@ -465,8 +465,7 @@ class CombinedEvaluator(Evaluator):
         self.policy = policy
         self.value = value
         options = {**_prefixed("policy", policy.identity), **_prefixed("value", value.identity)}
-        both = policy.identity.digest + "+" + value.identity.digest
-        digest = hashlib.sha256(both.encode()).hexdigest()
+        digest = hashlib.sha256(f"{policy.identity.digest}+{value.identity.digest}".encode()).hexdigest()
         self.identity = EvaluatorIdentity("policy+value", digest, options, value.identity.mapping)
         self.notes = (*policy.notes, *value.notes)
         self.wants_lines = policy.wants_lines or value.wants_lines

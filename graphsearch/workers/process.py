@@ -294,5 +294,4 @@ def _work(work: Work, threads: int, pipe: Pipe) -> None:
 def _write_line(line: str) -> None:
     """Writes a line to stderr, past Python's buffers: several processes write there."""
     with contextlib.suppress(OSError):
-        text = " ".join(line.split())
-        os.write(2, f"graphsearch: {text}\n".encode("utf-8", "backslashreplace"))
+        os.write(2, f"graphsearch: {' '.join(line.split())}\n".encode("utf-8", "backslashreplace"))

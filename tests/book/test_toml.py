@@ -97,6 +97,9 @@ def test_files_are_looked_for_beside_the_toml(tmp_path: Path, monkeypatch: pytes
         assert book.name == "white"
         assert re.fullmatch(r"lc0:/.*/net.pb.gz", book.evaluator.policy or "")
         assert re.fullmatch(r"uci:/.*/engine -x", book.evaluator.value or "")
+    (tmp_path / "mine.py").write_text("")
+    toml.write_text(HEAD + '[evaluator]\nname = "mine.py:Mine"\n')
+    assert read_config(toml).evaluator.evaluator == f"{tmp_path / 'mine.py'}:Mine"
 
 
 # ------------------------------------------------------------ what is wrong or odd
@@ -124,6 +127,7 @@ WRONG = [
     ('[[exclude]]\nfen = "kQ6/8/8/8/8/8/8/7K b - - 0 1"\nplay = ["Kxb8"]', 4, "leaves no legal move in kQ6/"),
     ('[evaluator]\nname = "bultin"', 5, "unknown evaluator 'bultin'; known are builtin, uniform"),
     ('[evaluator]\nname = "lc0:no.pb.gz"', 5, "/no.pb.gz (looked for in the folder of"),
+    ('[evaluator]\nname = "no.py:Mine"', 5, "/no.py (looked for in the folder of"),
     ('[evaluator]\nname = "uci:no-such-engine"', 5, "there is no engine 'no-such-engine' on PATH"),
     ('[evaluator]\nname = "uci:\'"', 5, "not a command"),
     ('[evaluator]\nname = "uniform"\nvalue = "uniform"\npolicy = "builtin"', 4, "not all three"),

@@ -321,8 +321,7 @@ def best_of(fen: str) -> str:
 
 
 def test_the_weights_are_those_of_the_card() -> None:
-    data = files("graphsearch.evaluators.builtin").joinpath(evaluator.FILE).read_bytes()
-    assert len(data) <= 20_000_000
+    assert len(files("graphsearch.evaluators.builtin").joinpath(evaluator.FILE).read_bytes()) <= 20_000_000
     networks = evaluator.load_networks()
     assert hashlib.sha256(networks.plain()).hexdigest() == evaluator.DIGEST
     assert networks.widths == (networks.card["value_width"], networks.card["policy_width"])

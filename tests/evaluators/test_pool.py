@@ -360,8 +360,7 @@ def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(n
             lambda: len(pools.evaluated(log)) > 80, lambda: os.kill(min(first), signal.SIGKILL)
         )
         for _ in range(3):
-            found = pool.evaluate(BATCH)
-            assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
+            assert np.array_equal(pool.evaluate(BATCH).wdl, HashEvaluator().evaluate(BATCH).wdl)
         thread.join()
         names = workers_of(log)
         pools.until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) > len(first))

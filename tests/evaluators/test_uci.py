@@ -159,8 +159,7 @@ def info(board, k):
 """
     path = fake_engine(tmp_path / "a", changes)
     np.testing.assert_allclose(answers(path).wdl, [[0.2, 0.5, 0.3]] * len(FENS), atol=1e-6)
-    without = answers(path, uci_showwdl="false")
-    assert without.wdl[0, 0] > 0.98
+    assert answers(path, uci_showwdl="false").wdl[0, 0] > 0.98
 
 
 def test_a_forced_move_that_an_engine_answers_without_a_score_is_judged_by_what_follows(
@@ -519,8 +518,7 @@ def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
     done = finish(process)
     assert done.code == 130, done.err
     assert sent(path).count("uci") == 2  # none was started again
-    node = present(show(file, chess.Board()))
-    assert node.visits == done.json["visits"] > 4
+    assert present(show(file, chess.Board())).visits == done.json["visits"] > 4
 
 
 # ----------------------------------------------------------------------- a real engine

@@ -101,8 +101,7 @@ def test_a_call_that_is_cancelled_before_a_worker_is_idle_never_runs() -> None:
     with closing(executor.Workers(1, Stage("ok wait"))) as workers:
         busy = workers.submit(power(3))
         until(busy.running)
-        cancelled = workers.submit(power(4))
-        assert cancelled.cancel()
+        assert workers.submit(power(4)).cancel()
 
 
 def test_a_worker_of_another_version_is_not_mixed_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -755,8 +755,7 @@ class Converter:
             flow = self._encoder(f"/policy/encoder{i}", flow, encoder, kind, inner)
         width = len(self._numbers("/policy/query", head, 4))
         self._has(width)
-        scale = max(1, width) ** -0.5
-        queries, _ = self._dense("/policy/query", flow, head, (3, 4), inner, scale=scale)
+        queries, _ = self._dense("/policy/query", flow, head, (3, 4), inner, scale=max(1, width) ** -0.5)
         keys, _ = self._dense("/policy/key", flow, head, (5, 6), inner, width)
         queries = self.reshape("/policy/from", queries, -1, SQUARES, width)
         keys = self.reshape("/policy/to", keys, -1, SQUARES, width)

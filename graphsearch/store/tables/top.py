@@ -154,8 +154,7 @@ class TopTables:
 
     def _rows(self, table: str, columns: tuple[str, ...], key: str) -> list[Row]:
         statement = f"SELECT {', '.join(columns)} FROM {table} WHERE key = ?"  # noqa: S608 (constants)
-        found = self._connection.execute(statement, (key,))
-        return [dict(zip(columns, row, strict=True)) for row in found]
+        return [dict(zip(columns, row, strict=True)) for row in self._connection.execute(statement, (key,))]
 
     def _remove(self, key: str) -> None:
         for table in ("top_edge", "top_position"):

@@ -114,8 +114,7 @@ class Arena:
         counters = self.arrays.counters
         counters[arena_kernel.RECORD_WORDS] = 1  # slot 0 means none
         counters[arena_kernel.BLOCK_WORDS] = 1
-        powers = slice(arena_kernel.POWERS, arena_kernel.POWERS + 64)
-        self.arrays.floats[powers] = np.arange(64.0) ** 4
+        self.arrays.floats[arena_kernel.POWERS : arena_kernel.POWERS + 64] = np.arange(64.0) ** 4
         capacities = [*CAPACITIES, CAPACITIES[-1]]
         self.arrays.ints[CAPACITY : CAPACITY + 2 * WIDE] = 2 * capacities  # wide classes hold as many
 

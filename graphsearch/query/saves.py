@@ -42,7 +42,7 @@ def saved_at(root: chess.Board, save: RootValues | BookValues) -> Saved:
     """Returns the values of a root at a save."""
     q, best = save.q if isinstance(save, RootValues) else save.value, save.best_move
     line = sans_of(root, legal_part(root, (save.pv or best or "").split()))
-    mates = abs(q) == 1 and line and line[-1].endswith("#")
+    mates = abs(q) == 1 and (line[-1].endswith("#") if line else root.is_checkmate())
     mate = int(q) * ((len(line) + 1) // 2) if mates else None
     return Saved(save.run, save.saved, save.n, q, best, line[0] if line else None, mate)
 

@@ -297,6 +297,6 @@ def ways_of(record: NodeRecord, board: chess.Board) -> list[tuple[Step, str]]:
 
 
 def mate_of(record: NodeRecord, board: chess.Board) -> int | None:
-    """Returns moves to a proven mate, negative if the side to move is mated; None without a proof."""
+    """Returns moves to a proven mate, negative if the side to move is mated, 0 if it is; else None."""
     proof = record.proof_at(board.halfmove_clock)
-    return proof.moves if proof and proof.mate else None
+    return proof.moves if proof else None

@@ -161,8 +161,7 @@ LEVEL = 1  # zstd; only its entropy coding matters here, higher levels are slowe
 def encode(keys: Words, data: Words) -> bytes:
     """Returns the bytes of a piece of `distinct` entries, place by place, steps from key to key first."""
     words = np.stack([np.diff(keys, prepend=np.uint64(0)), data], 1).astype("<u8")
-    planes = words.view(np.uint8).reshape(-1, ENTRY_BYTES).T
-    return ZstdCompressor(level=LEVEL).compress(planes.tobytes())
+    return ZstdCompressor(level=LEVEL).compress(words.view(np.uint8).reshape(-1, ENTRY_BYTES).T.tobytes())
 
 
 def decode(blob: bytes, entries: int) -> tuple[Words, Words]:

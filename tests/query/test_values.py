@@ -219,9 +219,9 @@ def test_the_line_is_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
 
 
 def test_a_proven_mate_is_in_the_history_and_at_the_root_of_the_tree(tmp_path: Path) -> None:
-    for fen, mate in (("7k/8/5K2/8/8/8/8/6R1 w - - 0 1", 2), ("7k/8/5KR1/8/8/8/8/8 b - - 1 1", -2)):
+    for at, mate in ("7k/8/5K2/8/8/8/8/6R1 w", 2), ("7k/8/5KR1/8/8/8/8/8 b", -2), ("k7/Q7/K7/8/8/8/8/8 b", 0):
         with Graph.open(path := tmp_path / "mate.graph", evaluator="uniform") as graph:
-            analyze(graph, board := chess.Board(fen), Limits(visits=1000))
+            analyze(graph, board := chess.Board(f"{at} - - 0 1"), Limits(visits=1000))
         assert history(path, board).points[-1].mate == tree(path, board).root.mate == mate
 
 

@@ -148,7 +148,7 @@ const whites = (value, fen) => (value === null || value === undefined || fen.spl
 
 // a value of White as people say it: a mate before pawns
 export function score({ cp, mate }) {
-  if (mate) return mate > 0 ? `#${mate}` : `#−${-mate}`;
+  if (Number.isInteger(mate)) return mate < 0 ? `#−${-mate}` : `#${mate}`; // #0: it is on the board
   if (cp === null || cp === undefined) return "";
   return cp === 0 ? "0.00" : (cp > 0 ? "+" : "−") + (Math.abs(cp) / 100).toFixed(2);
 }

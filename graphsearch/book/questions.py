@@ -21,8 +21,7 @@ import chess
 from ..base.answer import Answer, picked
 from ..base.errors import BookConfigError, GraphSearchError, InvalidParameterError
 from ..position.board import board_of, check, fen_of, key_text, legal_moves
-from ..query.line import mate_by
-from ..query.source import Records, Step, mate_of, steps_of
+from ..query.source import Records, Step, mate_by, mate_of, steps_of
 from ..store.apart import ApartMoves
 from ..store.file import sql_errors
 from ..store.store import Store

@@ -17,7 +17,7 @@ from ..position.board import CLOCK_DRAW, after, check, fen_of, occurrences, term
 from ..position.notation import read_legal_uci
 from ..position.values import cp_of, draw_beside, loss_of, negate
 from ..store.ranking import node_mean
-from .source import Records, Step, Valued, mate_of, records_of, steps_of
+from .source import Records, Step, Valued, mate_by, mate_of, records_of, steps_of
 
 MAX_PLIES = 200
 
@@ -304,14 +304,6 @@ def worth_of(source: Records, board: chess.Board, move: chess.Move, steps: list[
     if edge is not None and (edge.proof or record is None or record.visits <= edge.n):
         return edge.value
     return None if record is None else negate(node_mean(record)[0])
-
-
-def mate_by(source: Records, board: chess.Board, move: chess.Move, steps: list[Step]) -> int | None:
-    """Returns moves to a mate proven of a move, by its edge or the position after it, None without one."""
-    mate = next((step.mate for step in steps if step.move == move), None)
-    record = source.read(child := after(board, move)) if mate is None else None
-    its = mate_of(record, child) if record else None
-    return mate if its is None else -its if its > 0 else 1 - its
 
 
 def for_white(board: chess.Board, q: float) -> float:

@@ -300,3 +300,11 @@ def mate_of(record: NodeRecord, board: chess.Board) -> int | None:
     """Returns moves to a proven mate, negative if the side to move is mated, 0 if it is; else None."""
     proof = record.proof_at(board.halfmove_clock)
     return proof.moves if proof else None
+
+
+def mate_by(source: Records, board: chess.Board, move: chess.Move, steps: list[Step]) -> int | None:
+    """Returns moves to a mate proven of a move, by its edge or the position after it, None without one."""
+    mate = next((step.mate for step in steps if step.move == move), None)
+    record = source.read(child := after(board, move)) if mate is None else None
+    its = mate_of(record, child) if record else None
+    return mate if its is None else -its if its > 0 else 1 - its

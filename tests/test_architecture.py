@@ -168,7 +168,9 @@ def endings(path: Path) -> Iterator[str]:
 
 def test_only_the_cli_prints_exits_or_asks() -> None:
     quiet = [path for path in MODULES if room_of(path) not in {"cli", "__main__"}]
-    assert [f"{relative(path)}, {found}" for path in quiet for found in endings(path)] == []
+    found = [f"{relative(path)}, {found}" for path in quiet for found in endings(path)]
+    aside = r".*/factory\.py, .*sys\.std(out|err)$"  # what an evaluator of the user's prints goes to stderr
+    assert [one for one in found if not re.match(aside, one)] == []
 
 
 SYSTEM = PACKAGE / "base" / "system.py"

@@ -500,8 +500,7 @@ def test_a_running_search_answers_from_its_memory(
     assert lines["visits"] > (stored.visits if stored else 0)
     assert len(lines["lines"]) == 3
     assert client.get("values", **line).json["points"][0]["n"] > FEWER_VISITS
-    values = client.post("tree-values", moves=[[0, "e2e4"], [1, "e7e5"]]).json["values"]
-    assert values[0]["n"] > 0
+    assert client.post("tree-values", moves=[[0, "e2e4"], [1, "e7e5"]]).json["values"][0]["n"] > 0
     assert client.get("neighbourhood", depth=1).json["nodes"][0]["n"] > FEWER_VISITS
     assert client.get("lines", root="8/8/8/4k3/8/8/4P3/4K3 w - - 0 1").status == 404
     stopped(client)

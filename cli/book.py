@@ -403,8 +403,7 @@ def _root_lines(roots: Sequence[RootValue]) -> Iterator[str]:
     """Yields the value of each root, from White's view."""
     for root in roots[:MAX_ROOTS]:
         best = f", best {root.best}" if root.best else ""
-        opening = " ".join(opening_line(opening_at(root.position)))
-        name = opening.removeprefix("Opening: ") or root.position
+        name = " ".join(opening_line(opening_at(root.position))).removeprefix("Opening: ") or root.position
         worth = value_score(root.value, root.mate, root.position) or "unknown"
         yield f"{root.origin}: {worth}{best}   {name}"
     if len(roots) > MAX_ROOTS:

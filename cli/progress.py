@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from graphsearch.base.system import HANG_UP, SIGNALS, outlive_console
 
-from .options import WorkOptions
+from .options import WorkOptions, identity_of, remember
 from .output import say
 from .tables import Part, lines_of
 
@@ -220,6 +220,12 @@ def compiled(
 
     if work.workers is not None:
         spec, others = work.evaluator.of_file(store).spec(work.param or ())
+
+        def keep(failure: type[BaseException] | None, *_: object) -> None:
+            if store is not None and failure is None:
+                remember(identity_of(store), spec)
+
+        stack.push(keep)
         return replace(spec, pool=None), SearchParams.from_options(others)
     evaluator, others = work.evaluator.create(work.param or (), store)
     stack.enter_context(closing(evaluator))

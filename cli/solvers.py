@@ -177,8 +177,7 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
         return f"no mate: {why}" if hopeless else f"no mate{within}: {why}"
     if result.mate == 0:
         return "checkmate"
-    white = board.turn == (result.mate > 0)
-    text = f"{'White' if white else 'Black'} mates in {abs(result.mate)}"
+    text = f"{'White' if board.turn == (result.mate > 0) else 'Black'} mates in {abs(result.mate)}"
     if result.shortest:
         return f"{text}; there is no shorter mate"
     shorter = f"none in up to {result.excluded}" if result.excluded else "a shorter one is possible"

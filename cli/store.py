@@ -212,8 +212,7 @@ def reevaluate(store: StoreOption, evaluator: EvaluatorOptions, ram: Ram = None)
         return signals.exit_code
     refresh_values(store)
     if not report.settled:
-        refresh = command_text("lab", "refresh", str(store))
-        say(f"The values have not settled; continue with: {refresh}")
+        say(f"The values have not settled; continue with: {command_text('lab', 'refresh', str(store))}")
     if report.evaluated:
         say(f"What changed at each root: {command_text('diff', str(store), '--since', 'last')}")
     return 0

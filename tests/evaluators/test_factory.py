@@ -128,8 +128,10 @@ def test_a_class_of_a_python_file_is_an_evaluator(tmp_path: Path, cli: Any) -> N
             create(name)
     cli("evaluate", "startpos", "--evaluator", f"{path}:Mine").ends(1, "evaluator failed: ZeroDivisionError")
     words = ("analyze", "startpos", "--visits", "20", "--store", tmp_path / "a.graph")
-    with chdir(tmp_path):
-        cli(*words, "--evaluator", "mine.py:Mine", "--evaluator-option", "q=0.1").ends(0)
+    (tmp_path / "a.epd").write_text(chess.STARTING_FEN)
+    with chdir(tmp_path):  # with workers, of which each makes its own
+        mine = ("--evaluator", "mine.py:Mine", "--evaluator-option", "q=0.1", "--workers", 2)
+        cli("analyze", "a.epd", *words[2:], *mine).ends(0)
     assert cli(*words, "--json").ends(0, f"with its own evaluator, {path}:Mine", "asked 10.0 0.1").json["q"]
 
 

@@ -1106,8 +1106,7 @@ def test_the_statistics_of_every_move_are_what_nibbler_reads() -> None:
         lines = engine.ask("go nodes 400", until="bestmove")
     found = [line for line in lines if line.startswith("info string") and " N: " in line]
     rows = [read_as_nibbler(line) for line in found if line.split()[2] != "node"]
-    board = chess.Board()
-    assert {row["string"] for row in rows} == {move.uci() for move in board.legal_moves}
+    assert {row["string"] for row in rows} == {move.uci() for move in chess.Board().legal_moves}
     order = [(number(row["N:"]), number(row["(S:"])) for row in rows]
     assert order == sorted(order)
     visits = sum(n for n, _ in order)

@@ -113,8 +113,9 @@ class SearchResult(Answer, Counts):
     """
 
     json_keys = (
-        "position key store opening visits new_visits evaluations catch_ups collisions depth seldepth seconds"
-        " bestmove q cp wdl evaluator parameters tablebase moves=node.moves"
+        "position key store opening nodes visits new_visits evaluations catch_ups collisions depth seldepth"
+        " seconds stop_reason bestmove q cp mate=node.mate bounds=node.bounds wdl evaluator parameters"
+        " tablebase moves=node.moves"
     )
 
     position: str

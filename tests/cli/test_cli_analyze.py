@@ -26,9 +26,9 @@ from tests.support.forks import Command
 from tests.support.pools import until
 
 KEYS = [
-    "position", "key", "store", "opening", "visits", "new_visits", "evaluations", "catch_ups", "collisions",
-    "depth", "seldepth", "seconds", "bestmove", "q", "cp", "wdl", "evaluator", "parameters", "tablebase",
-    "moves", "brief",
+    "position", "key", "store", "opening", "nodes", "visits", "new_visits", "evaluations", "catch_ups",
+    "collisions", "depth", "seldepth", "seconds", "stop_reason", "bestmove", "q", "cp", "mate", "bounds",
+    "wdl", "evaluator", "parameters", "tablebase", "moves", "brief",
 ]  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
     assert data["key"] == "463b96181691fc9c"
     assert data["store"] is None
     assert data["visits"] == data["new_visits"] == 200  # the first visit makes the node
-    assert data["bestmove"] == data["moves"][0]["move"]
+    assert (data["bestmove"], data["stop_reason"]) == (data["moves"][0]["move"], "visits")
     assert len(data["moves"]) == 20
     for move in data["moves"]:
         assert set(move) == {"move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "apart", "pv"}

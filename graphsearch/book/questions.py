@@ -138,7 +138,7 @@ def _roots(store: Store, book: int) -> list[RootValue]:
         " AND m.key = r.key AND m.value >= coalesce(p.outside, -2) ORDER BY m.value DESC, m.place LIMIT 1),"
         " p.outside_move)"
         " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
-        " WHERE r.book = ? ORDER BY r.origin"
+        " WHERE r.book = ? ORDER BY length(r.origin), r.origin"  # root 10 comes after root 9
     )
     return [RootValue.of(store.read, *row) for row in query(store.connection, statement, (book,), *_ROOT)]
 

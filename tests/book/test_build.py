@@ -539,16 +539,16 @@ def test_a_mate_is_shown_in_moves(tmp_path: Path, cli: Cli) -> None:
 
 def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "a.graph"
-    two = (Root(chess.Board(), "root 1"), Root(after_line("a4"), "root 2"))
+    two = (Root(chess.Board(), "root 9"), Root(after_line("a4"), "root 10"))
     first = built(path, config(roots=two, max_ply=2))
+    assert [root.origin for root in status(path)[0].roots] == ["root 9", "root 10"]
     fewer = built(path, config(text='[book]\nside = "white"\nmax_ply = 2', max_ply=2))
     why = cli("book", "why", "1. a4", "--store", path).ends(0).out
     assert "ply 1: no root leads here any more; searched 1 time, 2" in why
     assert "Line: none" in why
     assert fewer.positions < first.positions
-    status = cli("book", "status", "--store", path, "--json").json["books"][0]
-    assert status["apart"] == first.positions - fewer.positions
-    assert status["leaf"] == 0
+    found = cli("book", "status", "--store", path, "--json").json["books"][0]
+    assert (found["apart"], found["leaf"]) == (first.positions - fewer.positions, 0)
     again = built(path, config(text="three", roots=two, max_ply=2))
     assert (again.positions, again.searched) == (first.positions, 0)
 

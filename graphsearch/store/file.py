@@ -227,8 +227,8 @@ _ADVICE = {  # words of an error of SQLite -> what to do
 }
 
 
-def check_is_file(path: Path, *, create: bool) -> None:
-    """Raises StoreError unless the path is a non-empty file, or can be created if `create` is given."""
+def check_is_file(path: Path, *, create: bool, writing: bool = False) -> None:
+    """Raises StoreError unless a path is a non-empty file, that `writing` can write or `create` create."""
     if path.is_dir():
         raise StoreError(f"{path} is a folder; name a graph file")
     if path.is_symlink():
@@ -243,6 +243,10 @@ def check_is_file(path: Path, *, create: bool) -> None:
         raise StoreError(f"{path} is not a regular file; name a graph file")
     if not os.access(path, os.R_OK):
         raise StoreError(f"{path} cannot be read; check its permissions")
+    if writing and not os.access(path, os.W_OK):
+        raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
+    if writing and path.stat().st_nlink > 1:  # each name would have a lock and a log of its own
+        raise StoreError(f"{path} has other names (hard links), so it is only read; write a copy of it")
     if path.stat().st_size == 0 and not create:
         raise StoreError(f"{path} is empty, not a graph file; remove it or name another")
 
@@ -392,8 +396,6 @@ def faults(connection: sqlite3.Connection, path: Path, *, writing: bool = True) 
 # ------------------------------------------------------------------ opening
 def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     """Returns a connection for writing, and creates the file if asked; the caller holds the lock."""
-    if path.exists() and not os.access(path, os.W_OK):
-        raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
     if is_on_network(path):
         raise StoreError(f"{path} {ON_NETWORK}")
     check_log(path, is_ours=True)
@@ -706,9 +708,7 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 def changing(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
     """Yields a connection to a graph file that may be written, in one transaction."""
     real = real_path(path)
-    check_is_file(real, create=False)
-    if not os.access(real, os.W_OK):
-        raise StoreError(f"{real} cannot be written; check its permissions")
+    check_is_file(real, create=False, writing=True)
     with sql_errors(real, "open it"), open_unless_failed(real, "mode=rw") as connection:
         check_schema(connection, real)
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")

@@ -106,7 +106,7 @@ class Store:
           StoreError: if it cannot be opened, or is no graph file.
         """
         real = file.real_path(path)
-        file.check_is_file(real, create=create and not read_only)
+        file.check_is_file(real, create=create and not read_only, writing=not read_only)
         with ExitStack() as stack:
             lock = None if read_only else file.WriteLock(real)
             if lock:

@@ -130,6 +130,8 @@ def test_a_link_leads_to_the_same_lock(path: Path) -> None:
         refused(path, errors.StoreLockedError)
         with pytest.raises(errors.StoreLockedError, match=r"test\.graph .* this program; close that Graph"):
             Store.open(link)
+    path.with_name("hard.graph").hardlink_to(path)
+    assert "hard links" in refused(path)
 
 
 def test_a_new_file_is_not_deleted_while_it_is_written(path: Path) -> None:
@@ -154,10 +156,9 @@ def test_the_lock_of_a_killed_writer_is_free(path: Path) -> None:
 
 
 @pytest.mark.parametrize("note", ["", "[]", DEEP, '{"pid": "x", "since": 1}', '{"pid": -1, "since": ""}'])
-def test_an_odd_note_of_a_lock_names_nobody(tmp_path: Path, note: str) -> None:
-    path = tmp_path / "a.graph"
+def test_an_odd_note_of_a_lock_names_nobody(path: Path, note: str) -> None:
     lock = connections.WriteLock(path)
-    path.with_name("a.graph.lock").write_text(note)
+    path.with_name(f"{path.name}.lock").write_text(note)
     assert connections.holder(path) == {"pid": None, "since": None}
     lock.release()
 

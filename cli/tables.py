@@ -91,6 +91,8 @@ def detail(text: str) -> str:
 WIDEST = 60  # characters of text on one line, such as a name, so that a pipe's width has room for the rest
 ROOMY, TIGHT = 30, 8  # characters of a line for which spare columns and others go
 GAP = 3  # characters between two columns
+# characters that control a terminal, in names and notes of other people's files; all but tab and line feed
+CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "?")
 # kinds of columns: text that folds, text on one line, text that takes the width left over, numbers
 LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
 KINDS = {  # of columns by name; others hold numbers
@@ -220,12 +222,10 @@ Part: TypeAlias = "str | Table"  # of a command's output for a person
 def lines_of(parts: Iterable[Part], width: int | None) -> Iterator[str]:
     """Yields the lines of texts and tables; `width`: of a terminal, None for any width."""
     for part in parts:
-        if isinstance(part, Table):
-            yield from part.lines(width)
-        elif isinstance(part, Prose) and width:
-            yield from wrap(part, width)
-        else:
-            yield part
+        lines: Iterable[str] = [part] if isinstance(part, str) else part.lines(width)
+        if isinstance(part, Prose) and width:
+            lines = wrap(part, width)
+        yield from (line.translate(CONTROLS) for line in lines)
 
 
 def columns_of(text: str) -> int:

@@ -79,8 +79,7 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
     ):
         done = cli(*command)
         assert (done.code, done.out) == (1, "")
-        said = [line for line in done.err.splitlines() if COMPILING not in line]
-        assert len(said) == 1
+        assert len([line for line in done.err.splitlines() if COMPILING not in line]) == 1
         assert "is being reevaluated with other" in done.err
     copy = unfinished.with_name("copy.graph")
     for command in (
@@ -348,12 +347,12 @@ def test_a_file_that_is_missing_is_made_unless_nothing_is_read(cli: Cli, file: P
 
 def test_a_note_is_written_shown_listed_and_deleted(cli: Cli, small_graph: Path) -> None:
     assert cli("note", small_graph, "1. e4").code == 1
-    assert cli("note", small_graph, "1. e4 e5 2. Nf3", "--text", "a\nb").code == 0
-    assert cli("note", small_graph, "1. Nf3 e5 2. e4").out == "a\nb\n"
-    assert "note: a\nb\n" in cli("show", small_graph, "1. e4 e5 2. Nf3").out
-    assert cli("show", small_graph, "1. e4 e5 2. Nf3", "--json").json["note"] == "a\nb"
-    assert cli("note", small_graph, "--json").json["notes"][0]["text"] == "a\nb"
-    assert "a b" in cli("note", small_graph).out
+    assert cli("note", small_graph, "1. e4 e5 2. Nf3", "--text", "a\x1b\nb").code == 0
+    assert cli("note", small_graph, "1. Nf3 e5 2. e4").out == "a?\nb\n"
+    assert "note: a?\nb\n" in cli("show", small_graph, "1. e4 e5 2. Nf3").out
+    assert cli("show", small_graph, "1. e4 e5 2. Nf3", "--json").json["note"] == "a\x1b\nb"
+    assert cli("note", small_graph, "--json").json["notes"][0]["text"] == "a\x1b\nb"
+    assert "a? b" in cli("note", small_graph).out
     assert cli("note", small_graph, "1. e4 e5 2. Nf3", "--text", " ").code == 0
     assert cli("note", small_graph, "1. e4 e5 2. Nf3").code == 1
 

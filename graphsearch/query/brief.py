@@ -33,7 +33,7 @@ LEADS, PER_LN_N, PER_LN_P, PER_Q = 0.24, 0.87, 0.68, 2.47
 MOVED, MOVED_POWER = 0.25, 0.25  # Q that a move of n visits still moves: MOVED / n ** MOVED_POWER
 LEAST_P = 0.001  # of a move in its score
 LEAST_CHANCE = 0.03  # of a move that may be as good as the leading one
-WORDS = ((0.95, "Settled"), (0.8, "Likely"), (0.6, "Leaning"), (0.0, "Open"))  # least chance of each
+WORDS = ((95, "Settled"), (80, "Likely"), (60, "Leaning"), (0, "Open"))  # least chance of each in whole %
 OVER, UNVISITED, PROVEN, FORCED, OPEN = "over", "unvisited", "proven", "forced", "open"  # states of a brief
 LOST = (-1, -1)  # bounds of a move or a position
 LINE_PLIES = 4  # of a refuted move's line, with the move
@@ -231,7 +231,7 @@ class _Writer:
             found,
             state=OPEN,
             certainty=best.chance if is_fitted else None,
-            word=next(word for least, word in WORDS if best.chance * is_fitted >= least),
+            word=next(word for least, word in WORDS if round(100 * best.chance) * is_fitted >= least),
             error_cp=round((cp_of(best.q + moved) - cp_of(best.q - moved)) / 2),
             moves=(best, *as_good),
             next=after_them.move if after_them else None,

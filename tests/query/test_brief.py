@@ -98,6 +98,9 @@ def test_a_position_whose_moves_the_file_lacks_is_no_stalemate() -> None:
     assert searched(after_line("f3 e5").fen(), 9, [chess.Move.from_uci("g2g4")]).state == "unvisited"
     few = searched(chess.STARTING_FEN, 50)
     assert (few.certainty, few.lines[1]) == (None, "Open: too few visits (50) to say how sure that is.")
+    held[chess.STARTING_FEN] = node(chess.Board(), {"e4": (4000, 0.1), "d4": (230, 0.09)})
+    near = brief(source, chess.Board())
+    assert (near.lines[1][:13], present(near.certainty) < 0.95) == ("Settled: 95 %", True)
 
 
 def test_chances_sum_to_one_and_grow_with_visits_and_value(choice: Path) -> None:

@@ -293,10 +293,8 @@ def test_a_year_of_runs_stays_small_with_its_changes(tmp_path: Path, monkeypatch
         for root in range(2):
             rows = table.of_root(store, f"{root:016x}")
             assert table.ROWS_LEFT <= len(rows) <= table.MOST_ROWS
-            kept = {(row.run, row.n, row.best_move) for row in rows}
-            assert set(changes[f"{root:016x}"]) <= kept
-            recent = sum(row.run > 182 for row in rows)
-            assert recent > len(rows) / 2, "old times keep fewer rows"
+            assert set(changes[f"{root:016x}"]) <= {(row.run, row.n, row.best_move) for row in rows}
+            assert sum(row.run > 182 for row in rows) > len(rows) / 2, "old times keep fewer rows"
 
 
 # ------------------------------------------------------------------ equal keys
@@ -359,8 +357,7 @@ def test_exports_tell_them_apart(path: Path, tmp_path: Path) -> None:
     by_key = {row["key"]: row for row in rows}
     assert len(by_key) == len(rows)
     assert [by_key[key]["fen"] for key in BOTH_KEYS] == [board.fen() for board in BOTH]
-    children = {move["child"] for row in rows for move in row["moves"] if move["n"]}
-    assert children <= set(by_key)
+    assert {move["child"] for row in rows for move in row["moves"] if move["n"]} <= set(by_key)
     export("csv", path, tmp_path / "all.csv")
     assert set(BOTH_KEYS) <= {line.split(",")[0] for line in (tmp_path / "all.csv").read_text().splitlines()}
     export("epd", path, tmp_path / "all.epd")

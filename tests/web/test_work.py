@@ -546,8 +546,7 @@ def test_the_search_goes_where_the_board_goes(page: Page) -> None:
     page.has(LINE, 1)
     until(lambda: searched(client, "e4") > 500, "the search behind the move")
     page.click("#back")
-    first = until(lambda: searched(client), "the start again")
-    assert first > FEWER_VISITS
+    assert until(lambda: searched(client), "the start again") > FEWER_VISITS
 
     def shown() -> int:
         return int(page.text(".moves .c-n .figure").replace(",", ""))

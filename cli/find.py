@@ -194,8 +194,7 @@ def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]
     """Prints one object, and its rows as they come."""
     from graphsearch.query.sql import json_value
 
-    head = json_text.dumps({"columns": columns}, ensure_ascii=False)
-    print(head[:-1] + ', "rows": [', end="")
+    print(json_text.dumps({"columns": columns}, ensure_ascii=False)[:-1] + ', "rows": [', end="")
     for number, row in enumerate(rows):
         values = json_text.dumps([json_value(value) for value in row], ensure_ascii=False)
         print(", " * (number > 0) + values, end="")

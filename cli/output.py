@@ -47,8 +47,7 @@ FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGI
 
 def program_name() -> str:
     """Returns the command that called this program: `graphsearch` or `python -m graphsearch`."""
-    is_module = Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py")
-    return f"python -m {PROGRAM}" if is_module else PROGRAM
+    return f"python -m {PROGRAM}" if Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py") else PROGRAM
 
 
 def command_text(*words: str) -> str:

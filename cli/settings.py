@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphsearch.base.errors import InvalidParameterError
+from graphsearch.base.errors import EvaluatorError, InvalidParameterError
 from graphsearch.base.faults import FOLDER_VARIABLE, state_folder
 from graphsearch.base.system import replace, user_folder
 
@@ -99,6 +99,11 @@ def _read(path: Path) -> Iterator[Setting]:
             raise InvalidParameterError(f"{path}: {name} must be a {TYPES[kind]}, not {value!r}")
         if name in PATHS and isinstance(value, str):
             value = str(path.parent / Path(value).expanduser())
+        if name == "evaluator" and ":" in value:
+            from graphsearch.evaluators.factory import absolute_name
+
+            with suppress(EvaluatorError, ValueError):  # the command that uses it says what is wrong
+                value = absolute_name(value, path.parent)
         yield Setting(name, value, str(path))
 
 

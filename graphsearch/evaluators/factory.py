@@ -297,15 +297,15 @@ def _kind(name: str) -> _Kind:
     return _KINDS[kind]
 
 
-def absolute_name(name: str) -> str:
-    """Returns the name of an evaluator with the absolute path of its file or program."""
+def absolute_name(name: str, folder: Path = Path()) -> str:
+    """Returns the name of an evaluator with the absolute path of its file or program, from a folder."""
     if _kind(name) is _KINDS["FILE.py"]:
         path, _, of = name.rpartition(":")
-        return f"{located(Path(), path)}:{of}"
+        return f"{located(folder, path)}:{of}"
     kind, _, rest = name.partition(":")
     if kind == "lc0" or rest.endswith(NNUE_SUFFIX):
-        return f"{kind}:{located(Path(), rest)}"
-    return f"{kind}:{located_command(Path(), rest)}" if rest else name
+        return f"{kind}:{located(folder, rest)}"
+    return f"{kind}:{located_command(folder, rest)}" if rest else name
 
 
 def _arguments(kind: _Kind, options: Options) -> dict[str, Any]:

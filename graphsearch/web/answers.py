@@ -496,8 +496,7 @@ def _list(served: ServedFile, wanted: GameListWanted) -> ListedGames:
     names = {*GameFilters.__dataclass_fields__} - {"position"}
     position = wanted.board() if wanted.here else None
     filters = GameFilters(position=position, **wanted.model_dump(include=names))
-    order = wanted.model_dump(include={"by", "down", "first", "most"})
-    return list_games(served.path, filters, **order)
+    return list_games(served.path, filters, **wanted.model_dump(include={"by", "down", "first", "most"}))
 
 
 def _kept_game(served: ServedFile, wanted: GameWanted) -> dict[str, object]:

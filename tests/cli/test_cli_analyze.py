@@ -145,8 +145,7 @@ def test_every_move_of_a_game_has_a_row_and_the_same_again_costs_nothing(cli: Cl
     assert [row[1].rstrip("?!") for row in rows[:4]] == ["f3", "e5", "g4", "Qh4#"]
     assert rows[3][2:5] == ["Qh4#", "mate", "mate"]
     assert not (tmp_path / "a-reviewed.pgn").exists()
-    again = cli(*words, "-o", tmp_path / "out.pgn").ends(0)
-    assert "0 positions searched" in again.out
+    assert "0 positions searched" in cli(*words, "-o", tmp_path / "out.pgn").ends(0).out
     with (tmp_path / "out.pgn").open() as file:
         game = chess.pgn.read_game(file)
     assert game is not None
@@ -165,8 +164,7 @@ def test_a_set_has_a_row_for_each_position_and_names_bad_lines(cli: Cli, tmp_pat
     rows = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
     assert [(row["line"], row["solved"], row["known"]) for row in rows] == [(1, True, True), (3, None, True)]
     assert rows[0]["pv"] == [rows[0]["best_move"]] == ["d1d8"]
-    one = cli("analyze", tmp_path / "a.epd", "--game", 1, "--visits", 50).ends(0)
-    assert "bestmove d1d8" in one.out
+    assert "bestmove d1d8" in cli("analyze", tmp_path / "a.epd", "--game", 1, "--visits", 50).ends(0).out
 
 
 # ------------------------------------------------------------------ watch

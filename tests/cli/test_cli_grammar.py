@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from ..conftest import ROOT, Cli
 MOST_COMMANDS, MOST_OPTIONS = 44, 74
 SETTINGS = importlib.import_module("graphsearch.cli.settings").KEYS
 OF_PROGRAM = {"--help", "--version", "--install-completion", "--show-completion"}
-OF_OTHERS = {"--address", "--head", "--force-reinstall"}  # options of the programs `ray` and `pip`
+OF_OTHERS = {"--address", "--head", "--force-reinstall", "--onnx-batch-size"}  # of `ray`, `pip` and `lc0`
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 NAMING = re.compile(rf"docs/|schema/|examples/|`graphsearch |{OPTION.pattern}")
 
@@ -238,6 +239,9 @@ def test_settings_hold_by_their_place(cli: Cli, tmp_path: Path, monkeypatch: pyt
     assert cli("config").out == cli("help", "settings").out
     assert cli("analyze", "--visits", 20).code == 0
     assert cli("store", "info", "--json").json["evaluator"]["kind"] == "uniform"
+    (tmp_path / "graphsearch.toml").write_text('evaluator = "mine.py:Mine"\n')
+    with chdir(tmp_path / "config"):
+        assert f" {tmp_path / 'mine.py'}:Mine " in cli("config").out
     (tmp_path / "graphsearch.toml").write_text("stor = 1\n")
     wrong = cli("help", "settings")
     assert (wrong.code, "no setting 'stor'" in wrong.err) == (2, True)

@@ -70,8 +70,7 @@ def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -
         graphs.check_arena(graph.arena)
         known = result.nodes
     assert known > before
-    report = salvage(path, tmp_path / "new.graph")
-    assert report.blocks_lost
+    assert salvage(path, tmp_path / "new.graph").blocks_lost
     assert verify(tmp_path / "new.graph").ok
     with Graph.open(tmp_path / "new.graph", evaluator=reference.HashEvaluator()) as graph:
         analyze(graph, chess.Board(), Limits(visits=100), PARAMS)

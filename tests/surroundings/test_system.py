@@ -471,8 +471,7 @@ def test_an_engine_whose_reader_is_gone_saves(cli: Cli, tmp_path: Path) -> None:
     process.stdout.close()
     process.stdout = None
     process.stdin.write("isready\nisready\n")
-    outcome = finish(process)
-    assert "Traceback" not in outcome.err
+    assert "Traceback" not in finish(process).err
     assert searched(cli, path) >= 100
 
 

@@ -182,8 +182,7 @@ def policy_q(score: Score) -> float:
     """
     if score.mate is not None:
         return mate_q(score.mate)
-    q = 2 * _sigmoid(POLICY_SLOPE * score.cp) - 1
-    return max(-MOST_CERTAIN, min(MOST_CERTAIN, q))
+    return max(-MOST_CERTAIN, min(MOST_CERTAIN, 2 * _sigmoid(POLICY_SLOPE * score.cp) - 1))
 
 
 def a_move_earlier(score: Score) -> Score:

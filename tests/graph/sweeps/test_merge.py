@@ -125,8 +125,7 @@ def test_values_follow_what_was_merged(tmp_path: Path) -> None:
     more: dict[str, Edges | None] = {"e4": {"e5": (40, -0.15), "c5": (200, 0.5)}}
     a = graph_file(tmp_path / "a.graph", LINES)
     b = graph_file(tmp_path / "b.graph", more)
-    report = merge([a, b], new=tmp_path / "c.graph")
-    assert report.refreshed is not None
+    assert merge([a, b], new=tmp_path / "c.graph").refreshed is not None
     found = {r.words[9]: r for r in held(tmp_path / "c.graph").values()}
     child = found[0x823C9B50FD114196]
     root = found[0x463B96181691FC9C]

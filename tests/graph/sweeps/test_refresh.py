@@ -513,8 +513,7 @@ def test_what_is_salvaged_of_an_unfinished_file_is_unfinished(old: Path) -> None
     salvage(old, new)
     with pytest.raises(UnfinishedError):
         Graph.open(new, evaluator=evaluator)
-    report = reevaluate(new, evaluator)
-    assert report.finished
+    assert reevaluate(new, evaluator).finished
     assert len(set(evaluator.asked)) == len(evaluator.asked)
 
 

@@ -194,12 +194,12 @@ def view(
     record = read(board)
     if record is None:
         return None
+    board = board.copy(stack=False)  # makes moves; other threads may read the caller's
     moves = legal_moves(board) if record.codes else []
     if doubtful is not None:
         record = _doubted(record, [moves[index] in doubtful for index in record.order])
     order, priors = record.order, record.priors if record.codes else []
-    views: list[MoveView] = []
-    clock = board.halfmove_clock
+    views, clock = list[MoveView](), board.halfmove_clock
     ranked = ranking(record, clock, resets_of(record, board, moves))
     if first:
         ranked.sort(key=lambda k: moves[order[k]] not in first)

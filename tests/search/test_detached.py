@@ -94,8 +94,7 @@ def test_searches_of_several_workers_grow_one_sound_file(tmp_path: Path) -> None
         assert graph.node_count > nodes
     assert len(held(path)) > nodes
     with Graph.open(path, evaluator="uniform") as graph:  # edges below their children catch up
-        result = analyze(graph, chess.Board(), Limits(visits=50))
-        assert result.catch_ups > 0
+        assert analyze(graph, chess.Board(), Limits(visits=50)).catch_ups > 0
 
 
 def test_a_worker_gets_the_most_visited_records_within_the_limit(

@@ -370,8 +370,7 @@ def test_a_thread_that_fails_leaves_nothing_in_flight(
         with pytest.raises(type(error)):
             analyze(graph, BOARD, Limits(visits=VISITS), params)
         assert graph.pager.under_way == ()
-        visits = read(graph, BOARD).visits
-        assert 0 < visits < VISITS
+        assert 0 < read(graph, BOARD).visits < VISITS
         assert analyze(graph, BOARD, Limits(visits=100), params).new_visits >= 100
         check_invariants(graph, BOARD)
     evaluator.close()

@@ -358,8 +358,7 @@ def check_schema(connection: sqlite3.Connection, path: Path, *, writing: bool = 
     Other tables, views and indexes are allowed. A trigger runs when something is written, so a file that has
     one can only be read.
     """
-    found = faults(connection, path, writing=writing)
-    if found:
+    if found := faults(connection, path, writing=writing):
         raise CorruptRecordError(f"{path}: {found[0]}; `graphsearch store salvage` keeps what is sound")
 
 
@@ -508,8 +507,8 @@ def check_log(path: Path, *, is_ours: bool) -> None:
     """
     if not log_bytes(path) or (not is_ours and is_held(path)):
         return
-    alone = _first_run_in(path, "mode=ro&immutable=1")
-    if alone not in ((), _UNREADABLE) and _first_run_in(path, "mode=ro") not in (alone, _UNREADABLE):
+    alone = _runs_in(path, "mode=ro&immutable=1")[0]
+    if alone not in ((), _UNREADABLE) and _runs_in(path, "mode=ro")[0] not in (alone, _UNREADABLE):
         raise StoreError(
             f"{path}-wal is the write-ahead log of another file, such as one that {path.name} has replaced;"
             f" move it and {path.name}-shm elsewhere, then continue"
@@ -519,18 +518,20 @@ def check_log(path: Path, *, is_ours: bool) -> None:
 _UNREADABLE = ("unreadable",)
 
 
-def _first_run_in(path: Path, query: str) -> tuple[object, ...]:
-    """Returns the constant columns of the first run of a file, () if it has none, or _UNREADABLE."""
+def _runs_in(path: Path, query: str) -> tuple[tuple[object, ...], int]:
+    """Returns `_runs_of` a file; _UNREADABLE in place of the first run if that fails."""
     try:
         with closing(connect(path, query)) as connection:
-            return _first_run(connection) if "run" not in impostors(connection) else _UNREADABLE
+            return _runs_of(connection) if "run" not in impostors(connection) else (_UNREADABLE, 0)
     except sqlite3.Error:
-        return _UNREADABLE  # opening the file reports the error
+        return _UNREADABLE, 0  # opening the file reports the error
 
 
-def _first_run(connection: sqlite3.Connection) -> tuple[object, ...]:
-    row = connection.execute("SELECT id, started, position, limits FROM run ORDER BY id LIMIT 1").fetchone()
-    return () if row is None else tuple(row)
+def _runs_of(connection: sqlite3.Connection) -> tuple[tuple[object, ...], int]:
+    """Returns the constant columns of the first run and the number of the last one; () and 0 without runs."""
+    query = "SELECT id, started, position, limits, (SELECT max(id) FROM run) FROM run ORDER BY id LIMIT 1"
+    *row, last = connection.execute(query).fetchone() or (0,)
+    return tuple(row), last
 
 
 # ------------------------------------------------------------------ files without contents
@@ -569,7 +570,7 @@ class Place:
 
     Only a checkpoint writes into the file itself, as the log takes the commits. If its size or time is not as
     this process left it, another program has made a checkpoint or has overwritten the file. A checkpoint
-    keeps the first run and never lowers the change counter of the header.
+    keeps the first run, and lowers neither the number of the last one nor the header's change counter.
 
     Attributes:
       given_up: whether writing continues although the file is gone, because its content will be copied.
@@ -584,20 +585,23 @@ class Place:
         self._file = path.open("rb", buffering=0)
         self._runs: set[tuple[object, ...]] = set()  # what the first run may be
         self._holds_run = False  # whether the file itself has it, and not only the log
-        self._changes, self._left = 0, (0, 0)
+        self._changes, self._last, self._left = 0, 0, (0, 0)
         self.given_up = self.overwritten = False
         self.note_run()
         self.note_written()
 
     def note_run(self) -> None:
-        """Notes the first run, before a commit."""
-        self._runs.add(_first_run(self._connection))
+        """Notes the first run and the last one, before a commit."""
+        first, self._committed = _runs_of(self._connection)
+        self._runs.add(first)
 
     def note_written(self, found: os.stat_result | None = None) -> None:
         """Notes the state of the file, after a checkpoint has written into it."""
         found = found or os.fstat(self._file.fileno())
         self._left = found.st_size, found.st_mtime_ns
-        self._changes = max(self._changes, self._counter() or 0)
+        self._changes = max(self._changes, self._counter() or 0)  # no larger after a commit without new pages
+        if not log_bytes(self._path):  # the file itself holds all commits
+            self._last = self._committed
 
     def _counter(self) -> int | None:
         """Returns the change counter of the file, None if it is no SQLite file."""
@@ -625,12 +629,12 @@ class Place:
     def _look_into(self, found: os.stat_result) -> None:
         """Notes that another program has written into the file if it is still ours."""
         for _ in range(TRIES):
-            run = _first_run_in(self._path, "mode=ro&immutable=1")
+            run, last = _runs_in(self._path, "mode=ro&immutable=1")
             if run != _UNREADABLE:
                 break
             time.sleep(TRY_SECONDS)
         changes = self._counter()
-        is_ours = run in self._runs or (run == () and not self._holds_run)
+        is_ours = (run in self._runs or (run == () and not self._holds_run)) and last >= self._last
         self.overwritten = changes is None or changes < self._changes or not is_ours
         if self.overwritten:
             raise StoreMovedError(f"{self._path} was overwritten with another file while it was open")
@@ -643,18 +647,14 @@ class Place:
         Otherwise SQLite would apply the log to a new file at that path. The log is emptied even while a
         reader keeps the file open: a file that replaces this one must not meet it.
         """
-        try:
+        with suppress(StoreError, sqlite3.Error):
             self.given_up = False
             self.check()
-        except StoreError:
-            with suppress(sqlite3.Error, OSError):
-                if self.overwritten:
-                    os.truncate(_beside(self._path, "-wal"), 0)
-                else:
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        else:
-            with suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA busy_timeout = 0")  # for no reader of an old state
+            self._connection.execute("PRAGMA busy_timeout = 0")  # for no reader of an old state
+        with suppress(sqlite3.Error, OSError):
+            if self.overwritten:
+                os.truncate(_beside(self._path, "-wal"), 0)
+            else:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._connection.close()
         self._file.close()

@@ -185,7 +185,7 @@ def spec_of(settings: Settings) -> EvaluatorSpec:
     policy, value = settings.text("Policy") or None, settings.text("Value") or None
     own = [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]
     text = settings.text("EvaluatorOptions")
-    words = text.split(";") if ";" in text else text.split()
+    words = text.split(";") if ";" in text or text.count("=") == 1 else text.split()
     try:
         given = parse_options(word for word in words if word.strip())
     except InvalidParameterError as error:

@@ -37,7 +37,7 @@ from graphsearch.store.record import UNPROVEN, Edge, NodeRecord
 from graphsearch.store.store import Store
 from graphsearch.uci import answer
 from graphsearch.uci.clock import BatchPace, Budget, Standing, clock_budget, may_stop
-from graphsearch.uci.options import OPTIONS, Settings
+from graphsearch.uci.options import OPTIONS, Settings, spec_of
 from graphsearch.uci.protocol import Writer, parse_go, parse_position, parse_setoption, written_line
 from tests.conftest import Cli, finish, shared_data, start
 from tests.support.graphs import numbers_below
@@ -548,8 +548,7 @@ def test_the_side_that_stands_better_does_not_repeat_whatever_earlier_searches_p
     fresh, game = answered(0.6, "e4f3")
     assert best_of(fresh) == "e4f3"
     assert best_of(game) != "e4f3"
-    drawn = [line for line in game if " pv e4f3" in line][-1]
-    assert field_of(drawn, "cp") == 0
+    assert field_of([line for line in game if " pv e4f3" in line][-1], "cp") == 0
 
 
 @pytest.mark.parametrize("habit", ["e4e3", "e4f3"])
@@ -713,6 +712,8 @@ def test_options_are_named_in_any_case_and_others_are_refused_with_those_that_ex
     settings = Settings()
     assert settings.set("multipv", "3") == "MultiPV"
     assert settings.number("MultiPV") == 3
+    settings.set("EvaluatorOptions", "Skill Level=3")
+    assert spec_of(settings).options == (("Skill Level", "3"),)
     with pytest.raises(InvalidParameterError, match=r"GraphFile.*MultiPV"):
         settings.set("Hash", "64")
     with pytest.raises(InvalidParameterError, match="only standard chess and Chess960"):

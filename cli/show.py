@@ -215,8 +215,7 @@ def _drawing(root: Branch) -> Iterator[str]:
             drawn.append((f"{move}  {_worth(branch, white=white)}  {place}".rstrip(), branch))
         return [*drawn, (f"{above.hidden} more", None)] if above.hidden and drawn else drawn
 
-    worth = _worth(root, white=is_white(root.position))
-    yield "  ".join(filter(None, (worth, *_openings([root]), VIEW)))
+    yield "  ".join(filter(None, (_worth(root, white=is_white(root.position)), *_openings([root]), VIEW)))
     yield from tables.tree_lines(root, below)
 
 

@@ -339,7 +339,8 @@ def _label(one: SurveyedPosition, move: SurveyedMove, child: SurveyedPosition, *
     parts.append(tables.score(move.cp, move.mate, white=white) or "never searched")
     parts.append(f"{move.n or 0:,}{tables.detail(f'  Q {tables.signed(move.q, white=white)}')}")
     if not one.own:
-        parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies else "  no answer"))
+        is_over = not any(child.at.board.legal_moves)
+        parts.append(f"{100 * move.share:.0f}%" + ("" if child.replies or is_over else "  no answer"))
     if not is_here:
         parts.append(" ".join((tables.signs("\u2192", "->"), _line(child.at))))
     elif child.opening and child.opening != one.opening:

@@ -414,8 +414,7 @@ def test_a_review_in_a_copied_file_says_that_its_files_are_missing(
     assert done(client, 1)["state"] == "done"
     client.end()
     path = client.server.served.path
-    copied = serve(Path(shutil.copy(path, path.with_name("copy.graph"))))
-    other = Page(driver, copied)
+    other = Page(driver, serve(Path(shutil.copy(path, path.with_name("copy.graph")))))
     other.open()
     other.view("review")
     other.says("#panel .jobs", "not beside this graph file")

@@ -109,16 +109,16 @@ export const repertoireView = {
         fold.setAttribute("aria-label", `Moves after ${move.san}`);
         put(below, isOpen && listOf(child, all));
       };
-      put(item, fold || h("span", { class: "fold" }), link(said(one.position, [move.san]) + glyphOf(move), () => go(one, move.move)), " ", facts(one, move, child, isHere),
+      put(item, fold || h("span", { class: "fold" }), link(said(one.position, [move.san]) + glyphOf(move), () => go(one, move.move)), " ", facts(one, move, child, isHere, all),
         !all.closed && h("button", { type: "button", class: "quiet act", title: "Remove, with all that only it reaches", "aria-label": `Remove ${move.san}`, text: "✕", onclick: () => changeRepertoire(side, { root: one.root, line: [...one.moves, move.move] }, { remove: move.san }).then(load) }), below);
       if (has) { if (!one.moves.length && one.replies.length === 1) unfolded.add(placeOf(child)); showFold(); }
       return item;
     }
 
-    function facts(one, move, child, isHere) {
+    function facts(one, move, child, isHere, { missing }) {
       const opening = child?.opening !== one.opening && child?.opening;
       return h("span", {}, chip(move, one.position), h("span", { class: "muted", text: ` ${move.n ? short(move.n) : "never searched"}${one.own ? "" : `, ${percent(move.share, 0)}`}${move.games ? `, ${points(move.games, "game")}` : ""} ` }),
-        !one.own && child && !child.replies.length && h("span", { class: "proof", text: "no answer" }),
+        missing.get(one.position)?.some((gap) => gap.reply === move.move) && h("span", { class: "proof", text: "no answer" }),
         child && !isHere && link(`→ ${lineText(child)}`, () => go(child), "Goes on there"), isHere && opening && h("span", { class: "note", text: ` ${opening}` }));
     }
 

@@ -409,7 +409,10 @@ def test_a_repertoire_is_a_book_by_its_name(file: Path, graph: Path, tmp_path: P
     with chess.polyglot.open_reader(tmp_path / "polyglot") as entries:
         assert sorted((entry.move.uci(), entry.weight) for entry in entries)[1:] == [("f1c4", 1), ("g1f3", 1)]
     cli("repertoire", "add", graph, "8/8/8/8/8/8/k6P/4K3 w - - 0 1", "--moves", "h4", "--side", "white")
-    assert "\n8/8/8/8/8/8/k6P/4K3 w - - 0 1\n1. h4 " in cli("repertoire", "show", graph).out
+    repertoire.add_line(graph, "white", after_line("f3 e5 g4 Qh4"))
+    shown = cli("repertoire", "show", graph).out
+    assert "\n8/8/8/8/8/8/k6P/4K3 w - - 0 1\n1. h4 " in shown
+    assert re.search(r"2\.\.\. Qh4#  .*100%  A00 ", shown), "a mate needs no answer"
     head = '[book]\nname = "white repertoire"\nside = "white"\nmax_ply = 4\n'
     config = parse_config(f'{head}[evaluator]\nname = "uniform"\n', tmp_path, "a")
     with pytest.raises(errors.InvalidParameterError, match="is a repertoire; give the book another name"):

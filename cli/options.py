@@ -255,7 +255,8 @@ def remember(identity: EvaluatorIdentity | None, spec: EvaluatorSpec) -> None:
     """Keeps the names of an evaluator; tablebases are no part of its identity, so each search names them."""
     from graphsearch.evaluators.factory import WORKERS, absolute_name
 
-    texts = [f"{name}={text}" for name, text in spec.options if name != "threads" and name.lower() != WORKERS]
+    own = ("threads", "policy.threads", "value.threads")  # not an engine's `Threads`
+    texts = [f"{name}={text}" for name, text in spec.options if name not in own and name.lower() != WORKERS]
     names = {name: getattr(spec, name) for name in ("evaluator", "policy", "value")}
     found: dict[str, Any] = {name: absolute_name(text) for name, text in names.items() if text}
     found |= {"evaluator_option": texts} if texts else {}

@@ -152,8 +152,7 @@ class BatchPace:
         if each <= 0.0:
             return 2 * self._largest
         # if the fixed part alone exceeds the target, a smaller batch costs more than it saves
-        allowed = max(self.target - fixed, fixed) / each
-        return max(1, min(2 * self._largest, int(allowed)))
+        return max(1, min(2 * self._largest, int(max(self.target - fixed, fixed) / each)))
 
     def _fitted(self) -> tuple[float, float]:
         """Returns (a, b) of the least squares through the samples, neither below zero."""

@@ -277,11 +277,15 @@ def test_what_is_no_evaluator_opens_no_graph(evaluator: Any, tmp_path: Path) -> 
     assert not any(tmp_path.iterdir())
 
 
-def test_the_command_line_combines_and_says_what_is_wrong(cli: Any, tmp_path: Path) -> None:
+def test_the_command_line_combines_and_says_what_is_wrong(
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path))
     path = str(tmp_path / "a.graph")
     both = ("--policy", "uniform", "--value", "builtin")
     search = ("analyze", "startpos", "--visits", "20", "--store", path)
-    cli(*search, *both).ends(0, "--policy uniform --value builtin")
+    cli(*search, *both, "--threads", 1).ends(0, "--policy uniform --value builtin")
+    assert "threads" not in (tmp_path / "evaluators.json").read_text()  # another search may use others
     cli(*search).ends(0, "is searched with its own evaluator")
     cli(*search, "--policy", "builtin", "--value", "uniform").ends(1, "evaluator")
     cli("evaluate", "startpos", *both).ends(0)

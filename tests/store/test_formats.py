@@ -292,8 +292,7 @@ def test_the_hashes_of_the_examples_are_those_of_the_pages() -> None:
 
 
 def test_the_reader_imports_nothing_of_this_program() -> None:
-    text = Path(reader.__file__).read_text(encoding="utf-8")
-    assert "graphsearch" not in text
+    assert "graphsearch" not in Path(reader.__file__).read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------ order and filters

@@ -161,12 +161,13 @@ class GraphSearch:
         self._found_at = 0, int(self._before[arena_kernel.VISITS])  # evaluations, visits at the latest one
         self._is_over = terminal_kind(self.board) != NOT_TERMINAL or is_over_by_clock(self.board)
         best = frozenset(graph.evaluator.best_moves(job.board) or ())
-        asked = frozenset(job.searchmoves)
+        is_all = len({*job.searchmoves}) == job.board.legal_moves.count()
+        asked = frozenset(() if is_all and not best else job.searchmoves)  # all moves: as without a list
         self._control = control
         self._listed = asked or best  # at the root; empty: all
         self._by_tables = bool(best) and not asked  # they know the answer: one visit for each listed move
         self._draws = Draws.of(job.board, self._listed)
-        self._forces = bool(asked) and asked != best and len(asked) < job.board.legal_moves.count()
+        self._forces = bool(asked) and asked != best and not is_all
         batch, overlap = self.params.minibatch_size, bool(self.params.overlap)
         self._runner = WaveRunner(
             graph, self.root, batch, overlap=overlap, game=game, threads=_threads_of(graph, job.limits)
@@ -386,8 +387,7 @@ class GraphSearch:
                 self.graph.note_later(self._noted(finished=True))
             elif self.graph.store and not self.job.hurry:
                 self.graph.flush(self._noted(finished=True))
-                lost = self.graph.store.left_out_error()
-                if lost:
+                if lost := self.graph.store.left_out_error():
                     return lost
             mark_compiled()
             mark_compiled(purpose_of(self.graph.evaluator))

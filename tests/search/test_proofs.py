@@ -68,7 +68,7 @@ def searched(fen: str, visits: int = 3000, params: SearchParams = ONE) -> tuple[
 def test_a_mate_is_proven_with_its_length_and_a_legal_line(fen: str, mate: int, line: str | None) -> None:
     graph, board = searched(fen, 60_000)
     with graph:
-        result = analyze(graph, board, Limits(visits=1))
+        result = analyze(graph, board, Limits(visits=1), searchmoves=board.legal_moves)  # as without a list
         node = result.node
         assert node.mate == mate
         assert result.stop_reason == "proven"

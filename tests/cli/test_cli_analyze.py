@@ -139,8 +139,7 @@ SET = '6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - bm Rd8#; id "mate";\nnonsense\n4k3/8/8/
 def test_every_move_of_a_game_has_a_row_and_the_same_again_costs_nothing(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.pgn").write_text(GAME)
     words = ["analyze", tmp_path / "a.pgn", "--all", "--store", tmp_path / "a.graph", "--evaluations", 50]
-    done = cli(*words).ends(0)
-    rows = [line.split() for line in done.out.splitlines() if line[:1].isdigit()]
+    rows = [line.split() for line in cli(*words).ends(0).out.splitlines() if line[:1].isdigit()]
     assert [row[0] for row in rows[:4]] == ["1.", "1...", "2.", "2..."]
     assert [row[1].rstrip("?!") for row in rows[:4]] == ["f3", "e5", "g4", "Qh4#"]
     assert rows[3][2:5] == ["Qh4#", "mate", "mate"]

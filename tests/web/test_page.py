@@ -123,8 +123,7 @@ def test_the_graph_is_drawn_before_the_facts_of_the_file_are_known(
 
 def test_ways_in_that_no_search_has_gone_have_no_number(driver: Any, serve: Serve, tmp_path: Path) -> None:
     lines = LINES | {"Nf3 e5": {"d4": (18, 0.2)}}
-    client = serve(graph_file(tmp_path / "a.graph", lines))
-    page = Page(driver, client)
+    page = Page(driver, serve(graph_file(tmp_path / "a.graph", lines)))
     page.open("/p/?line=e4,e5,Nf3&view=graph", moves=3)
     page.has(".view-graph tbody tr", 2)
     assert page.text(".graph-svg .node.root text") == page.text("#gauge")
@@ -395,9 +394,12 @@ def test_a_line_of_another_tab_is_shown_and_a_move_goes_when_asked(
 def test_a_fold_of_a_repertoire_opens_to_the_next_fork(driver: Any, serve: Serve, graph: Path) -> None:
     for line in ("e4 e5 Nf3 Nc6 Bb5", "e4 e5 Nf3 d6 d4", "e4 c5 Nf3", "d4 d5 c4"):
         add_line(graph, "white", after_line(line))
+    add_line(graph, "white", after_line("h4", fen := "8/8/8/8/8/8/k6P/4K3 w - - 0 1"))
     page = Page(driver, serve(graph))
     page.open()
     page.view("repertoire")
+    named = "return [...document.querySelectorAll('td')].some((e) => e.textContent === arguments[0])"
+    page.wait(named, "the root of the weak spot", fen)
     for move in ("e4", "e5"):
         page.has(f'[aria-label="Moves after {move}"][aria-expanded=false]')
         page.click(f'[aria-label="Moves after {move}"]')
@@ -582,8 +584,7 @@ def test_on_a_phone_no_view_is_wider_than_the_window_and_what_is_pressed_is_larg
     with sized(page, 416, 800):
         for view in ("moves", "values", "search", "graph"):
             page.view(view)
-            wide = page.run("return document.documentElement.scrollWidth - innerWidth")
-            assert wide <= 0, view
+            assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0, view
             small = page.run(
                 "return [...document.querySelectorAll('button, a, input, select, summary')]"
                 ".filter((e) => e.checkVisibility() && !e.closest('.hidden') && !e.matches('.hidden'))"

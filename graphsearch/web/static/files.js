@@ -12,7 +12,7 @@ const linkTo = (fen) => link(fen, () => open({ root: fen, line: [] }));
 export function wayTo(row) {
   if (!row.way) return linkTo(row.position);
   const { start, line, opening } = row.way;
-  return link(line.length ? said(start, line) : "start", () => open({ root: start || START, line }), [opening, row.position].filter(Boolean).join("\n"), "moves-to");
+  return link(line.length ? said(start, line) : start || "start", () => open({ root: start || START, line }), [opening, row.position].filter(Boolean).join("\n"), "moves-to");
 }
 
 export const ecoOf = (row) => row.way?.opening?.split(" ")[0] || "";

@@ -1,7 +1,7 @@
 // The repertoire of a side: its gaps and weak spots, and its moves as a tree that unfolds.
 
 import { ask, latest, upload } from "./api.js";
-import { said } from "./chess.js";
+import { said, START } from "./chess.js";
 import { chip, count, h, link, percent, points, put, short, table } from "./dom.js";
 import { open, played, state, tell } from "./state.js";
 import { changeRepertoire, SIDES } from "./moves.js";
@@ -12,7 +12,8 @@ let side = "white";
 const unfolded = new Set(); // places in the tree, as `root moves`
 
 const placeOf = (one) => `${one.root} ${one.moves.join(" ")}`;
-const lineText = ({ root, line }) => (line.length ? said(root, line) : "start");
+const startText = (root) => (root === START ? "start" : root);
+const lineText = ({ root, line }) => (line.length ? said(root, line) : startText(root));
 const go = ({ root, moves }, ...more) => open({ root, line: [...moves, ...more] });
 const glyphOf = (move) => GLYPHS[move.nag] || "";
 
@@ -73,7 +74,7 @@ export const repertoireView = {
       const byKey = new Map(found.positions.map((one) => [one.key, one]));
       const missing = Map.groupBy(found.gaps, (gap) => gap.position);
       const roots = found.positions.filter((one) => !one.moves.length && one.replies.length);
-      return roots.map((root) => [roots.length > 1 && h("h3", { text: root.position === found.positions[0].position ? "From the start" : root.position }),
+      return roots.map((root) => [roots.length > 1 && h("h3", { text: root.position === START ? "From the start" : root.position }),
         listOf(root, { byKey, missing, closed: found.closed }, "Moves of the repertoire")]).flat();
     }
 

@@ -157,8 +157,7 @@ class Evaluation:
     def of_parts(cls, parts: Sequence[Evaluation]) -> Evaluation:
         """Returns the evaluation of a batch from those of its parts, without bounds."""
         parts = [cls(np.zeros((0, 3), np.float32), np.zeros(0, np.float32)), *parts]
-        wdl, priors = [part.wdl for part in parts], [part.priors for part in parts]
-        return cls(np.concatenate(wdl), np.concatenate(priors))
+        return cls(np.concatenate([one.wdl for one in parts]), np.concatenate([one.priors for one in parts]))
 
 
 class Evaluator(Protocol):
@@ -257,11 +256,14 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
     _expect(batch, good, "the evaluator's answer is not a probability")
     bounds = evaluation.bounds
     if bounds is not None:
-        bounds = np.asarray(bounds, np.int8)
+        bounds = np.asarray(bounds)
         if bounds.shape != (len(batch), 2):
             raise EvaluatorError(f"the evaluator answered {bounds.shape} bounds to {len(batch)} positions")
-        good = (bounds[:, 0] <= bounds[:, 1]) & (np.abs(bounds) <= 1).all(axis=1)
-        _expect(batch, good, "the evaluator's bounds are not an interval within -1 and 1")
+        good = (bounds[:, 0] <= bounds[:, 1]) & np.isin(bounds, (-1, 0, 1)).all(axis=1)
+        _expect(batch, good, "the evaluator's bounds are not two of -1, 0 and 1, the lower one first")
+    if evaluation.q is not None:
+        good = np.abs(np.asarray(evaluation.q) - wdl[:, 0] + wdl[:, 2]) <= SUM_TOLERANCE
+        _expect(batch, good, "the evaluator's Q is not win - loss")
     return Evaluation(wdl / totals[:, None], priors / batch.by_move(sums), bounds, evaluation.q)
 
 

@@ -71,8 +71,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     with Graph.open(after, evaluator=HashEvaluator()) as graph:
         for move in (BETTER, chess.Move.from_uci("g1f3")):
             analyze(graph, BOARD, Limits(visits=VISITS), searchmoves=[move])
-    first = view_of(before).moves[0]
-    assert (first.q or 0.0) < (row(view_of(after), BETTER).q or 0.0)
+    assert (view_of(before).moves[0].q or 0.0) < (row(view_of(after), BETTER).q or 0.0)
     return before, after
 
 

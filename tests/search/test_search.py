@@ -20,7 +20,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, SearchResult, analyze
 from graphsearch.base import errors
-from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.sweeps.reevaluate import reevaluate
 from graphsearch.position.board import after, key_of, legal_moves, unpack
@@ -80,8 +80,7 @@ def test_a_record_keeps_the_run_that_evaluated_it(tmp_path: Path) -> None:
             found = records_below(graph, board)
         for key, (_, record) in found.items():
             assert record.run == runs.setdefault(key, run)
-            by_rule = record.terminal or (record.v, record.d) == (1.0, 1)
-            assert record.evaluator == (0 if by_rule else 1)
+            assert record.evaluator == (0 if record.terminal or (record.v, record.d) == (1.0, 1) else 1)
         board.push(next(iter(board.legal_moves)))
     assert set(runs.values()) == {1, 2, 3}
     assert any(record.terminal and record.run for _, record in found.values())
@@ -93,6 +92,10 @@ def test_an_answer_that_is_no_probability_is_refused() -> None:
         refused = pytest.raises(errors.EvaluatorError, match="probability")
         with Graph.open(None, evaluator=evaluator) as graph, refused:
             analyze(graph, chess.Board(), Limits(visits=5))
+    batch = PositionBatch.from_boards([chess.Board()])
+    for wrong in ({"bounds": [(-0.5, 0.5)]}, {"bounds": np.array([(-128, 1)], np.int8)}, {"q": [5.0]}):
+        with pytest.raises(errors.EvaluatorError, match=r"bounds are not two|Q is not win - loss"):
+            checked(batch, replace(HashEvaluator().evaluate(batch), **wrong))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +122,7 @@ def test_a_graph_that_lost_a_third_of_its_records_searches_on(tmp_path: Path) ->
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         before = analyze(graph, board, Limits(visits=400), params)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        kept = _load_without(path, graph, share=0.3, seed=5)
-        assert kept < before.nodes
+        assert _load_without(path, graph, share=0.3, seed=5) < before.nodes
         after = analyze(graph, board, Limits(visits=400), params)
         check_invariants(graph, board, lost=True)
         assert graph.arena.counters[arena_kernel.AHEAD] > 0
@@ -260,8 +262,7 @@ def test_batch_of_one_is_the_reference_restricted_at_the_root(fen: str, count: i
         before = reference.catch_ups
         node = reference.run(board, 120, listed)
         check_invariants(graph, board)
-    expected = dict(zip(node.moves, node.n, strict=True))
-    assert {move.move: move.n for move in result.node.moves} == expected
+    assert {move.move: move.n for move in result.node.moves} == dict(zip(node.moves, node.n, strict=True))
     assert result.catch_ups == reference.catch_ups - before
 
 

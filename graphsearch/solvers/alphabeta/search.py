@@ -252,8 +252,7 @@ def usable_entry(table: EntryTable, board: chess.Board) -> Entry | None:
 
 def is_shortest_mate(value: int, bound: str, depth: int) -> bool:
     """Returns whether a value is a mate that no search of another depth changes: the depth covers it."""
-    plies = MATE - abs(value)
-    return abs(value) >= LEAST_MATE and bound == "exact" and (plies <= depth or depth == PROOF)
+    return abs(value) >= LEAST_MATE and bound == "exact" and (MATE - abs(value) <= depth or depth == PROOF)
 
 
 def facts_of(
@@ -493,8 +492,7 @@ class _AlphaBetaSession:
             position, key = fen_of(self.board), key_text(self.board)
             evaluation = self.graph.entries.evaluation
             self.graph.call(lambda store: rows.update(entries.iterations(store, position, key, evaluation)))
-        entry = usable_entry(self.table, self.board)
-        facts = facts_of(entry, self.table, self.board, rows)
+        facts = facts_of(usable_entry(self.table, self.board), self.table, self.board, rows)
         if exact := [fact.depth for fact in facts if fact.bound == "exact" and fact.depth != PROOF]:
             done = [row for depth, row in rows.items() if depth <= exact[-1]]
             seconds = sum(row.seconds for row in done)
